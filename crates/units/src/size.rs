@@ -1,0 +1,58 @@
+//! Buffer sizes, which people give in packets, in bytes or against the bandwidth-delay product.
+
+use crate::data::Bytes;
+use crate::number::{self, ParseError};
+use std::fmt;
+use std::str::FromStr;
+
+const EXPECTED: &str = "a buffer size such as \"84 pkt\", \"150 kB\", \"1.5 BDP\" or \"unlimited\"";
+
+/// How much a buffer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// So many packets, of whatever length.
+    Packets(u32),
+    /// So many bytes.
+    Bytes(Bytes),
+    /// Millionths of the bandwidth-delay product of the path; whoever knows the path resolves it, rounding up
+    /// to whole packets.
+    Bdp(u64),
+    /// No limit.
+    Unlimited,
+}
+
+impl FromStr for Size {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = || ParseError::new(text, EXPECTED);
+        let trimmed = text.trim();
+        if trimmed == "unlimited" {
+            return Ok(Size::Unlimited);
+        }
+        if let Ok(packets) =
+            number::parse(trimmed, &[("pkt", 1), ("pkts", 1), ("packets", 1), ("packet", 1)], EXPECTED)
+        {
+            let fractional = trimmed.contains('.');
+            return u32::try_from(packets).ok().filter(|_| !fractional).map(Size::Packets).ok_or_else(error);
+        }
+        if let Ok(millionths) =
+            number::parse(trimmed, &[("BDP", 1_000_000), ("bdp", 1_000_000), ("uBDP", 1)], EXPECTED)
+        {
+            return Ok(Size::Bdp(millionths));
+        }
+        trimmed.parse().map(Size::Bytes).map_err(|_| error())
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Size::Packets(n) => f.pad(&format!("{n} pkt")),
+            Size::Bytes(bytes) => bytes.fmt(f),
+            Size::Bdp(0) => f.pad("0 BDP"),
+            Size::Bdp(millionths) => number::display(*millionths, &[("BDP", 1_000_000), ("uBDP", 1)], f),
+            Size::Unlimited => f.pad("unlimited"),
+        }
+    }
+}
