@@ -30,38 +30,38 @@ typedef __INT64_TYPE__ leeway_s64;
 enum leeway_phase {
 	LEEWAY_SLOW_START = 0,
 	LEEWAY_AVOIDANCE = 1, /* congestion avoidance, or the law's own steady state */
-	LEEWAY_YIELDING = 2, /* decreasing because the delay is above the target */
+	LEEWAY_YIELDING = 2,  /* decreasing because the delay is above the target */
 	LEEWAY_INFERENCE = 3, /* holding still to see whether others are there (TCP-LP) */
-	LEEWAY_SLOWDOWN = 4, /* periodic slowdown to see the base delay (LEDBAT++) */
+	LEEWAY_SLOWDOWN = 4,  /* periodic slowdown to see the base delay (LEDBAT++) */
 	LEEWAY_LOSS_ZONE = 5, /* the queue fell sharply: somebody else lost packets (FLOWER) */
 };
 
 /* What the path looks like now. */
 struct leeway_path {
-	leeway_u64 inflight_bytes; /* sent, neither acknowledged nor known lost, after the event */
-	leeway_u32 mss_bytes; /* one full segment as counted in the window */
+	leeway_u64 inflight_bytes;       /* sent, neither acknowledged nor known lost, after the event */
+	leeway_u32 mss_bytes;            /* one full segment as counted in the window */
 	leeway_u32 initial_window_bytes; /* the stack's initial window (RFC 6928: ten segments) */
-	leeway_u32 srtt_us; /* RFC 6298; 0: no sample yet */
-	leeway_u32 min_rtt_us; /* of the connection; 0: no sample yet */
+	leeway_u32 srtt_us;              /* RFC 6298; 0: no sample yet */
+	leeway_u32 min_rtt_us;           /* of the connection; 0: no sample yet */
 };
 
 /* What one acknowledgement said. */
 struct leeway_ack {
-	leeway_u64 now_us; /* any clock that does not go back */
-	leeway_u64 acked_bytes; /* newly acknowledged, cumulatively or selectively */
+	leeway_u64 now_us;               /* any clock that does not go back */
+	leeway_u64 acked_bytes;          /* newly acknowledged, cumulatively or selectively */
 	leeway_u64 prior_inflight_bytes; /* in flight before it arrived */
-	leeway_u64 ce_bytes; /* newly reported as marked congestion-experienced */
-	leeway_u32 rtt_us; /* sample; 0: none */
+	leeway_u64 ce_bytes;             /* newly reported as marked congestion-experienced */
+	leeway_u32 rtt_us;               /* sample; 0: none */
 	leeway_u32 owd_us; /* relative one-way delay modulo 2^32: receiver clock - sender timestamp */
 	leeway_u32 owd_resolution_us; /* of that sample's clocks; 0: no one-way sample with this ack */
-	leeway_u8 app_limited; /* 1: the window was not what limited sending */
-	leeway_u8 round_start; /* 1: the first ack of a round trip */
-	leeway_u8 recovering; /* 1: loss recovery is under way: measure, may shrink, must not grow */
+	leeway_u8 app_limited;        /* 1: the window was not what limited sending */
+	leeway_u8 round_start;        /* 1: the first ack of a round trip */
+	leeway_u8 recovering;         /* 1: loss recovery is under way: measure, may shrink, must not grow */
 	leeway_u8 reserved;
 };
 
 enum leeway_loss_kind {
-	LEEWAY_LOSS_DUPACK = 0, /* fast retransmit: duplicate or selective acknowledgements */
+	LEEWAY_LOSS_DUPACK = 0,  /* fast retransmit: duplicate or selective acknowledgements */
 	LEEWAY_LOSS_TIMEOUT = 1, /* the retransmission timer expired */
 };
 
@@ -69,18 +69,18 @@ enum leeway_loss_kind {
 struct leeway_loss {
 	leeway_u64 now_us;
 	leeway_u64 lost_bytes;
-	leeway_u64 sent_us; /* when the first of the lost bytes was last sent */
-	leeway_u32 kind; /* enum leeway_loss_kind */
+	leeway_u64 sent_us;  /* when the first of the lost bytes was last sent */
+	leeway_u32 kind;     /* enum leeway_loss_kind */
 	leeway_u32 timeouts; /* in a row, this one included; 0 for a duplicate-ACK loss */
 };
 
 /* The common prefix of every law's state: the law's decision. */
 struct leeway_output {
-	leeway_u64 cwnd_q16; /* window in bytes, 16 fractional bits; may be below one segment */
-	leeway_u64 ssthresh_bytes; /* slow-start threshold; LEEWAY_UNLIMITED: not set */
+	leeway_u64 cwnd_q16;           /* window in bytes, 16 fractional bits; may be below one segment */
+	leeway_u64 ssthresh_bytes;     /* slow-start threshold; LEEWAY_UNLIMITED: not set */
 	leeway_u64 pacing_bytes_per_s; /* 0: the law does not ask for pacing */
-	leeway_u32 queuing_delay_us; /* the law's estimate; 0 where it has none */
-	leeway_u32 phase; /* enum leeway_phase */
+	leeway_u32 queuing_delay_us;   /* the law's estimate; 0 where it has none */
+	leeway_u32 phase;              /* enum leeway_phase */
 };
 
 #endif
