@@ -1,0 +1,3 @@
+//! The simulator: real protocol endpoints over the links of `leeway-link`, in virtual time.
+
+pub mod results;
