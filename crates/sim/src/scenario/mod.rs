@@ -1,0 +1,19 @@
+//! Scenarios: what to simulate, as data.
+//!
+//! A [`Scenario`] is written as TOML ([`Scenario::parse`]), described by a JSON Schema and built
+//! by other programs. The structs hold what was written; where something was left out, a method says what holds
+//! ([`TcpOptions::resolve`], [`Channel::buffer_limit`], [`Link::backward`]).
+
+mod dist;
+mod flow;
+mod model;
+mod specs;
+mod tcp;
+mod topology;
+
+pub use dist::{Dist, Pareto, Quantity, Spread};
+pub use flow::{App, Clock, Codec, FlowGroup, Offset, Role};
+pub use model::{Direction, Event, Sampling, Scenario, Series, Sweep, SweepValue, Window};
+pub use specs::{LawSpec, QueueSpec};
+pub use tcp::{AckPolicy, DelayedAck, Profile, Tcp, TcpOptions};
+pub use topology::{Arq, BufferLimit, Channel, Dumbbell, Jitter, Link, LossModel, RateChange};

@@ -1,0 +1,219 @@
+//! Topology: links and the channels in their two directions.
+
+use super::QueueSpec;
+use leeway_units::{Bytes, Duration, Rate, Size, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Two routers and one link between them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dumbbell {
+    /// From `left` to `right`: the way of the data.
+    pub bottleneck: Channel,
+    /// From `right` to `left`: the way of the ACKs. The same delay and no limit of rate where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<Channel>,
+}
+
+impl Dumbbell {
+    /// Node of the senders.
+    pub const LEFT: &'static str = "left";
+    /// Node of the receivers.
+    pub const RIGHT: &'static str = "right";
+    /// Name of the link.
+    pub const LINK: &'static str = "bottleneck";
+
+    /// The same as a link.
+    pub fn to_link(&self) -> Link {
+        Link {
+            name: Self::LINK.into(),
+            from: Self::LEFT.into(),
+            to: Self::RIGHT.into(),
+            forward: self.bottleneck.clone(),
+            reverse: self.reverse.clone(),
+        }
+    }
+}
+
+/// A link between two nodes, with a queue in each direction that has a rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Name in tables, charts, events and routes; unique.
+    pub name: String,
+    /// Node at one end.
+    pub from: String,
+    /// Node at the other end.
+    pub to: String,
+    /// From `from` to `to`.
+    pub forward: Channel,
+    /// From `to` to `from`. The same delay and no limit of rate where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<Channel>,
+}
+
+impl Link {
+    /// The channel from `to` to `from`, whether written or not.
+    pub fn backward(&self) -> Channel {
+        self.reverse.clone().unwrap_or_else(|| Channel::with_delay(self.forward.delay))
+    }
+}
+
+/// One direction of a link. At most one of `rate`, `rates` and `trace`; no limit of rate, and so no queue, without.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Channel {
+    /// Constant rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Rate that changes at given times; the first entry is at 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RateChange>,
+    /// File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes), from the folder of
+    /// the scenario file; it starts again at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// Propagation delay.
+    #[serde(default)]
+    pub delay: Duration,
+    /// Delay that varies from packet to packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
+    /// What the queue holds: `"40 pkt"`, `"150 kB"`, `"1.5 BDP"` or `"unlimited"`. The default is `"1 BDP"`: rate
+    /// times twice the delay of this channel, rounded up to packets.
+    #[serde(default = "one_bdp")]
+    pub buffer: Size,
+    /// Queue discipline with its parameters: `"droptail"`, `"codel:target=5ms"`; see `leeway queues`.
+    #[serde(default = "droptail")]
+    pub queue: QueueSpec,
+    /// Packets lost after the queue, at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossModel>,
+    /// Link-layer retransmission, which turns loss into delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arq: Option<Arq>,
+}
+
+fn one_bdp() -> Size {
+    Size::Bdp(1_000_000)
+}
+
+fn droptail() -> QueueSpec {
+    QueueSpec::from("droptail")
+}
+
+/// What a queue holds, resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BufferLimit {
+    /// So many packets.
+    Packets(u32),
+    /// So many bytes.
+    Bytes(Bytes),
+    /// Whatever comes.
+    Unlimited,
+}
+
+impl Channel {
+    /// A channel that only delays.
+    pub fn with_delay(delay: Duration) -> Self {
+        Channel {
+            rate: None,
+            rates: Vec::new(),
+            trace: None,
+            delay,
+            jitter: None,
+            buffer: one_bdp(),
+            queue: droptail(),
+            loss: None,
+            arq: None,
+        }
+    }
+
+    /// Whether the rate is limited, so that a queue can build up.
+    pub fn is_limited(&self) -> bool {
+        self.rate.is_some() || !self.rates.is_empty() || self.trace.is_some()
+    }
+
+    /// The rate at the start: `None` without a limit and for a trace, whose rate is in its file.
+    pub fn initial_rate(&self) -> Option<Rate> {
+        self.rate.or_else(|| self.rates.first().map(|change| change.rate))
+    }
+
+    /// What the queue holds, for packets of size `packet` at `rate` (see [`Channel::initial_rate`]; the mean of a
+    /// trace). A BDP is C x 2 owd / 8P with the delay of this channel as owd; n BDP is rounded up to whole packets
+    /// after multiplying, and at least one.
+    pub fn buffer_limit(&self, rate: Rate, packet: Bytes) -> BufferLimit {
+        match self.buffer {
+            Size::Packets(n) => BufferLimit::Packets(n),
+            Size::Bytes(bytes) => BufferLimit::Bytes(bytes),
+            Size::Unlimited => BufferLimit::Unlimited,
+            Size::Bdp(millionths) => {
+                // Saturating: at the limits of a scenario file (1 Tbit/s, 1000 s, 1000 BDP) nothing overflows.
+                let bits_e15 = u128::from(rate.bits_per_sec())
+                    .saturating_mul(2 * u128::from(self.delay.nanos()))
+                    .saturating_mul(u128::from(millionths));
+                let packet_e15 = u128::from(packet.bits().max(1)) * 1_000_000_000_000_000;
+                let packets = bits_e15.div_ceil(packet_e15).max(1);
+                BufferLimit::Packets(u32::try_from(packets).unwrap_or(u32::MAX))
+            }
+        }
+    }
+}
+
+/// A rate and when it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateChange {
+    /// When.
+    pub at: Time,
+    /// The rate from then on.
+    pub rate: Rate,
+}
+
+/// Delay that varies from packet to packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Jitter {
+    /// Each packet takes up to this much longer, uniformly.
+    pub max: Duration,
+    /// Whether packets may overtake each other.
+    #[serde(default)]
+    pub reorder: bool,
+}
+
+/// Random loss on a link: `{ random = 0.01 }` or `{ gilbert_elliott = { p = 0.001, r = 0.1 } }`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum LossModel {
+    /// Each packet is lost with this probability.
+    Random(f64),
+    /// Losses in bursts: a good and a bad state, changed between before each packet.
+    GilbertElliott {
+        /// Probability of changing from good to bad.
+        p: f64,
+        /// Probability of changing from bad to good.
+        r: f64,
+        /// Probability that a packet passes in the bad state.
+        #[serde(default)]
+        h: f64,
+        /// Probability that a packet passes in the good state.
+        #[serde(default = "always")]
+        k: f64,
+    },
+}
+
+fn always() -> f64 {
+    1.0
+}
+
+/// Link-layer retransmission: a packet that the loss model hits is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Arq {
+    /// Retransmissions before the packet is given up.
+    pub tries: u32,
+    /// What each of them adds to the delay.
+    pub delay: Duration,
+}
