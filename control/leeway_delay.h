@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Queuing delay from delay samples: current delay - base delay (RFC 6817, 2.4.2).
+ *
+ * Samples are one-way delays with an unknown clock offset or round-trip times, modulo 2^32 us. Everything is
+ * compared by difference, so neither the offset nor a wrap changes anything.
+ *
+ * Scope and limitations:
+ * - Delays that differ by 2^31 us (35 minutes) or more cannot be told from negative ones.
+ * - A base history of n buckets forgets after n - 1 to n intervals: a route that became longer looks congested
+ *   until then, and a flow that never lets the queue empty takes its own queue for the base after it.
+ * - An interval is measured from the first sample of a bucket; idle time does not age the history (RFC 6817 too).
+ * - The late-comer whose first samples already contain a queue cannot know; laws that care slow down to look.
+ * - Skew correction assumes that one-way delays grow linearly and by less than 500 ppm; it needs four buckets.
+ */
+#ifndef LEEWAY_DELAY_H
+#define LEEWAY_DELAY_H
+
+#include "leeway_math.h"
+
+#define LEEWAY_BASE_MAX     16   /* buckets; a power of two, so that a mask bounds the index */
+#define LEEWAY_CURRENT_MAX  8    /* samples; likewise */
+#define LEEWAY_SKEW_DIVISOR 2000 /* 500 ppm: worse than any quartz */
+
+enum leeway_filter {
+	LEEWAY_FILTER_MIN = 0, /* RFC 6817's choice */
+	LEEWAY_FILTER_MEAN = 1,
+	LEEWAY_FILTER_EWMA = 2,   /* weight 1 / length */
+	LEEWAY_FILTER_MEDIAN = 3, /* the lower one of an even number */
+};
+
+enum leeway_delay_source {
+	LEEWAY_DELAY_OWD = 0, /* one-way delay; round-trip time until the first one-way sample */
+	LEEWAY_DELAY_RTT = 1,
+};
+
+/* What the estimators need to know; sanitized by leeway_delay_init(). */
+struct leeway_delay_config {
+	leeway_u32 base_history;     /* buckets, 0: one minimum for ever */
+	leeway_u32 base_interval_us; /* length of a bucket */
+	leeway_u32 filter;           /* enum leeway_filter */
+	leeway_u32 filter_length;    /* samples */
+	leeway_u32 source;           /* enum leeway_delay_source */
+	leeway_u32 skew;             /* 1: correct a drift of the clocks */
+};
+
+/* The base delay: minima of the last buckets, and the minimum of those. */
+struct leeway_base {
+	leeway_u64 start_us;    /* of the newest bucket */
+	leeway_u32 min_us;      /* of all buckets, each advanced by the drift since */
+	leeway_u32 interval_us; /* length of a bucket */
+	leeway_u32 drift_us;    /* by which the minima grow in an interval; 0 without skew correction */
+	leeway_u8 length;       /* buckets kept; 0: one for ever */
+	leeway_u8 head;         /* the newest */
+	leeway_u8 count;        /* in use */
+	leeway_u8 skew;         /* 1: estimate the drift */
+	leeway_u32 bucket_us[LEEWAY_BASE_MAX];
+};
+
+/* The current delay: a filter over the last samples that are at most one round trip old. */
+struct leeway_current {
+	leeway_u64 ewma_q8;   /* modulo 2^40 */
+	leeway_u8 filter;     /* enum leeway_filter */
+	leeway_u8 length;     /* samples looked at */
+	leeway_u8 head;       /* the newest */
+	leeway_u8 count;      /* in use */
+	leeway_u32 newest_us; /* the last sample */
+	leeway_u32 sample_us[LEEWAY_CURRENT_MAX];
+	leeway_u32 taken_us[LEEWAY_CURRENT_MAX]; /* when, modulo 2^32 */
+};
+
+struct leeway_delay {
+	leeway_u32 queuing_us; /* the estimate */
+	leeway_u8 source;      /* wanted: enum leeway_delay_source */
+	leeway_u8 one_way;     /* one-way samples were seen: round-trip times no longer count */
+	leeway_u16 reserved;
+	struct leeway_current current;
+	struct leeway_base base;
+};
+
+LEEWAY_INLINE void leeway_base_restart(struct leeway_base *b)
+{
+	b->count = 0;
+	b->head = 0;
+	b->drift_us = 0;
+}
+
+/* By how much the minima of the last complete buckets grew at least, if all of them grew like a clock's drift. */
+LEEWAY_INLINE leeway_u32 leeway_base_drift_us(const struct leeway_base *b)
+{
+	leeway_u32 most_us = b->interval_us / LEEWAY_SKEW_DIVISOR;
+	leeway_u32 drift_us = most_us;
+	leeway_u32 i, newer, older, growth_us;
+
+	if (b->count < 4) /* the newest bucket is not complete */
+		return 0;
+	for (i = 1; i <= 3; i++) {
+		if (i + 1 >= b->count)
+			break;
+		newer = (b->head + b->length - i) % b->length;
+		older = (b->head + b->length - i - 1) % b->length;
+		growth_us =
+		    b->bucket_us[newer & (LEEWAY_BASE_MAX - 1)] - b->bucket_us[older & (LEEWAY_BASE_MAX - 1)];
+		if (!growth_us || growth_us > most_us)
+			return 0;
+		drift_us = leeway_min_u32(drift_us, growth_us);
+	}
+	return drift_us;
+}
+
+LEEWAY_INLINE void leeway_base_rollover(struct leeway_base *b, leeway_u64 now_us, leeway_u32 sample_us)
+{
+	leeway_u32 i, index, value_us;
+
+	b->head = b->head + 1 < b->length ? b->head + 1 : 0;
+	b->count = b->count < b->length ? b->count + 1 : b->length;
+	b->bucket_us[b->head & (LEEWAY_BASE_MAX - 1)] = sample_us;
+	b->start_us = now_us;
+	b->drift_us = b->skew ? leeway_base_drift_us(b) : 0;
+	b->min_us = sample_us;
+	for (i = 1; i < LEEWAY_BASE_MAX; i++) {
+		if (i >= b->count)
+			break;
+		index = (b->head + b->length - i) % b->length;
+		value_us = b->bucket_us[index & (LEEWAY_BASE_MAX - 1)] + i * b->drift_us;
+		if (leeway_before_u32(value_us, b->min_us))
+			b->min_us = value_us;
+	}
+}
+
+LEEWAY_INLINE void leeway_base_update(struct leeway_base *b, leeway_u64 now_us, leeway_u32 sample_us)
+{
+	leeway_u32 *newest_us = &b->bucket_us[b->head & (LEEWAY_BASE_MAX - 1)];
+
+	if (!b->count) {
+		b->count = 1;
+		b->start_us = now_us;
+		b->min_us = sample_us;
+		*newest_us = sample_us;
+	} else if (b->length && now_us - b->start_us >= b->interval_us) {
+		leeway_base_rollover(b, now_us, sample_us);
+	} else if (leeway_before_u32(sample_us, *newest_us)) {
+		*newest_us = sample_us;
+		if (leeway_before_u32(sample_us, b->min_us))
+			b->min_us = sample_us;
+	}
+}
+
+/* The base delay now: the minimum, moved on by the drift since the newest bucket began. */
+LEEWAY_INLINE leeway_u32 leeway_base_us(const struct leeway_base *b, leeway_u64 now_us)
+{
+	leeway_u64 elapsed_us;
+
+	if (!b->drift_us)
+		return b->min_us;
+	elapsed_us = leeway_min_u64(now_us - b->start_us, b->interval_us);
+	return b->min_us + (leeway_u32)(elapsed_us * b->drift_us / b->interval_us);
+}
+
+LEEWAY_INLINE int leeway_current_valid(const struct leeway_current *c, leeway_u32 i, leeway_u32 now_us,
+                                       leeway_u32 age_us)
+{
+	return i < c->count && (i == c->head || now_us - c->taken_us[i] <= age_us);
+}
+
+LEEWAY_INLINE leeway_u32 leeway_current_min(const struct leeway_current *c, leeway_u32 now_us,
+                                            leeway_u32 age_us)
+{
+	leeway_u32 i, least_us = c->newest_us;
+
+	for (i = 0; i < LEEWAY_CURRENT_MAX; i++) {
+		if (i >= c->count)
+			break;
+		if (now_us - c->taken_us[i] <= age_us && leeway_before_u32(c->sample_us[i], least_us))
+			least_us = c->sample_us[i];
+	}
+	return least_us;
+}
+
+LEEWAY_INLINE leeway_u32 leeway_current_mean(const struct leeway_current *c, leeway_u32 now_us,
+                                             leeway_u32 age_us)
+{
+	leeway_s64 sum_us = 0;
+	leeway_u32 i, n = 0;
+
+	for (i = 0; i < LEEWAY_CURRENT_MAX; i++) {
+		if (!leeway_current_valid(c, i, now_us, age_us))
+			continue;
+		sum_us += (leeway_s32)(c->sample_us[i] - c->newest_us);
+		n++;
+	}
+	return c->newest_us + (leeway_u32)leeway_div_s64(sum_us, n);
+}
+
+LEEWAY_INLINE leeway_u32 leeway_current_median(const struct leeway_current *c, leeway_u32 now_us,
+                                               leeway_u32 age_us)
+{
+	leeway_u32 i, j, n = 0, lower;
+
+	for (i = 0; i < LEEWAY_CURRENT_MAX; i++)
+		n += leeway_current_valid(c, i, now_us, age_us) ? 1 : 0;
+	for (i = 0; i < LEEWAY_CURRENT_MAX; i++) {
+		if (!leeway_current_valid(c, i, now_us, age_us))
+			continue;
+		lower = 0;
+		for (j = 0; j < LEEWAY_CURRENT_MAX; j++) {
+			if (!leeway_current_valid(c, j, now_us, age_us))
+				continue;
+			if (leeway_before_u32(c->sample_us[j], c->sample_us[i]) ||
+			    (c->sample_us[j] == c->sample_us[i] && j < i))
+				lower++;
+		}
+		if (lower == (n - 1) / 2)
+			return c->sample_us[i];
+	}
+	return c->newest_us;
+}
+
+LEEWAY_INLINE leeway_u32 leeway_current_ewma(struct leeway_current *c, leeway_u32 sample_us)
+{
+	leeway_u64 mask = (1ULL << 40) - 1;
+	leeway_u64 apart = (((leeway_u64)sample_us << 8) - c->ewma_q8) & mask;
+	leeway_s64 error_q8 = apart >> 39 ? (leeway_s64)apart - (leeway_s64)(mask + 1) : (leeway_s64)apart;
+
+	if (c->count <= 1)
+		c->ewma_q8 = (leeway_u64)sample_us << 8;
+	else
+		c->ewma_q8 = (c->ewma_q8 + (leeway_u64)leeway_div_s64(error_q8, c->length)) & mask;
+	return (leeway_u32)(c->ewma_q8 >> 8);
+}
+
+/* Take a sample and return the filtered delay. age_us: how old the others may be; 0: of any age. */
+LEEWAY_INLINE leeway_u32 leeway_current_update(struct leeway_current *c, leeway_u64 now_us,
+                                               leeway_u32 sample_us, leeway_u32 age_us)
+{
+	leeway_u32 now = (leeway_u32)now_us;
+
+	c->newest_us = sample_us;
+	c->head = (leeway_u8)(c->count && c->head + 1 < c->length ? c->head + 1 : 0);
+	c->count = (leeway_u8)(c->count < c->length ? c->count + 1 : c->length);
+	c->sample_us[c->head & (LEEWAY_CURRENT_MAX - 1)] = sample_us;
+	c->taken_us[c->head & (LEEWAY_CURRENT_MAX - 1)] = now;
+	if (!age_us)
+		age_us = ~0U;
+	if (c->filter == LEEWAY_FILTER_MEAN)
+		return leeway_current_mean(c, now, age_us);
+	if (c->filter == LEEWAY_FILTER_EWMA)
+		return leeway_current_ewma(c, sample_us);
+	if (c->filter == LEEWAY_FILTER_MEDIAN)
+		return leeway_current_median(c, now, age_us);
+	return leeway_current_min(c, now, age_us);
+}
+
+LEEWAY_INLINE void leeway_delay_restart(struct leeway_delay *d)
+{
+	d->queuing_us = 0;
+	d->current.count = 0;
+	leeway_base_restart(&d->base);
+}
+
+LEEWAY_INLINE void leeway_delay_init(struct leeway_delay *d, const struct leeway_delay_config *config)
+{
+	d->source = config->source == LEEWAY_DELAY_RTT ? LEEWAY_DELAY_RTT : LEEWAY_DELAY_OWD;
+	d->one_way = 0;
+	d->reserved = 0;
+	d->current.filter = (leeway_u8)leeway_min_u32(config->filter, LEEWAY_FILTER_MEDIAN);
+	d->current.length = (leeway_u8)leeway_clamp_u32(config->filter_length, 1, LEEWAY_CURRENT_MAX);
+	d->current.head = 0;
+	d->current.newest_us = 0;
+	d->current.ewma_q8 = 0;
+	d->base.length = (leeway_u8)leeway_min_u32(config->base_history, LEEWAY_BASE_MAX);
+	d->base.interval_us = config->base_interval_us ? config->base_interval_us : 1;
+	d->base.skew = config->skew != 0;
+	d->base.start_us = 0;
+	d->base.min_us = 0;
+	leeway_delay_restart(d);
+}
+
+/* Take a sample. Nothing else is needed by laws that pick their own samples. */
+LEEWAY_INLINE void leeway_delay_update(struct leeway_delay *d, leeway_u64 now_us, leeway_u32 sample_us,
+                                       leeway_u32 age_us)
+{
+	leeway_u32 current_us = leeway_current_update(&d->current, now_us, sample_us, age_us);
+	leeway_u32 base_us;
+
+	leeway_base_update(&d->base, now_us, sample_us);
+	base_us = leeway_base_us(&d->base, now_us);
+	d->queuing_us = leeway_before_u32(current_us, base_us) ? 0 : current_us - base_us;
+}
+
+/*
+ * Take the sample that an ack brought; 0 when it brought none. One-way and round-trip samples have nothing in
+ * common, so the first one-way sample makes a new start and round-trip times are ignored from there on.
+ */
+LEEWAY_INLINE int leeway_delay_on_ack(struct leeway_delay *d, const struct leeway_ack *ack,
+                                      const struct leeway_path *path)
+{
+	if (ack->owd_resolution_us && d->source == LEEWAY_DELAY_OWD) {
+		if (!d->one_way)
+			leeway_delay_restart(d);
+		d->one_way = 1;
+		leeway_delay_update(d, ack->now_us, ack->owd_us, path->srtt_us);
+		return 1;
+	}
+	if (!ack->rtt_us || d->one_way)
+		return 0;
+	leeway_delay_update(d, ack->now_us, ack->rtt_us, path->srtt_us);
+	return 1;
+}
+
+#endif

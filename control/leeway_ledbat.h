@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * LEDBAT: Low Extra Delay Background Transport (RFC 6817), and its 2009 draft by parameters.
+ *
+ *	off = (target - q) / target;  W += gain x off x acked / W  (RFC 6817, 2.4.2)
+ *
+ * Scope and limitations:
+ * - The decrease is not limited to one segment per segment acked unless clamp is on: so do the literature's modules.
+ * - gain_down scales the decrease only (Trang 2014, "decrease gain").
+ * - ALLOWED_INCREASE bounds growth: a window above flight size + allowed is kept, where RFC 6817 cuts it; growth
+ *   needs the window to be the limit in the first place, and a cut during recovery would count a loss twice.
+ * - The stack computes the retransmission timeout (RFC 6817's CTO); a timeout sets the window to one segment.
+ * - 2009 draft (Rossi 2010): base_history=0, filter_length=1, target=25ms, floor=1.
+ * - Without one-way samples the round-trip time serves: congestion of the reverse path then counts as well.
+ */
+#ifndef LEEWAY_LEDBAT_H
+#define LEEWAY_LEDBAT_H
+
+#include "leeway_delay.h"
+#include "leeway_window.h"
+
+#define LEEWAY_TARGET_MIN_US     100U
+#define LEEWAY_TARGET_MAX_US     10000000U
+#define LEEWAY_GAIN_MAX_PERMILLE 100000U
+
+struct leeway_ledbat_params {
+	leeway_u32 target_us;
+	leeway_u32 gain_up_permille;
+	leeway_u32 gain_down_permille;
+	leeway_u32 clamp;          /* 1: off is at least -1 */
+	leeway_u32 floor_permille; /* thousandths of a segment */
+	leeway_u32 slow_start;     /* enum leeway_slow_start_mode */
+	leeway_u32 ssthresh_permille;
+	leeway_u32 abc_limit;
+	leeway_u32 allowed_permille; /* ALLOWED_INCREASE, thousandths of a segment */
+	leeway_u32 timeout;          /* enum leeway_timeout_mode */
+	leeway_u32 delay;            /* enum leeway_delay_source */
+	leeway_u32 base_history;
+	leeway_u32 base_interval_us;
+	leeway_u32 filter; /* enum leeway_filter */
+	leeway_u32 filter_length;
+	leeway_u32 skew;
+};
+
+struct leeway_ledbat {
+	struct leeway_window w;
+	leeway_u64 up_q40;   /* gain_up / target */
+	leeway_u64 down_q40; /* gain_down / target */
+	leeway_u32 target_us;
+	leeway_u32 rate_limit_q16; /* of the decrease */
+	leeway_u32 allowed_permille;
+	leeway_u32 reserved;
+	struct leeway_delay delay;
+};
+
+LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leeway_ledbat_params *p,
+                                      const struct leeway_path *path)
+{
+	struct leeway_delay_config config = {
+	    .base_history = p->base_history,
+	    .base_interval_us = p->base_interval_us,
+	    .filter = p->filter,
+	    .filter_length = p->filter_length,
+	    .source = p->delay,
+	    .skew = p->skew,
+	};
+	leeway_u32 up = leeway_min_u32(p->gain_up_permille, LEEWAY_GAIN_MAX_PERMILLE);
+	leeway_u32 down = leeway_min_u32(p->gain_down_permille, LEEWAY_GAIN_MAX_PERMILLE);
+
+	s->w.floor_permille = p->floor_permille;
+	s->w.slow_start = p->slow_start != LEEWAY_SLOW_START_NONE;
+	s->w.abc_limit = (leeway_u8)leeway_clamp_u32(p->abc_limit, 1, 255);
+	s->w.timeout = p->timeout == LEEWAY_TIMEOUT_HALVE ? LEEWAY_TIMEOUT_HALVE : LEEWAY_TIMEOUT_ONE;
+	leeway_window_init(&s->w, p->ssthresh_permille, path);
+	s->target_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
+	s->up_q40 = leeway_reciprocal_q40(up, s->target_us);
+	s->down_q40 = leeway_reciprocal_q40(down, s->target_us);
+	s->rate_limit_q16 = LEEWAY_RATE_MAX_Q16;
+	if (p->clamp)
+		s->rate_limit_q16 = (leeway_u32)(((leeway_u64)down << 16) / 1000);
+	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
+	s->reserved = 0;
+	leeway_delay_init(&s->delay, &config);
+}
+
+/* The delay-based step of one ack. */
+LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leeway_ack *ack,
+                                      leeway_u64 acked_bytes, leeway_u32 mss)
+{
+	leeway_u32 queuing_us = s->delay.queuing_us;
+	leeway_u64 before_q16 = s->w.out.cwnd_q16;
+	leeway_u64 allowed_q16;
+	leeway_u32 rate_q16;
+
+	if (queuing_us > s->target_us) {
+		rate_q16 = leeway_ratio_q16(queuing_us - s->target_us, s->down_q40);
+		rate_q16 = leeway_min_u32(rate_q16, s->rate_limit_q16);
+		leeway_decrease(&s->w, acked_bytes, mss, rate_q16);
+		s->w.out.phase = LEEWAY_YIELDING;
+		return;
+	}
+	s->w.out.phase = LEEWAY_AVOIDANCE;
+	if (!leeway_may_grow(ack))
+		return;
+	leeway_increase(&s->w, acked_bytes, mss, leeway_ratio_q16(s->target_us - queuing_us, s->up_q40));
+	/* RFC 6817, 2.4.2: max_allowed_cwnd = flightsize + ALLOWED_INCREASE * MSS */
+	allowed_q16 = leeway_min_u64(ack->prior_inflight_bytes, LEEWAY_WINDOW_MAX_BYTES) << 16;
+	allowed_q16 += leeway_segments_q16(s->allowed_permille, mss);
+	if (s->w.out.cwnd_q16 > allowed_q16)
+		s->w.out.cwnd_q16 = leeway_max_u64(before_q16, allowed_q16);
+}
+
+LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct leeway_ack *ack,
+                                        const struct leeway_path *path)
+{
+	leeway_u32 mss = leeway_mss(path);
+	leeway_u64 acked_bytes = ack->acked_bytes;
+
+	leeway_delay_on_ack(&s->delay, ack, path);
+	s->w.out.queuing_delay_us = s->delay.queuing_us;
+	if (leeway_marked(&s->w, ack, path)) {
+		leeway_back_off(&s->w, 500, mss, ack->now_us);
+		return;
+	}
+	if (leeway_in_slow_start(&s->w)) {
+		s->w.out.phase = LEEWAY_SLOW_START;
+		if (!leeway_may_grow(ack))
+			return;
+		acked_bytes = leeway_slow_start(&s->w, acked_bytes, mss);
+	}
+	if (acked_bytes)
+		leeway_ledbat_step(s, ack, acked_bytes, mss);
+}
+
+LEEWAY_INLINE void leeway_ledbat_on_loss(struct leeway_ledbat *s, const struct leeway_loss *loss,
+                                         const struct leeway_path *path)
+{
+	leeway_reno_on_loss(&s->w, loss, 500, leeway_mss(path));
+}
+
+#endif

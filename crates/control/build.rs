@@ -1,0 +1,27 @@
+//! Compiles the C laws of `control/` into this crate.
+
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let headers =
+        Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../control");
+    println!("cargo:rerun-if-changed=src/laws.c");
+    println!("cargo:rerun-if-changed={}", headers.display());
+    for header in files(&headers) {
+        println!("cargo:rerun-if-changed={}", header.display());
+    }
+    // The laws are the inner loop of the simulator: optimised in every profile.
+    cc::Build::new()
+        .file("src/laws.c")
+        .include(&headers)
+        .std("c11")
+        .opt_level(3)
+        .extra_warnings(true)
+        .compile("leeway_laws");
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "h")).collect()
+}

@@ -1,0 +1,189 @@
+//! The only unsafe code of the crate: the C table of laws, and a law's state as words that C works on.
+#![allow(unsafe_code)]
+
+use crate::abi::{Ack, Loss, Output, Path};
+use std::ffi::{CStr, c_char, c_void};
+
+/// `struct leeway_param`.
+#[repr(C)]
+pub(crate) struct RawParam {
+    name: *const c_char,
+    pub offset: u32,
+    pub kind: u32,
+    pub fallback: u32,
+    pub min: u32,
+    pub max: u32,
+    choices: *const c_char,
+    doc: *const c_char,
+    source: *const c_char,
+}
+
+/// `struct leeway_probe`.
+#[repr(C)]
+pub(crate) struct RawProbe {
+    name: *const c_char,
+    unit: *const c_char,
+    pub offset: u32,
+    pub size: u8,
+    pub is_signed: u8,
+    pub divisor_log2: u16,
+    pub divisor: u32,
+}
+
+/// `struct leeway_law`.
+#[repr(C)]
+pub(crate) struct RawLaw {
+    name: *const c_char,
+    summary: *const c_char,
+    source: *const c_char,
+    state_bytes: u32,
+    params_bytes: u32,
+    init: unsafe extern "C" fn(*mut c_void, *const c_void, *const Path),
+    on_ack: unsafe extern "C" fn(*mut c_void, *const Ack, *const Path),
+    on_loss: unsafe extern "C" fn(*mut c_void, *const Loss, *const Path),
+    params: *const RawParam,
+    n_params: u32,
+    n_probes: u32,
+    probes: *const RawProbe,
+}
+
+// SAFETY: the table is constant data of the program: nobody writes it, and its pointers lead to constant data and
+// to functions that touch nothing but their arguments.
+unsafe impl Sync for RawLaw {}
+
+unsafe extern "C" {
+    fn leeway_law_table(count: *mut u32) -> *const RawLaw;
+}
+
+/// A constant C string of the table.
+fn text(pointer: *const c_char) -> &'static str {
+    if pointer.is_null() {
+        return "";
+    }
+    // SAFETY: every non-null string of the table is a literal, so it ends with a zero and lives forever.
+    unsafe { CStr::from_ptr(pointer) }.to_str().expect("the table of laws is UTF-8")
+}
+
+/// All laws that were compiled in.
+pub(crate) fn table() -> &'static [RawLaw] {
+    let mut count = 0;
+    // SAFETY: the function writes the count and returns a constant array of that many rows.
+    unsafe { std::slice::from_raw_parts(leeway_law_table(&mut count), count as usize) }
+}
+
+impl RawParam {
+    pub fn name(&self) -> &'static str {
+        text(self.name)
+    }
+    pub fn choices(&self) -> &'static str {
+        text(self.choices)
+    }
+    pub fn doc(&self) -> &'static str {
+        text(self.doc)
+    }
+    pub fn source(&self) -> &'static str {
+        text(self.source)
+    }
+}
+
+impl RawProbe {
+    pub fn name(&self) -> &'static str {
+        text(self.name)
+    }
+    pub fn unit(&self) -> &'static str {
+        text(self.unit)
+    }
+}
+
+impl RawLaw {
+    pub fn name(&self) -> &'static str {
+        text(self.name)
+    }
+    pub fn summary(&self) -> &'static str {
+        text(self.summary)
+    }
+    pub fn source(&self) -> &'static str {
+        text(self.source)
+    }
+    pub fn state_bytes(&self) -> usize {
+        self.state_bytes as usize
+    }
+    pub fn params_bytes(&self) -> usize {
+        self.params_bytes as usize
+    }
+    pub fn params(&self) -> &'static [RawParam] {
+        // SAFETY: the row points to a constant array of n_params.
+        unsafe { std::slice::from_raw_parts(self.params, self.n_params as usize) }
+    }
+    pub fn probes(&self) -> &'static [RawProbe] {
+        // SAFETY: the row points to a constant array of n_probes.
+        unsafe { std::slice::from_raw_parts(self.probes, self.n_probes as usize) }
+    }
+}
+
+/// A law's state: at least as many bytes as its struct, aligned for 64-bit words, without pointers.
+#[derive(Clone)]
+pub(crate) struct State {
+    law: &'static RawLaw,
+    words: Box<[u64]>,
+}
+
+impl State {
+    /// A state initialised from the words of the law's params struct.
+    pub fn new(law: &'static RawLaw, params: &[u32], path: &Path) -> State {
+        assert_eq!(size_of_val(params), law.params_bytes(), "{}: size of the parameters", law.name());
+        let mut words = vec![0u64; law.state_bytes().div_ceil(8)].into_boxed_slice();
+        // SAFETY: words is as large as the state and aligned for it; params is as large as the law's struct,
+        // which holds 32-bit words only; all three live through the call and C keeps none of them.
+        unsafe { (law.init)(words.as_mut_ptr().cast(), params.as_ptr().cast(), path) };
+        State { law, words }
+    }
+
+    #[inline]
+    pub fn on_ack(&mut self, ack: &Ack, path: &Path) {
+        // SAFETY: words was initialised by this law's init and is used by nobody else during the call; Ack and
+        // Path have the layout of the header (tested in abi.rs).
+        unsafe { (self.law.on_ack)(self.words.as_mut_ptr().cast(), ack, path) }
+    }
+
+    #[inline]
+    pub fn on_loss(&mut self, loss: &Loss, path: &Path) {
+        // SAFETY: as in on_ack.
+        unsafe { (self.law.on_loss)(self.words.as_mut_ptr().cast(), loss, path) }
+    }
+
+    #[inline]
+    pub fn output(&self) -> &Output {
+        // SAFETY: every state begins with a struct leeway_output, and every bit pattern of it is a valid Output.
+        unsafe { &*self.words.as_ptr().cast::<Output>() }
+    }
+
+    /// The integer of `size` bytes at `offset`.
+    ///
+    /// # Panics
+    /// If there is none: the table is wrong.
+    pub fn read(&self, offset: usize, size: usize, signed: bool) -> f64 {
+        let end = offset.checked_add(size);
+        assert!(
+            end.is_some_and(|end| end <= size_of_val(&*self.words)),
+            "{}: probe outside the state",
+            self.law.name()
+        );
+        // SAFETY: the read is inside words by the check above, does not need alignment, and every bit pattern of
+        // an integer is valid.
+        unsafe {
+            let at = self.words.as_ptr().cast::<u8>().add(offset);
+            match (size, signed) {
+                (1, false) => f64::from(at.read()),
+                (1, true) => f64::from(at.cast::<i8>().read()),
+                (2, false) => f64::from(at.cast::<u16>().read_unaligned()),
+                (2, true) => f64::from(at.cast::<i16>().read_unaligned()),
+                (4, false) => f64::from(at.cast::<u32>().read_unaligned()),
+                (4, true) => f64::from(at.cast::<i32>().read_unaligned()),
+                (8, false) => at.cast::<u64>().read_unaligned() as f64,
+                (8, true) => at.cast::<i64>().read_unaligned() as f64,
+                _ => panic!("{}: probe of {size} bytes", self.law.name()),
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A running law, and the trait that the rest of the system knows it by.
+
+use crate::abi::{Ack, Loss, Output, Path, Phase};
+use crate::ffi::State;
+use crate::info::{LawInfo, ProbeInfo};
+
+/// What a stack asks of a congestion controller. No clock, no timer: every call brings its time.
+pub trait Controller: Send {
+    /// The law's name, for legends.
+    fn name(&self) -> &str;
+
+    /// An acknowledgement arrived; `path` is the state after it.
+    fn on_ack(&mut self, ack: &Ack, path: &Path);
+
+    /// A loss was found; `path` is the state after it.
+    fn on_loss(&mut self, loss: &Loss, path: &Path);
+
+    /// Bytes were sent. No law of this crate needs to know.
+    fn on_sent(&mut self, _now_us: u64, _bytes: u64, _path: &Path) {}
+
+    /// The decision after the last event.
+    fn output(&self) -> &Output;
+
+    /// Visits the numbers of the state worth plotting.
+    fn probe(&self, visit: &mut dyn FnMut(&ProbeInfo, f64));
+
+    /// The window in whole bytes.
+    fn window_bytes(&self) -> u64 {
+        self.output().cwnd_q16 >> 16
+    }
+
+    /// What the law is doing.
+    fn phase(&self) -> Phase {
+        self.output().phase()
+    }
+}
+
+/// A law of the C library with its state: one flow's controller.
+#[derive(Clone)]
+pub struct Law {
+    info: &'static LawInfo,
+    state: State,
+}
+
+impl Law {
+    pub(crate) fn new(info: &'static LawInfo, params: &[u32], path: &Path) -> Law {
+        Law { info, state: State::new(info.raw, params, path) }
+    }
+
+    /// The law's entry in the table.
+    pub fn info(&self) -> &'static LawInfo {
+        self.info
+    }
+
+    /// An acknowledgement arrived; `path` is the state after it.
+    #[inline]
+    pub fn on_ack(&mut self, ack: &Ack, path: &Path) {
+        self.state.on_ack(ack, path);
+    }
+
+    /// A loss was found; `path` is the state after it.
+    #[inline]
+    pub fn on_loss(&mut self, loss: &Loss, path: &Path) {
+        self.state.on_loss(loss, path);
+    }
+
+    /// The decision after the last event.
+    #[inline]
+    pub fn output(&self) -> &Output {
+        self.state.output()
+    }
+}
+
+impl Controller for Law {
+    fn name(&self) -> &str {
+        self.info.name
+    }
+
+    fn on_ack(&mut self, ack: &Ack, path: &Path) {
+        self.state.on_ack(ack, path);
+    }
+
+    fn on_loss(&mut self, loss: &Loss, path: &Path) {
+        self.state.on_loss(loss, path);
+    }
+
+    fn output(&self) -> &Output {
+        self.state.output()
+    }
+
+    fn probe(&self, visit: &mut dyn FnMut(&ProbeInfo, f64)) {
+        for probe in &self.info.probes {
+            visit(probe, self.state.read(probe.offset, probe.size, probe.signed) / probe.divisor);
+        }
+    }
+}
+
+impl std::fmt::Debug for Law {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Law").field("name", &self.info.name).field("output", self.output()).finish()
+    }
+}

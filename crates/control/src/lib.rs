@@ -1,0 +1,33 @@
+//! Congestion-control laws, built by name.
+//!
+//! The laws are C (`control/` at the top of the repository), because the kernel runs the same text; this crate
+//! compiles them and puts a safe face on them. A [`LawSpec`] is a law with parameters, written the same way
+//! everywhere; it builds a [`Law`], which is a [`Controller`]:
+//!
+//! ```
+//! use leeway_control::{Ack, Controller, LawSpec, Path};
+//!
+//! let spec: LawSpec = "ledbat:target=5ms,gain_down=10".parse()?;
+//! let path = Path { mss_bytes: 1500, initial_window_bytes: 15_000, ..Path::default() };
+//! let mut law = spec.build(&path);
+//! let ack = Ack { now_us: 50_000, acked_bytes: 1500, prior_inflight_bytes: 15_000, rtt_us: 50_000, ..Ack::default() };
+//! law.on_ack(&ack, &path);
+//! assert_eq!(law.window_bytes(), 15_150); // a tenth of a packet: an empty queue, one packet of ten
+//! # Ok::<(), leeway_control::LawError>(())
+//! ```
+//!
+//! Units are in the names; times are microseconds on any clock that does not go back.
+
+mod abi;
+mod error;
+mod ffi;
+mod info;
+mod law;
+mod spec;
+mod value;
+
+pub use abi::{Ack, Loss, Output, Path, Phase};
+pub use error::LawError;
+pub use info::{LawInfo, ParamInfo, ParamKind, ProbeInfo, laws};
+pub use law::{Controller, Law};
+pub use spec::LawSpec;

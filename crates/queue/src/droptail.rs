@@ -1,0 +1,52 @@
+//! Drop-tail: first in, first out, and an arrival that does not fit is dropped.
+//!
+//! # Scope and limitations
+//! The limit counts waiting packets or waiting bytes, never the packet in service. A limit in bytes drops whatever would
+//! exceed it, so a small packet may enter where a large one did not fit. A limit of no packets is taken as one.
+
+use crate::fifo::{Fifo, Limit};
+use crate::{Dequeued, Packet, Queue, Reason, Report};
+use leeway_units::{Size, Time};
+
+/// First in, first out, with a limit.
+#[derive(Debug, Clone)]
+pub struct DropTail<P> {
+    fifo: Fifo<P>,
+    limit: Limit,
+}
+
+impl<P: Packet> DropTail<P> {
+    /// An empty queue that holds `capacity` (packets, bytes or unlimited).
+    pub fn new(capacity: Size) -> Self {
+        DropTail { fifo: Fifo::default(), limit: Limit::new(capacity) }
+    }
+}
+
+impl<P: Packet> Queue<P> for DropTail<P> {
+    #[inline]
+    fn enqueue<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
+        if self.limit.is_full(self.fifo.len(), self.fifo.bytes(), packet.bytes()) {
+            report.dropped(now, packet, Reason::Tail);
+        } else {
+            self.fifo.push(packet, now);
+        }
+    }
+
+    #[inline]
+    fn dequeue<R: Report<P>>(&mut self, _now: Time, _report: &mut R) -> Dequeued<P> {
+        match self.fifo.pop() {
+            Some((packet, enqueued)) => Dequeued::Packet { packet, enqueued },
+            None => Dequeued::Empty,
+        }
+    }
+
+    #[inline]
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}

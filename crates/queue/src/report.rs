@@ -1,0 +1,109 @@
+//! Where dropped and marked packets go, each with its reason.
+
+use leeway_units::Time;
+
+/// Why a packet was dropped or marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// It arrived at a full buffer.
+    Tail,
+    /// It was in the buffer and gave way to an arrival (longest-queue drop, push-out).
+    Overflow,
+    /// Chosen at random before the buffer was full (RED between its thresholds, PIE).
+    Early,
+    /// The average queue was above RED's last threshold.
+    Forced,
+    /// CoDel's control law, at the head of the queue.
+    Aqm,
+    /// Lost on the link itself.
+    Loss,
+    /// Lost on the link at every try that link-layer retransmission allows.
+    Retries,
+}
+
+impl Reason {
+    /// Every reason, in the order of reports.
+    pub const ALL: [Reason; 7] = [
+        Reason::Tail,
+        Reason::Overflow,
+        Reason::Early,
+        Reason::Forced,
+        Reason::Aqm,
+        Reason::Loss,
+        Reason::Retries,
+    ];
+
+    /// The name in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::Tail => "tail",
+            Reason::Overflow => "overflow",
+            Reason::Early => "early",
+            Reason::Forced => "forced",
+            Reason::Aqm => "aqm",
+            Reason::Loss => "loss",
+            Reason::Retries => "retries",
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Takes what a queue or a link drops and hears of what it marks.
+///
+/// `now` is the time of the drop itself, however late the link was polled.
+pub trait Report<P> {
+    /// `packet` goes no further.
+    fn dropped(&mut self, now: Time, packet: P, reason: Reason);
+
+    /// `packet` now carries a congestion mark and stays in.
+    #[inline]
+    fn marked(&mut self, _now: Time, _packet: &P, _reason: Reason) {}
+}
+
+/// Ignores everything.
+impl<P> Report<P> for () {
+    #[inline]
+    fn dropped(&mut self, _: Time, _: P, _: Reason) {}
+}
+
+impl<P, R: Report<P>> Report<P> for &mut R {
+    #[inline]
+    fn dropped(&mut self, now: Time, packet: P, reason: Reason) {
+        (**self).dropped(now, packet, reason);
+    }
+
+    #[inline]
+    fn marked(&mut self, now: Time, packet: &P, reason: Reason) {
+        (**self).marked(now, packet, reason);
+    }
+}
+
+/// Keeps everything, for tests and small experiments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log<P> {
+    /// Drops in order.
+    pub dropped: Vec<(Time, P, Reason)>,
+    /// Copies of the marked packets, in order.
+    pub marked: Vec<(Time, P, Reason)>,
+}
+
+impl<P> Default for Log<P> {
+    fn default() -> Self {
+        Log { dropped: Vec::new(), marked: Vec::new() }
+    }
+}
+
+impl<P: Clone> Report<P> for Log<P> {
+    fn dropped(&mut self, now: Time, packet: P, reason: Reason) {
+        self.dropped.push((now, packet, reason));
+    }
+
+    fn marked(&mut self, now: Time, packet: &P, reason: Reason) {
+        self.marked.push((now, packet.clone(), reason));
+    }
+}

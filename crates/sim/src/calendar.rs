@@ -1,0 +1,149 @@
+//! What happens next.
+//!
+//! Nearly every event of a network comes from a source that is in order by itself: a delay line hands out packets
+//! in the order they went in, a transmitter finishes one packet at a time. So only the heads of the sources are
+//! merged, in a heap as large as the number of busy sources, not of packets in flight. Equal times are played in
+//! the order they were asked for, which makes a run independent of the shape of the heap.
+
+use leeway_units::Time;
+use std::collections::VecDeque;
+
+/// When something happens; the second part orders equal times by insertion.
+pub type Key = (Time, u64);
+
+/// A four-ary min-heap of keys with a small payload.
+#[derive(Debug, Default)]
+pub struct Heap<T> {
+    entries: Vec<(Key, T)>,
+}
+
+impl<T: Copy> Heap<T> {
+    /// The earliest entry.
+    #[inline]
+    pub fn first(&self) -> Option<&(Key, T)> {
+        self.entries.first()
+    }
+
+    /// Adds an entry.
+    #[inline]
+    pub fn push(&mut self, key: Key, payload: T) {
+        let mut at = self.entries.len();
+        self.entries.push((key, payload));
+        while at > 0 {
+            let parent = (at - 1) / 4;
+            if self.entries[parent].0 <= key {
+                break;
+            }
+            self.entries[at] = self.entries[parent];
+            at = parent;
+        }
+        self.entries[at] = (key, payload);
+    }
+
+    /// Removes the earliest entry.
+    #[inline]
+    pub fn pop(&mut self) {
+        if let Some(last) = self.entries.pop()
+            && !self.entries.is_empty()
+        {
+            self.sink(last);
+        }
+    }
+
+    /// Gives the earliest entry a later key.
+    #[inline]
+    pub fn delay_first(&mut self, key: Key) {
+        let payload = self.entries[0].1;
+        self.sink((key, payload));
+    }
+
+    /// Puts `entry` in place of the first.
+    #[inline]
+    fn sink(&mut self, entry: (Key, T)) {
+        let len = self.entries.len();
+        let mut at = 0;
+        loop {
+            let child = 4 * at + 1;
+            if child >= len {
+                break;
+            }
+            let mut least = child;
+            for other in child + 1..(child + 4).min(len) {
+                if self.entries[other].0 < self.entries[least].0 {
+                    least = other;
+                }
+            }
+            if self.entries[least].0 >= entry.0 {
+                break;
+            }
+            self.entries[at] = self.entries[least];
+            at = least;
+        }
+        self.entries[at] = entry;
+    }
+}
+
+/// A delay line: what goes in comes out, in order, a fixed time later.
+#[derive(Debug)]
+pub struct Pipe<P> {
+    /// The delay.
+    pub delay: leeway_units::Duration,
+    ring: VecDeque<(Key, P)>,
+}
+
+impl<P> Pipe<P> {
+    /// An empty line.
+    pub fn new(delay: leeway_units::Duration) -> Self {
+        Pipe { delay, ring: VecDeque::new() }
+    }
+
+    /// Puts `packet` in at `now`; the key at which it comes out if it is now the first.
+    #[inline]
+    pub fn push(&mut self, now: Time, order: u64, packet: P) -> Option<Key> {
+        let key = (now + self.delay, order);
+        self.ring.push_back((key, packet));
+        (self.ring.len() == 1).then_some(key)
+    }
+
+    /// Takes the first packet out, and says when the next one comes.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(P, Option<Key>)> {
+        let (_, packet) = self.ring.pop_front()?;
+        Some((packet, self.ring.front().map(|(key, _)| *key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn entries_come_out_in_order_and_none_is_lost(
+            ops in prop::collection::vec((0u64..50, 0u8..3), 1..300)
+        ) {
+            let mut heap = Heap::default();
+            let mut model = std::collections::BTreeSet::new();
+            for (order, (time, op)) in ops.into_iter().enumerate() {
+                let key = (Time::from_nanos(time), order as u64);
+                match op {
+                    0 => {
+                        heap.pop();
+                        model.pop_first();
+                    }
+                    1 if model.first().is_some_and(|first: &(Key, usize)| first.0 < key) => {
+                        let (_, payload) = model.pop_first().unwrap();
+                        model.insert((key, payload));
+                        heap.delay_first(key);
+                    }
+                    _ => {
+                        heap.push(key, order);
+                        model.insert((key, order));
+                    }
+                }
+                prop_assert_eq!(heap.first(), model.first());
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Round-trip estimation and the retransmission timeout (RFC 6298).
+
+use leeway_units::{Duration, Time};
+
+/// Bounds of the retransmission timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RtoBounds {
+    /// Before the first sample.
+    pub initial: Duration,
+    /// RFC 6298, 2.4 says one second; stacks say 200 ms.
+    pub min: Duration,
+    /// RFC 6298, 2.5.
+    pub max: Duration,
+    /// Clock granularity G of RFC 6298, 2.
+    pub granularity: Duration,
+}
+
+/// Smoothed round-trip time and the timeout that follows from it.
+#[derive(Debug, Clone)]
+pub struct Rto {
+    /// 8 x SRTT in nanoseconds, so that the gain of 1/8 is a subtraction; zero before the first sample.
+    srtt_x8: u64,
+    /// 4 x RTTVAR in nanoseconds.
+    rttvar_x4: u64,
+    min_rtt: Duration,
+    /// Timeouts in a row: each doubles the timeout (5.5).
+    backoff: u32,
+}
+
+impl Rto {
+    /// Before the first sample.
+    pub fn new() -> Self {
+        Rto { srtt_x8: 0, rttvar_x4: 0, min_rtt: Duration::MAX, backoff: 0 }
+    }
+
+    /// Takes a sample (RFC 6298, 2.2 and 2.3).
+    #[inline]
+    pub fn sample(&mut self, rtt: Duration) {
+        let r = rtt.nanos();
+        self.min_rtt = self.min_rtt.min(rtt);
+        if self.srtt_x8 == 0 {
+            self.srtt_x8 = r * 8;
+            self.rttvar_x4 = r * 2;
+            return;
+        }
+        let deviation = (self.srtt_x8 / 8).abs_diff(r);
+        self.rttvar_x4 = self.rttvar_x4 - self.rttvar_x4 / 4 + deviation;
+        self.srtt_x8 = self.srtt_x8 - self.srtt_x8 / 8 + r;
+    }
+
+    /// New data was acknowledged: no timeout is outstanding any more.
+    #[inline]
+    pub fn progress(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The timer expired (5.5); how many in a row that makes.
+    pub fn expired(&mut self) -> u32 {
+        self.backoff = self.backoff.saturating_add(1);
+        self.backoff
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    #[inline]
+    pub fn srtt(&self) -> Duration {
+        Duration::from_nanos(self.srtt_x8 / 8)
+    }
+
+    /// Smallest round-trip time; zero before the first sample.
+    #[inline]
+    pub fn min_rtt(&self) -> Duration {
+        if self.min_rtt == Duration::MAX { Duration::ZERO } else { self.min_rtt }
+    }
+
+    /// The timeout now: SRTT + max(G, 4 RTTVAR), within its bounds, doubled for every timeout in a row.
+    #[inline]
+    pub fn timeout(&self, bounds: &RtoBounds) -> Duration {
+        let base = match self.srtt_x8 {
+            0 => bounds.initial,
+            srtt_x8 => {
+                Duration::from_nanos(srtt_x8 / 8)
+                    + Duration::from_nanos(self.rttvar_x4).max(bounds.granularity)
+            }
+        };
+        let base = base.max(bounds.min);
+        if self.backoff == 0 {
+            return base.min(bounds.max);
+        }
+        (base * (1u64 << self.backoff.min(32))).min(bounds.max)
+    }
+}
+
+impl Default for Rto {
+    fn default() -> Self {
+        Rto::new()
+    }
+}
+
+/// A deadline that moves with nearly every packet but is looked up rarely.
+///
+/// Only one entry a flow stands in the calendar; when it comes up too early it is put back at the true deadline.
+#[derive(Debug, Clone, Copy)]
+pub struct LazyTimer {
+    deadline: Time,
+    queued: Time,
+}
+
+impl LazyTimer {
+    /// Off.
+    pub fn new() -> Self {
+        LazyTimer { deadline: Time::NEVER, queued: Time::NEVER }
+    }
+
+    /// Sets the deadline; an instant if the calendar needs a (new) entry.
+    #[inline]
+    pub fn set(&mut self, deadline: Time) -> Option<Time> {
+        self.deadline = deadline;
+        if deadline < self.queued {
+            self.queued = deadline;
+            return Some(deadline);
+        }
+        None
+    }
+
+    /// Off until set again.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.deadline = Time::NEVER;
+    }
+
+    /// Whether it is set.
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.deadline != Time::NEVER
+    }
+
+    /// The entry for `now` came up: whether the deadline is reached, else when to look again.
+    pub fn look(&mut self, now: Time) -> Result<(), Option<Time>> {
+        if now != self.queued {
+            return Err(None); // overtaken by an earlier entry
+        }
+        self.queued = Time::NEVER;
+        if self.deadline == Time::NEVER {
+            return Err(None);
+        }
+        if self.deadline > now {
+            self.queued = self.deadline;
+            return Err(Some(self.deadline));
+        }
+        self.deadline = Time::NEVER;
+        Ok(())
+    }
+}
+
+impl Default for LazyTimer {
+    fn default() -> Self {
+        LazyTimer::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: RtoBounds = RtoBounds {
+        initial: Duration::from_secs(1),
+        min: Duration::from_millis(200),
+        max: Duration::from_secs(60),
+        granularity: Duration::from_millis(10),
+    };
+
+    #[test]
+    fn follows_rfc_6298() {
+        let mut rto = Rto::new();
+        assert_eq!(rto.timeout(&BOUNDS), Duration::from_secs(1));
+        rto.sample(Duration::from_millis(100)); // SRTT = R, RTTVAR = R/2
+        assert_eq!(rto.srtt(), Duration::from_millis(100));
+        assert_eq!(rto.timeout(&BOUNDS), Duration::from_millis(300));
+        rto.sample(Duration::from_millis(180)); // RTTVAR = 3/4 50 + 1/4 80, SRTT = 7/8 100 + 1/8 180
+        assert_eq!(rto.srtt(), Duration::from_millis(110));
+        assert_eq!(rto.timeout(&BOUNDS), Duration::from_micros(340_000));
+        for _ in 0..1000 {
+            rto.sample(Duration::from_millis(110));
+        }
+        assert_eq!(rto.timeout(&BOUNDS), Duration::from_millis(200), "the minimum holds");
+        assert_eq!(rto.min_rtt(), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn backs_off_to_the_maximum_and_recovers() {
+        let mut rto = Rto::new();
+        rto.sample(Duration::from_millis(100));
+        let timeouts: Vec<u64> = (0..9)
+            .map(|_| {
+                rto.expired();
+                rto.timeout(&BOUNDS).micros() / 1000
+            })
+            .collect();
+        assert_eq!(timeouts, [600, 1200, 2400, 4800, 9600, 19_200, 38_400, 60_000, 60_000]);
+        rto.progress();
+        assert_eq!(rto.timeout(&BOUNDS), Duration::from_millis(300));
+    }
+
+    #[test]
+    fn a_timer_is_looked_at_once_a_deadline() {
+        let at = Time::from_millis;
+        let mut timer = LazyTimer::new();
+        assert_eq!(timer.set(at(10)), Some(at(10)));
+        assert_eq!(timer.set(at(20)), None, "the entry at 10 will find the new deadline");
+        assert_eq!(timer.look(at(10)), Err(Some(at(20))));
+        assert_eq!(timer.set(at(15)), Some(at(15)), "earlier than the entry that stands");
+        assert_eq!(timer.look(at(15)), Ok(()));
+        assert_eq!(timer.look(at(20)), Err(None), "the entry that was overtaken means nothing");
+        assert!(!timer.is_set());
+    }
+}

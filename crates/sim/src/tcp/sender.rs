@@ -1,0 +1,397 @@
+//! The sending side: when what is sent, and what the control law is told.
+//!
+//! Loss recovery is RFC 6675 with SACK and RFC 6582 (NewReno) without; both are written as "send while the pipe
+//! has room", where the pipe leaves out what was received or lost. The window itself is the law's alone.
+
+use super::receiver::Block;
+use super::rto::{LazyTimer, Rto};
+use super::scoreboard::Scoreboard;
+use crate::scenario::Tcp;
+use leeway_control::{Ack, Controller, Law, Loss, Path};
+use leeway_units::{Duration, Time};
+
+/// An acknowledgement as it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct AckIn<'a> {
+    /// Next segment that the receiver expects.
+    pub next: u32,
+    /// Selective acknowledgements; empty without SACK.
+    pub blocks: &'a [Block],
+    /// Round-trip time by the timestamp that it echoes.
+    pub rtt: Duration,
+    /// Relative one-way delay of the echoed segment, modulo 2^32 microseconds.
+    pub owd_us: u32,
+    /// ECN-echo (RFC 3168).
+    pub ece: bool,
+}
+
+/// What the sender does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Send segment `seq` with so many payload bytes; `again` if it is a retransmission.
+    Send {
+        /// Segment number.
+        seq: u32,
+        /// Payload bytes.
+        payload: u16,
+        /// A retransmission.
+        again: bool,
+    },
+    /// Pacing: ask again then.
+    Wait(Time),
+    /// Nothing until something arrives.
+    Idle,
+}
+
+/// Where loss recovery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    Open,
+    /// After a fast retransmit, until `recover` is acknowledged.
+    Fast,
+    /// After a timeout, until `recover` is acknowledged.
+    Timeout,
+}
+
+/// One connection's sending side.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// The law that sets the window.
+    pub law: Law,
+    /// Expires when nothing was acknowledged for a timeout.
+    pub timer: LazyTimer,
+    /// The next segment may be sent ahead of the window: a fast retransmit.
+    urgent: bool,
+    /// The window, not the application or the receiver, was what stopped the last attempt to send.
+    window_limited: bool,
+    /// CWR is to go out with the next new segment (RFC 3168, 6.1.2).
+    reduced: bool,
+    recovery: Recovery,
+    /// Recovery ends when this is acknowledged.
+    recover: u32,
+    /// Duplicate acknowledgements: segments that have left the network, where SACK does not say which.
+    duplicates: u32,
+    /// A round trip ends when this is acknowledged.
+    round_end: u32,
+    /// One congestion mark is passed on until this is acknowledged.
+    mark_end: u32,
+    /// Payload bytes that the application has written and that were never sent; `u64::MAX`: no end.
+    unsent: u64,
+    path: Path,
+    board: Scoreboard,
+    rto: Rto,
+    last_sent: Time,
+    /// Pacing: nothing goes out before.
+    earliest: Time,
+    /// After idling, the window is at most this many bytes and grows with what is acknowledged (RFC 5681, 4.1).
+    restart: u64,
+}
+
+impl Sender {
+    /// A connection that has sent nothing. `path` carries the segment size and the initial window.
+    pub fn new(law: Law, path: Path) -> Self {
+        Sender {
+            law,
+            timer: LazyTimer::new(),
+            urgent: false,
+            window_limited: false,
+            reduced: false,
+            recovery: Recovery::Open,
+            recover: 0,
+            duplicates: 0,
+            round_end: 0,
+            mark_end: 0,
+            unsent: 0,
+            path,
+            board: Scoreboard::default(),
+            rto: Rto::new(),
+            last_sent: Time::ZERO,
+            earliest: Time::ZERO,
+            restart: u64::MAX,
+        }
+    }
+
+    /// Starts over as a new connection under `law`, keeping the memory.
+    pub fn reset(&mut self, law: Law, path: Path) {
+        let timer = LazyTimer { ..self.timer };
+        let mut board = std::mem::take(&mut self.board);
+        board.reset();
+        *self = Sender { board, timer, ..Sender::new(law, path) };
+        self.timer.clear();
+    }
+
+    /// The application writes `bytes` more.
+    pub fn write(&mut self, bytes: u64) {
+        self.unsent = self.unsent.saturating_add(bytes);
+    }
+
+    /// The application writes without end.
+    pub fn write_endless(&mut self) {
+        self.unsent = u64::MAX;
+    }
+
+    /// The application writes no more: what was not sent yet never is.
+    pub fn stop_writing(&mut self) {
+        self.unsent = 0;
+    }
+
+    /// Whether everything written was sent.
+    pub fn is_drained(&self) -> bool {
+        self.unsent == 0
+    }
+
+    /// Segments of this connection sent so far, retransmissions not counted.
+    pub fn next_seq(&self) -> u32 {
+        self.board.next()
+    }
+
+    /// Payload bytes believed to be in the network.
+    pub fn inflight(&self) -> u64 {
+        self.board.pipe()
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    pub fn srtt(&self) -> Duration {
+        self.rto.srtt()
+    }
+
+    /// Whether the next new segment carries CWR; asking clears it.
+    #[inline]
+    pub fn take_reduced(&mut self) -> bool {
+        std::mem::take(&mut self.reduced)
+    }
+
+    /// An acknowledgement arrives. The caller then asks [`Sender::next`] until it has nothing to send; an instant
+    /// if the timer needs a calendar entry.
+    #[inline]
+    pub fn on_ack(&mut self, now: Time, ack: &AckIn<'_>, tcp: &Tcp) -> Option<Time> {
+        let prior = self.board.pipe();
+        self.rto.sample(ack.rtt);
+        let was_recovering = self.recovery == Recovery::Fast;
+        let nothing_outstanding = self.board.is_empty();
+        let progress = self.board.acknowledge(ack.next, ack.blocks);
+        let una = self.board.una();
+        if progress.advanced > 0 {
+            self.rto.progress();
+            if self.recovery != Recovery::Open && una >= self.recover {
+                self.recovery = Recovery::Open;
+            }
+        }
+        let loss = if tcp.sack {
+            self.board.detect_losses(tcp.dupthresh)
+        } else {
+            self.count_duplicates(progress.advanced, ack.next == una && !nothing_outstanding, tcp.dupthresh)
+        };
+        self.update_path();
+        if let Some((lost_bytes, sent)) = loss
+            && self.recovery != Recovery::Fast
+        {
+            self.recovery = Recovery::Fast;
+            self.recover = self.board.next();
+            self.urgent = true;
+            let loss = Loss {
+                now_us: now.micros(),
+                lost_bytes,
+                sent_us: sent.micros(),
+                kind: Loss::DUPACK,
+                timeouts: 0,
+            };
+            self.law.on_loss(&loss, &self.path);
+        }
+        let round_start = una > self.round_end;
+        if round_start {
+            self.round_end = self.board.next();
+        }
+        let mut ce_bytes = 0;
+        if ack.ece && una >= self.mark_end {
+            self.mark_end = self.board.next();
+            self.reduced = true;
+            ce_bytes = progress.bytes.max(1);
+        }
+        if self.restart != u64::MAX {
+            self.restart += progress.bytes;
+            if self.restart >= self.law.output().cwnd_q16 >> 16 {
+                self.restart = u64::MAX;
+            }
+        }
+        let told = Ack {
+            now_us: now.micros(),
+            acked_bytes: progress.bytes,
+            prior_inflight_bytes: prior,
+            ce_bytes,
+            rtt_us: u32::try_from(ack.rtt.micros().max(1)).unwrap_or(u32::MAX),
+            owd_us: ack.owd_us,
+            owd_resolution_us: if tcp.one_way_delay { tcp.timestamp_resolution_us } else { 0 },
+            app_limited: u8::from(!self.window_limited || self.restart != u64::MAX),
+            round_start: u8::from(round_start),
+            recovering: u8::from(was_recovering || self.recovery == Recovery::Fast),
+            reserved: 0,
+        };
+        self.law.on_ack(&told, &self.path);
+        if progress.advanced == 0 {
+            return None;
+        }
+        if self.board.is_empty() {
+            self.timer.clear();
+            return None;
+        }
+        self.timer.set(now + self.rto.timeout(&tcp.rto)) // RFC 6298, 5.3
+    }
+
+    /// NewReno's inferences (RFC 6582, 3.2).
+    fn count_duplicates(&mut self, advanced: u32, duplicate: bool, dupthresh: u32) -> Option<(u64, Time)> {
+        if advanced > 0 {
+            if self.recovery == Recovery::Fast {
+                // Partial acknowledgement: the next segment is lost too, and leaves at once.
+                self.duplicates = self.duplicates.saturating_sub(advanced - 1);
+                self.urgent = true;
+                return self.board.lose_first();
+            }
+            self.duplicates = 0;
+            return None;
+        }
+        if !duplicate {
+            return None;
+        }
+        self.duplicates += 1;
+        let fresh = self.recovery == Recovery::Open && self.board.una() >= self.recover;
+        if self.duplicates == dupthresh && fresh { self.board.lose_first() } else { None }
+    }
+
+    #[inline]
+    fn update_path(&mut self) {
+        self.path.inflight_bytes = self.board.pipe();
+        self.path.srtt_us = u32::try_from(self.rto.srtt().micros()).unwrap_or(u32::MAX);
+        self.path.min_rtt_us = u32::try_from(self.rto.min_rtt().micros()).unwrap_or(u32::MAX);
+    }
+
+    /// The retransmission timer expired; an instant if the timer needs a calendar entry.
+    pub fn on_timeout(&mut self, now: Time, tcp: &Tcp) -> Option<Time> {
+        if self.board.is_empty() {
+            return None;
+        }
+        let timeouts = self.rto.expired();
+        let sent = self.board.first_sent();
+        let lost_bytes = self.board.lose_all().map_or(0, |(bytes, _)| bytes);
+        self.recovery = Recovery::Timeout;
+        self.recover = self.board.next();
+        self.duplicates = 0;
+        self.urgent = true;
+        self.update_path();
+        let loss = Loss {
+            now_us: now.micros(),
+            lost_bytes,
+            sent_us: sent.micros(),
+            kind: Loss::TIMEOUT,
+            timeouts,
+        };
+        self.law.on_loss(&loss, &self.path);
+        self.timer.set(now + self.rto.timeout(&tcp.rto))
+    }
+
+    /// What may be sent now. A segment that it names counts as sent.
+    #[inline]
+    pub fn next(&mut self, now: Time, tcp: &Tcp) -> Next {
+        let lost = self.board.next_lost();
+        let outstanding = self.board.next() - self.board.una();
+        let payload = match lost {
+            Some((_, payload)) => u64::from(payload),
+            None if self.unsent == 0 || outstanding >= tcp.receive_window_packets => {
+                self.window_limited = false;
+                return Next::Idle;
+            }
+            None => self.unsent.min(u64::from(self.path.mss_bytes)),
+        };
+        if self.board.is_empty() && tcp.idle_restart && now - self.last_sent > self.rto.timeout(&tcp.rto) {
+            self.restart = u64::from(self.path.initial_window_bytes); // RFC 5681, 4.1
+        }
+        let cwnd_q16 = self.law.output().cwnd_q16;
+        let window = (cwnd_q16 >> 16).min(self.restart);
+        let mss = u64::from(self.path.mss_bytes);
+        if !(self.urgent && lost.is_some()) {
+            let pipe = self.believed_in_flight(tcp);
+            // Below one segment the window is a rate: one segment every 1/W round-trip times.
+            let room = if window < mss { pipe == 0 } else { pipe + payload <= window };
+            if !room {
+                self.window_limited = true;
+                return Next::Idle;
+            }
+            let earliest = if window < mss { self.earliest.max(self.slot(cwnd_q16)) } else { self.earliest };
+            if now < earliest {
+                self.window_limited = true;
+                return Next::Wait(earliest);
+            }
+        }
+        self.urgent = false;
+        self.pace(now, payload, window, tcp);
+        self.last_sent = now;
+        let payload = payload as u16; // a segment is never longer than the MSS
+        let (seq, again) = match lost {
+            Some((seq, _)) => {
+                self.board.send_again(now, seq);
+                (seq, true)
+            }
+            None => {
+                if self.unsent != u64::MAX {
+                    self.unsent -= u64::from(payload);
+                }
+                (self.board.send(now, payload), false)
+            }
+        };
+        Next::Send { seq, payload, again }
+    }
+
+    /// Starts the timer if it is off: something was sent (RFC 6298, 5.1).
+    #[inline]
+    pub fn start_timer(&mut self, now: Time, tcp: &Tcp) -> Option<Time> {
+        if self.timer.is_set() {
+            return None;
+        }
+        self.timer.set(now + self.rto.timeout(&tcp.rto))
+    }
+
+    /// The pipe, with what duplicate acknowledgements say has left it.
+    #[inline]
+    fn believed_in_flight(&self, tcp: &Tcp) -> u64 {
+        let mss = u64::from(self.path.mss_bytes);
+        let pipe = self.board.pipe();
+        match (self.recovery, tcp.sack) {
+            (Recovery::Open, true) if !tcp.limited_transmit => pipe + u64::from(self.board.sacked()) * mss,
+            // RFC 3042: the first two duplicates release a segment each.
+            (Recovery::Open, false) if tcp.limited_transmit => {
+                pipe.saturating_sub(u64::from(self.duplicates.min(tcp.dupthresh - 1)) * mss)
+            }
+            (Recovery::Open, false) => pipe,
+            (Recovery::Fast, false) => pipe.saturating_sub(u64::from(self.duplicates) * mss),
+            _ => pipe,
+        }
+    }
+
+    /// When a window below one segment lets the next one go.
+    fn slot(&self, cwnd_q16: u64) -> Time {
+        let srtt = u128::from(self.rto.srtt().nanos());
+        let span = srtt * (u128::from(self.path.mss_bytes) << 16) / u128::from(cwnd_q16.max(1));
+        self.last_sent + Duration::from_nanos(u64::try_from(span).unwrap_or(u64::MAX))
+    }
+
+    /// Sets when the next segment may go, where the law or the stack paces.
+    #[inline]
+    fn pace(&mut self, now: Time, payload: u64, window: u64, tcp: &Tcp) {
+        let law = self.law.output();
+        let rate = match law.pacing_bytes_per_s {
+            0 if !tcp.pacing => return,
+            0 => {
+                let srtt = self.rto.srtt().micros();
+                if srtt == 0 {
+                    return;
+                }
+                // As Linux does: 2 cwnd/srtt in slow start, 1.2 cwnd/srtt after.
+                let percent = if window < law.ssthresh_bytes / 2 { 200 } else { 120 };
+                (u128::from(window) * percent * 10_000 / u128::from(srtt)) as u64
+            }
+            rate => rate,
+        };
+        let span = Duration::from_nanos(payload.saturating_mul(1_000_000_000) / rate.max(1));
+        self.earliest = self.earliest.max(now) + span;
+    }
+}
