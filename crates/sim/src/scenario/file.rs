@@ -1,7 +1,7 @@
 //! A scenario file with changes from outside: `--set`, `--sweep`, and the sweep it holds itself.
 
 use super::error::{ErrorKind, ScenarioError};
-use super::path::{Step, span};
+use super::path::Step;
 use super::{FieldPath, Scenario, SweepValue, limits, words};
 use std::ops::Range;
 use std::path::Path;

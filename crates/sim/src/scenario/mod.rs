@@ -27,6 +27,5 @@ pub use flow::{App, Clock, Codec, FlowGroup, Offset, Role};
 pub use model::{Direction, Event, Sampling, Scenario, Series, Sweep, SweepValue, Window};
 pub use path::FieldPath;
 pub use route::Hop;
-pub use specs::{LawSpec, QueueSpec};
 pub use tcp::{AckPolicy, DelayedAck, Profile, Tcp, TcpOptions};
 pub use topology::{Arq, BufferLimit, Channel, Dumbbell, Jitter, Link, LossModel, RateChange};
