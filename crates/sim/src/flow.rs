@@ -104,6 +104,31 @@ pub struct Counts {
     pub window_area: f64,
 }
 
+impl Counts {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Counts) -> Counts {
+        self.combine(before, |now, then| now - then, self.window_area - before.window_area)
+    }
+
+    /// The sum.
+    pub fn plus(&self, other: &Counts) -> Counts {
+        self.combine(other, |a, b| a + b, self.window_area + other.window_area)
+    }
+
+    fn combine(&self, other: &Counts, op: impl Fn(u64, u64) -> u64, window_area: f64) -> Counts {
+        Counts {
+            sent: op(self.sent, other.sent),
+            retransmitted: op(self.retransmitted, other.retransmitted),
+            dropped: op(self.dropped, other.dropped),
+            delivered_bytes: op(self.delivered_bytes, other.delivered_bytes),
+            delivered: op(self.delivered, other.delivered),
+            goodput_bytes: op(self.goodput_bytes, other.goodput_bytes),
+            timeouts: op(self.timeouts, other.timeouts),
+            window_area,
+        }
+    }
+}
+
 /// One slot for connections, one at a time.
 #[derive(Debug)]
 pub struct Flow {

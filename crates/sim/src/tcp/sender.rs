@@ -7,7 +7,7 @@ use super::Options;
 use super::receiver::Block;
 use super::rto::{LazyTimer, Rto};
 use super::scoreboard::Scoreboard;
-use leeway_control::{Ack, Controller, Law, Loss, Path};
+use leeway_control::{Ack, Law, Loss, Path};
 use leeway_units::{Duration, Time};
 
 /// An acknowledgement as it arrived.
@@ -113,7 +113,7 @@ impl Sender {
 
     /// Starts over as a new connection under `law`, keeping the memory.
     pub fn reset(&mut self, law: Law, path: Path) {
-        let timer = LazyTimer { ..self.timer };
+        let timer = self.timer; // its entry in the calendar stays
         let mut board = std::mem::take(&mut self.board);
         board.reset();
         *self = Sender { board, timer, ..Sender::new(law, path) };
