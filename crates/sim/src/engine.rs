@@ -118,7 +118,8 @@ impl Engine {
             }
         }
         self.now = self.end;
-        self.work.offered_packets = self.link_counts[..self.reported_links].iter().map(|link| link.offered).sum();
+        self.work.offered_packets =
+            self.link_counts[..self.reported_links].iter().map(|link| link.offered).sum();
         self.work.delivered_packets = self.flows.iter().map(|flow| flow.counts.delivered).sum();
     }
 
@@ -153,19 +154,19 @@ impl Engine {
     /// A packet is at its host.
     #[inline]
     fn arrive(&mut self, packet: Packet) {
-        let flow = &mut self.flows[packet.flow as usize];
+        let flow = &mut self.flows[packet.flow() as usize];
         if packet.epoch() != flow.epoch || !flow.open {
             self.sacks.take(&packet);
             return;
         }
-        match packet.kind {
+        match packet.kind() {
             Kind::Data => self.data_arrives(packet),
             Kind::Ack => self.ack_arrives(packet),
             Kind::Request => self.request_arrives(&packet),
             Kind::Voice => {
                 flow.counts.delivered += 1;
-                flow.counts.delivered_bytes += u64::from(packet.size);
-                flow.counts.goodput_bytes += u64::from(packet.value);
+                flow.counts.delivered_bytes += packet.size();
+                flow.counts.goodput_bytes += u64::from(packet.value());
                 self.group_counts[flow.group as usize].owd.add(self.now - packet.sent);
             }
         }
@@ -173,36 +174,36 @@ impl Engine {
 
     #[inline]
     fn data_arrives(&mut self, packet: Packet) {
-        let index = packet.flow as usize;
+        let index = packet.flow() as usize;
         let flow = &mut self.flows[index];
         let group = flow.group as usize;
         let profile = &self.groups[group].profile;
         self.group_counts[group].owd.add(self.now - packet.sent);
         match flow.accept(self.now, &packet, profile) {
-            Reply::Now => self.acknowledge(packet.flow),
+            Reply::Now => self.acknowledge(packet.flow()),
             Reply::Later => {
                 if !flow.ack_timer.is_set() {
                     let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
                     let at = flow.ack_timer.set(self.now + span);
-                    self.set_if(at, Timer::Acknowledge(packet.flow));
+                    self.set_if(at, Timer::Acknowledge(packet.flow()));
                 }
             }
         }
         if self.flows[index].waiting && self.flows[index].is_delivered() {
-            self.completed(packet.flow);
+            self.completed(packet.flow());
         }
     }
 
     #[inline]
     fn ack_arrives(&mut self, packet: Packet) {
-        let flow = &mut self.flows[packet.flow as usize];
+        let flow = &mut self.flows[packet.flow() as usize];
         let group = flow.group as usize;
         let profile = &self.groups[group].profile;
         let (rtt, at) = flow.on_ack(self.now, &packet, profile, &mut self.sacks);
         self.group_counts[group].rtt.add(rtt);
-        self.set_if(at, Timer::Retransmit(packet.flow));
-        self.pump(packet.flow);
-        self.record_flow(packet.flow);
+        self.set_if(at, Timer::Retransmit(packet.flow()));
+        self.pump(packet.flow());
+        self.record_flow(packet.flow());
     }
 
     /// Sends what flow `index` may send now.
@@ -299,7 +300,8 @@ impl Engine {
     fn change(&mut self, index: usize) {
         let (event, link) = self.events[index].clone();
         if let (Some(rate), Some(transmitter)) = (event.rate, link.transmitter) {
-            self.network.change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
+            self.network
+                .change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
         }
     }
 

@@ -158,7 +158,7 @@ impl Network {
         order: &mut u64,
         watch: &mut W,
     ) -> Option<Packet> {
-        match self.steps[packet.step as usize] {
+        match self.steps[packet.step()] {
             Step::Pipe(at) => {
                 if let Some(key) = self.pipes[at as usize].push(now, tick(order), packet) {
                     self.sources.push(key, Source::Pipe(at));
@@ -226,7 +226,7 @@ impl Network {
                 arrival?.1
             }
         };
-        packet.step += 1;
+        packet.advance();
         self.forward(now, packet, order, watch)
     }
 
