@@ -78,10 +78,8 @@ impl<P: Packet> Transmitter<P> {
     /// The next departure up to and including `now`, one a call. Plays no further than that departure.
     #[inline]
     pub fn poll<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Option<Departure<P>> {
-        if let Some(departure) = self.ready.front() {
-            if departure.at <= now {
-                return self.ready.pop_front();
-            }
+        if self.ready.front().is_some_and(|departure| departure.at <= now) {
+            return self.ready.pop_front();
         }
         while self.is_due(now) {
             if let Some(departure) = self.play(report) {

@@ -110,7 +110,23 @@ macro_rules! disciplines {
 
 disciplines! {
     /// First in, first out, arrivals dropped when full.
-    DropTail(crate::droptail::DropTailParams),
+    DropTail(crate::DropTailParams),
+    /// Random early detection.
+    Red(crate::RedParams),
+    /// Controlled delay.
+    CoDel(crate::CoDelParams),
+    /// Proportional-integral controller enhanced.
+    Pie(crate::PieParams),
+    /// Stochastic fairness queueing.
+    Sfq(crate::SfqParams),
+    /// Flow queueing with CoDel.
+    FqCoDel(crate::FqCoDelParams),
+    /// Deficit round robin.
+    Drr(crate::DrrParams),
+    /// Strict priority.
+    Priority(crate::PriorityParams),
+    /// Classes that borrow from one another.
+    Borrowing(crate::BorrowingParams),
 }
 
 /// Every discipline with its parameters.
