@@ -36,4 +36,4 @@ pub use queue::{Dequeued, Queue};
 pub use red::{Red, RedParams, RedSetting, Threshold, Unit};
 pub use report::{Log, Reason, Report};
 pub use sfq::{Sfq, SfqParams, SfqVariant};
-pub use spec::{BuildContext, QueueInfo, QueueSpec, SpecError, disciplines};
+pub use spec::{BuildContext, Info as QueueInfo, QueueSpec, SpecError, disciplines};
