@@ -42,7 +42,9 @@ pub enum Command {
         name: Option<String>,
     },
     /// List the queue disciplines with their parameters.
-    #[command(after_help = "Examples:\n  leeway queues         every discipline\n  leeway queues codel   one discipline")]
+    #[command(
+        after_help = "Examples:\n  leeway queues         every discipline\n  leeway queues codel   one discipline"
+    )]
     Queues {
         /// Only this one.
         name: Option<String>,
@@ -51,7 +53,9 @@ pub enum Command {
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,
     /// Print a completion script for a shell.
-    #[command(after_help = "Example: leeway completions bash > ~/.local/share/bash-completion/completions/leeway")]
+    #[command(
+        after_help = "Example: leeway completions bash > ~/.local/share/bash-completion/completions/leeway"
+    )]
     Completions {
         /// Which shell.
         shell: Shell,

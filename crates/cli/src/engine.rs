@@ -4,6 +4,6 @@ use leeway_sim::results::Run;
 use leeway_sim::scenario::Scenario;
 
 /// Simulates `scenario` with `seed`, and its baseline where it asks for one.
-pub fn run(_scenario: &Scenario, _seed: u64) -> Result<Run, String> {
-    Err("the engine is not there yet".into())
+pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, String> {
+    leeway_sim::run_with_baseline(scenario, seed).map_err(|error| error.to_string())
 }

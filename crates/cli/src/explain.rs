@@ -54,7 +54,14 @@ pub fn render(error: &ScenarioError) -> String {
     let mut text = String::new();
     let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_context_lines(1);
     match handler.render_report(&mut text, &Explained { error, source }) {
-        Ok(()) => text.split('\n').map(|line| format!("{}\n", line.trim_end())).collect::<String>().trim_end().to_owned() + "\n",
+        Ok(()) => {
+            text.split('\n')
+                .map(|line| format!("{}\n", line.trim_end()))
+                .collect::<String>()
+                .trim_end()
+                .to_owned()
+                + "\n"
+        }
         Err(_) => format!("{error}\n"),
     }
 }

@@ -84,7 +84,8 @@ pub fn run_all(
 /// The number of the next run for a thread, once it is not too far ahead; nothing when there is no more to do.
 fn claim(progress: &Mutex<Progress>, changed: &Condvar, total: usize, threads: usize) -> Option<usize> {
     let guard = progress.lock().unwrap_or_else(PoisonError::into_inner);
-    let far_ahead = |p: &mut Progress| !p.stopped && p.next < total && p.next > p.taken + AHEAD_PER_THREAD * threads;
+    let far_ahead =
+        |p: &mut Progress| !p.stopped && p.next < total && p.next > p.taken + AHEAD_PER_THREAD * threads;
     let mut guard = changed.wait_while(guard, far_ahead).unwrap_or_else(PoisonError::into_inner);
     if guard.stopped || guard.next >= total {
         return None;

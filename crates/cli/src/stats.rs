@@ -29,7 +29,8 @@ impl Estimate {
             let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
             student_t_975(n - 1) * (variance / n as f64).sqrt()
         });
-        let (min, max) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &v| (a.min(v), b.max(v)));
+        let (min, max) =
+            values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &v| (a.min(v), b.max(v)));
         Some(Estimate { n, mean, ci95, min, max })
     }
 }
@@ -59,7 +60,9 @@ mod tests {
 
     #[test]
     fn students_t_agrees_with_the_tables() {
-        for (freedom, t) in [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045), (1000, 1.962)] {
+        for (freedom, t) in
+            [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045), (1000, 1.962)]
+        {
             assert!((student_t_975(freedom) - t).abs() < 0.003 * t, "{freedom}: {}", student_t_975(freedom));
         }
     }

@@ -84,7 +84,8 @@ pub fn charts(scenario: &Scenario, seed: u64, series: &Series) -> Option<Charts>
         let [cwnd_pkt, ssthresh_pkt, delay_ms, srtt_ms, rate_bps] = builders.map(Combined::finish);
         FlowLines { name, background, cwnd_pkt, ssthresh_pkt, delay_ms, srtt_ms, rate_bps }
     });
-    let flows: Vec<FlowLines> = flows.filter(|lines| lines.cwnd_pkt.iter().flatten().next().is_some()).collect();
+    let flows: Vec<FlowLines> =
+        flows.filter(|lines| lines.cwnd_pkt.iter().flatten().next().is_some()).collect();
     let links = link_lines(series, &axis);
     Some(Charts { seed, window_sum: sum.finish(), flows, links, time_s: axis.times() })
 }

@@ -17,7 +17,6 @@ const POINTS_WITH_CHARTS: usize = 30;
 
 /// Takes the results of a plan in order.
 pub struct Collector<'a> {
-    plan: &'a Plan,
     folder: Option<PathBuf>,
     series: Option<SeriesFiles>,
     outcomes: Vec<Outcome<'a>>,
@@ -39,8 +38,9 @@ impl<'a> Collector<'a> {
     /// Ready for the results of `plan`, to be written to `folder`.
     pub fn new(plan: &'a Plan, folder: Option<&Path>) -> Result<Collector<'a>, Failure> {
         if let Some(folder) = folder {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| Failure::Run(format!("cannot make the folder {}: {error}", folder.display())))?;
+            std::fs::create_dir_all(folder).map_err(|error| {
+                Failure::Run(format!("cannot make the folder {}: {error}", folder.display()))
+            })?;
         }
         let series = match folder {
             Some(folder) if plan.records() => Some(SeriesFiles::create(folder, plan)?),
@@ -48,7 +48,7 @@ impl<'a> Collector<'a> {
         };
         let outcome = |point| Outcome { point, runs: Vec::new(), windows: Vec::new(), charts: None };
         let outcomes = plan.points.iter().map(outcome).collect();
-        Ok(Collector { plan, folder: folder.map(Path::to_owned), series, outcomes })
+        Ok(Collector { folder: folder.map(Path::to_owned), series, outcomes })
     }
 
     /// Takes the next run, which is of the point of that index.
@@ -78,7 +78,12 @@ impl<'a> Collector<'a> {
         let points = self.outcomes.iter().map(|outcome| PointSummary {
             file: &outcome.point.file,
             title: outcome.point.title(),
-            values: outcome.point.values.iter().map(|(path, value)| (path.clone(), serde_json::json!(value))).collect(),
+            values: outcome
+                .point
+                .values
+                .iter()
+                .map(|(path, value)| (path.clone(), serde_json::json!(value)))
+                .collect(),
             statistics: &outcome.windows,
             runs: &outcome.runs,
             scenario: &outcome.point.scenario,
@@ -94,7 +99,8 @@ impl<'a> Collector<'a> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let page = folder.join("report.html");
         let mut files = Vec::new();
-        for (path, text) in [(page.clone(), report::page(self)?), (folder.join("summary.json"), self.json()?)] {
+        for (path, text) in [(page.clone(), report::page(self)?), (folder.join("summary.json"), self.json()?)]
+        {
             let mut file = AtomicFile::create(&path)?;
             file.write_all(text.as_bytes())?;
             files.push(file);
@@ -104,11 +110,6 @@ impl<'a> Collector<'a> {
         }
         files.into_iter().try_for_each(AtomicFile::commit)?;
         Ok(Some(page))
-    }
-
-    /// The plan.
-    pub fn plan(&self) -> &Plan {
-        self.plan
     }
 }
 

@@ -102,7 +102,9 @@ pub const GROUP: &[Column<GroupSummary>] = &[
 /// Metrics of everything together.
 pub const OVERALL: &[Column<WindowSummary>] = &[
     column("jain", "Jain of all flows", Unit::Number, Always, |w| w.jain),
-    column("spare_use", "spare capacity used", Unit::Share, Always, |w| w.harm.as_ref().and_then(|h| h.spare_use)),
+    column("spare_use", "spare capacity used", Unit::Share, Always, |w| {
+        w.harm.as_ref().and_then(|h| h.spare_use)
+    }),
 ];
 
 /// A group's harm in one respect, as a column of the group's table.

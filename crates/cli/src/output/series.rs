@@ -39,8 +39,11 @@ impl SeriesFiles {
             .points
             .iter()
             .map(|point| {
-                let values: serde_json::Map<_, _> =
-                    point.values.iter().map(|(path, value)| (path.clone(), serde_json::json!(value))).collect();
+                let values: serde_json::Map<_, _> = point
+                    .values
+                    .iter()
+                    .map(|(path, value)| (path.clone(), serde_json::json!(value)))
+                    .collect();
                 serde_json::json!({ "file": point.file, "title": point.title(), "values": values })
             })
             .collect();
@@ -124,7 +127,14 @@ fn write_links(
 }
 
 /// The columns that both files begin with.
-fn head(group: &mut Group<'_>, point: usize, seed: u64, times: &[f64], of: &[u32], names: &[String]) -> Written {
+fn head(
+    group: &mut Group<'_>,
+    point: usize,
+    seed: u64,
+    times: &[f64],
+    of: &[u32],
+    names: &[String],
+) -> Written {
     column::<Int32Type>(group, &vec![i32::try_from(point).unwrap_or(i32::MAX); times.len()])?;
     column::<Int64Type>(group, &vec![seed as i64; times.len()])?;
     column::<DoubleType>(group, times)?;

@@ -73,7 +73,9 @@ impl Serialize for Cells {
 pub fn summarise(runs: &[Run]) -> Vec<Window> {
     let Some(first) = runs.first() else { return Vec::new() };
     let windows = first.windows.iter().enumerate();
-    windows.map(|(i, window)| summarise_window(window, runs.iter().filter_map(|run| run.windows.get(i)))).collect()
+    windows
+        .map(|(i, window)| summarise_window(window, runs.iter().filter_map(|run| run.windows.get(i))))
+        .collect()
 }
 
 fn summarise_window<'a>(

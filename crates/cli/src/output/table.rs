@@ -76,8 +76,12 @@ struct Grid {
 fn grid(name: &str, rows: &[(&Outcome, &Row)]) -> Grid {
     let Some((outcome, first)) = rows.first() else { return Grid { rows: Vec::new(), names: 0 } };
     let has_law = rows.iter().any(|(_, row)| row.law.is_some());
-    let mut heads: Vec<String> =
-        outcome.point.values.iter().map(|(path, _)| path.rsplit('.').next().unwrap_or(path).to_owned()).collect();
+    let mut heads: Vec<String> = outcome
+        .point
+        .values
+        .iter()
+        .map(|(path, _)| path.rsplit('.').next().unwrap_or(path).to_owned())
+        .collect();
     heads.push(name.to_owned());
     if has_law {
         heads.push("law".to_owned());
@@ -86,7 +90,8 @@ fn grid(name: &str, rows: &[(&Outcome, &Row)]) -> Grid {
     let shown: Vec<usize> = (0..first.cells.0.len()).filter(|&i| is_shown(rows, i)).collect();
     heads.extend(shown.iter().map(|&i| first.cells.0[i].heading.to_owned()));
     let body = rows.iter().map(|(outcome, row)| {
-        let mut texts: Vec<String> = outcome.point.values.iter().map(|(_, value)| value.to_string()).collect();
+        let mut texts: Vec<String> =
+            outcome.point.values.iter().map(|(_, value)| value.to_string()).collect();
         texts.push(match row.flows {
             Some(flows) if flows > 1 => format!("{} x{flows}", row.name),
             _ => row.name.clone(),
@@ -104,7 +109,8 @@ fn grid(name: &str, rows: &[(&Outcome, &Row)]) -> Grid {
 }
 
 fn is_shown(rows: &[(&Outcome, &Row)], column: usize) -> bool {
-    let mut values = rows.iter().filter_map(|(_, row)| Some((row.cells.0[column].shown, row.cells.0[column].value?)));
+    let mut values =
+        rows.iter().filter_map(|(_, row)| Some((row.cells.0[column].shown, row.cells.0[column].value?)));
     values.any(|(shown, value)| match shown {
         Shown::Always => true,
         Shown::Nonzero => value.max > 0.0,
