@@ -1,0 +1,105 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use leeway_sim::scenario::Sampling;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Let background traffic use the capacity that nobody else wants.
+#[derive(Parser)]
+#[command(
+    name = "leeway",
+    version,
+    about,
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 everything went well, 1 a run failed, 2 bad usage or a bad scenario.\n\n\
+                  Example: leeway sim examples/home-backup.toml --out report"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program can do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Simulate scenarios and report what each flow got.
+    #[command(after_help = "Examples:\n  \
+        leeway sim examples/home-backup.toml --out report\n      \
+        simulate, print tables, and write report/report.html with interactive charts\n  \
+        leeway sim examples/home-backup.toml --set flow.backup.law=cubic --set \"dumbbell.bottleneck.buffer=40 pkt\"\n      \
+        the same with another law and a smaller buffer\n  \
+        leeway sim examples/home-backup.toml --sweep \"flow.backup.law=cubic,ledbat,ledbat:target=5ms\" --repetitions 10\n      \
+        compare three laws, ten runs each, with confidence intervals\n\n\
+        Exit codes: 0 every run went well, 1 a run failed, 2 bad usage or a bad scenario.")]
+    Sim(Sim),
+    /// List the control laws with their parameters.
+    #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
+    Laws {
+        /// Only this one.
+        name: Option<String>,
+    },
+    /// List the queue disciplines with their parameters.
+    #[command(
+        after_help = "Examples:\n  leeway queues         every discipline\n  leeway queues codel   one discipline"
+    )]
+    Queues {
+        /// Only this one.
+        name: Option<String>,
+    },
+    /// Print the JSON Schema of scenario files, for editors and checkers.
+    #[command(after_help = "Example: leeway schema > scenario.schema.json")]
+    Schema,
+    /// Print a completion script for a shell.
+    #[command(
+        after_help = "Example: leeway completions bash > ~/.local/share/bash-completion/completions/leeway"
+    )]
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// Print the manual page.
+    #[command(after_help = "Example: leeway man | man -l -")]
+    Man,
+}
+
+/// What to simulate and where to put the results.
+#[derive(Args)]
+pub struct Sim {
+    /// Scenario files (TOML); `leeway schema` describes them.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Change a field of every scenario, such as `flow.backup.law=ledbat:target=25ms`. Entries of lists go by name
+    /// or by index (`flow[0]`). May be repeated.
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// Try several values of a field, such as `dumbbell.bottleneck.buffer=10 pkt,40 pkt`. Repeated for another field,
+    /// every combination is run.
+    #[arg(long, value_name = "PATH=V1,V2")]
+    pub sweep: Vec<String>,
+    /// Seed of the first run; each repetition takes the next. The scenario's own by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// Runs of each scenario with different seeds, for means with 95 % confidence intervals. The scenario's own
+    /// number by default.
+    #[arg(long, value_name = "N")]
+    pub repetitions: Option<u32>,
+    /// Runs at a time; the results do not depend on it. One per core by default.
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Write summary.json, report.html and, where a series is recorded, flows.parquet and links.parquet to this
+    /// folder, which is made if need be.
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Record how windows, queues and rates move, this often (`10ms`), or at every `event`.
+    #[arg(long, value_name = "EVERY")]
+    pub series: Option<Sampling>,
+    /// Print the summary as JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but errors.
+    #[arg(long, short, conflicts_with = "json")]
+    pub quiet: bool,
+}

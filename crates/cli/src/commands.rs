@@ -1,0 +1,155 @@
+//! What each subcommand does.
+
+use crate::Failure;
+use crate::args::{Cli, Sim};
+use crate::output::{self, Collector};
+use crate::plan::Plan;
+use crate::runner;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use leeway_sim::scenario::Scenario;
+use std::io::{self, Write};
+
+/// Simulates and reports.
+pub fn sim(args: &Sim) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let mut results = Collector::new(&plan, args.out.as_deref())?;
+    runner::run_all(&plan, args.jobs, !args.quiet, |point, run| results.take(point, run))?;
+    let page = results.write()?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        out.write_all(results.json()?.as_bytes())?;
+    } else if !args.quiet {
+        output::print(&results, &mut out)?;
+        if let Some(page) = page {
+            writeln!(out, "\nCharts and tables: {}", page.display())?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// A law or a queue discipline, for listing.
+struct Listed {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    params: Vec<Param>,
+}
+
+struct Param {
+    name: &'static str,
+    default: String,
+    range: String,
+    about: String,
+    source: &'static str,
+}
+
+/// Lists control laws.
+pub fn laws(name: Option<&str>) -> Result<(), Failure> {
+    let listed = leeway_control::laws().iter().map(|law| Listed {
+        name: law.name,
+        summary: law.summary,
+        source: law.source,
+        params: law
+            .params
+            .iter()
+            .map(|param| Param {
+                name: param.name,
+                default: param.show(param.default),
+                range: param.range(),
+                about: param.doc.to_owned(),
+                source: param.source,
+            })
+            .collect(),
+    });
+    list(listed.collect(), name, "law", "leeway laws")
+}
+
+/// Lists queue disciplines.
+pub fn queues(name: Option<&str>) -> Result<(), Failure> {
+    let listed = leeway_queue::disciplines().iter().map(|queue| Listed {
+        name: queue.name,
+        summary: queue.summary,
+        source: queue.source,
+        params: queue
+            .params
+            .iter()
+            .map(|param| Param {
+                name: param.name,
+                default: param.default.clone(),
+                range: param.bounds.clone(),
+                about: param.about.clone(),
+                source: "",
+            })
+            .collect(),
+    });
+    list(listed.collect(), name, "queue discipline", "leeway queues")
+}
+
+/// Prints all, or the one of that name in full.
+fn list(all: Vec<Listed>, name: Option<&str>, what: &str, command: &str) -> Result<(), Failure> {
+    let known = || all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
+    let chosen: Vec<&Listed> = all.iter().filter(|one| name.is_none_or(|name| name == one.name)).collect();
+    if let (Some(name), true) = (name, chosen.is_empty()) {
+        return Err(Failure::Usage(format!("there is no {what} `{name}`; there are: {}", known())));
+    }
+    let mut out = io::stdout().lock();
+    for (i, one) in chosen.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        write_one(one, &mut out)?;
+    }
+    if let (None, Some(example)) = (name, all.iter().find(|one| !one.params.is_empty())) {
+        let param = &example.params[0];
+        writeln!(out, "\nWith parameters: {}:{}={}", example.name, param.name, param.default)?;
+        writeln!(out, "One alone: {command} {}", example.name)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn write_one(one: &Listed, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", one.name, one.summary)?;
+    writeln!(out, "    source: {}", one.source)?;
+    let width = |of: fn(&Param) -> usize| one.params.iter().map(of).max().unwrap_or(0);
+    let names = width(|p| p.name.chars().count());
+    let defaults = width(|p| p.default.chars().count());
+    let ranges = width(|p| p.range.chars().count()).min(34);
+    for param in &one.params {
+        let Param { name, default, range, about, source } = param;
+        let cite = if source.is_empty() { String::new() } else { format!(" [{source}]") };
+        writeln!(out, "    {name:names$}  {default:defaults$}  {range:ranges$}  {about}{cite}")?;
+    }
+    Ok(())
+}
+
+/// Prints the JSON Schema of scenarios.
+pub fn schema() -> Result<(), Failure> {
+    let schema = serde_json::to_string_pretty(&Scenario::json_schema())
+        .map_err(|error| Failure::Run(format!("cannot write the schema: {error}")))?;
+    Ok(writeln!(io::stdout(), "{schema}")?)
+}
+
+/// Prints a completion script.
+pub fn completions(shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "leeway", &mut script);
+    Ok(io::stdout().write_all(&script)?)
+}
+
+/// Prints the manual page, with a section for each subcommand.
+pub fn man() -> Result<(), Failure> {
+    let mut page = Vec::new();
+    let command = Cli::command();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    for subcommand in command.get_subcommands() {
+        let name = format!("leeway {}", subcommand.get_name());
+        let subcommand = subcommand.clone().bin_name(name.clone()).disable_help_flag(true);
+        let man = clap_mangen::Man::new(subcommand);
+        writeln!(page, ".SH \"{}\"", name.to_uppercase())?;
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+        man.render_extra_section(&mut page)?;
+    }
+    Ok(io::stdout().write_all(&page)?)
+}

@@ -1,0 +1,9 @@
+//! One run, with everything that can go wrong in it as a message.
+
+use leeway_sim::results::Run;
+use leeway_sim::scenario::Scenario;
+
+/// Simulates `scenario` with `seed`, and its baseline where it asks for one.
+pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, String> {
+    leeway_sim::run_with_baseline(scenario, seed).map_err(|error| error.to_string())
+}

@@ -1,0 +1,81 @@
+//! The `leeway` program.
+
+mod args;
+mod commands;
+mod engine;
+mod explain;
+mod output;
+mod plan;
+mod runner;
+mod stats;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::io;
+use std::process::ExitCode;
+
+/// Exit code of a run that failed.
+const RUN_FAILED: u8 = 1;
+/// Exit code of bad usage or a bad scenario; clap's own.
+const BAD_INPUT: u8 = 2;
+
+/// Why the program stops.
+enum Failure {
+    /// A scenario is wrong: explained with its source line.
+    Scenario(leeway_sim::scenario::ScenarioError),
+    /// The command line asks for something that does not exist.
+    Usage(String),
+    /// The simulation or its output failed.
+    Run(String),
+    /// Whoever read the output has gone: `leeway ... | head`.
+    Closed,
+}
+
+impl From<leeway_sim::scenario::ScenarioError> for Failure {
+    fn from(error: leeway_sim::scenario::ScenarioError) -> Self {
+        Failure::Scenario(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Run(error.to_string()),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let failure = match run(Cli::parse()) {
+        Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
+        Err(failure) => failure,
+    };
+    let code = match failure {
+        Failure::Scenario(error) => {
+            eprint!("{}", explain::render(&error));
+            BAD_INPUT
+        }
+        Failure::Usage(message) => {
+            eprintln!("error: {message}");
+            BAD_INPUT
+        }
+        Failure::Run(message) => {
+            eprintln!("error: {message}");
+            RUN_FAILED
+        }
+        Failure::Closed => 0,
+    };
+    ExitCode::from(code)
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Sim(sim) => commands::sim(&sim),
+        Command::Laws { name } => commands::laws(name.as_deref()),
+        Command::Queues { name } => commands::queues(name.as_deref()),
+        Command::Schema => commands::schema(),
+        Command::Completions { shell } => commands::completions(shell),
+        Command::Man => commands::man(),
+    }
+}

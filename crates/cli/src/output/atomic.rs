@@ -1,0 +1,126 @@
+//! Files that are either there in full or not there.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file without a name until it is complete. Dropped or killed before [`AtomicFile::commit`], it leaves nothing.
+pub struct AtomicFile {
+    file: BufWriter<File>,
+    target: PathBuf,
+    /// The name it goes by until it is complete, where the file system has no nameless files.
+    temporary: Option<PathBuf>,
+}
+
+impl AtomicFile {
+    /// A file to become `target`.
+    pub fn create(target: &Path) -> io::Result<AtomicFile> {
+        let (file, temporary) = match nameless(folder(target)) {
+            Ok(file) => (file, None),
+            Err(_) => {
+                let sibling = sibling(target)?;
+                (File::create(&sibling)?, Some(sibling))
+            }
+        };
+        Ok(AtomicFile { file: BufWriter::new(file), target: target.to_owned(), temporary })
+    }
+
+    /// Puts the file in place, replacing one of that name in one step, once all of it is on the disk.
+    pub fn commit(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()?;
+        let complete = match self.temporary.take() {
+            Some(temporary) => temporary,
+            None => {
+                let sibling = sibling(&self.target)?;
+                give_name(self.file.get_ref(), &sibling)?;
+                sibling
+            }
+        };
+        let renamed = std::fs::rename(&complete, &self.target);
+        if renamed.is_err() {
+            let _ = std::fs::remove_file(&complete);
+        }
+        renamed?;
+        File::open(folder(&self.target))?.sync_all()
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+fn folder(target: &Path) -> &Path {
+    match target.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn sibling(target: &Path) -> io::Result<PathBuf> {
+    let name = target.file_name().ok_or_else(|| io::Error::other("the file has no name"))?;
+    let hidden = format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id());
+    let path = folder(target).join(hidden);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(path),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666))?.into())
+}
+
+#[cfg(target_os = "linux")]
+fn give_name(file: &File, name: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD};
+    use std::os::fd::AsRawFd;
+    let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, nameless, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_name(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_there_before_the_commit_and_all_of_it_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a.json");
+        std::fs::write(&target, "old").unwrap();
+        let mut file = AtomicFile::create(&target).unwrap();
+        file.write_all(b"new and longer").unwrap();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "old");
+        drop(AtomicFile::create(&folder.path().join("b.json")).unwrap());
+        file.commit().unwrap();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "new and longer");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

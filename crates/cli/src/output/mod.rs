@@ -1,0 +1,14 @@
+//! What comes out: tables, JSON, Parquet and the report page.
+
+mod atomic;
+mod charts;
+mod collect;
+mod columns;
+mod format;
+mod report;
+mod series;
+mod summary;
+mod table;
+
+pub use collect::Collector;
+pub use table::print;
