@@ -14,6 +14,8 @@ pub struct Departure<P> {
     pub packet: P,
     /// When it entered the queue.
     pub enqueued: Time,
+    /// When it left the queue: the start of its transmission.
+    pub started: Time,
 }
 
 /// A queue and the process that serves it: packets come in, departures come out, without propagation delay.
@@ -136,7 +138,7 @@ impl<P: Packet> Transmitter<P> {
         let at = self.event;
         let done = self.serving.take();
         self.start(at, report);
-        done.map(|serving| Departure { at, packet: serving.packet, enqueued: serving.enqueued })
+        done.map(|Serving { packet, enqueued, started }| Departure { at, packet, enqueued, started })
     }
 
     #[inline]
