@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 main() {
 	local failed=()
 	check "rustfmt" cargo fmt --all --check
-	check "clippy" cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	check "clippy" cargo clippy --workspace --all-targets --locked --quiet --keep-going -- -D warnings
 	check "rustdoc" rustdoc_clean
 	check "clang-format" clang_format
 	check "ruff check" target/tools/ruff check --quiet .
