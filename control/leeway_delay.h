@@ -69,11 +69,19 @@ struct leeway_current {
 	leeway_u32 taken_us[LEEWAY_CURRENT_MAX]; /* when, modulo 2^32 */
 };
 
+/*
+ * Which samples count. One-way and round-trip samples have nothing in common, so the first one-way sample makes a
+ * new start, and round-trip times are ignored from there on.
+ */
+struct leeway_source {
+	leeway_u8 wanted;  /* enum leeway_delay_source */
+	leeway_u8 one_way; /* one-way samples were seen */
+	leeway_u16 reserved;
+};
+
 struct leeway_delay {
 	leeway_u32 queuing_us; /* the estimate */
-	leeway_u8 source;      /* wanted: enum leeway_delay_source */
-	leeway_u8 one_way;     /* one-way samples were seen: round-trip times no longer count */
-	leeway_u16 reserved;
+	struct leeway_source source;
 	struct leeway_current current;
 	struct leeway_base base;
 };
@@ -83,6 +91,17 @@ LEEWAY_INLINE void leeway_base_restart(struct leeway_base *b)
 	b->count = 0;
 	b->head = 0;
 	b->drift_us = 0;
+}
+
+LEEWAY_INLINE void leeway_base_init(struct leeway_base *b, leeway_u32 history, leeway_u32 interval_us,
+                                    leeway_u32 skew)
+{
+	b->start_us = 0;
+	b->min_us = 0;
+	b->interval_us = interval_us ? interval_us : 1;
+	b->length = (leeway_u8)leeway_min_u32(history, LEEWAY_BASE_MAX);
+	b->skew = skew != 0;
+	leeway_base_restart(b);
 }
 
 /* By how much the minima of the last complete buckets grew at least, if all of them grew like a clock's drift. */
@@ -251,6 +270,36 @@ LEEWAY_INLINE leeway_u32 leeway_current_update(struct leeway_current *c, leeway_
 	return leeway_current_min(c, now, age_us);
 }
 
+enum leeway_sample {
+	LEEWAY_SAMPLE_NONE = 0,
+	LEEWAY_SAMPLE_NEXT = 1,
+	LEEWAY_SAMPLE_FIRST = 2, /* forget what came before */
+};
+
+LEEWAY_INLINE void leeway_source_init(struct leeway_source *source, leeway_u32 wanted)
+{
+	source->wanted = wanted == LEEWAY_DELAY_RTT ? LEEWAY_DELAY_RTT : LEEWAY_DELAY_OWD;
+	source->one_way = 0;
+	source->reserved = 0;
+}
+
+LEEWAY_INLINE enum leeway_sample leeway_source_look(struct leeway_source *source,
+                                                    const struct leeway_ack *ack)
+{
+	if (source->wanted == LEEWAY_DELAY_OWD && ack->owd_resolution_us) {
+		if (source->one_way)
+			return LEEWAY_SAMPLE_NEXT;
+		source->one_way = 1;
+		return LEEWAY_SAMPLE_FIRST;
+	}
+	return ack->rtt_us && !source->one_way ? LEEWAY_SAMPLE_NEXT : LEEWAY_SAMPLE_NONE;
+}
+
+LEEWAY_INLINE leeway_u32 leeway_source_us(const struct leeway_source *source, const struct leeway_ack *ack)
+{
+	return source->one_way ? ack->owd_us : ack->rtt_us;
+}
+
 LEEWAY_INLINE void leeway_delay_restart(struct leeway_delay *d)
 {
 	d->queuing_us = 0;
@@ -260,23 +309,17 @@ LEEWAY_INLINE void leeway_delay_restart(struct leeway_delay *d)
 
 LEEWAY_INLINE void leeway_delay_init(struct leeway_delay *d, const struct leeway_delay_config *config)
 {
-	d->source = config->source == LEEWAY_DELAY_RTT ? LEEWAY_DELAY_RTT : LEEWAY_DELAY_OWD;
-	d->one_way = 0;
-	d->reserved = 0;
+	leeway_source_init(&d->source, config->source);
 	d->current.filter = (leeway_u8)leeway_min_u32(config->filter, LEEWAY_FILTER_MEDIAN);
 	d->current.length = (leeway_u8)leeway_clamp_u32(config->filter_length, 1, LEEWAY_CURRENT_MAX);
 	d->current.head = 0;
 	d->current.newest_us = 0;
 	d->current.ewma_q8 = 0;
-	d->base.length = (leeway_u8)leeway_min_u32(config->base_history, LEEWAY_BASE_MAX);
-	d->base.interval_us = config->base_interval_us ? config->base_interval_us : 1;
-	d->base.skew = config->skew != 0;
-	d->base.start_us = 0;
-	d->base.min_us = 0;
+	leeway_base_init(&d->base, config->base_history, config->base_interval_us, config->skew);
 	leeway_delay_restart(d);
 }
 
-/* Take a sample. Nothing else is needed by laws that pick their own samples. */
+/* Take a sample; age_us: how old the others in the filter may be, 0: of any age. */
 LEEWAY_INLINE void leeway_delay_update(struct leeway_delay *d, leeway_u64 now_us, leeway_u32 sample_us,
                                        leeway_u32 age_us)
 {
@@ -288,24 +331,68 @@ LEEWAY_INLINE void leeway_delay_update(struct leeway_delay *d, leeway_u64 now_us
 	d->queuing_us = leeway_before_u32(current_us, base_us) ? 0 : current_us - base_us;
 }
 
-/*
- * Take the sample that an ack brought; 0 when it brought none. One-way and round-trip samples have nothing in
- * common, so the first one-way sample makes a new start and round-trip times are ignored from there on.
- */
+/* Take the sample that an ack brought; 0 when it brought none. */
 LEEWAY_INLINE int leeway_delay_on_ack(struct leeway_delay *d, const struct leeway_ack *ack,
                                       const struct leeway_path *path)
 {
-	if (ack->owd_resolution_us && d->source == LEEWAY_DELAY_OWD) {
-		if (!d->one_way)
-			leeway_delay_restart(d);
-		d->one_way = 1;
-		leeway_delay_update(d, ack->now_us, ack->owd_us, path->srtt_us);
-		return 1;
-	}
-	if (!ack->rtt_us || d->one_way)
+	enum leeway_sample what = leeway_source_look(&d->source, ack);
+
+	if (what == LEEWAY_SAMPLE_NONE)
 		return 0;
-	leeway_delay_update(d, ack->now_us, ack->rtt_us, path->srtt_us);
+	if (what == LEEWAY_SAMPLE_FIRST)
+		leeway_delay_restart(d);
+	leeway_delay_update(d, ack->now_us, leeway_source_us(&d->source, ack), path->srtt_us);
 	return 1;
+}
+
+#define LEEWAY_PEAK_RIGHT 5 /* right neighbours that a peak must exceed (Trang 2014) */
+
+/* The largest queuing delay, from peaks and valleys that alternate in one value per round trip (Trang 2014). */
+struct leeway_peaks {
+	leeway_u32 max_us;      /* the estimate */
+	leeway_u32 smoothed_us; /* S: peaks smoothed, weight 1/8 */
+	leeway_u32 value_us[8]; /* the last ones, in a ring */
+	leeway_u8 head;         /* the newest */
+	leeway_u8 count;
+	leeway_u8 valley; /* a valley comes next */
+	leeway_u8 reserved;
+};
+
+LEEWAY_INLINE void leeway_peaks_init(struct leeway_peaks *p)
+{
+	p->max_us = 0;
+	p->smoothed_us = 0;
+	p->head = 0;
+	p->count = 0;
+	p->valley = 0;
+	p->reserved = 0;
+}
+
+LEEWAY_INLINE void leeway_peaks_update(struct leeway_peaks *p, leeway_u32 value_us)
+{
+	leeway_u32 most_us = 0, least_us = ~0U, i, candidate_us;
+
+	p->head = (p->head + 1) & 7;
+	p->value_us[p->head & 7] = value_us;
+	if (value_us > p->max_us)
+		p->max_us = value_us;
+	if (p->count < LEEWAY_PEAK_RIGHT + 1)
+		p->count++;
+	if (p->count < LEEWAY_PEAK_RIGHT + 1)
+		return;
+	for (i = 0; i < LEEWAY_PEAK_RIGHT; i++) {
+		most_us = p->value_us[(p->head - i) & 7] > most_us ? p->value_us[(p->head - i) & 7] : most_us;
+		least_us = leeway_min_u32(least_us, p->value_us[(p->head - i) & 7]);
+	}
+	candidate_us = p->value_us[(p->head - LEEWAY_PEAK_RIGHT) & 7];
+	if (p->valley) {
+		p->valley = candidate_us >= least_us;
+	} else if (candidate_us > most_us) {
+		p->valley = 1;
+		p->smoothed_us = (leeway_u32)((7ULL * p->smoothed_us + candidate_us) / 8);
+		if (candidate_us > p->smoothed_us)
+			p->max_us = candidate_us;
+	}
 }
 
 #endif

@@ -56,7 +56,14 @@ struct leeway_ledbat {
 LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leeway_ledbat_params *p,
                                       const struct leeway_path *path)
 {
-	struct leeway_delay_config config = {
+	struct leeway_window_config window = {
+	    .floor_permille = p->floor_permille,
+	    .slow_start = p->slow_start,
+	    .ssthresh_permille = p->ssthresh_permille,
+	    .abc_limit = p->abc_limit,
+	    .timeout = p->timeout,
+	};
+	struct leeway_delay_config delay = {
 	    .base_history = p->base_history,
 	    .base_interval_us = p->base_interval_us,
 	    .filter = p->filter,
@@ -67,11 +74,7 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	leeway_u32 up = leeway_min_u32(p->gain_up_permille, LEEWAY_GAIN_MAX_PERMILLE);
 	leeway_u32 down = leeway_min_u32(p->gain_down_permille, LEEWAY_GAIN_MAX_PERMILLE);
 
-	s->w.floor_permille = p->floor_permille;
-	s->w.slow_start = p->slow_start != LEEWAY_SLOW_START_NONE;
-	s->w.abc_limit = (leeway_u8)leeway_clamp_u32(p->abc_limit, 1, 255);
-	s->w.timeout = p->timeout == LEEWAY_TIMEOUT_HALVE ? LEEWAY_TIMEOUT_HALVE : LEEWAY_TIMEOUT_ONE;
-	leeway_window_init(&s->w, p->ssthresh_permille, path);
+	leeway_window_init(&s->w, &window, path);
 	s->target_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
 	s->up_q40 = leeway_reciprocal_q40(up, s->target_us);
 	s->down_q40 = leeway_reciprocal_q40(down, s->target_us);
@@ -80,7 +83,7 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 		s->rate_limit_q16 = (leeway_u32)(((leeway_u64)down << 16) / 1000);
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
 	s->reserved = 0;
-	leeway_delay_init(&s->delay, &config);
+	leeway_delay_init(&s->delay, &delay);
 }
 
 /* The delay-based step of one ack. */

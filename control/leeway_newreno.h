@@ -25,17 +25,23 @@ struct leeway_newreno_params {
 struct leeway_newreno {
 	struct leeway_window w;
 	leeway_u32 beta_permille;
+	leeway_u32 reserved;
 };
 
 LEEWAY_INLINE void leeway_newreno_init(struct leeway_newreno *s, const struct leeway_newreno_params *p,
                                        const struct leeway_path *path)
 {
-	s->w.floor_permille = p->floor_permille;
-	s->w.slow_start = p->slow_start != LEEWAY_SLOW_START_NONE;
-	s->w.abc_limit = (leeway_u8)leeway_clamp_u32(p->abc_limit, 1, 255);
-	s->w.timeout = LEEWAY_TIMEOUT_ONE;
+	struct leeway_window_config window = {
+	    .floor_permille = p->floor_permille,
+	    .slow_start = p->slow_start,
+	    .ssthresh_permille = p->ssthresh_permille,
+	    .abc_limit = p->abc_limit,
+	    .timeout = LEEWAY_TIMEOUT_ONE,
+	};
+
+	leeway_window_init(&s->w, &window, path);
 	s->beta_permille = leeway_clamp_u32(p->beta_permille, 1, 999);
-	leeway_window_init(&s->w, p->ssthresh_permille, path);
+	s->reserved = 0;
 }
 
 LEEWAY_INLINE void leeway_newreno_on_ack(struct leeway_newreno *s, const struct leeway_ack *ack,

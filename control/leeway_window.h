@@ -32,7 +32,7 @@ enum leeway_timeout_mode {
 struct leeway_window {
 	struct leeway_output out;
 	leeway_u64 reacted_us;     /* one past the time of the last reaction to loss; 0: none yet */
-	leeway_u64 carry;          /* remainder of the last additive step, in units of 2^-24 bytes x window */
+	leeway_u64 carry;          /* remainder of the last additive step's division */
 	leeway_u32 floor_permille; /* lowest window of a decrease, thousandths of a segment */
 	leeway_u8 slow_start;      /* enum leeway_slow_start_mode */
 	leeway_u8 abc_limit;       /* RFC 3465, L: segments that one ack may add in slow start */
@@ -59,19 +59,29 @@ LEEWAY_INLINE leeway_u64 leeway_floor_q16(const struct leeway_window *w, leeway_
 	return leeway_segments_q16(w->floor_permille, mss);
 }
 
-/* Start a law: its configuration fields are set, everything else comes from the path. */
-LEEWAY_INLINE void leeway_window_init(struct leeway_window *w, leeway_u32 ssthresh_permille,
+/* What the shared arithmetic needs to know; sanitized by leeway_window_init(). */
+struct leeway_window_config {
+	leeway_u32 floor_permille;
+	leeway_u32 slow_start;        /* enum leeway_slow_start_mode */
+	leeway_u32 ssthresh_permille; /* initial threshold; LEEWAY_PERMILLE_UNLIMITED: none */
+	leeway_u32 abc_limit;
+	leeway_u32 timeout; /* enum leeway_timeout_mode */
+};
+
+LEEWAY_INLINE void leeway_window_init(struct leeway_window *w, const struct leeway_window_config *config,
                                       const struct leeway_path *path)
 {
 	leeway_u32 mss = leeway_mss(path);
 	leeway_u64 cwnd_q16 = (leeway_u64)path->initial_window_bytes << 16;
 
-	w->abc_limit = (leeway_u8)leeway_clamp_u32(w->abc_limit, 1, 255);
-	w->floor_permille = leeway_clamp_u32(w->floor_permille, 1, 1000000);
+	w->abc_limit = (leeway_u8)leeway_clamp_u32(config->abc_limit, 1, 255);
+	w->floor_permille = leeway_clamp_u32(config->floor_permille, 1, 1000000);
+	w->slow_start = config->slow_start != LEEWAY_SLOW_START_NONE;
+	w->timeout = config->timeout == LEEWAY_TIMEOUT_HALVE ? LEEWAY_TIMEOUT_HALVE : LEEWAY_TIMEOUT_ONE;
 	w->out.cwnd_q16 = leeway_max_u64(cwnd_q16, leeway_floor_q16(w, mss));
 	w->out.ssthresh_bytes = LEEWAY_UNLIMITED;
-	if (ssthresh_permille != LEEWAY_PERMILLE_UNLIMITED)
-		w->out.ssthresh_bytes = leeway_segments_q16(ssthresh_permille, mss) >> 16;
+	if (config->ssthresh_permille != LEEWAY_PERMILLE_UNLIMITED)
+		w->out.ssthresh_bytes = leeway_segments_q16(config->ssthresh_permille, mss) >> 16;
 	w->out.pacing_bytes_per_s = 0;
 	w->out.queuing_delay_us = 0;
 	w->out.phase = w->slow_start ? LEEWAY_SLOW_START : LEEWAY_AVOIDANCE;
@@ -128,29 +138,44 @@ LEEWAY_INLINE leeway_u64 leeway_slow_start(struct leeway_window *w, leeway_u64 a
 }
 
 /*
- * rate x MSS x acked / W in bytes, q16: the share of one ack in a change of rate segments per round trip. The
- * remainder is carried to the next ack, without which a window of 100 Gbit/s x 1 s would grow several percent
+ * change x acked / W, in the unit of change (bytes, q16): what one ack brings of a change that takes a round trip.
+ * The remainder is carried to the next ack, without which a window of 100 Gbit/s x 1 s would grow several percent
  * too slowly and shrink not at all.
  */
+LEEWAY_INLINE leeway_u64 leeway_share_q16(leeway_u64 change_q16, leeway_u64 acked_bytes, leeway_u64 window_q8,
+                                          leeway_u64 *carry)
+{
+	leeway_u64 dividend, share_q24;
+
+	window_q8 = leeway_max_u64(window_q8, 1U << 8);
+	acked_bytes = leeway_min_u64(acked_bytes, window_q8 >> 8);
+	if (!(acked_bytes >> 20) && !(change_q16 >> 35)) {
+		dividend = (change_q16 * acked_bytes << 8) + *carry;
+		*carry = dividend % window_q8;
+		return dividend / window_q8;
+	}
+	share_q24 = (acked_bytes << 24) / (window_q8 >> 8); /* at most 2^24, as acked <= W < 2^40 */
+	if (change_q16 >> 38)
+		return (change_q16 >> 20) * share_q24 >> 4;
+	return change_q16 * share_q24 >> 24;
+}
+
+/* The window that a step divides by: one segment at least. */
+LEEWAY_INLINE leeway_u64 leeway_divisor_q8(const struct leeway_window *w, leeway_u32 mss)
+{
+	return leeway_max_u64(w->out.cwnd_q16 >> 8, (leeway_u64)mss << 8);
+}
+
+/* rate x MSS x acked / W in bytes, q16: the share of one ack in a change of rate segments per round trip. */
 LEEWAY_INLINE leeway_u64 leeway_step_q16(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
                                          leeway_u32 rate_q16, leeway_u8 down)
 {
-	leeway_u64 window_q8 = leeway_max_u64(w->out.cwnd_q16 >> 8, (leeway_u64)mss << 8);
-	leeway_u64 full_q16 = (leeway_u64)mss * leeway_min_u32(rate_q16, LEEWAY_RATE_MAX_Q16);
-	leeway_u64 dividend;
-
 	if (w->carry_down != down) {
 		w->carry_down = down;
 		w->carry = 0;
 	}
-	acked_bytes = leeway_min_u64(acked_bytes, window_q8 >> 8);
-	if (!(acked_bytes >> 20) && !(full_q16 >> 35)) {
-		dividend = (full_q16 * acked_bytes << 8) + w->carry;
-		w->carry = dividend % window_q8;
-		return dividend / window_q8;
-	}
-	/* acked <= window < 2^39 and full_q16 < 2^47: both products stay below 2^63. */
-	return (full_q16 >> 8) * ((acked_bytes << 24) / (window_q8 >> 8)) >> 16;
+	return leeway_share_q16((leeway_u64)mss * leeway_min_u32(rate_q16, LEEWAY_RATE_MAX_Q16), acked_bytes,
+	                        leeway_divisor_q8(w, mss), &w->carry);
 }
 
 /* Additive increase of rate segments per round trip. */

@@ -5,8 +5,23 @@
 //! exceed it, so a small packet may enter where a large one did not fit. A limit of no packets is taken as one.
 
 use crate::fifo::{Fifo, Limit};
-use crate::{Dequeued, Packet, Queue, Reason, Report};
+use crate::spec::BuildContext;
+use crate::{AnyQueue, Dequeued, Packet, Queue, Reason, Report};
 use leeway_units::{Size, Time};
+
+crate::params! {
+    /// Parameters of [`DropTail`].
+    pub struct DropTailParams: "droptail", "First in, first out; an arrival that does not fit is dropped", "RFC 7567, 1" {
+        /// The buffer; auto: that of the link.
+        limit: Option<Size> = None, ..;
+    }
+}
+
+impl DropTailParams {
+    pub(crate) fn build<P: Packet>(&self, context: &BuildContext) -> AnyQueue<P> {
+        AnyQueue::DropTail(DropTail::new(self.limit.unwrap_or(context.capacity)))
+    }
+}
 
 /// First in, first out, with a limit.
 #[derive(Debug, Clone)]

@@ -5,14 +5,18 @@
 //! drop and mark is told to a [`Report`] with its [`Reason`].
 
 mod any;
+mod chance;
 mod droptail;
 mod fifo;
 mod packet;
 mod queue;
 mod report;
+pub mod spec;
 
 pub use any::AnyQueue;
-pub use droptail::DropTail;
+pub use chance::Chance;
+pub use droptail::{DropTail, DropTailParams};
 pub use packet::{Ecn, Packet};
 pub use queue::{Dequeued, Queue};
 pub use report::{Log, Reason, Report};
+pub use spec::{BuildContext, QueueInfo, QueueSpec, SpecError, disciplines};

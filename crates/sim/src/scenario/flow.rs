@@ -1,6 +1,8 @@
 //! Flow groups: who sends what, when, under which law.
 
-use super::{Dist, LawSpec, TcpOptions};
+use super::specs::newreno;
+use super::{Dist, TcpOptions};
+use leeway_control::LawSpec;
 use leeway_units::{Bytes, Duration, ParseError, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error};
@@ -77,10 +79,6 @@ fn one() -> u32 {
 
 fn is_one(count: &u32) -> bool {
     *count == 1
-}
-
-fn newreno() -> LawSpec {
-    LawSpec::from("newreno")
 }
 
 fn at_zero() -> Dist<Time> {

@@ -4,16 +4,28 @@
 //! by other programs. The structs hold what was written; where something was left out, a method says what holds
 //! ([`TcpOptions::resolve`], [`Channel::buffer_limit`], [`Link::backward`]).
 
+mod check;
+mod check_flow;
 mod dist;
+mod error;
+mod file;
 mod flow;
+pub mod limits;
 mod model;
+mod parse;
+mod path;
+mod route;
 mod specs;
 mod tcp;
 mod topology;
+mod words;
 
 pub use dist::{Dist, Pareto, Quantity, Spread};
+pub use error::{ErrorKind, Problem, ScenarioError};
+pub use file::{ScenarioFile, SweepPoint};
 pub use flow::{App, Clock, Codec, FlowGroup, Offset, Role};
 pub use model::{Direction, Event, Sampling, Scenario, Series, Sweep, SweepValue, Window};
-pub use specs::{LawSpec, QueueSpec};
+pub use path::FieldPath;
+pub use route::Hop;
 pub use tcp::{AckPolicy, DelayedAck, Profile, Tcp, TcpOptions};
 pub use topology::{Arq, BufferLimit, Channel, Dumbbell, Jitter, Link, LossModel, RateChange};

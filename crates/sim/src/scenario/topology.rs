@@ -1,6 +1,7 @@
 //! Topology: links and the channels in their two directions.
 
-use super::QueueSpec;
+use super::specs::droptail;
+use leeway_queue::QueueSpec;
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,10 +99,6 @@ pub struct Channel {
 
 fn one_bdp() -> Size {
     Size::Bdp(1_000_000)
-}
-
-fn droptail() -> QueueSpec {
-    QueueSpec::from("droptail")
 }
 
 /// What a queue holds, resolved.

@@ -1,19 +1,7 @@
 //! Round-trip estimation and the retransmission timeout (RFC 6298).
 
+use crate::scenario::Tcp;
 use leeway_units::{Duration, Time};
-
-/// Bounds of the retransmission timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RtoBounds {
-    /// Before the first sample.
-    pub initial: Duration,
-    /// RFC 6298, 2.4 says one second; stacks say 200 ms.
-    pub min: Duration,
-    /// RFC 6298, 2.5.
-    pub max: Duration,
-    /// Clock granularity G of RFC 6298, 2.
-    pub granularity: Duration,
-}
 
 /// Smoothed round-trip time and the timeout that follows from it.
 #[derive(Debug, Clone)]
@@ -74,19 +62,19 @@ impl Rto {
 
     /// The timeout now: SRTT + max(G, 4 RTTVAR), within its bounds, doubled for every timeout in a row.
     #[inline]
-    pub fn timeout(&self, bounds: &RtoBounds) -> Duration {
+    pub fn timeout(&self, tcp: &Tcp) -> Duration {
         let base = match self.srtt_x8 {
-            0 => bounds.initial,
+            0 => tcp.initial_rto,
             srtt_x8 => {
                 Duration::from_nanos(srtt_x8 / 8)
-                    + Duration::from_nanos(self.rttvar_x4).max(bounds.granularity)
+                    + Duration::from_nanos(self.rttvar_x4).max(tcp.rto_granularity)
             }
         };
-        let base = base.max(bounds.min);
+        let base = base.max(tcp.min_rto);
         if self.backoff == 0 {
-            return base.min(bounds.max);
+            return base.min(tcp.max_rto);
         }
-        (base * (1u64 << self.backoff.min(32))).min(bounds.max)
+        (base * (1u64 << self.backoff.min(32))).min(tcp.max_rto)
     }
 }
 
@@ -161,28 +149,32 @@ impl Default for LazyTimer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Profile;
 
-    const BOUNDS: RtoBounds = RtoBounds {
-        initial: Duration::from_secs(1),
-        min: Duration::from_millis(200),
-        max: Duration::from_secs(60),
-        granularity: Duration::from_millis(10),
-    };
+    fn tcp() -> Tcp {
+        Tcp {
+            initial_rto: Duration::from_secs(1),
+            min_rto: Duration::from_millis(200),
+            max_rto: Duration::from_secs(60),
+            rto_granularity: Duration::from_millis(10),
+            ..Profile::Ns2.tcp()
+        }
+    }
 
     #[test]
     fn follows_rfc_6298() {
         let mut rto = Rto::new();
-        assert_eq!(rto.timeout(&BOUNDS), Duration::from_secs(1));
+        assert_eq!(rto.timeout(&tcp()), Duration::from_secs(1));
         rto.sample(Duration::from_millis(100)); // SRTT = R, RTTVAR = R/2
         assert_eq!(rto.srtt(), Duration::from_millis(100));
-        assert_eq!(rto.timeout(&BOUNDS), Duration::from_millis(300));
+        assert_eq!(rto.timeout(&tcp()), Duration::from_millis(300));
         rto.sample(Duration::from_millis(180)); // RTTVAR = 3/4 50 + 1/4 80, SRTT = 7/8 100 + 1/8 180
         assert_eq!(rto.srtt(), Duration::from_millis(110));
-        assert_eq!(rto.timeout(&BOUNDS), Duration::from_micros(340_000));
+        assert_eq!(rto.timeout(&tcp()), Duration::from_micros(340_000));
         for _ in 0..1000 {
             rto.sample(Duration::from_millis(110));
         }
-        assert_eq!(rto.timeout(&BOUNDS), Duration::from_millis(200), "the minimum holds");
+        assert_eq!(rto.timeout(&tcp()), Duration::from_millis(200), "the minimum holds");
         assert_eq!(rto.min_rtt(), Duration::from_millis(100));
     }
 
@@ -193,12 +185,12 @@ mod tests {
         let timeouts: Vec<u64> = (0..9)
             .map(|_| {
                 rto.expired();
-                rto.timeout(&BOUNDS).micros() / 1000
+                rto.timeout(&tcp()).micros() / 1000
             })
             .collect();
         assert_eq!(timeouts, [600, 1200, 2400, 4800, 9600, 19_200, 38_400, 60_000, 60_000]);
         rto.progress();
-        assert_eq!(rto.timeout(&BOUNDS), Duration::from_millis(300));
+        assert_eq!(rto.timeout(&tcp()), Duration::from_millis(300));
     }
 
     #[test]

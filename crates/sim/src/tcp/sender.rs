@@ -3,10 +3,10 @@
 //! Loss recovery is RFC 6675 with SACK and RFC 6582 (NewReno) without; both are written as "send while the pipe
 //! has room", where the pipe leaves out what was received or lost. The window itself is the law's alone.
 
+use super::Options;
 use super::receiver::Block;
 use super::rto::{LazyTimer, Rto};
 use super::scoreboard::Scoreboard;
-use crate::scenario::Tcp;
 use leeway_control::{Ack, Controller, Law, Loss, Path};
 use leeway_units::{Duration, Time};
 
@@ -164,7 +164,7 @@ impl Sender {
     /// An acknowledgement arrives. The caller then asks [`Sender::next`] until it has nothing to send; an instant
     /// if the timer needs a calendar entry.
     #[inline]
-    pub fn on_ack(&mut self, now: Time, ack: &AckIn<'_>, tcp: &Tcp) -> Option<Time> {
+    pub fn on_ack(&mut self, now: Time, ack: &AckIn<'_>, options: &Options) -> Option<Time> {
         let prior = self.board.pipe();
         self.rto.sample(ack.rtt);
         let was_recovering = self.recovery == Recovery::Fast;
@@ -177,10 +177,10 @@ impl Sender {
                 self.recovery = Recovery::Open;
             }
         }
-        let loss = if tcp.sack {
-            self.board.detect_losses(tcp.dupthresh)
+        let loss = if options.tcp.sack {
+            self.board.detect_losses(options.tcp.dupthresh)
         } else {
-            self.count_duplicates(progress.advanced, ack.next == una && !nothing_outstanding, tcp.dupthresh)
+            self.count_duplicates(progress.advanced, ack.next == una && !nothing_outstanding, options.tcp.dupthresh)
         };
         self.update_path();
         if let Some((lost_bytes, sent)) = loss
@@ -221,7 +221,7 @@ impl Sender {
             ce_bytes,
             rtt_us: u32::try_from(ack.rtt.micros().max(1)).unwrap_or(u32::MAX),
             owd_us: ack.owd_us,
-            owd_resolution_us: if tcp.one_way_delay { tcp.timestamp_resolution_us } else { 0 },
+            owd_resolution_us: options.owd_resolution_us,
             app_limited: u8::from(!self.window_limited || self.restart != u64::MAX),
             round_start: u8::from(round_start),
             recovering: u8::from(was_recovering || self.recovery == Recovery::Fast),
@@ -235,7 +235,7 @@ impl Sender {
             self.timer.clear();
             return None;
         }
-        self.timer.set(now + self.rto.timeout(&tcp.rto)) // RFC 6298, 5.3
+        self.timer.set(now + self.rto.timeout(&options.tcp)) // RFC 6298, 5.3
     }
 
     /// NewReno's inferences (RFC 6582, 3.2).
@@ -266,7 +266,7 @@ impl Sender {
     }
 
     /// The retransmission timer expired; an instant if the timer needs a calendar entry.
-    pub fn on_timeout(&mut self, now: Time, tcp: &Tcp) -> Option<Time> {
+    pub fn on_timeout(&mut self, now: Time, options: &Options) -> Option<Time> {
         if self.board.is_empty() {
             return None;
         }
@@ -286,30 +286,30 @@ impl Sender {
             timeouts,
         };
         self.law.on_loss(&loss, &self.path);
-        self.timer.set(now + self.rto.timeout(&tcp.rto))
+        self.timer.set(now + self.rto.timeout(&options.tcp))
     }
 
     /// What may be sent now. A segment that it names counts as sent.
     #[inline]
-    pub fn next(&mut self, now: Time, tcp: &Tcp) -> Next {
+    pub fn next(&mut self, now: Time, options: &Options) -> Next {
         let lost = self.board.next_lost();
         let outstanding = self.board.next() - self.board.una();
         let payload = match lost {
             Some((_, payload)) => u64::from(payload),
-            None if self.unsent == 0 || outstanding >= tcp.receive_window_packets => {
+            None if self.unsent == 0 || outstanding >= options.receive_window => {
                 self.window_limited = false;
                 return Next::Idle;
             }
             None => self.unsent.min(u64::from(self.path.mss_bytes)),
         };
-        if self.board.is_empty() && tcp.idle_restart && now - self.last_sent > self.rto.timeout(&tcp.rto) {
+        if self.board.is_empty() && options.tcp.idle_restart && now - self.last_sent > self.rto.timeout(&options.tcp) {
             self.restart = u64::from(self.path.initial_window_bytes); // RFC 5681, 4.1
         }
         let cwnd_q16 = self.law.output().cwnd_q16;
         let window = (cwnd_q16 >> 16).min(self.restart);
         let mss = u64::from(self.path.mss_bytes);
         if !(self.urgent && lost.is_some()) {
-            let pipe = self.believed_in_flight(tcp);
+            let pipe = self.believed_in_flight(options);
             // Below one segment the window is a rate: one segment every 1/W round-trip times.
             let room = if window < mss { pipe == 0 } else { pipe + payload <= window };
             if !room {
@@ -323,7 +323,7 @@ impl Sender {
             }
         }
         self.urgent = false;
-        self.pace(now, payload, window, tcp);
+        self.pace(now, payload, window, options);
         self.last_sent = now;
         let payload = payload as u16; // a segment is never longer than the MSS
         let (seq, again) = match lost {
@@ -343,23 +343,23 @@ impl Sender {
 
     /// Starts the timer if it is off: something was sent (RFC 6298, 5.1).
     #[inline]
-    pub fn start_timer(&mut self, now: Time, tcp: &Tcp) -> Option<Time> {
+    pub fn start_timer(&mut self, now: Time, options: &Options) -> Option<Time> {
         if self.timer.is_set() {
             return None;
         }
-        self.timer.set(now + self.rto.timeout(&tcp.rto))
+        self.timer.set(now + self.rto.timeout(&options.tcp))
     }
 
     /// The pipe, with what duplicate acknowledgements say has left it.
     #[inline]
-    fn believed_in_flight(&self, tcp: &Tcp) -> u64 {
+    fn believed_in_flight(&self, options: &Options) -> u64 {
         let mss = u64::from(self.path.mss_bytes);
         let pipe = self.board.pipe();
-        match (self.recovery, tcp.sack) {
-            (Recovery::Open, true) if !tcp.limited_transmit => pipe + u64::from(self.board.sacked()) * mss,
+        match (self.recovery, options.tcp.sack) {
+            (Recovery::Open, true) if !options.tcp.limited_transmit => pipe + u64::from(self.board.sacked()) * mss,
             // RFC 3042: the first two duplicates release a segment each.
-            (Recovery::Open, false) if tcp.limited_transmit => {
-                pipe.saturating_sub(u64::from(self.duplicates.min(tcp.dupthresh - 1)) * mss)
+            (Recovery::Open, false) if options.tcp.limited_transmit => {
+                pipe.saturating_sub(u64::from(self.duplicates.min(options.tcp.dupthresh - 1)) * mss)
             }
             (Recovery::Open, false) => pipe,
             (Recovery::Fast, false) => pipe.saturating_sub(u64::from(self.duplicates) * mss),
@@ -376,10 +376,10 @@ impl Sender {
 
     /// Sets when the next segment may go, where the law or the stack paces.
     #[inline]
-    fn pace(&mut self, now: Time, payload: u64, window: u64, tcp: &Tcp) {
+    fn pace(&mut self, now: Time, payload: u64, window: u64, options: &Options) {
         let law = self.law.output();
         let rate = match law.pacing_bytes_per_s {
-            0 if !tcp.pacing => return,
+            0 if !options.tcp.pacing => return,
             0 => {
                 let srtt = self.rto.srtt().micros();
                 if srtt == 0 {

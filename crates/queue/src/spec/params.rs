@@ -1,0 +1,224 @@
+//! Named sets of parameters: one declaration gives the plain struct, its defaults, its text form and its listing.
+
+use super::value::Value;
+
+/// One parameter, for listings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// The name in the text form; `classN` stands for `class0`, `class1`, ...
+    pub name: &'static str,
+    /// The default in the text form.
+    pub default: String,
+    /// The allowed values.
+    pub bounds: String,
+    /// What it sets.
+    pub about: String,
+}
+
+/// A set of parameters with a name, spelled `name:param=value,param=value`.
+pub trait Params: Default {
+    /// The name of the set.
+    const NAME: &'static str;
+    /// What it is, in a sentence.
+    const SUMMARY: &'static str;
+    /// Where it is specified.
+    const SOURCE: &'static str;
+
+    /// The parameters with their defaults and bounds.
+    fn list() -> Vec<ParamInfo>;
+
+    /// Sets one parameter: nothing if there is none of that name, else whether the value is right.
+    fn set(&mut self, name: &str, text: &str) -> Option<Result<(), String>>;
+
+    /// Every parameter with its value in the text form.
+    fn entries(&self) -> Vec<(String, String)>;
+}
+
+/// Why a text such as `codel:target=5ms` could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// There is nothing of that name.
+    #[error("there is no {what} `{given}`; there are: {known}")]
+    UnknownName {
+        /// What was looked for: a queue discipline, a loss model.
+        what: &'static str,
+        /// The name that was given.
+        given: String,
+        /// All names.
+        known: String,
+    },
+    /// It has no parameter of that name.
+    #[error("{name} has no parameter `{given}`; {known}")]
+    UnknownParam {
+        /// Whose parameter.
+        name: &'static str,
+        /// The parameter that was given.
+        given: String,
+        /// All parameters.
+        known: String,
+    },
+    /// A value cannot be read or is out of bounds.
+    #[error("{name}: {param}: {why}")]
+    Value {
+        /// Whose parameter.
+        name: &'static str,
+        /// The parameter.
+        param: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// A parameter is given twice.
+    #[error("{name}: {param} is given twice")]
+    Twice {
+        /// Whose parameter.
+        name: &'static str,
+        /// The parameter.
+        param: String,
+    },
+    /// Something that is not `param=value`.
+    #[error("{name}: `{given}` is not of the form param=value")]
+    Form {
+        /// Whose parameter.
+        name: &'static str,
+        /// What was given.
+        given: String,
+    },
+}
+
+/// The name before the colon and the parameters after it.
+pub fn split(text: &str) -> (&str, &str) {
+    let (name, params) = text.split_once(':').unwrap_or((text, ""));
+    (name.trim(), params.trim())
+}
+
+/// Text that came from outside, at a length fit for a message.
+pub fn short(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+/// Reads `param=value,param=value` over the defaults.
+pub fn read<P: Params>(text: &str) -> Result<P, SpecError> {
+    let (name, mut params, mut given) = (P::NAME, P::default(), Vec::new());
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let Some((param, value)) = part.split_once('=').map(|(p, v)| (p.trim(), v.trim())) else {
+            return Err(SpecError::Form { name, given: short(part) });
+        };
+        if given.contains(&param) {
+            return Err(SpecError::Twice { name, param: short(param) });
+        }
+        given.push(param);
+        match params.set(param, value) {
+            Some(Ok(())) => {}
+            Some(Err(why)) => return Err(SpecError::Value { name, param: short(param), why }),
+            None => {
+                let names: Vec<_> = P::list().iter().map(|param| param.name).collect();
+                let known = if names.is_empty() {
+                    "it has none".to_owned()
+                } else {
+                    format!("it has: {}", names.join(", "))
+                };
+                return Err(SpecError::UnknownParam { name, given: short(param), known });
+            }
+        }
+    }
+    Ok(params)
+}
+
+/// Writes the name and what differs from the defaults.
+pub fn write<P: Params>(params: &P, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    let defaults = P::default().entries();
+    f.write_str(P::NAME)?;
+    let mut separator = ':';
+    for entry in params.entries() {
+        if !defaults.contains(&entry) {
+            write!(f, "{separator}{}={}", entry.0, entry.1)?;
+            separator = ',';
+        }
+    }
+    Ok(())
+}
+
+/// Sets `field` if `name` names it or, for a list, one of its entries.
+pub fn set_field<T: Value>(
+    field: &mut T,
+    own_name: &str,
+    name: &str,
+    text: &str,
+    allow: impl Fn(&T) -> bool,
+    bounds: &str,
+) -> Option<Result<(), String>> {
+    if name == own_name {
+        return Some(T::read(&short(text)).and_then(|value| {
+            if !allow(&value) {
+                return Err(format!("`{}` is out of bounds: {bounds}", short(text)));
+            }
+            *field = value;
+            Ok(())
+        }));
+    }
+    let index = name.strip_prefix(own_name)?.parse().ok()?;
+    field.set_entry(index, &short(text))
+}
+
+/// Declares a struct of parameters: documentation, name, type, default and bounds of each.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! params {
+    (
+        $(#[$meta:meta])*
+        pub struct $type:ident: $name:literal, $summary:literal, $source:literal {
+            $($(#[doc = $about:literal])+ $field:ident: $kind:ty = $default:expr, $bounds:expr;)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $type {
+            $($(#[doc = $about])+ pub $field: $kind,)*
+        }
+
+        impl Default for $type {
+            fn default() -> Self {
+                $type { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::spec::Params for $type {
+            const NAME: &'static str = $name;
+            const SUMMARY: &'static str = $summary;
+            const SOURCE: &'static str = $source;
+
+            fn list() -> Vec<$crate::spec::ParamInfo> {
+                vec![$($crate::spec::ParamInfo {
+                    name: stringify!($field),
+                    default: $crate::spec::Value::show(&{ let default: $kind = $default; default }),
+                    bounds: $crate::spec::Bounds::<$kind>::text(&$bounds),
+                    about: concat!($($about),+).trim().to_owned(),
+                },)*]
+            }
+
+            fn set(&mut self, _name: &str, _text: &str) -> Option<Result<(), String>> {
+                $({
+                    let bounds = $bounds;
+                    let set = $crate::spec::set_field(
+                        &mut self.$field,
+                        stringify!($field),
+                        _name,
+                        _text,
+                        |value| $crate::spec::Bounds::<$kind>::allow(&bounds, value),
+                        &$crate::spec::Bounds::<$kind>::text(&bounds),
+                    );
+                    if set.is_some() {
+                        return set;
+                    }
+                })*
+                None
+            }
+
+            fn entries(&self) -> Vec<(String, String)> {
+                let parts: Vec<Vec<(String, String)>> =
+                    vec![$($crate::spec::Value::entries(&self.$field, stringify!($field)),)*];
+                parts.concat()
+            }
+        }
+    };
+}

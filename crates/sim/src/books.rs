@@ -1,0 +1,97 @@
+//! The books: what is counted while a run goes on. Everything only grows; a window of time is a difference.
+
+use crate::flow::{Counts, Flow, Sacks};
+use crate::histogram::Histogram;
+use crate::network::Watch;
+use crate::packet::{Kind, Packet};
+use crate::recorder::Recorder;
+use leeway_queue::Reason;
+use leeway_units::{Duration, Time};
+
+/// Counts of one link.
+#[derive(Debug, Clone, Default)]
+pub struct LinkCounts {
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets dropped at the queue or lost on the link.
+    pub dropped: u64,
+    /// Packets marked.
+    pub marked: u64,
+    /// Bytes that have left.
+    pub departed_bytes: u64,
+    /// Packets that have left.
+    pub departed: u64,
+    /// Times in the queue.
+    pub wait: Histogram,
+}
+
+/// Counts of one group.
+#[derive(Debug, Clone, Default)]
+pub struct GroupCounts {
+    /// Round-trip times that senders measured.
+    pub rtt: Histogram,
+    /// True one-way delays of data.
+    pub owd: Histogram,
+    /// Completion times.
+    pub completion: Histogram,
+}
+
+/// A copy of all books at one instant.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Flows by index; later ones did not exist yet.
+    pub flows: Vec<Counts>,
+    /// Links by index.
+    pub links: Vec<LinkCounts>,
+    /// Groups by index.
+    pub groups: Vec<GroupCounts>,
+}
+
+/// Where the network's news go.
+pub struct Books<'a> {
+    /// All flows.
+    pub flows: &'a mut [Flow],
+    /// All links.
+    pub links: &'a mut [LinkCounts],
+    /// Blocks of acknowledgements under way.
+    pub sacks: &'a mut Sacks,
+    /// The recorder, where each event is recorded.
+    pub recorder: Option<&'a mut Recorder>,
+}
+
+impl Watch for Books<'_> {
+    #[inline]
+    fn offered(&mut self, _: Time, link: u32, _: &Packet) {
+        self.links[link as usize].offered += 1;
+    }
+
+    fn dropped(&mut self, _: Time, link: u32, packet: Packet, _: Reason) {
+        self.links[link as usize].dropped += 1;
+        match packet.kind {
+            Kind::Data | Kind::Voice => self.flows[packet.flow as usize].counts.dropped += 1,
+            Kind::Ack => {
+                self.sacks.take(&packet);
+            }
+            Kind::Request => {}
+        }
+    }
+
+    fn marked(&mut self, link: u32) {
+        self.links[link as usize].marked += 1;
+    }
+
+    #[inline]
+    fn departed(&mut self, link: u32, packet: &Packet, wait: Duration) {
+        let counts = &mut self.links[link as usize];
+        counts.departed += 1;
+        counts.departed_bytes += u64::from(packet.size);
+        counts.wait.add(wait);
+    }
+
+    #[inline]
+    fn queue_changed(&mut self, now: Time, link: u32, packets: usize, bytes: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.link(now, link, packets, bytes, &self.links[link as usize]);
+        }
+    }
+}

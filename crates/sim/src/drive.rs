@@ -1,0 +1,237 @@
+//! What applications do when it is their turn.
+
+use crate::app::{App, part_seed};
+use crate::engine::{Engine, Timer};
+use crate::flow::Flow;
+use crate::packet::{Kind, NO_SACK, Packet};
+use crate::scenario;
+use crate::voice;
+use leeway_units::{Bytes, Duration, Time};
+
+/// A request without an answer is sent again after this time, then after twice as long, and so on.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// See [`Engine`]; this part of it moves the applications.
+impl Engine {
+    /// Sets the next turn of flow `index`.
+    pub(crate) fn wake(&mut self, index: u32, at: Time) {
+        if let Some(at) = self.flows[index as usize].app.timer.set(at) {
+            self.set(at, Timer::App(index));
+        }
+    }
+
+    fn connect(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        flow.connect(self.now, &self.groups[flow.group as usize].profile);
+    }
+
+    /// It is the turn of flow `index`'s application.
+    pub(crate) fn turn(&mut self, index: u32) {
+        let group = self.flows[index as usize].group as usize;
+        let app = self.groups[group].spec.app;
+        match app {
+            scenario::App::Bulk => self.bulk_turn(index, group),
+            scenario::App::Transfer { size, .. } => {
+                self.connect(index);
+                let bytes = self.flows[index as usize].app.draw(&size);
+                self.write(index, bytes);
+            }
+            scenario::App::OnOff { on, off } => {
+                let flow = &mut self.flows[index as usize];
+                let starts = flow.app.turn.is_multiple_of(2);
+                let span = if starts { flow.app.draw(&on) } else { flow.app.draw(&off) };
+                flow.app.turn += 1;
+                if !flow.open {
+                    self.connect(index);
+                }
+                let flow = &mut self.flows[index as usize];
+                if starts {
+                    flow.sender.write_endless();
+                } else {
+                    flow.sender.stop_writing();
+                }
+                self.wake(index, self.now + span);
+                self.pump(index);
+            }
+            scenario::App::Poisson { .. } => {}
+            scenario::App::Request { size, request, .. } => self.request(index, &size, request),
+            scenario::App::Voice { codec } => self.talk(index, voice::payload(codec)),
+        }
+    }
+
+    /// Without intervals: one connection without end. With: one connection an interval.
+    fn bulk_turn(&mut self, index: u32, group: usize) {
+        let flow = &mut self.flows[index as usize];
+        let intervals = &self.groups[group].spec.intervals;
+        let turn = flow.app.turn as usize;
+        flow.app.turn += 1;
+        let next = intervals.as_flattened().get(turn + 1).copied();
+        if turn % 2 == 1 {
+            flow.disconnect(self.now);
+        } else {
+            self.connect(index);
+            self.flows[index as usize].sender.write_endless();
+            self.pump(index);
+        }
+        if let Some(next) = next {
+            self.wake(index, next.max(self.now));
+        }
+    }
+
+    /// Writes a message that the application waits for.
+    fn write(&mut self, index: u32, size: Bytes) {
+        let flow = &mut self.flows[index as usize];
+        flow.sender.write(size.get().max(1));
+        flow.waiting = true;
+        self.pump(index);
+    }
+
+    /// The message that flow `index` waited for has arrived.
+    pub(crate) fn completed(&mut self, index: u32) {
+        let now = self.now;
+        let flow = &mut self.flows[index as usize];
+        let group = flow.group as usize;
+        flow.waiting = false;
+        self.group_counts[group].completion.add(now - flow.since);
+        match self.groups[group].spec.app {
+            scenario::App::Transfer { count, gap, .. } => {
+                flow.disconnect(now);
+                flow.app.turn += 1;
+                if flow.app.turn < count {
+                    self.wake(index, now + gap);
+                }
+            }
+            scenario::App::Request { think, .. } => {
+                flow.app.tries = 0;
+                let pause = flow.app.draw(&think);
+                self.wake(index, now + pause);
+            }
+            scenario::App::Poisson { .. } => {
+                flow.disconnect(now);
+                self.groups[group].free.push(index);
+            }
+            _ => {}
+        }
+    }
+
+    /// The client asks, or asks again where no answer has come.
+    fn request(&mut self, index: u32, size: &scenario::Dist<Bytes>, request: Bytes) {
+        if !self.flows[index as usize].open {
+            self.connect(index);
+        }
+        let now = self.now;
+        let flow = &mut self.flows[index as usize];
+        let header = self.groups[flow.group as usize].profile.header;
+        if flow.app.tries == 0 {
+            flow.app.turn += 1;
+            flow.since = now;
+            flow.waiting = false;
+        } else if flow.app.answered == flow.app.turn {
+            return; // the answer is under way
+        }
+        flow.app.tries += 1;
+        let packet = Packet {
+            sent: now,
+            seq: flow.app.turn,
+            step: flow.reverse,
+            size: u16::try_from(request.get()).unwrap_or(u16::MAX).saturating_add(header),
+            kind: Kind::Request,
+            bits: Packet::bits(flow.epoch, false),
+            value: u32::try_from(flow.app.draw(size).get()).unwrap_or(u32::MAX),
+            ..Packet::blank(index)
+        };
+        let patience = REQUEST_TIMEOUT * (1 << (flow.app.tries - 1).min(6));
+        self.wake(index, now + patience);
+        self.send(packet);
+    }
+
+    /// A request is at the server.
+    pub(crate) fn request_arrives(&mut self, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        if packet.seq != flow.app.turn || flow.app.answered == packet.seq {
+            return; // an old request, or the same again
+        }
+        flow.app.answered = packet.seq;
+        self.write(packet.flow, Bytes::new(u64::from(packet.value)));
+    }
+
+    /// One talk packet.
+    fn talk(&mut self, index: u32, payload: u16) {
+        if !self.flows[index as usize].open {
+            self.connect(index);
+        }
+        let flow = &mut self.flows[index as usize];
+        let header = self.groups[flow.group as usize].profile.header;
+        flow.app.turn += 1;
+        flow.counts.sent += 1;
+        let packet = Packet {
+            sent: self.now,
+            seq: flow.app.turn,
+            value: u32::from(payload),
+            step: flow.forward,
+            size: payload + header,
+            kind: Kind::Voice,
+            bits: Packet::bits(flow.epoch, false),
+            ..Packet::blank(index)
+        };
+        self.wake(index, self.now + voice::INTERVAL);
+        self.send(packet);
+    }
+
+    /// A connection arrives in `group`, and the next one is set.
+    pub(crate) fn arrival(&mut self, group: u32, process: u32) {
+        let entry = &mut self.groups[group as usize];
+        let scenario::App::Poisson { arrivals_per_s, size } = entry.spec.app else { return };
+        let source = &mut entry.arrivals[process as usize];
+        let mean = Duration::from_secs_f64(1.0 / arrivals_per_s);
+        let gap = source.draw(&scenario::Dist::Drawn(scenario::Spread::Exponential(mean)));
+        let bytes = source.draw(&size);
+        let free = entry.free.pop();
+        if entry.spec.stop.is_none_or(|stop| self.now + gap < stop) {
+            self.set(self.now + gap, Timer::Arrival(group, process));
+        }
+        let index = match free {
+            Some(index) => index,
+            None if self.flows.len() < crate::engine::MAX_FLOWS => self.new_slot(group),
+            None => return,
+        };
+        self.connect(index);
+        self.write(index, bytes);
+    }
+
+    fn new_slot(&mut self, group: u32) -> u32 {
+        let index = self.flows.len() as u32;
+        let entry = &self.groups[group as usize];
+        let app = App::new(part_seed(self.seed, u64::from(group), u64::from(index)));
+        let (forward, reverse) = entry.routes;
+        self.flows.push(Flow::new(group, &entry.profile, forward, reverse, app));
+        index
+    }
+
+    /// The scenario says that flow `index` ends: it writes no more, and asks for no more.
+    pub(crate) fn stop(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        flow.app.timer.clear();
+        flow.sender.stop_writing();
+        if matches!(self.groups[flow.group as usize].spec.app, scenario::App::Voice { .. }) {
+            flow.disconnect(self.now);
+        }
+    }
+}
+
+impl Packet {
+    /// A packet of `flow` with nothing in it.
+    pub(crate) fn blank(flow: u32) -> Packet {
+        Packet {
+            sent: Time::ZERO,
+            flow,
+            seq: 0,
+            value: 0,
+            sack: NO_SACK,
+            step: 0,
+            size: 0,
+            kind: Kind::Data,
+            bits: 0,
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The event loop.
+
+use crate::app::part_seed;
+use crate::books::{Books, GroupCounts, LinkCounts, Snapshot};
+use crate::calendar::Heap;
+use crate::flow::{Flow, Profile, Sacks};
+use crate::network::{Network, tick};
+use crate::packet::{Kind, Packet};
+use crate::recorder::Recorder;
+use crate::results::Work;
+use crate::scenario::{self, Event};
+use crate::tcp::receiver::Reply;
+use leeway_queue::Queue;
+use leeway_units::{Duration, Time};
+
+/// Something that was set to happen.
+#[derive(Debug, Clone, Copy)]
+pub enum Timer {
+    /// Flow: nothing was acknowledged for a timeout.
+    Retransmit(u32),
+    /// Flow: pacing lets the next segment go.
+    Pace(u32),
+    /// Flow: the delayed acknowledgement is due.
+    Acknowledge(u32),
+    /// Flow: the application's turn.
+    App(u32),
+    /// Flow: the application ends.
+    Stop(u32),
+    /// Group: a connection arrives, of this arrival process.
+    Arrival(u32, u32),
+    /// A window of metrics begins or ends.
+    Edge,
+    /// Links change: index into the scenario's events.
+    Change(u32),
+    /// Time series.
+    Sample,
+}
+
+/// All flows that share a line of the scenario.
+#[derive(Debug)]
+pub struct Group {
+    /// As the scenario says.
+    pub spec: scenario::FlowGroup,
+    /// What its flows share.
+    pub profile: Profile,
+    /// Routes of data and of acknowledgements, for connections that are made during the run.
+    pub routes: (u32, u32),
+    /// Slots without a connection, for arrivals.
+    pub free: Vec<u32>,
+    /// Randomness of each arrival process.
+    pub arrivals: Vec<crate::app::App>,
+}
+
+/// A link as events and metrics know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Directed {
+    /// Index of the transmitter, if it has one.
+    pub transmitter: Option<u32>,
+    /// Index of the line, if its delay has a life of its own.
+    pub line: Option<u32>,
+}
+
+/// Connections that one run can have at one time; arrivals beyond are turned away.
+pub(crate) const MAX_FLOWS: usize = 200_000;
+
+/// One run.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) now: Time,
+    pub(crate) end: Time,
+    pub(crate) seed: u64,
+    pub(crate) order: u64,
+    pub(crate) network: Network,
+    pub(crate) timers: Heap<Timer>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) sacks: Sacks,
+    pub(crate) link_counts: Vec<LinkCounts>,
+    pub(crate) group_counts: Vec<GroupCounts>,
+    /// Changes of links, in the scenario's order, each with the link it is about.
+    pub(crate) events: Vec<(Event, Directed)>,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) snapshots: Vec<(Time, Snapshot)>,
+    pub(crate) work: Work,
+}
+
+impl Engine {
+    /// Plays everything up to the end.
+    pub fn play(&mut self) {
+        loop {
+            let (network, timer) = (self.network.next(), self.timers.first().map(|(key, _)| *key));
+            let from_network = match (network, timer) {
+                (None, None) => break,
+                (Some(network), Some(timer)) => network < timer,
+                (network, _) => network.is_some(),
+            };
+            let (time, _) = if from_network { network } else { timer }.expect("one of them is there");
+            if time > self.end {
+                break;
+            }
+            self.now = time;
+            self.work.events += 1;
+            if from_network {
+                let mut books = Books {
+                    flows: &mut self.flows,
+                    links: &mut self.link_counts,
+                    sacks: &mut self.sacks,
+                    recorder: self.recorder.as_mut().filter(|recorder| recorder.every.is_none()),
+                };
+                if let Some(packet) = self.network.play(&mut self.order, &mut books) {
+                    self.arrive(packet);
+                }
+            } else {
+                let timer = self.timers.first().expect("it was just looked at").1;
+                self.timers.pop();
+                self.fire(timer);
+            }
+        }
+        self.now = self.end;
+        self.work.offered_packets = self.link_counts.iter().map(|link| link.offered).sum();
+        self.work.delivered_packets = self.flows.iter().map(|flow| flow.counts.delivered).sum();
+    }
+
+    /// Sets `timer`.
+    #[inline]
+    pub(crate) fn set(&mut self, at: Time, timer: Timer) {
+        let key = (at, tick(&mut self.order));
+        self.timers.push(key, timer);
+    }
+
+    #[inline]
+    fn set_if(&mut self, at: Option<Time>, timer: Timer) {
+        if let Some(at) = at {
+            self.set(at, timer);
+        }
+    }
+
+    /// Sends `packet` on its way.
+    #[inline]
+    pub(crate) fn send(&mut self, packet: Packet) {
+        let mut books = Books {
+            flows: &mut self.flows,
+            links: &mut self.link_counts,
+            sacks: &mut self.sacks,
+            recorder: self.recorder.as_mut().filter(|recorder| recorder.every.is_none()),
+        };
+        // Every route has a delay or a queue: nothing arrives in the instant it is sent.
+        let arrived = self.network.forward(self.now, packet, &mut self.order, &mut books);
+        debug_assert!(arrived.is_none());
+    }
+
+    /// A packet is at its host.
+    #[inline]
+    fn arrive(&mut self, packet: Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        if packet.epoch() != flow.epoch || !flow.open {
+            self.sacks.take(&packet);
+            return;
+        }
+        match packet.kind {
+            Kind::Data => self.data_arrives(packet),
+            Kind::Ack => self.ack_arrives(packet),
+            Kind::Request => self.request_arrives(&packet),
+            Kind::Voice => {
+                flow.counts.delivered += 1;
+                flow.counts.delivered_bytes += u64::from(packet.size);
+                flow.counts.goodput_bytes += u64::from(packet.value);
+                self.group_counts[flow.group as usize].owd.add(self.now - packet.sent);
+            }
+        }
+    }
+
+    #[inline]
+    fn data_arrives(&mut self, packet: Packet) {
+        let index = packet.flow as usize;
+        let flow = &mut self.flows[index];
+        let group = flow.group as usize;
+        let profile = &self.groups[group].profile;
+        self.group_counts[group].owd.add(self.now - packet.sent);
+        match flow.accept(self.now, &packet, profile) {
+            Reply::Now => self.acknowledge(packet.flow),
+            Reply::Later => {
+                if !flow.ack_timer.is_set() {
+                    let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
+                    let at = flow.ack_timer.set(self.now + span);
+                    self.set_if(at, Timer::Acknowledge(packet.flow));
+                }
+            }
+        }
+        if self.flows[index].waiting && self.flows[index].is_delivered() {
+            self.completed(packet.flow);
+        }
+    }
+
+    #[inline]
+    fn ack_arrives(&mut self, packet: Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        let group = flow.group as usize;
+        let profile = &self.groups[group].profile;
+        let (rtt, at) = flow.on_ack(self.now, &packet, profile, &mut self.sacks);
+        self.group_counts[group].rtt.add(rtt);
+        self.set_if(at, Timer::Retransmit(packet.flow));
+        self.pump(packet.flow);
+        self.record_flow(packet.flow);
+    }
+
+    /// Sends what flow `index` may send now.
+    #[inline]
+    pub(crate) fn pump(&mut self, index: u32) {
+        loop {
+            let flow = &mut self.flows[index as usize];
+            let profile = &self.groups[flow.group as usize].profile;
+            match flow.next_packet(index, self.now, profile) {
+                Ok(packet) => {
+                    let at = flow.sender.start_timer(self.now, &profile.options);
+                    self.set_if(at, Timer::Retransmit(index));
+                    self.send(packet);
+                }
+                Err(wait) => {
+                    if let Some(until) = wait {
+                        let at = flow.pace_timer.set(until);
+                        self.set_if(at, Timer::Pace(index));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Looks whether lazy `timer` is due; puts it back where it was early.
+    fn is_due(&mut self, timer: Timer, look: Result<(), Option<Time>>) -> bool {
+        match look {
+            Ok(()) => true,
+            Err(again) => {
+                self.set_if(again, timer);
+                false
+            }
+        }
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        let now = self.now;
+        match timer {
+            Timer::Retransmit(index) => {
+                let look = self.flows[index as usize].sender.timer.look(now);
+                if self.is_due(timer, look) {
+                    self.retransmit(index);
+                }
+            }
+            Timer::Pace(index) => {
+                let look = self.flows[index as usize].pace_timer.look(now);
+                if self.is_due(timer, look) && self.flows[index as usize].open {
+                    self.pump(index);
+                }
+            }
+            Timer::Acknowledge(index) => {
+                let look = self.flows[index as usize].ack_timer.look(now);
+                if self.is_due(timer, look) {
+                    self.acknowledge(index);
+                }
+            }
+            Timer::App(index) => {
+                let look = self.flows[index as usize].app.timer.look(now);
+                if self.is_due(timer, look) {
+                    self.turn(index);
+                }
+            }
+            Timer::Stop(index) => self.stop(index),
+            Timer::Arrival(group, process) => self.arrival(group, process),
+            Timer::Edge => self.snapshot(),
+            Timer::Change(index) => self.change(index as usize),
+            Timer::Sample => self.sample(),
+        }
+    }
+
+    fn retransmit(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let profile = &self.groups[flow.group as usize].profile;
+        flow.note_window(self.now);
+        flow.counts.timeouts += 1;
+        let at = flow.sender.on_timeout(self.now, &profile.options);
+        self.set_if(at, Timer::Retransmit(index));
+        self.pump(index);
+        self.record_flow(index);
+    }
+
+    /// Sends the acknowledgement that flow `index` owes.
+    #[inline]
+    fn acknowledge(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        flow.ack_timer.clear();
+        let profile = &self.groups[flow.group as usize].profile;
+        if let Some(ack) = flow.acknowledge(index, profile, &mut self.sacks) {
+            self.send(ack);
+        }
+    }
+
+    fn change(&mut self, index: usize) {
+        let (event, link) = self.events[index].clone();
+        if let (Some(rate), Some(transmitter)) = (event.rate, link.transmitter) {
+            self.network.change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
+        }
+        if let (Some(delay), Some(line)) = (event.delay, link.line) {
+            self.network.change_line(line, |line| line.set_delay(delay));
+        }
+        if let (Some(loss), Some(transmitter)) = (event.loss, link.transmitter) {
+            let seed = part_seed(self.seed, 0x105e, index as u64);
+            self.network.change_link(self.now, transmitter, &mut self.order, |_, tx| {
+                tx.set_loss(loss.build(seed));
+            });
+        }
+    }
+
+    fn snapshot(&mut self) {
+        for flow in &mut self.flows {
+            flow.note_window(self.now);
+        }
+        if self.snapshots.last().is_some_and(|(time, _)| *time == self.now) {
+            return;
+        }
+        let snapshot = Snapshot {
+            flows: self.flows.iter().map(|flow| flow.counts).collect(),
+            links: self.link_counts.clone(),
+            groups: self.group_counts.clone(),
+        };
+        self.snapshots.push((self.now, snapshot));
+    }
+
+    fn sample(&mut self) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let Some(every) = recorder.every else { return };
+        for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.open) {
+            recorder.flow(self.now, index as u32, flow, self.groups[flow.group as usize].profile.mss);
+        }
+        for (index, counts) in self.link_counts.iter().enumerate() {
+            let queue = self.network.link(index as u32).queue();
+            recorder.link(self.now, index as u32, queue.packets(), queue.bytes(), counts);
+        }
+        self.set(self.now + every, Timer::Sample);
+    }
+
+    /// Records a flow whose window may have changed, where every event is recorded.
+    #[inline]
+    fn record_flow(&mut self, index: u32) {
+        if let Some(recorder) = &mut self.recorder
+            && recorder.every.is_none()
+        {
+            let flow = &self.flows[index as usize];
+            recorder.flow(self.now, index, flow, self.groups[flow.group as usize].profile.mss);
+        }
+    }
+}

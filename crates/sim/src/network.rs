@@ -1,0 +1,249 @@
+//! Packets between hosts: routes made of delay lines and transmitters, played in order of time.
+
+use crate::calendar::{Heap, Key, Pipe};
+use crate::packet::Packet;
+use leeway_link::{Delay, Departure, Transmitter};
+use leeway_queue::{Queue, Reason, Report};
+use leeway_units::{Duration, Time};
+
+/// Where a packet is next on its route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A delay that never changes.
+    Pipe(u32),
+    /// A delay with jitter, loss or changes during the run.
+    Line(u32),
+    /// A queue and what serves it.
+    Transmitter(u32),
+    /// The end: it is at its host.
+    Arrive,
+}
+
+/// Hears what happens to packets on the way.
+pub trait Watch {
+    /// `packet` is offered to transmitter `link`.
+    fn offered(&mut self, now: Time, link: u32, packet: &Packet);
+    /// `packet` is dropped at, or lost on, `link`.
+    fn dropped(&mut self, now: Time, link: u32, packet: Packet, reason: Reason);
+    /// A packet is marked congestion-experienced at `link`.
+    fn marked(&mut self, link: u32);
+    /// A packet has left `link`, after `wait` in its queue.
+    fn departed(&mut self, link: u32, packet: &Packet, wait: Duration);
+    /// The queue of `link` may have changed length.
+    fn queue_changed(&mut self, now: Time, link: u32, packets: usize, bytes: u64);
+}
+
+/// A [`Watch`] as the report of one link.
+struct Reporting<'a, W> {
+    watch: &'a mut W,
+    link: u32,
+}
+
+impl<W: Watch> Report<Packet> for Reporting<'_, W> {
+    #[inline]
+    fn dropped(&mut self, now: Time, packet: Packet, reason: Reason) {
+        self.watch.dropped(now, self.link, packet, reason);
+    }
+
+    #[inline]
+    fn marked(&mut self, _: Time, _: &Packet, _: Reason) {
+        self.watch.marked(self.link);
+    }
+}
+
+/// A source of events in the calendar.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Pipe(u32),
+    Line(u32),
+    Transmitter(u32),
+}
+
+/// All links, and the packets on them.
+#[derive(Debug, Default)]
+pub struct Network {
+    /// Routes, one after the other, each ending in [`Step::Arrive`].
+    pub steps: Vec<Step>,
+    pipes: Vec<Pipe<Packet>>,
+    lines: Vec<Scheduled<Delay<Packet>>>,
+    transmitters: Vec<Scheduled<Transmitter<Packet>>>,
+    sources: Heap<Source>,
+}
+
+/// A source whose next event can move: `at` is the one that stands in the calendar.
+#[derive(Debug)]
+struct Scheduled<S> {
+    source: S,
+    at: Time,
+}
+
+impl<S> Scheduled<S> {
+    fn new(source: S) -> Self {
+        Scheduled { source, at: Time::NEVER }
+    }
+
+    /// The source's next event is `next`: an instant if the calendar lacks it.
+    #[inline]
+    fn missing(&mut self, next: Option<Time>) -> Option<Time> {
+        let next = next.filter(|&next| next < self.at)?;
+        self.at = next;
+        Some(next)
+    }
+}
+
+impl Network {
+    /// Adds a delay line for every packet that needs just this delay; its step.
+    pub fn pipe(&mut self, delay: Duration) -> Step {
+        let found = self.pipes.iter().position(|pipe| pipe.delay == delay).unwrap_or_else(|| {
+            self.pipes.push(Pipe::new(delay));
+            self.pipes.len() - 1
+        });
+        Step::Pipe(found as u32)
+    }
+
+    /// Adds a delay with a life of its own; its step.
+    pub fn line(&mut self, delay: Delay<Packet>) -> Step {
+        self.lines.push(Scheduled::new(delay));
+        Step::Line(self.lines.len() as u32 - 1)
+    }
+
+    /// Adds a transmitter; its step.
+    pub fn transmitter(&mut self, transmitter: Transmitter<Packet>) -> Step {
+        self.transmitters.push(Scheduled::new(transmitter));
+        Step::Transmitter(self.transmitters.len() as u32 - 1)
+    }
+
+    /// Transmitter `link`.
+    pub fn link(&self, link: u32) -> &Transmitter<Packet> {
+        &self.transmitters[link as usize].source
+    }
+
+    /// Changes transmitter `link` at `now`, and looks again when its next event is.
+    pub fn change_link(
+        &mut self,
+        now: Time,
+        link: u32,
+        order: &mut u64,
+        change: impl FnOnce(Time, &mut Transmitter<Packet>),
+    ) {
+        let entry = &mut self.transmitters[link as usize];
+        change(now, &mut entry.source);
+        if let Some(next) = entry.missing(entry.source.next()) {
+            self.sources.push((next, tick(order)), Source::Transmitter(link));
+        }
+    }
+
+    /// Changes line `line` at `now`.
+    pub fn change_line(&mut self, line: u32, change: impl FnOnce(&mut Delay<Packet>)) {
+        change(&mut self.lines[line as usize].source);
+    }
+
+    /// When something happens next.
+    #[inline]
+    pub fn next(&self) -> Option<Key> {
+        self.sources.first().map(|(key, _)| *key)
+    }
+
+    /// Takes `packet` at its step: into a line or queue; back if it is at its host already.
+    #[inline]
+    pub fn forward<W: Watch>(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        order: &mut u64,
+        watch: &mut W,
+    ) -> Option<Packet> {
+        match self.steps[packet.step as usize] {
+            Step::Pipe(at) => {
+                if let Some(key) = self.pipes[at as usize].push(now, tick(order), packet) {
+                    self.sources.push(key, Source::Pipe(at));
+                }
+                None
+            }
+            Step::Transmitter(link) => {
+                let entry = &mut self.transmitters[link as usize];
+                watch.offered(now, link, &packet);
+                entry.source.offer(now, packet, &mut Reporting { watch, link });
+                let queue = entry.source.queue();
+                watch.queue_changed(now, link, queue.packets(), queue.bytes());
+                if let Some(next) = entry.missing(entry.source.next()) {
+                    self.sources.push((next, tick(order)), Source::Transmitter(link));
+                }
+                None
+            }
+            Step::Line(at) => {
+                let entry = &mut self.lines[at as usize];
+                entry.source.push(now, packet);
+                if let Some(next) = entry.missing(entry.source.next()) {
+                    self.sources.push((next, tick(order)), Source::Line(at));
+                }
+                None
+            }
+            Step::Arrive => Some(packet),
+        }
+    }
+
+    /// Plays the next event; a packet if it brought one to its host.
+    #[inline]
+    pub fn play<W: Watch>(&mut self, order: &mut u64, watch: &mut W) -> Option<Packet> {
+        let &((now, _), source) = self.sources.first()?;
+        let mut packet = match source {
+            Source::Pipe(at) => {
+                let (packet, next) = self.pipes[at as usize].pop()?;
+                match next {
+                    Some(key) => self.sources.delay_first(key),
+                    None => self.sources.pop(),
+                }
+                packet
+            }
+            Source::Transmitter(link) => {
+                let entry = &mut self.transmitters[link as usize];
+                if entry.at != now {
+                    self.sources.pop(); // an earlier entry has overtaken this one
+                    return None;
+                }
+                let departure = entry.source.poll(now, &mut Reporting { watch, link });
+                let queue = entry.source.queue();
+                watch.queue_changed(now, link, queue.packets(), queue.bytes());
+                Self::reschedule(&mut self.sources, &mut entry.at, entry.source.next(), order);
+                let Departure { packet, enqueued, started, .. } = departure?;
+                watch.departed(link, &packet, started - enqueued);
+                packet
+            }
+            Source::Line(at) => {
+                let entry = &mut self.lines[at as usize];
+                if entry.at != now {
+                    self.sources.pop();
+                    return None;
+                }
+                let arrival = entry.source.poll(now);
+                Self::reschedule(&mut self.sources, &mut entry.at, entry.source.next(), order);
+                arrival?.1
+            }
+        };
+        packet.step += 1;
+        self.forward(now, packet, order, watch)
+    }
+
+    /// Moves the calendar's first entry to its source's next event.
+    #[inline]
+    fn reschedule(sources: &mut Heap<Source>, at: &mut Time, next: Option<Time>, order: &mut u64) {
+        match next {
+            Some(next) => {
+                *at = next;
+                sources.delay_first((next, tick(order)));
+            }
+            None => {
+                *at = Time::NEVER;
+                sources.pop();
+            }
+        }
+    }
+}
+
+/// The next number of insertion.
+#[inline]
+pub fn tick(order: &mut u64) -> u64 {
+    *order += 1;
+    *order
+}

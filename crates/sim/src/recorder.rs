@@ -1,0 +1,83 @@
+//! Time series, sampled or at every event.
+
+use crate::books::LinkCounts;
+use crate::flow::Flow;
+use crate::results::Series;
+use leeway_units::{Duration, Time};
+
+/// Fills the columns of a [`Series`].
+#[derive(Debug, Default)]
+pub struct Recorder {
+    /// What was recorded.
+    pub series: Series,
+    /// Time between samples; nothing: at every event.
+    pub every: Option<Duration>,
+    flows: Vec<Last>,
+    links: Vec<Last>,
+}
+
+/// The last sample of a flow or link, for rates.
+#[derive(Debug, Clone, Copy, Default)]
+struct Last {
+    time: Time,
+    bytes: u64,
+    dropped: u64,
+    rate_bps: f64,
+}
+
+impl Last {
+    /// Bits per second since the last sample; at one instant the rate before it.
+    fn rate(&mut self, now: Time, bytes: u64) -> f64 {
+        let span = (now - self.time).secs_f64();
+        if span > 0.0 {
+            self.rate_bps = (bytes - self.bytes) as f64 * 8.0 / span;
+            self.time = now;
+            self.bytes = bytes;
+        }
+        self.rate_bps
+    }
+}
+
+fn entry(list: &mut Vec<Last>, index: u32) -> &mut Last {
+    if list.len() <= index as usize {
+        list.resize(index as usize + 1, Last::default());
+    }
+    &mut list[index as usize]
+}
+
+impl Recorder {
+    /// Records flow `index`.
+    pub fn flow(&mut self, now: Time, index: u32, flow: &Flow, mss: u16) {
+        let rate = entry(&mut self.flows, index).rate(now, flow.counts.delivered_bytes);
+        let mss = f64::from(mss);
+        let law = flow.sender.law.output();
+        let columns = &mut self.series.flows;
+        columns.time_s.push(now.secs_f64());
+        columns.flow.push(index);
+        columns.cwnd_pkt.push(law.cwnd_q16 as f64 / 65536.0 / mss);
+        columns.ssthresh_pkt.push(match law.ssthresh_bytes {
+            u64::MAX => f64::INFINITY,
+            bytes => bytes as f64 / mss,
+        });
+        columns.inflight_pkt.push(flow.sender.inflight() as f64 / mss);
+        columns.queuing_delay_ms.push(f64::from(law.queuing_delay_us) / 1e3);
+        columns.srtt_ms.push(flow.sender.srtt().millis_f64());
+        columns.phase.push(law.phase as u8);
+        columns.rate_bps.push(rate);
+    }
+
+    /// Records link `index`.
+    pub fn link(&mut self, now: Time, index: u32, packets: usize, bytes: u64, counts: &LinkCounts) {
+        let last = entry(&mut self.links, index);
+        let rate = last.rate(now, counts.departed_bytes);
+        let dropped = counts.dropped - last.dropped;
+        last.dropped = counts.dropped;
+        let columns = &mut self.series.links;
+        columns.time_s.push(now.secs_f64());
+        columns.link.push(index);
+        columns.queue_pkt.push(packets as u32);
+        columns.queue_bytes.push(bytes);
+        columns.rate_bps.push(rate);
+        columns.dropped.push(dropped);
+    }
+}
