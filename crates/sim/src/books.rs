@@ -19,10 +19,21 @@ pub struct LinkCounts {
     pub marked: u64,
     /// Bytes that have left.
     pub departed_bytes: u64,
-    /// Packets that have left.
-    pub departed: u64,
     /// Times in the queue.
     pub wait: Histogram,
+}
+
+impl LinkCounts {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &LinkCounts) -> LinkCounts {
+        LinkCounts {
+            offered: self.offered - before.offered,
+            dropped: self.dropped - before.dropped,
+            marked: self.marked - before.marked,
+            departed_bytes: self.departed_bytes - before.departed_bytes,
+            wait: self.wait.since(&before.wait),
+        }
+    }
 }
 
 /// Counts of one group.
@@ -34,6 +45,17 @@ pub struct GroupCounts {
     pub owd: Histogram,
     /// Completion times.
     pub completion: Histogram,
+}
+
+impl GroupCounts {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &GroupCounts) -> GroupCounts {
+        GroupCounts {
+            rtt: self.rtt.since(&before.rtt),
+            owd: self.owd.since(&before.owd),
+            completion: self.completion.since(&before.completion),
+        }
+    }
 }
 
 /// A copy of all books at one instant.
@@ -83,7 +105,6 @@ impl Watch for Books<'_> {
     #[inline]
     fn departed(&mut self, link: u32, packet: &Packet, wait: Duration) {
         let counts = &mut self.links[link as usize];
-        counts.departed += 1;
         counts.departed_bytes += u64::from(packet.size);
         counts.wait.add(wait);
     }

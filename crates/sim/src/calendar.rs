@@ -12,9 +12,15 @@ use std::collections::VecDeque;
 pub type Key = (Time, u64);
 
 /// A four-ary min-heap of keys with a small payload.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Heap<T> {
     entries: Vec<(Key, T)>,
+}
+
+impl<T> Default for Heap<T> {
+    fn default() -> Self {
+        Heap { entries: Vec::new() }
+    }
 }
 
 impl<T: Copy> Heap<T> {

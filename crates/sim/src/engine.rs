@@ -1,6 +1,5 @@
 //! The event loop.
 
-use crate::app::part_seed;
 use crate::books::{Books, GroupCounts, LinkCounts, Snapshot};
 use crate::calendar::Heap;
 use crate::flow::{Flow, Profile, Sacks};
@@ -77,6 +76,8 @@ pub struct Engine {
     pub(crate) sacks: Sacks,
     pub(crate) link_counts: Vec<LinkCounts>,
     pub(crate) group_counts: Vec<GroupCounts>,
+    /// The first so many links are in the report; the others are flows' own access links.
+    pub(crate) reported_links: usize,
     /// Changes of links, in the scenario's order, each with the link it is about.
     pub(crate) events: Vec<(Event, Directed)>,
     pub(crate) recorder: Option<Recorder>,
@@ -117,7 +118,7 @@ impl Engine {
             }
         }
         self.now = self.end;
-        self.work.offered_packets = self.link_counts.iter().map(|link| link.offered).sum();
+        self.work.offered_packets = self.link_counts[..self.reported_links].iter().map(|link| link.offered).sum();
         self.work.delivered_packets = self.flows.iter().map(|flow| flow.counts.delivered).sum();
     }
 
@@ -300,15 +301,6 @@ impl Engine {
         if let (Some(rate), Some(transmitter)) = (event.rate, link.transmitter) {
             self.network.change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
         }
-        if let (Some(delay), Some(line)) = (event.delay, link.line) {
-            self.network.change_line(line, |line| line.set_delay(delay));
-        }
-        if let (Some(loss), Some(transmitter)) = (event.loss, link.transmitter) {
-            let seed = part_seed(self.seed, 0x105e, index as u64);
-            self.network.change_link(self.now, transmitter, &mut self.order, |_, tx| {
-                tx.set_loss(loss.build(seed));
-            });
-        }
     }
 
     fn snapshot(&mut self) {
@@ -332,7 +324,7 @@ impl Engine {
         for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.open) {
             recorder.flow(self.now, index as u32, flow, self.groups[flow.group as usize].profile.mss);
         }
-        for (index, counts) in self.link_counts.iter().enumerate() {
+        for (index, counts) in self.link_counts.iter().enumerate().take(self.reported_links) {
             let queue = self.network.link(index as u32).queue();
             recorder.link(self.now, index as u32, queue.packets(), queue.bytes(), counts);
         }

@@ -104,6 +104,31 @@ pub struct Counts {
     pub window_area: f64,
 }
 
+impl Counts {
+    /// What was counted since `before`.
+    pub fn since(&self, before: &Counts) -> Counts {
+        self.combine(before, |now, then| now - then, self.window_area - before.window_area)
+    }
+
+    /// The sum.
+    pub fn plus(&self, other: &Counts) -> Counts {
+        self.combine(other, |a, b| a + b, self.window_area + other.window_area)
+    }
+
+    fn combine(&self, other: &Counts, op: impl Fn(u64, u64) -> u64, window_area: f64) -> Counts {
+        Counts {
+            sent: op(self.sent, other.sent),
+            retransmitted: op(self.retransmitted, other.retransmitted),
+            dropped: op(self.dropped, other.dropped),
+            delivered_bytes: op(self.delivered_bytes, other.delivered_bytes),
+            delivered: op(self.delivered, other.delivered),
+            goodput_bytes: op(self.goodput_bytes, other.goodput_bytes),
+            timeouts: op(self.timeouts, other.timeouts),
+            window_area,
+        }
+    }
+}
+
 /// One slot for connections, one at a time.
 #[derive(Debug)]
 pub struct Flow {
@@ -148,13 +173,8 @@ pub struct Sacks {
 impl Sacks {
     /// Keeps `blocks`; where.
     #[inline]
-    fn keep(&mut self, blocks: &[Block]) -> u32 {
-        if blocks.is_empty() {
-            return NO_SACK;
-        }
-        let mut kept = [(0, 0); MAX_BLOCKS];
-        kept[..blocks.len()].copy_from_slice(blocks);
-        let slot = (kept, blocks.len() as u8);
+    fn keep(&mut self, blocks: ([Block; MAX_BLOCKS], usize)) -> u32 {
+        let slot = (blocks.0, blocks.1 as u8);
         match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;
@@ -268,7 +288,10 @@ impl Flow {
     #[inline]
     pub fn acknowledge(&mut self, index: u32, profile: &Profile, sacks: &mut Sacks) -> Option<Packet> {
         let sent = self.receiver.acknowledge()?;
-        let sack = if profile.options.tcp.sack { sacks.keep(self.receiver.blocks()) } else { NO_SACK };
+        let sack = match profile.options.tcp.sack && !self.receiver.is_in_order() {
+            true => sacks.keep(self.receiver.blocks()),
+            false => NO_SACK,
+        };
         let mut bits = Packet::bits(self.epoch, false);
         if self.receiver.echoes_congestion() {
             bits |= ECE;

@@ -113,6 +113,11 @@ impl Network {
         Step::Transmitter(self.transmitters.len() as u32 - 1)
     }
 
+    /// Number of transmitters.
+    pub fn transmitters(&self) -> usize {
+        self.transmitters.len()
+    }
+
     /// Transmitter `link`.
     pub fn link(&self, link: u32) -> &Transmitter<Packet> {
         &self.transmitters[link as usize].source

@@ -46,6 +46,11 @@ fn entry(list: &mut Vec<Last>, index: u32) -> &mut Last {
 }
 
 impl Recorder {
+    /// Samples `every` so often, or at every event.
+    pub fn new(every: Option<Duration>) -> Self {
+        Recorder { every, ..Recorder::default() }
+    }
+
     /// Records flow `index`.
     pub fn flow(&mut self, now: Time, index: u32, flow: &Flow, mss: u16) {
         let rate = entry(&mut self.flows, index).rate(now, flow.counts.delivered_bytes);

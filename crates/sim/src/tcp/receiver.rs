@@ -22,14 +22,18 @@ pub enum Reply {
 pub struct Receiver {
     /// Next segment expected.
     next: u32,
-    /// Segments above `next`, most recently changed first (RFC 2018, section 4).
-    blocks: Vec<Block>,
+    /// One past the highest segment received.
+    end: u32,
     /// In-order segments since the last acknowledgement.
     unacknowledged: u32,
-    /// RFC 7323, 4.3: an acknowledgement echoes the earliest segment it covers.
-    echo: Option<Time>,
     /// RFC 3168, 6.1.3: echo the mark until the sender says that it has reacted.
     echo_congestion: bool,
+    /// RFC 7323, 4.3: an acknowledgement echoes the earliest segment it covers.
+    echo: Option<Time>,
+    /// One bit a segment above `next`: received. Segment `seq` is in word `seq / 64` of the ring.
+    received: Vec<u64>,
+    /// A segment of each block to report, most recently changed first (RFC 2018, section 4).
+    recent: Vec<u32>,
 }
 
 impl Receiver {
@@ -47,48 +51,97 @@ impl Receiver {
     pub fn accept(&mut self, seq: u32, sent: Time, every: u32) -> (bool, Reply) {
         self.unacknowledged += 1;
         self.echo.get_or_insert(sent);
-        if seq == self.next {
+        if seq == self.next && self.end <= seq {
             self.next += 1;
-            if self.blocks.is_empty() {
-                let reply = if self.unacknowledged >= every { Reply::Now } else { Reply::Later };
-                return (true, reply);
-            }
-            if let Some(filled) = self.blocks.iter().position(|block| block.0 == self.next) {
-                self.next = self.blocks.remove(filled).1;
-            }
+            let reply = if self.unacknowledged >= every { Reply::Now } else { Reply::Later };
+            return (true, reply);
+        }
+        if seq == self.next {
+            self.advance();
             return (true, Reply::Now);
         }
-        let new = seq > self.next && self.insert(seq);
+        let new = seq > self.next && self.keep(seq);
         // Out of order: the sample of this very segment is the one that says something.
         self.echo = Some(sent);
         (new, Reply::Now)
     }
 
-    /// Adds an out-of-order segment; false if it was there.
-    fn insert(&mut self, seq: u32) -> bool {
-        let (mut low, mut high) = (seq, seq + 1);
-        let mut at = 0;
-        let mut found = 0;
-        while at < self.blocks.len() {
-            let (from, to) = self.blocks[at];
-            if from <= seq && seq < to {
-                self.blocks[..=at].rotate_right(1);
-                return false;
-            }
-            if to == seq || from == seq + 1 {
-                low = low.min(from);
-                high = high.max(to);
-                self.blocks.remove(at);
-                found += 1;
-                if found == 2 {
-                    break;
-                }
-            } else {
-                at += 1;
+    /// The gap below received segments is filled: past them, as far as they go.
+    fn advance(&mut self) {
+        let end = self.run_end(self.next + 1);
+        for seq in self.next + 1..end {
+            let word = self.word(seq);
+            self.received[word] &= !(1 << (seq % 64));
+        }
+        self.next = end;
+        self.recent.retain(|&seq| seq >= end);
+    }
+
+    /// Keeps an out-of-order segment; false if it was there.
+    fn keep(&mut self, seq: u32) -> bool {
+        self.make_room(seq);
+        let (word, bit) = (self.word(seq), 1 << (seq % 64));
+        let new = self.received[word] & bit == 0;
+        self.received[word] |= bit;
+        self.end = self.end.max(seq + 1);
+        let (from, to) = self.block_around(seq);
+        self.recent.retain(|&other| other < from || to <= other);
+        self.recent.insert(0, seq);
+        self.recent.truncate(MAX_BLOCKS);
+        new
+    }
+
+    #[inline]
+    fn word(&self, seq: u32) -> usize {
+        (seq / 64) as usize & (self.received.len() - 1)
+    }
+
+    /// Makes the ring hold all words from that of `next` to that of `seq`.
+    fn make_room(&mut self, seq: u32) {
+        let needed = (seq / 64 - self.next / 64) as usize + 2;
+        if needed <= self.received.len() {
+            return;
+        }
+        let mut ring = vec![0; needed.next_power_of_two()];
+        if !self.received.is_empty() {
+            for word in self.next / 64..self.end.max(self.next).div_ceil(64) {
+                ring[word as usize & (needed.next_power_of_two() - 1)] = self.received[self.word(word * 64)];
             }
         }
-        self.blocks.insert(0, (low, high));
-        true
+        self.received = ring;
+    }
+
+    /// The first segment from `seq` up that was not received.
+    fn run_end(&self, mut seq: u32) -> u32 {
+        while seq < self.end {
+            let missing = !self.received[self.word(seq)] >> (seq % 64);
+            if missing != 0 {
+                return (seq + missing.trailing_zeros()).min(self.end);
+            }
+            seq = (seq / 64 + 1) * 64;
+        }
+        self.end.max(seq.min(self.end))
+    }
+
+    /// The block of received segments that holds `seq`.
+    fn block_around(&self, seq: u32) -> Block {
+        let mut from = seq;
+        while from > self.next + 1 {
+            let below = from - 1;
+            let missing = !self.received[self.word(below)] << (63 - below % 64);
+            let run = missing.leading_zeros().min(below % 64 + 1);
+            from -= run;
+            if run == 0 || missing != 0 && from % 64 != 0 {
+                break;
+            }
+        }
+        (from.max(self.next + 1), self.run_end(seq))
+    }
+
+    /// Whether nothing was received out of order.
+    #[inline]
+    pub fn is_in_order(&self) -> bool {
+        self.recent.is_empty()
     }
 
     /// Notes the ECN bits of a segment: marked, and "window reduced" from the sender.
@@ -113,17 +166,23 @@ impl Receiver {
         self.echo.take()
     }
 
-    /// Blocks for the acknowledgement, most recent first; empty when all is in order.
+    /// Blocks for the acknowledgement, most recent first, and how many; none when all is in order.
     #[inline]
-    pub fn blocks(&self) -> &[Block] {
-        &self.blocks[..self.blocks.len().min(MAX_BLOCKS)]
+    pub fn blocks(&self) -> ([Block; MAX_BLOCKS], usize) {
+        let mut blocks = [(0, 0); MAX_BLOCKS];
+        for (block, &seq) in blocks.iter_mut().zip(&self.recent) {
+            *block = self.block_around(seq);
+        }
+        (blocks, self.recent.len())
     }
 
     /// Back to a connection that has received nothing, keeping the memory.
     pub fn reset(&mut self) {
-        let mut blocks = std::mem::take(&mut self.blocks);
-        blocks.clear();
-        *self = Receiver { blocks, ..Receiver::default() };
+        let mut received = std::mem::take(&mut self.received);
+        received.fill(0);
+        let mut recent = std::mem::take(&mut self.recent);
+        recent.clear();
+        *self = Receiver { received, recent, ..Receiver::default() };
     }
 }
 
@@ -139,19 +198,24 @@ mod tests {
         }
     }
 
+    fn blocks(receiver: &Receiver) -> Vec<Block> {
+        let (blocks, len) = receiver.blocks();
+        blocks[..len].to_vec()
+    }
+
     #[test]
     fn blocks_are_reported_most_recent_first() {
         // RFC 2018, section 4 (and its case 3 in section 5).
         let mut receiver = Receiver::default();
         feed(&mut receiver, &[0, 2, 4, 6, 8]);
         assert_eq!(receiver.next(), 1);
-        assert_eq!(receiver.blocks(), [(8, 9), (6, 7), (4, 5)]);
+        assert_eq!(blocks(&receiver), [(8, 9), (6, 7), (4, 5)]);
         feed(&mut receiver, &[3]);
-        assert_eq!(receiver.blocks(), [(2, 5), (8, 9), (6, 7)]);
+        assert_eq!(blocks(&receiver), [(2, 5), (8, 9), (6, 7)]);
         feed(&mut receiver, &[6]);
-        assert_eq!(receiver.blocks(), [(6, 7), (2, 5), (8, 9)], "a duplicate is reported too");
+        assert_eq!(blocks(&receiver), [(6, 7), (2, 5), (8, 9)], "a duplicate is reported too");
         feed(&mut receiver, &[1]);
-        assert_eq!((receiver.next(), receiver.blocks()), (5, &[(6, 7), (8, 9)][..]));
+        assert_eq!((receiver.next(), blocks(&receiver)), (5, vec![(6, 7), (8, 9)]));
     }
 
     #[test]
@@ -167,18 +231,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_set(seqs in prop::collection::vec(0u32..40, 0..200)) {
+        fn agrees_with_a_set(seqs in prop::collection::vec(0u32..300, 0..600), offset in 0u32..200) {
             let mut receiver = Receiver::default();
-            let mut model = BTreeSet::new();
+            feed(&mut receiver, &(0..offset).collect::<Vec<_>>());
+            let mut model: BTreeSet<u32> = (0..offset).collect();
+            let mut latest: Vec<u32> = vec![];
             for seq in seqs {
+                let seq = seq / 3 + offset / 2 + seq % 7 * 20;
                 let (new, _) = receiver.accept(seq, Time::ZERO, 1);
                 prop_assert_eq!(new, model.insert(seq));
                 let next = (0..).find(|n| !model.contains(n)).unwrap();
                 prop_assert_eq!(receiver.next(), next);
-                let mut covered: Vec<u32> = receiver.blocks.iter().flat_map(|&(a, b)| a..b).collect();
-                covered.sort_unstable();
-                let above: Vec<u32> = model.range(next..).copied().collect();
-                prop_assert_eq!(covered, above);
+                latest.insert(0, seq);
+                // Blocks by brute force: those around the latest segments, each once.
+                let mut expected: Vec<Block> = vec![];
+                for &seq in latest.iter().filter(|&&seq| seq >= next) {
+                    let from = (0..=seq).rev().find(|n| !model.contains(n)).unwrap() + 1;
+                    let to = (seq..).find(|n| !model.contains(n)).unwrap();
+                    if !expected.contains(&(from, to)) {
+                        expected.push((from, to));
+                    }
+                }
+                let reported = blocks(&receiver);
+                prop_assert_eq!(&reported[..], &expected[..reported.len()]);
+                prop_assert!(expected.is_empty() == reported.is_empty());
             }
         }
     }

@@ -7,7 +7,7 @@ use super::Options;
 use super::receiver::Block;
 use super::rto::{LazyTimer, Rto};
 use super::scoreboard::Scoreboard;
-use leeway_control::{Ack, Controller, Law, Loss, Path};
+use leeway_control::{Ack, Law, Loss, Path};
 use leeway_units::{Duration, Time};
 
 /// An acknowledgement as it arrived.
@@ -67,6 +67,8 @@ pub struct Sender {
     /// CWR is to go out with the next new segment (RFC 3168, 6.1.2).
     reduced: bool,
     recovery: Recovery,
+    /// This recovery has seen a partial acknowledgement.
+    partial: bool,
     /// Recovery ends when this is acknowledged.
     recover: u32,
     /// Duplicate acknowledgements: segments that have left the network, where SACK does not say which.
@@ -97,6 +99,7 @@ impl Sender {
             window_limited: false,
             reduced: false,
             recovery: Recovery::Open,
+            partial: false,
             recover: 0,
             duplicates: 0,
             round_end: 0,
@@ -113,7 +116,7 @@ impl Sender {
 
     /// Starts over as a new connection under `law`, keeping the memory.
     pub fn reset(&mut self, law: Law, path: Path) {
-        let timer = LazyTimer { ..self.timer };
+        let timer = self.timer; // its entry in the calendar stays
         let mut board = std::mem::take(&mut self.board);
         board.reset();
         *self = Sender { board, timer, ..Sender::new(law, path) };
@@ -188,6 +191,7 @@ impl Sender {
         {
             self.recovery = Recovery::Fast;
             self.recover = self.board.next();
+            self.partial = false;
             self.urgent = true;
             let loss = Loss {
                 now_us: now.micros(),
@@ -235,6 +239,10 @@ impl Sender {
             self.timer.clear();
             return None;
         }
+        if was_recovering && self.recovery == Recovery::Fast && !options.tcp.sack && self.partial {
+            return None; // RFC 6582, 3.2, step 4: only the first partial acknowledgement restarts the timer
+        }
+        self.partial = was_recovering;
         self.timer.set(now + self.rto.timeout(&options.tcp)) // RFC 6298, 5.3
     }
 

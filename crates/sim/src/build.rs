@@ -1,0 +1,328 @@
+//! From a scenario to a network with flows on it.
+
+use crate::app::{App, part_seed};
+use crate::books::{GroupCounts, LinkCounts};
+use crate::calendar::Heap;
+use crate::engine::{Directed, Engine, Group, Timer};
+use crate::flow::{Clocks, Flow, Profile, Sacks};
+use crate::network::{Network, Step};
+use crate::recorder::Recorder;
+use crate::scenario::{self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Sampling, Scenario};
+use crate::tcp::Options;
+use crate::{SimError, capacity::Capacity};
+use leeway_link::Transmitter;
+use leeway_queue::{BuildContext, QueueSpec};
+use leeway_units::{Bytes, Duration, Rate, Size, Time};
+
+/// Kinds of parts that randomness is drawn for; see [`part_seed`].
+mod part {
+    pub const QUEUE: u64 = 1 << 32;
+    pub const ARRIVALS: u64 = 2 << 32;
+}
+
+/// One direction of one link, built.
+#[derive(Debug, Clone, Copy)]
+struct Built {
+    transmitter: Option<Step>,
+    delay: Propagation,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Propagation {
+    Fixed(Duration),
+    Own(Step),
+}
+
+/// What the report has to know of a link with a queue.
+#[derive(Debug, Clone)]
+pub struct ReportedLink {
+    /// Its name, with the direction where it is the reverse one.
+    pub name: String,
+    /// How much it can carry.
+    pub capacity: Capacity,
+    /// The delay of a full buffer; nothing without a limit.
+    pub full: Option<Duration>,
+}
+
+/// A run ready to be played, and what its report needs beside the books.
+#[derive(Debug)]
+pub struct Plan {
+    /// The run.
+    pub engine: Engine,
+    /// Links with a queue, in the order of the books.
+    pub links: Vec<ReportedLink>,
+    /// For each group the first link with a queue that its data meets.
+    pub first_link: Vec<Option<usize>>,
+}
+
+/// Builds the run of `scenario` with `seed`.
+pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
+    let links = scenario.links();
+    let mut builder = Builder {
+        scenario,
+        seed,
+        packet: scenario.flow.iter().map(|group| group.packet).max().unwrap_or(Bytes::new(1500)),
+        network: Network::default(),
+        reported: Vec::new(),
+    };
+    let built: Vec<[Built; 2]> = links
+        .iter()
+        .map(|link| {
+            Ok([
+                builder.channel(link, Direction::Forward, &link.forward)?,
+                builder.channel(link, Direction::Reverse, &link.backward())?,
+            ])
+        })
+        .collect::<Result<_, SimError>>()?;
+    let events = scenario
+        .event
+        .iter()
+        .map(|event| {
+            let at = links.iter().position(|link| link.name == event.link).unwrap_or(0);
+            let side = built[at][usize::from(event.direction == Direction::Reverse)];
+            let transmitter = match side.transmitter {
+                Some(Step::Transmitter(index)) => Some(index),
+                _ => None,
+            };
+            let line = match side.delay {
+                Propagation::Own(Step::Line(index)) => Some(index),
+                _ => None,
+            };
+            (event.clone(), Directed { transmitter, line })
+        })
+        .collect();
+    let mut engine = Engine {
+        now: Time::ZERO,
+        end: Time::ZERO + scenario.duration,
+        seed,
+        order: 0,
+        network: Network::default(),
+        timers: Heap::default(),
+        flows: Vec::new(),
+        groups: Vec::new(),
+        sacks: Sacks::default(),
+        link_counts: Vec::new(),
+        reported_links: 0,
+        group_counts: vec![GroupCounts::default(); scenario.flow.len()],
+        events,
+        recorder: recorder(scenario),
+        snapshots: Vec::new(),
+        work: Default::default(),
+    };
+    set_up_clockwork(scenario, &mut engine);
+    let mut first_link = Vec::new();
+    for (index, spec) in scenario.flow.iter().enumerate() {
+        let hops = scenario.route(index).map_err(|problem| SimError::Route(problem.to_string()))?;
+        first_link.push(builder.first_link(&hops, &built));
+        builder.group(index, spec, &hops, &built, &mut engine);
+    }
+    let count = builder.network.transmitters();
+    engine.link_counts = vec![LinkCounts::default(); count];
+    engine.reported_links = builder.reported.len();
+    engine.network = builder.network;
+    if let Some(recorder) = &mut engine.recorder {
+        recorder.series.link_names = builder.reported.iter().map(|link| link.name.clone()).collect();
+        recorder.series.flow_names = flow_names(&engine.groups, &engine.flows);
+    }
+    Ok(Plan { engine, links: builder.reported, first_link })
+}
+
+/// Sets what happens at given times whatever the flows do.
+fn set_up_clockwork(scenario: &Scenario, engine: &mut Engine) {
+    let whole = [Time::ZERO, Time::ZERO + scenario.duration];
+    let mut edges: Vec<Time> = scenario.window.iter().flat_map(|w| [w.from, w.to]).chain(whole).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    for edge in edges {
+        engine.set(edge, Timer::Edge);
+    }
+    for (index, event) in scenario.event.iter().enumerate() {
+        engine.set(event.at, Timer::Change(index as u32));
+    }
+    if engine.recorder.as_ref().is_some_and(|recorder| recorder.every.is_some()) {
+        engine.set(Time::ZERO, Timer::Sample);
+    }
+}
+
+fn recorder(scenario: &Scenario) -> Option<Recorder> {
+    let every = match scenario.series?.every {
+        Sampling::Every(span) => Some(span),
+        Sampling::Event => None,
+    };
+    Some(Recorder::new(every))
+}
+
+fn flow_names(groups: &[Group], flows: &[Flow]) -> Vec<String> {
+    let mut seen = vec![0; groups.len()];
+    let name = |flow: &Flow| {
+        let group = flow.group as usize;
+        let spec = &groups[group].spec;
+        seen[group] += 1;
+        if spec.count == 1 { spec.name.clone() } else { format!("{}.{}", spec.name, seen[group]) }
+    };
+    flows.iter().map(name).collect()
+}
+
+struct Builder<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    /// The size that a BDP is counted in.
+    packet: Bytes,
+    network: Network,
+    reported: Vec<ReportedLink>,
+}
+
+impl Builder<'_> {
+    fn channel(&mut self, link: &Link, direction: Direction, channel: &Channel) -> Result<Built, SimError> {
+        let changes = |event: &&scenario::Event| event.link == link.name && event.direction == direction;
+        let events: Vec<&scenario::Event> = self.scenario.event.iter().filter(changes).collect();
+        let moves = channel.jitter.is_some() || events.iter().any(|event| event.delay.is_some());
+        let delay = if moves {
+            return Err(SimError::Route("a delay that changes".into()));
+        } else {
+            Propagation::Fixed(channel.delay)
+        };
+        let Some(rate) = channel.initial_rate() else {
+            return Ok(Built { transmitter: None, delay });
+        };
+        let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
+        let changes: Vec<(Time, Rate)> =
+            changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?)))).collect();
+        let limit = channel.buffer_limit(rate, self.packet);
+        let index = self.reported.len() as u64;
+        let context = BuildContext {
+            delay: channel.delay,
+            seed: part_seed(self.seed, part::QUEUE, index),
+            ..BuildContext::new(capacity(limit), rate)
+        };
+        let queue = channel.queue.build(&context);
+        let transmitter = self.network.transmitter(Transmitter::new(queue, rate));
+        self.reported.push(ReportedLink {
+            name: match direction {
+                Direction::Forward => link.name.clone(),
+                Direction::Reverse => format!("{} (reverse)", link.name),
+            },
+            capacity: Capacity::new(rate, changes),
+            full: match limit {
+                BufferLimit::Packets(packets) => Some(rate.time_for(self.packet) * u64::from(packets)),
+                BufferLimit::Bytes(bytes) => Some(rate.time_for(bytes)),
+                BufferLimit::Unlimited => None,
+            },
+        });
+        Ok(Built { transmitter: Some(transmitter), delay })
+    }
+
+    /// The first link with a queue on the way of data.
+    fn first_link(&self, hops: &[Hop], built: &[[Built; 2]]) -> Option<usize> {
+        hops.iter().find_map(|hop| match side(built, hop, false).transmitter {
+            Some(Step::Transmitter(index)) => Some(index as usize),
+            _ => None,
+        })
+    }
+
+    fn group(
+        &mut self,
+        index: usize,
+        spec: &FlowGroup,
+        hops: &[Hop],
+        built: &[[Built; 2]],
+        engine: &mut Engine,
+    ) {
+        let tcp = spec.tcp.resolve(self.scenario.profile);
+        let mss = spec.packet.get().saturating_sub(spec.header.get()).clamp(1, 65_000);
+        let profile = Profile {
+            options: Options::new(tcp, mss as u32),
+            law: spec.law.clone(),
+            mss: mss as u16,
+            header: spec.header.get().min(500) as u16,
+            clocks: Clocks::new(spec.sender_clock, spec.receiver_clock, tcp.timestamp_resolution),
+        };
+        let mut shared = None;
+        let mut arrivals = Vec::new();
+        for i in 0..u64::from(spec.count) {
+            let mut app = App::new(part_seed(self.seed, index as u64, i));
+            let start = app.draw(&spec.start) + spec.stagger * i;
+            let access = spec.access_delay.as_ref().map_or(Duration::ZERO, |dist| app.draw(dist));
+            let routes = match shared {
+                Some((known, routes)) if known == access && spec.access_rate.is_none() => routes,
+                _ => self.routes(spec, access, hops, built),
+            };
+            shared = Some((access, routes));
+            if let scenario::App::Poisson { .. } = spec.app {
+                engine.set(start, Timer::Arrival(index as u32, i as u32));
+                arrivals.push(App::new(part_seed(self.seed, part::ARRIVALS + index as u64, i)));
+                continue;
+            }
+            let flow = engine.flows.len() as u32;
+            engine.flows.push(Flow::new(index as u32, &profile, routes.0, routes.1, app));
+            let first = spec.intervals.first().map_or(start, |interval| start.max(interval[0]));
+            engine.wake(flow, first);
+            if let Some(stop) = spec.stop {
+                engine.set(stop, Timer::Stop(flow));
+            }
+        }
+        let routes = shared.map_or((0, 0), |(_, routes)| routes);
+        engine.groups.push(Group { spec: spec.clone(), profile, routes, free: Vec::new(), arrivals });
+    }
+
+    /// Lays the two routes of a flow: of data and of acknowledgements.
+    fn routes(&mut self, spec: &FlowGroup, access: Duration, hops: &[Hop], built: &[[Built; 2]]) -> (u32, u32) {
+        let forward = self.network.steps.len() as u32;
+        if let Some(rate) = spec.access_rate {
+            let unlimited = BuildContext::new(Size::Unlimited, rate);
+            let queue = QueueSpec::default().build(&unlimited);
+            let step = self.network.transmitter(Transmitter::new(queue, rate));
+            self.network.steps.push(step);
+        }
+        self.lay(access, hops.iter().map(|hop| side(built, hop, false)), Duration::ZERO);
+        let reverse = self.network.steps.len() as u32;
+        self.lay(Duration::ZERO, hops.iter().rev().map(|hop| side(built, hop, true)), access);
+        (forward, reverse)
+    }
+
+    /// Lays one route; delays that follow each other become one.
+    fn lay(&mut self, first: Duration, sides: impl Iterator<Item = Built>, last: Duration) {
+        let begin = self.network.steps.len();
+        let mut delay = first;
+        for side in sides {
+            if let Some(step) = side.transmitter {
+                self.delay(&mut delay);
+                self.network.steps.push(step);
+            }
+            match side.delay {
+                Propagation::Fixed(span) => delay += span,
+                Propagation::Own(step) => {
+                    self.delay(&mut delay);
+                    self.network.steps.push(step);
+                }
+            }
+        }
+        delay += last;
+        if self.network.steps.len() == begin {
+            delay = delay.max(Duration::from_nanos(1)); // nothing arrives in the instant it is sent
+        }
+        self.delay(&mut delay);
+        self.network.steps.push(Step::Arrive);
+    }
+
+    fn delay(&mut self, delay: &mut Duration) {
+        if !delay.is_zero() {
+            let step = self.network.pipe(*delay);
+            self.network.steps.push(step);
+            *delay = Duration::ZERO;
+        }
+    }
+}
+
+/// The direction of its link that a hop takes; `back` for acknowledgements.
+fn side(built: &[[Built; 2]], hop: &Hop, back: bool) -> Built {
+    built[hop.link][usize::from((hop.direction == Direction::Reverse) != back)]
+}
+
+fn capacity(limit: BufferLimit) -> Size {
+    match limit {
+        BufferLimit::Packets(packets) => Size::Packets(packets),
+        BufferLimit::Bytes(bytes) => Size::Bytes(bytes),
+        BufferLimit::Unlimited => Size::Unlimited,
+    }
+}

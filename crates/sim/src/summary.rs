@@ -1,0 +1,141 @@
+//! From the books to the metrics of a window.
+
+use crate::books::{GroupCounts, LinkCounts, Snapshot};
+use crate::build::Plan;
+use crate::flow::Counts;
+use crate::results::{GroupSummary, LinkSummary, WindowSummary};
+use crate::scenario::{App, Role, Scenario};
+use crate::voice;
+use leeway_units::Time;
+
+/// Metrics over each window of `scenario`, the whole run if it names none.
+pub fn windows(scenario: &Scenario, plan: &Plan) -> Vec<WindowSummary> {
+    let end = Time::ZERO + scenario.duration;
+    let whole = [("run".to_owned(), Time::ZERO, end)];
+    let named = scenario.window.iter().map(|w| (w.name.clone(), w.from.min(end), w.to.min(end)));
+    let list: Vec<_> = if scenario.window.is_empty() { whole.to_vec() } else { named.collect() };
+    list.into_iter().map(|(name, from, to)| Between::new(plan, from, to).summary(name)).collect()
+}
+
+/// The books between two instants.
+struct Between<'a> {
+    plan: &'a Plan,
+    from: Time,
+    to: Time,
+    before: &'a Snapshot,
+    after: &'a Snapshot,
+}
+
+impl<'a> Between<'a> {
+    fn new(plan: &'a Plan, from: Time, to: Time) -> Self {
+        let at = |time| {
+            let found = plan.engine.snapshots.iter().find(|(at, _)| *at == time);
+            &found.expect("a snapshot was taken at each edge of a window").1
+        };
+        Between { plan, from, to, before: at(from), after: at(to) }
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.to - self.from).secs_f64()
+    }
+
+    fn summary(&self, name: String) -> WindowSummary {
+        let groups = &self.plan.engine.groups;
+        let flows: Vec<Vec<Counts>> = (0..groups.len()).map(|group| self.flows_of(group)).collect();
+        let total: u64 = flows.iter().flatten().map(|flow| flow.delivered_bytes).sum();
+        let rates: Vec<f64> = flows.iter().flatten().map(|flow| flow.delivered_bytes as f64).collect();
+        WindowSummary {
+            name,
+            from_s: self.from.secs_f64(),
+            to_s: self.to.secs_f64(),
+            links: (0..self.plan.links.len()).map(|link| self.link(link)).collect(),
+            groups: flows.iter().enumerate().map(|(i, flows)| self.group(i, flows, total)).collect(),
+            jain: jain(&rates),
+            harm: None,
+        }
+    }
+
+    /// What each flow of `group` did.
+    fn flows_of(&self, group: usize) -> Vec<Counts> {
+        let slots = self.plan.engine.flows.iter().enumerate();
+        slots
+            .filter(|(index, flow)| flow.group as usize == group && *index < self.after.flows.len())
+            .map(|(index, _)| {
+                let before = self.before.flows.get(index).copied().unwrap_or_default();
+                self.after.flows[index].since(&before)
+            })
+            .collect()
+    }
+
+    fn link(&self, index: usize) -> LinkSummary {
+        let LinkCounts { offered, dropped, marked, departed_bytes, wait } =
+            self.after.links[index].since(&self.before.links[index]);
+        let link = &self.plan.links[index];
+        let bits = link.capacity.bits(self.from, self.to);
+        let mean_wait = if wait.count() == 0 { 0.0 } else { wait.sum_s() / wait.count() as f64 };
+        LinkSummary {
+            name: link.name.clone(),
+            capacity_bps: ratio(bits, self.seconds()),
+            utilisation: ratio(departed_bytes as f64 * 8.0, bits),
+            loss: ratio(dropped as f64, offered as f64),
+            dropped,
+            marked,
+            queue_fill: link.full.filter(|full| !full.is_zero()).map(|full| mean_wait / full.secs_f64()),
+            // Little's law: packets waiting = their rate x their wait.
+            queue_mean_pkt: ratio(wait.sum_s(), self.seconds()),
+            delay: wait.percentiles(),
+        }
+    }
+
+    fn group(&self, index: usize, flows: &[Counts], total_bytes: u64) -> GroupSummary {
+        let group = &self.plan.engine.groups[index];
+        let spec = &group.spec;
+        let sum = flows.iter().fold(Counts::default(), |sum, flow| sum.plus(flow));
+        let books: GroupCounts = self.after.groups[index].since(&self.before.groups[index]);
+        let throughput_bps = ratio(sum.delivered_bytes as f64 * 8.0, self.seconds());
+        let capacity = self.plan.first_link[index].map(|link| self.plan.links[link].capacity.clone());
+        let rates: Vec<f64> = flows.iter().map(|flow| flow.delivered_bytes as f64).collect();
+        let is_voice = matches!(spec.app, App::Voice { .. });
+        let window_s = self.seconds() * flows.len() as f64 * f64::from(group.profile.mss);
+        GroupSummary {
+            name: spec.name.clone(),
+            role: if spec.role == Role::Primary { "primary" } else { "background" }.into(),
+            law: (!is_voice).then(|| spec.law.to_string()),
+            flows: flows.len() as u32,
+            throughput_bps,
+            goodput_bps: ratio(sum.goodput_bytes as f64 * 8.0, self.seconds()),
+            share: (total_bytes > 0).then(|| sum.delivered_bytes as f64 / total_bytes as f64),
+            capacity_share: capacity
+                .map(|capacity| ratio(sum.delivered_bytes as f64 * 8.0, capacity.bits(self.from, self.to))),
+            jain: jain(&rates),
+            sent: sum.sent,
+            retransmitted: sum.retransmitted,
+            dropped: sum.dropped,
+            loss: ratio(sum.dropped as f64, sum.sent as f64),
+            timeouts: sum.timeouts,
+            completed: books.completion.count(),
+            completion: books.completion.percentiles(),
+            rtt: books.rtt.percentiles(),
+            owd: books.owd.percentiles(),
+            cwnd_mean_pkt: (!is_voice && window_s > 0.0).then(|| sum.window_area / window_s),
+            mos: match spec.app {
+                App::Voice { codec } => voice::mos(codec, sum.sent, &books.owd),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Jain's index; nothing for fewer than two values, one where all are zero.
+fn jain(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let (sum, squares) = values.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
+    Some(if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) })
+}
+
+/// Zero where there is nothing to divide by.
+fn ratio(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
+}
