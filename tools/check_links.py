@@ -18,7 +18,20 @@ def main() -> int:
 
 
 def markdown_files() -> list[Path]:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.md"]
+    # A checkout may belong to another user than the one who runs this.
+    safe = f"safe.directory={Path.cwd()}"
+    command = [
+        "git",
+        "-c",
+        safe,
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "--",
+        "*.md",
+    ]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     return [Path(name) for name in names if name and Path(name).exists()]
 

@@ -2,7 +2,8 @@
 # Which files a tool applies to, each name ending in NUL; untracked files count, ignored ones do not.
 
 files() {
-	git ls-files -z --cached --others --exclude-standard -- "$@"
+	# A checkout may belong to another user than the one who runs this.
+	git -c safe.directory="$PWD" ls-files -z --cached --others --exclude-standard -- "$@"
 }
 
 c_files() {

@@ -29,7 +29,7 @@ check() {
 }
 
 rustdoc_clean() {
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --locked --quiet
 }
 
 clang_format() {

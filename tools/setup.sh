@@ -13,6 +13,7 @@ main() {
 		build)
 			need build-essential works_cc
 			need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
+			need python3 has python3
 			;;
 		test)
 			need clang-16 has clang-16

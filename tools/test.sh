@@ -5,8 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 main() {
-	local log=target/test.log failed=0
-	mkdir -p target
+	local log failed=0
+	mkdir -p "${CARGO_TARGET_DIR:=target}"
+	log=$CARGO_TARGET_DIR/test.log
 	if [ -x control/check.sh ]; then
 		control/check.sh </dev/null || failed=1
 	fi
