@@ -266,7 +266,13 @@ impl Builder<'_> {
     }
 
     /// Lays the two routes of a flow: of data and of acknowledgements.
-    fn routes(&mut self, spec: &FlowGroup, access: Duration, hops: &[Hop], built: &[[Built; 2]]) -> (u32, u32) {
+    fn routes(
+        &mut self,
+        spec: &FlowGroup,
+        access: Duration,
+        hops: &[Hop],
+        built: &[[Built; 2]],
+    ) -> (u32, u32) {
         let forward = self.network.steps.len() as u32;
         if let Some(rate) = spec.access_rate {
             let unlimited = BuildContext::new(Size::Unlimited, rate);

@@ -118,7 +118,8 @@ impl Engine {
             }
         }
         self.now = self.end;
-        self.work.offered_packets = self.link_counts[..self.reported_links].iter().map(|link| link.offered).sum();
+        self.work.offered_packets =
+            self.link_counts[..self.reported_links].iter().map(|link| link.offered).sum();
         self.work.delivered_packets = self.flows.iter().map(|flow| flow.counts.delivered).sum();
     }
 
@@ -299,7 +300,8 @@ impl Engine {
     fn change(&mut self, index: usize) {
         let (event, link) = self.events[index].clone();
         if let (Some(rate), Some(transmitter)) = (event.rate, link.transmitter) {
-            self.network.change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
+            self.network
+                .change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
         }
     }
 

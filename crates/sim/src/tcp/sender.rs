@@ -183,7 +183,11 @@ impl Sender {
         let loss = if options.tcp.sack {
             self.board.detect_losses(options.tcp.dupthresh)
         } else {
-            self.count_duplicates(progress.advanced, ack.next == una && !nothing_outstanding, options.tcp.dupthresh)
+            self.count_duplicates(
+                progress.advanced,
+                ack.next == una && !nothing_outstanding,
+                options.tcp.dupthresh,
+            )
         };
         self.update_path();
         if let Some((lost_bytes, sent)) = loss
@@ -286,13 +290,8 @@ impl Sender {
         self.duplicates = 0;
         self.urgent = true;
         self.update_path();
-        let loss = Loss {
-            now_us: now.micros(),
-            lost_bytes,
-            sent_us: sent.micros(),
-            kind: Loss::TIMEOUT,
-            timeouts,
-        };
+        let loss =
+            Loss { now_us: now.micros(), lost_bytes, sent_us: sent.micros(), kind: Loss::TIMEOUT, timeouts };
         self.law.on_loss(&loss, &self.path);
         self.timer.set(now + self.rto.timeout(&options.tcp))
     }
@@ -310,7 +309,10 @@ impl Sender {
             }
             None => self.unsent.min(u64::from(self.path.mss_bytes)),
         };
-        if self.board.is_empty() && options.tcp.idle_restart && now - self.last_sent > self.rto.timeout(&options.tcp) {
+        if self.board.is_empty()
+            && options.tcp.idle_restart
+            && now - self.last_sent > self.rto.timeout(&options.tcp)
+        {
             self.restart = u64::from(self.path.initial_window_bytes); // RFC 5681, 4.1
         }
         let cwnd_q16 = self.law.output().cwnd_q16;
@@ -364,7 +366,9 @@ impl Sender {
         let mss = u64::from(self.path.mss_bytes);
         let pipe = self.board.pipe();
         match (self.recovery, options.tcp.sack) {
-            (Recovery::Open, true) if !options.tcp.limited_transmit => pipe + u64::from(self.board.sacked()) * mss,
+            (Recovery::Open, true) if !options.tcp.limited_transmit => {
+                pipe + u64::from(self.board.sacked()) * mss
+            }
             // RFC 3042: the first two duplicates release a segment each.
             (Recovery::Open, false) if options.tcp.limited_transmit => {
                 pipe.saturating_sub(u64::from(self.duplicates.min(options.tcp.dupthresh - 1)) * mss)
