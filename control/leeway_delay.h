@@ -94,7 +94,7 @@ LEEWAY_INLINE void leeway_base_restart(struct leeway_base *b)
 }
 
 LEEWAY_INLINE void leeway_base_init(struct leeway_base *b, leeway_u32 history, leeway_u32 interval_us,
-                                    leeway_u32 skew)
+				    leeway_u32 skew)
 {
 	b->start_us = 0;
 	b->min_us = 0;
@@ -118,8 +118,8 @@ LEEWAY_INLINE leeway_u32 leeway_base_drift_us(const struct leeway_base *b)
 			break;
 		newer = (b->head + b->length - i) % b->length;
 		older = (b->head + b->length - i - 1) % b->length;
-		growth_us =
-		    b->bucket_us[newer & (LEEWAY_BASE_MAX - 1)] - b->bucket_us[older & (LEEWAY_BASE_MAX - 1)];
+		growth_us = b->bucket_us[newer & (LEEWAY_BASE_MAX - 1)] -
+			    b->bucket_us[older & (LEEWAY_BASE_MAX - 1)];
 		if (!growth_us || growth_us > most_us)
 			return 0;
 		drift_us = leeway_min_u32(drift_us, growth_us);
@@ -176,14 +176,24 @@ LEEWAY_INLINE leeway_u32 leeway_base_us(const struct leeway_base *b, leeway_u64 
 	return b->min_us + (leeway_u32)(elapsed_us * b->drift_us / b->interval_us);
 }
 
+LEEWAY_INLINE void leeway_current_init(struct leeway_current *c, leeway_u32 filter, leeway_u32 length)
+{
+	c->ewma_q8 = 0;
+	c->filter = (leeway_u8)leeway_min_u32(filter, LEEWAY_FILTER_MEDIAN);
+	c->length = (leeway_u8)leeway_clamp_u32(length, 1, LEEWAY_CURRENT_MAX);
+	c->head = 0;
+	c->count = 0;
+	c->newest_us = 0;
+}
+
 LEEWAY_INLINE int leeway_current_valid(const struct leeway_current *c, leeway_u32 i, leeway_u32 now_us,
-                                       leeway_u32 age_us)
+				       leeway_u32 age_us)
 {
 	return i < c->count && (i == c->head || now_us - c->taken_us[i] <= age_us);
 }
 
 LEEWAY_INLINE leeway_u32 leeway_current_min(const struct leeway_current *c, leeway_u32 now_us,
-                                            leeway_u32 age_us)
+					    leeway_u32 age_us)
 {
 	leeway_u32 i, least_us = c->newest_us;
 
@@ -197,7 +207,7 @@ LEEWAY_INLINE leeway_u32 leeway_current_min(const struct leeway_current *c, leew
 }
 
 LEEWAY_INLINE leeway_u32 leeway_current_mean(const struct leeway_current *c, leeway_u32 now_us,
-                                             leeway_u32 age_us)
+					     leeway_u32 age_us)
 {
 	leeway_s64 sum_us = 0;
 	leeway_u32 i, n = 0;
@@ -212,7 +222,7 @@ LEEWAY_INLINE leeway_u32 leeway_current_mean(const struct leeway_current *c, lee
 }
 
 LEEWAY_INLINE leeway_u32 leeway_current_median(const struct leeway_current *c, leeway_u32 now_us,
-                                               leeway_u32 age_us)
+					       leeway_u32 age_us)
 {
 	leeway_u32 i, j, n = 0, lower;
 
@@ -250,7 +260,7 @@ LEEWAY_INLINE leeway_u32 leeway_current_ewma(struct leeway_current *c, leeway_u3
 
 /* Take a sample and return the filtered delay. age_us: how old the others may be; 0: of any age. */
 LEEWAY_INLINE leeway_u32 leeway_current_update(struct leeway_current *c, leeway_u64 now_us,
-                                               leeway_u32 sample_us, leeway_u32 age_us)
+					       leeway_u32 sample_us, leeway_u32 age_us)
 {
 	leeway_u32 now = (leeway_u32)now_us;
 
@@ -284,7 +294,7 @@ LEEWAY_INLINE void leeway_source_init(struct leeway_source *source, leeway_u32 w
 }
 
 LEEWAY_INLINE enum leeway_sample leeway_source_look(struct leeway_source *source,
-                                                    const struct leeway_ack *ack)
+						    const struct leeway_ack *ack)
 {
 	if (source->wanted == LEEWAY_DELAY_OWD && ack->owd_resolution_us) {
 		if (source->one_way)
@@ -310,18 +320,14 @@ LEEWAY_INLINE void leeway_delay_restart(struct leeway_delay *d)
 LEEWAY_INLINE void leeway_delay_init(struct leeway_delay *d, const struct leeway_delay_config *config)
 {
 	leeway_source_init(&d->source, config->source);
-	d->current.filter = (leeway_u8)leeway_min_u32(config->filter, LEEWAY_FILTER_MEDIAN);
-	d->current.length = (leeway_u8)leeway_clamp_u32(config->filter_length, 1, LEEWAY_CURRENT_MAX);
-	d->current.head = 0;
-	d->current.newest_us = 0;
-	d->current.ewma_q8 = 0;
+	leeway_current_init(&d->current, config->filter, config->filter_length);
 	leeway_base_init(&d->base, config->base_history, config->base_interval_us, config->skew);
 	leeway_delay_restart(d);
 }
 
 /* Take a sample; age_us: how old the others in the filter may be, 0: of any age. */
 LEEWAY_INLINE void leeway_delay_update(struct leeway_delay *d, leeway_u64 now_us, leeway_u32 sample_us,
-                                       leeway_u32 age_us)
+				       leeway_u32 age_us)
 {
 	leeway_u32 current_us = leeway_current_update(&d->current, now_us, sample_us, age_us);
 	leeway_u32 base_us;
@@ -333,7 +339,7 @@ LEEWAY_INLINE void leeway_delay_update(struct leeway_delay *d, leeway_u64 now_us
 
 /* Take the sample that an ack brought; 0 when it brought none. */
 LEEWAY_INLINE int leeway_delay_on_ack(struct leeway_delay *d, const struct leeway_ack *ack,
-                                      const struct leeway_path *path)
+				      const struct leeway_path *path)
 {
 	enum leeway_sample what = leeway_source_look(&d->source, ack);
 

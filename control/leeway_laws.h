@@ -9,13 +9,20 @@
 #ifndef LEEWAY_LAWS_H
 #define LEEWAY_LAWS_H
 
+#include "leeway_cubic.h"
+#include "leeway_fledbat.h"
+#include "leeway_flower.h"
 #include "leeway_ledbat.h"
+#include "leeway_ledbatpp.h"
+#include "leeway_lp.h"
 #include "leeway_newreno.h"
+#include "leeway_nice.h"
+#include "leeway_vegas.h"
 
 enum leeway_param_kind {
 	LEEWAY_PARAM_DURATION = 0, /* microseconds */
 	LEEWAY_PARAM_PACKETS =
-	    1,                  /* thousandths of a segment; LEEWAY_PERMILLE_UNLIMITED, where max allows it */
+		1,              /* thousandths of a segment; LEEWAY_PERMILLE_UNLIMITED, where max allows it */
 	LEEWAY_PARAM_RATIO = 2, /* thousandths */
 	LEEWAY_PARAM_COUNT = 3,
 	LEEWAY_PARAM_CHOICE = 4, /* index into the words of choices */
@@ -69,12 +76,12 @@ struct leeway_law {
 		leeway_##X##_init((struct leeway_##X *)s, (const struct leeway_##X##_params *)p, path);      \
 	}                                                                                                    \
 	static void leeway_##X##_on_ack_entry(void *s, const struct leeway_ack *ack,                         \
-	                                      const struct leeway_path *path)                                \
+					      const struct leeway_path *path)                                \
 	{                                                                                                    \
 		leeway_##X##_on_ack((struct leeway_##X *)s, ack, path);                                      \
 	}                                                                                                    \
 	static void leeway_##X##_on_loss_entry(void *s, const struct leeway_loss *loss,                      \
-	                                       const struct leeway_path *path)                               \
+					       const struct leeway_path *path)                               \
 	{                                                                                                    \
 		leeway_##X##_on_loss((struct leeway_##X *)s, loss, path);                                    \
 	}
@@ -82,10 +89,10 @@ struct leeway_law {
 #define LEEWAY_LAW_ROW(X, SUMMARY, SOURCE)                                                                   \
 	{                                                                                                    \
 		#X, SUMMARY, SOURCE, (leeway_u32)sizeof(struct leeway_##X),                                  \
-		    (leeway_u32)sizeof(struct leeway_##X##_params), leeway_##X##_init_entry,                 \
-		    leeway_##X##_on_ack_entry, leeway_##X##_on_loss_entry, leeway_##X##_param_table,         \
-		    LEEWAY_COUNT_OF(leeway_##X##_param_table), LEEWAY_COUNT_OF(leeway_##X##_probe_table),    \
-		    leeway_##X##_probe_table                                                                 \
+			(leeway_u32)sizeof(struct leeway_##X##_params), leeway_##X##_init_entry,             \
+			leeway_##X##_on_ack_entry, leeway_##X##_on_loss_entry, leeway_##X##_param_table,     \
+			LEEWAY_COUNT_OF(leeway_##X##_param_table),                                           \
+			LEEWAY_COUNT_OF(leeway_##X##_probe_table), leeway_##X##_probe_table                  \
 	}
 
 #define LEEWAY_AT(X, FIELD) ((leeway_u32) __builtin_offsetof(struct leeway_##X##_params, FIELD))
@@ -111,108 +118,309 @@ struct leeway_law {
 		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_CHOICE, FALLBACK, 0, 0, WORDS, DOC, SOURCE           \
 	}
 
+#define LEEWAY_SWITCH(X, NAME, FIELD, FALLBACK, DOC, SOURCE)                                                 \
+	LEEWAY_CHOICE(X, NAME, FIELD, FALLBACK, "off|on", DOC, SOURCE)
+
 /* Parameters that several laws share, so that they read the same everywhere. */
 #define LEEWAY_FLOOR(X, FALLBACK)                                                                            \
-	LEEWAY_PACKETS(X, "floor", floor_permille, FALLBACK, 10, 1000000,                                    \
-	               "lowest window of a decrease, in packets; below 1: one packet every 1/W round trips", \
-	               "RFC 6817 2.4.2 (MIN_CWND)")
+	LEEWAY_PACKETS(X, "floor", window.floor_permille, FALLBACK, 10, 1000000,                             \
+		       "lowest window of a decrease, in packets; below 1: one packet every 1/W round trips", \
+		       "RFC 6817 2.4.2 (MIN_CWND)")
 #define LEEWAY_SLOW_START_PARAM(X, FALLBACK)                                                                 \
-	LEEWAY_CHOICE(X, "slow_start", slow_start, FALLBACK, "none|standard",                                \
-	              "how to begin: grow linearly, or double until the threshold or a loss",                \
-	              "RFC 5681 3.1")
+	LEEWAY_CHOICE(X, "slow_start", window.slow_start, FALLBACK, "none|standard",                         \
+		      "how to begin: grow linearly, or double until the threshold or a loss",                \
+		      "RFC 5681 3.1")
 #define LEEWAY_SSTHRESH(X)                                                                                   \
-	LEEWAY_PACKETS(X, "ssthresh", ssthresh_permille, LEEWAY_PERMILLE_UNLIMITED, 1000,                    \
-	               LEEWAY_PERMILLE_UNLIMITED, "initial slow-start threshold, in packets",                \
-	               "RFC 5681 3.1")
+	LEEWAY_PACKETS(X, "ssthresh", window.ssthresh_permille, LEEWAY_PERMILLE_UNLIMITED, 1000,             \
+		       LEEWAY_PERMILLE_UNLIMITED, "initial slow-start threshold, in packets",                \
+		       "RFC 5681 3.1")
 #define LEEWAY_ABC(X)                                                                                        \
-	LEEWAY_COUNT(X, "abc_limit", abc_limit, 2, 1, 255,                                                   \
-	             "segments that one ack may add in slow start (L); 1 is RFC 5681", "RFC 3465 2.2")
+	LEEWAY_COUNT(X, "abc_limit", window.abc_limit, 2, 1, 255,                                            \
+		     "segments that one ack may add in slow start (L); 1 is RFC 5681", "RFC 3465 2.2")
 #define LEEWAY_TIMEOUT_PARAM(X)                                                                              \
-	LEEWAY_CHOICE(X, "timeout", timeout, LEEWAY_TIMEOUT_ONE, "one|halve",                                \
-	              "window after a timeout: one packet, or half where it is below one already",           \
-	              "RFC 5681 3.1; Komnios 2014, section V")
-#define LEEWAY_DELAY_PARAM(X, FALLBACK)                                                                      \
+	LEEWAY_CHOICE(X, "timeout", window.timeout, LEEWAY_TIMEOUT_ONE, "one|halve",                         \
+		      "window after a timeout: one packet, or half where it is below one already",           \
+		      "RFC 5681 3.1; Komnios 2014, section V")
+#define LEEWAY_DELAY_PARAM(X, FIELD, FALLBACK)                                                               \
 	LEEWAY_CHOICE(                                                                                       \
-	    X, "delay", delay, FALLBACK, "owd|rtt",                                                          \
-	    "what is measured: one-way delay (round-trip time where there is none), or round-trip time",     \
-	    "RFC 6817 2.1")
-#define LEEWAY_BASE_HISTORY(X, FALLBACK)                                                                     \
-	LEEWAY_COUNT(X, "base_history", base_history, FALLBACK, 0, LEEWAY_BASE_MAX,                          \
-	             "intervals of which the base delay is the minimum; 0: all",                             \
-	             "RFC 6817 2.4.2 (BASE_HISTORY)")
-#define LEEWAY_BASE_INTERVAL(X)                                                                              \
-	LEEWAY_DURATION(X, "base_interval", base_interval_us, 60000000U, 10000U, 3600000000U,                \
-	                "length of an interval of the base history", "RFC 6817 2.4.2")
+		X, "delay", FIELD, FALLBACK, "owd|rtt",                                                      \
+		"what is measured: one-way delay (round-trip time where there is none), or round-trip time", \
+		"RFC 6817 2.1")
+#define LEEWAY_BASE_HISTORY(X, FIELD, FALLBACK)                                                              \
+	LEEWAY_COUNT(X, "base_history", FIELD, FALLBACK, 0, LEEWAY_BASE_MAX,                                 \
+		     "intervals of which the base delay is the minimum; 0: all",                             \
+		     "RFC 6817 2.4.2 (BASE_HISTORY)")
+#define LEEWAY_BASE_INTERVAL(X, FIELD)                                                                       \
+	LEEWAY_DURATION(X, "base_interval", FIELD, 60000000U, 10000U, 3600000000U,                           \
+			"length of an interval of the base history", "RFC 6817 2.4.2")
 #define LEEWAY_FILTER(X)                                                                                     \
-	LEEWAY_CHOICE(X, "filter", filter, LEEWAY_FILTER_MIN, "min|mean|ewma|median",                        \
-	              "how the current delay follows from the last samples", "RFC 6817 2.4.2 (FILTER)")
+	LEEWAY_CHOICE(X, "filter", delay.filter, LEEWAY_FILTER_MIN, "min|mean|ewma|median",                  \
+		      "how the current delay follows from the last samples", "RFC 6817 2.4.2 (FILTER)")
 #define LEEWAY_FILTER_LENGTH(X)                                                                              \
-	LEEWAY_COUNT(X, "filter_length", filter_length, 4, 1, LEEWAY_CURRENT_MAX,                            \
-	             "samples in the filter, none older than a round trip; 1/weight of ewma",                \
-	             "RFC 6817 2.4.2 (CURRENT_FILTER)")
-#define LEEWAY_SKEW(X)                                                                                       \
+	LEEWAY_COUNT(X, "filter_length", delay.filter_length, 4, 1, LEEWAY_CURRENT_MAX,                      \
+		     "samples in the filter, none older than a round trip; 1/weight of ewma",                \
+		     "RFC 6817 2.4.2 (CURRENT_FILTER)")
+#define LEEWAY_SKEW(X, FIELD)                                                                                \
 	LEEWAY_CHOICE(                                                                                       \
-	    X, "skew", skew, 0, "off|minima",                                                                \
-	    "correct a drift of the clocks by the drift of the minima (base_history of 4 or more)",          \
-	    "RFC 6817 A.2")
+		X, "skew", FIELD, 0, "off|minima",                                                           \
+		"correct a drift of the clocks by the drift of the minima (base_history of 4 or more)",      \
+		"RFC 6817 A.2")
 
 #define LEEWAY_PROBE(X, NAME, UNIT, FIELD, SIGNED, LOG2, DIVISOR)                                            \
 	{                                                                                                    \
 		NAME, UNIT, (leeway_u32) __builtin_offsetof(struct leeway_##X, FIELD),                       \
-		    (leeway_u8)sizeof(((struct leeway_##X *)0)->FIELD), SIGNED, LOG2, DIVISOR                \
+			(leeway_u8)sizeof(((struct leeway_##X *)0)->FIELD), SIGNED, LOG2, DIVISOR            \
 	}
 #define LEEWAY_DELAY_PROBES(X)                                                                               \
 	LEEWAY_PROBE(X, "current_delay", "us", delay.current.newest_us, 0, 0, 1),                            \
-	    LEEWAY_PROBE(X, "base_delay", "us", delay.base.min_us, 0, 0, 1),                                 \
-	    LEEWAY_PROBE(X, "drift", "us/interval", delay.base.drift_us, 0, 0, 1)
+		LEEWAY_PROBE(X, "base_delay", "us", delay.base.min_us, 0, 0, 1),                             \
+		LEEWAY_PROBE(X, "drift", "us/interval", delay.base.drift_us, 0, 0, 1)
 
 static const struct leeway_param leeway_newreno_param_table[] = {
-    LEEWAY_RATIO(newreno, "beta", beta_permille, 500, 1, 999, "part of the window left after a loss",
-                 "RFC 5681 3.1 eq. 4"),
-    LEEWAY_FLOOR(newreno, 1000),
-    LEEWAY_SLOW_START_PARAM(newreno, LEEWAY_SLOW_START_STANDARD),
-    LEEWAY_SSTHRESH(newreno),
-    LEEWAY_ABC(newreno),
+	LEEWAY_RATIO(newreno, "beta", beta_permille, 500, 1, 999, "part of the window left after a loss",
+		     "RFC 5681 3.1 eq. 4"),
+	LEEWAY_FLOOR(newreno, 1000),
+	LEEWAY_SLOW_START_PARAM(newreno, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_SSTHRESH(newreno),
+	LEEWAY_ABC(newreno),
 };
 
 static const struct leeway_probe leeway_newreno_probe_table[] = {
-    LEEWAY_PROBE(newreno, "last_reaction", "us", w.reacted_us, 0, 0, 1),
+	LEEWAY_PROBE(newreno, "last_reaction", "us", w.reacted_us, 0, 0, 1),
 };
 
 static const struct leeway_param leeway_ledbat_param_table[] = {
-    LEEWAY_DURATION(ledbat, "target", target_us, 100000U, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US,
-                    "queuing delay aimed at", "RFC 6817 2.4.2 (TARGET)"),
-    LEEWAY_RATIO(ledbat, "gain_up", gain_up_permille, 1000, 1, LEEWAY_GAIN_MAX_PERMILLE,
-                 "packets per round trip that an empty queue adds", "RFC 6817 2.4.2 (GAIN)"),
-    LEEWAY_RATIO(ledbat, "gain_down", gain_down_permille, 1000, 0, LEEWAY_GAIN_MAX_PERMILLE,
-                 "gain of the decrease above the target", "Trang 2014, 3.2"),
-    LEEWAY_CHOICE(ledbat, "clamp", clamp, 0, "off|on",
-                  "limit the decrease to gain_down packets per round trip", "RFC-era deployments"),
-    LEEWAY_FLOOR(ledbat, 2000),
-    LEEWAY_SLOW_START_PARAM(ledbat, LEEWAY_SLOW_START_NONE),
-    LEEWAY_SSTHRESH(ledbat),
-    LEEWAY_ABC(ledbat),
-    LEEWAY_PACKETS(ledbat, "allowed_increase", allowed_permille, 1000, 0, 1000000,
-                   "packets that growth may lead the flight size by", "RFC 6817 2.4.2 (ALLOWED_INCREASE)"),
-    LEEWAY_TIMEOUT_PARAM(ledbat),
-    LEEWAY_DELAY_PARAM(ledbat, LEEWAY_DELAY_OWD),
-    LEEWAY_BASE_HISTORY(ledbat, 10),
-    LEEWAY_BASE_INTERVAL(ledbat),
-    LEEWAY_FILTER(ledbat),
-    LEEWAY_FILTER_LENGTH(ledbat),
-    LEEWAY_SKEW(ledbat),
+	LEEWAY_DURATION(ledbat, "target", target_us, 100000U, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US,
+			"queuing delay aimed at", "RFC 6817 2.4.2 (TARGET)"),
+	LEEWAY_RATIO(ledbat, "gain_up", gain_up_permille, 1000, 1, LEEWAY_GAIN_MAX_PERMILLE,
+		     "packets per round trip that an empty queue adds", "RFC 6817 2.4.2 (GAIN)"),
+	LEEWAY_RATIO(ledbat, "gain_down", gain_down_permille, 1000, 0, LEEWAY_GAIN_MAX_PERMILLE,
+		     "gain of the decrease above the target", "Trang 2014, 3.2"),
+	LEEWAY_SWITCH(ledbat, "clamp", clamp, 0, "limit the decrease to gain_down packets per round trip",
+		      "RFC-era deployments"),
+	LEEWAY_FLOOR(ledbat, 2000),
+	LEEWAY_SLOW_START_PARAM(ledbat, LEEWAY_SLOW_START_NONE),
+	LEEWAY_SSTHRESH(ledbat),
+	LEEWAY_ABC(ledbat),
+	LEEWAY_PACKETS(ledbat, "allowed_increase", allowed_permille, 1000, 0, 1000000,
+		       "packets that growth may lead the flight size by",
+		       "RFC 6817 2.4.2 (ALLOWED_INCREASE)"),
+	LEEWAY_TIMEOUT_PARAM(ledbat),
+	LEEWAY_DELAY_PARAM(ledbat, delay.source, LEEWAY_DELAY_OWD),
+	LEEWAY_BASE_HISTORY(ledbat, delay.base_history, 10),
+	LEEWAY_BASE_INTERVAL(ledbat, delay.base_interval_us),
+	LEEWAY_FILTER(ledbat),
+	LEEWAY_FILTER_LENGTH(ledbat),
+	LEEWAY_SKEW(ledbat, delay.skew),
 };
 
 static const struct leeway_probe leeway_ledbat_probe_table[] = {
-    LEEWAY_DELAY_PROBES(ledbat),
+	LEEWAY_DELAY_PROBES(ledbat),
+};
+
+static const struct leeway_param leeway_fledbat_param_table[] = {
+	LEEWAY_DURATION(fledbat, "target", target_us, 100000U, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US,
+			"queuing delay above which the window decreases", "Carofiglio 2013, eq. 5 (tau)"),
+	LEEWAY_RATIO(fledbat, "alpha", alpha_permille, 1000, 1, LEEWAY_GAIN_MAX_PERMILLE,
+		     "packets added per round trip", "Carofiglio 2013, eq. 5"),
+	LEEWAY_RATIO(fledbat, "zeta", zeta_permille, 100, 1, LEEWAY_GAIN_MAX_PERMILLE,
+		     "packets removed per packet acked at twice the target",
+		     "Carofiglio 2013, eq. 5; Komnios 2014: 5"),
+	LEEWAY_FLOOR(fledbat, 2000),
+	LEEWAY_SLOW_START_PARAM(fledbat, LEEWAY_SLOW_START_NONE),
+	LEEWAY_SSTHRESH(fledbat),
+	LEEWAY_ABC(fledbat),
+	LEEWAY_TIMEOUT_PARAM(fledbat),
+	LEEWAY_DELAY_PARAM(fledbat, delay.source, LEEWAY_DELAY_OWD),
+	LEEWAY_BASE_HISTORY(fledbat, delay.base_history, 10),
+	LEEWAY_BASE_INTERVAL(fledbat, delay.base_interval_us),
+	LEEWAY_FILTER(fledbat),
+	LEEWAY_FILTER_LENGTH(fledbat),
+	LEEWAY_SKEW(fledbat, delay.skew),
+};
+
+static const struct leeway_probe leeway_fledbat_probe_table[] = {
+	LEEWAY_DELAY_PROBES(fledbat),
+};
+
+static const struct leeway_param leeway_cubic_param_table[] = {
+	LEEWAY_CHOICE(cubic, "flavour", flavour, LEEWAY_CUBIC_RFC9438, "rfc9438|2010",
+		      "which CUBIC: the standard, or what the papers around 2010 ran", "RFC 9438; Ha 2008"),
+	LEEWAY_RATIO(cubic, "c", c_permille, 400, 10, 10000, "C: how fast the window grows, packets / s^3",
+		     "RFC 9438 5.1"),
+	LEEWAY_RATIO(cubic, "beta", beta_permille, 0, 0, 999,
+		     "part of the window left after a loss; 0: the flavour's own, 0.7 or 0.8",
+		     "RFC 9438 4.6"),
+	LEEWAY_SWITCH(cubic, "fast_convergence", fast_convergence, 1,
+		      "release capacity when the window at a loss fell", "RFC 9438 4.7"),
+	LEEWAY_SWITCH(cubic, "friendly", friendly, 1, "never slower than Reno", "RFC 9438 4.3"),
+	LEEWAY_SWITCH(cubic, "hystart", hystart, 0, "HyStart++ in the first slow start", "RFC 9406"),
+	LEEWAY_FLOOR(cubic, 1000),
+	LEEWAY_SLOW_START_PARAM(cubic, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_SSTHRESH(cubic),
+	LEEWAY_ABC(cubic),
+};
+
+static const struct leeway_probe leeway_cubic_probe_table[] = {
+	LEEWAY_PROBE(cubic, "w_max", "B", max_q16, 0, 16, 1),
+	LEEWAY_PROBE(cubic, "w_est", "B", estimate_q16, 0, 16, 1),
+	LEEWAY_PROBE(cubic, "k", "s", k_q12, 0, 12, 1),
+	LEEWAY_PROBE(cubic, "hystart_rounds", "rounds", hystart.rounds, 0, 0, 1),
+};
+
+#define LEEWAY_VEGAS_PARAMS(X)                                                                               \
+	LEEWAY_PACKETS(X, "alpha", alpha_permille, 2000, 0, 1000000,                                         \
+		       "packets in the queue below which the window grows", "Brakmo 1995; ns-2: 1"),         \
+		LEEWAY_PACKETS(X, "beta", beta_permille, 4000, 0, 1000000,                                   \
+			       "packets in the queue above which the window shrinks; alpha at least",        \
+			       "Brakmo 1995; ns-2: 3"),                                                      \
+		LEEWAY_PACKETS(X, "gamma", gamma_permille, 1000, 0, 1000000,                                 \
+			       "packets in the queue that end slow start", "Brakmo 1995"),                   \
+		LEEWAY_CHOICE(X, "sample", sample, LEEWAY_VEGAS_MIN, "min|mean",                             \
+			      "round-trip time of a round: its smallest sample, or the mean",                \
+			      "Linux: min; ns-2: mean")
+
+static const struct leeway_param leeway_vegas_param_table[] = {
+	LEEWAY_VEGAS_PARAMS(vegas),
+	LEEWAY_FLOOR(vegas, 2000),
+	LEEWAY_SLOW_START_PARAM(vegas, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_SSTHRESH(vegas),
+	LEEWAY_ABC(vegas),
+};
+
+static const struct leeway_probe leeway_vegas_probe_table[] = {
+	LEEWAY_PROBE(vegas, "base_rtt", "us", base_us, 0, 0, 1),
+	LEEWAY_PROBE(vegas, "diff", "pkt", diff_permille, 0, 0, 1000),
+};
+
+static const struct leeway_param leeway_nice_param_table[] = {
+	LEEWAY_RATIO(nice, "threshold", threshold_permille, 200, 0, 1000,
+		     "part of the range of round-trip times that counts as a queue", "Venkataramani 2002, 3"),
+	LEEWAY_RATIO(nice, "fraction", fraction_permille, 500, 0, 1000,
+		     "part of a round's packets in the queue above which the window is halved",
+		     "Venkataramani 2002, 3"),
+	LEEWAY_VEGAS_PARAMS(nice),
+	LEEWAY_FLOOR(nice, 21),
+	LEEWAY_SLOW_START_PARAM(nice, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_SSTHRESH(nice),
+	LEEWAY_ABC(nice),
+	LEEWAY_TIMEOUT_PARAM(nice),
+};
+
+static const struct leeway_probe leeway_nice_probe_table[] = {
+	LEEWAY_PROBE(nice, "base_rtt", "us", vegas.base_us, 0, 0, 1),
+	LEEWAY_PROBE(nice, "max_rtt", "us", max_us, 0, 0, 1),
+	LEEWAY_PROBE(nice, "diff", "pkt", vegas.diff_permille, 0, 0, 1000),
+	LEEWAY_PROBE(nice, "delayed", "samples", delayed, 0, 0, 1),
+};
+
+static const struct leeway_param leeway_lp_param_table[] = {
+	LEEWAY_RATIO(lp, "threshold", threshold_permille, 150, 0, 1000,
+		     "part of the range of delays that is an indication of congestion",
+		     "Kuzmanovic 2003, III.B"),
+	LEEWAY_RATIO(lp, "inference", inference_permille, 3000, 0, LEEWAY_GAIN_MAX_PERMILLE,
+		     "round trips without growth after an indication", "Kuzmanovic 2003, III.C"),
+	LEEWAY_CHOICE(lp, "indication", indication, LEEWAY_LP_PER_RTT, "rtt|ack",
+		      "an indication counts once per round trip, or with every ack",
+		      "Kuzmanovic 2003, fig. 4: ack"),
+	LEEWAY_SWITCH(lp, "reset", reset, 0, "an indication also moves min and max, as in Linux", "tcp_lp.c"),
+	LEEWAY_DELAY_PARAM(lp, delay, LEEWAY_DELAY_OWD),
+	LEEWAY_FLOOR(lp, 1000),
+	LEEWAY_SLOW_START_PARAM(lp, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_SSTHRESH(lp),
+	LEEWAY_ABC(lp),
+};
+
+static const struct leeway_probe leeway_lp_probe_table[] = {
+	LEEWAY_PROBE(lp, "min_delay", "us", min_us, 0, 0, 1),
+	LEEWAY_PROBE(lp, "max_delay", "us", max_us, 0, 0, 1),
+	LEEWAY_PROBE(lp, "smoothed_delay", "us", smoothed_us, 0, 0, 1),
+	LEEWAY_PROBE(lp, "inference_end", "us", inference_us, 0, 0, 1),
+};
+
+static const struct leeway_param leeway_ledbatpp_param_table[] = {
+	LEEWAY_DURATION(ledbatpp, "target", target_us, 60000U, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US,
+			"queuing delay aimed at", "ledbat-plus-plus 4.5"),
+	LEEWAY_COUNT(ledbatpp, "gain_divisor", gain_divisor, 16, 1, 255,
+		     "largest divisor of the gain, 1/min(16, ceil(2 target/base))", "ledbat-plus-plus 4.2"),
+	LEEWAY_RATIO(ledbatpp, "constant", constant_permille, 1000, 1, LEEWAY_GAIN_MAX_PERMILLE,
+		     "of the multiplicative decrease", "ledbat-plus-plus 4.2"),
+	LEEWAY_SWITCH(ledbatpp, "slowdown", slowdown, 1, "slow down periodically to see the base delay",
+		      "ledbat-plus-plus 4.4"),
+	LEEWAY_CHOICE(ledbatpp, "ramp", ramp, LEEWAY_RAMP_STANDARD, "standard|scaled",
+		      "way back from a slowdown: doubling, or by the gain", "ledbat-plus-plus 4.4"),
+	LEEWAY_FLOOR(ledbatpp, 2000),
+	LEEWAY_SLOW_START_PARAM(ledbatpp, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_SSTHRESH(ledbatpp),
+	LEEWAY_ABC(ledbatpp),
+	LEEWAY_TIMEOUT_PARAM(ledbatpp),
+	LEEWAY_DELAY_PARAM(ledbatpp, delay.source, LEEWAY_DELAY_RTT),
+	LEEWAY_BASE_HISTORY(ledbatpp, delay.base_history, 10),
+	LEEWAY_BASE_INTERVAL(ledbatpp, delay.base_interval_us),
+	LEEWAY_FILTER(ledbatpp),
+	LEEWAY_FILTER_LENGTH(ledbatpp),
+	LEEWAY_SKEW(ledbatpp, delay.skew),
+};
+
+static const struct leeway_probe leeway_ledbatpp_probe_table[] = {
+	LEEWAY_DELAY_PROBES(ledbatpp),
+	LEEWAY_PROBE(ledbatpp, "gain", "pkt", gain_q16, 0, 16, 1),
+	LEEWAY_PROBE(ledbatpp, "stage", "", stage, 0, 0, 1),
+	LEEWAY_PROBE(ledbatpp, "deadline", "us", deadline_us, 0, 0, 1),
+};
+
+static const struct leeway_param leeway_flower_param_table[] = {
+	LEEWAY_DURATION(flower, "target", target_us, 100000U, 0, LEEWAY_TARGET_MAX_US,
+			"queuing delay aimed at", "Trang 2014, 5.2"),
+	LEEWAY_CHOICE(flower, "and", conjunction, LEEWAY_FLOWER_MINIMUM, "minimum|product",
+		      "conjunction of the two conditions of a rule", "Trang 2014, 5.2"),
+	LEEWAY_RATIO(flower, "step", step_permille, 200, 1, 1000,
+		     "packets per round trip and linguistic value of the output", "Trang 2014, 5.2"),
+	LEEWAY_FLOOR(flower, 1000),
+	LEEWAY_SLOW_START_PARAM(flower, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_SSTHRESH(flower),
+	LEEWAY_ABC(flower),
+	LEEWAY_DELAY_PARAM(flower, delay, LEEWAY_DELAY_OWD),
+	LEEWAY_BASE_HISTORY(flower, base_history, 10),
+	LEEWAY_BASE_INTERVAL(flower, base_interval_us),
+	LEEWAY_SKEW(flower, skew),
+};
+
+static const struct leeway_probe leeway_flower_probe_table[] = {
+	LEEWAY_PROBE(flower, "error_value", "", error_q16, 1, 16, 1),
+	LEEWAY_PROBE(flower, "change_value", "", change_q16, 1, 16, 1),
+	LEEWAY_PROBE(flower, "output_value", "", output_q16, 1, 16, 1),
+	LEEWAY_PROBE(flower, "largest_delay", "us", peaks.max_us, 0, 0, 1),
+	LEEWAY_PROBE(flower, "mean_rise", "us", rise_us_q8, 0, 8, 1),
+	LEEWAY_PROBE(flower, "mean_fall", "us", fall_us_q8, 0, 8, 1),
+	LEEWAY_PROBE(flower, "base_delay", "us", base.min_us, 0, 0, 1),
 };
 
 LEEWAY_LAW_ENTRIES(newreno)
+LEEWAY_LAW_ENTRIES(cubic)
+LEEWAY_LAW_ENTRIES(vegas)
+LEEWAY_LAW_ENTRIES(nice)
+LEEWAY_LAW_ENTRIES(lp)
 LEEWAY_LAW_ENTRIES(ledbat)
+LEEWAY_LAW_ENTRIES(fledbat)
+LEEWAY_LAW_ENTRIES(ledbatpp)
+LEEWAY_LAW_ENTRIES(flower)
 
 static const struct leeway_law leeway_laws[] = {
-    LEEWAY_LAW_ROW(newreno, "TCP NewReno: additive increase, halved by loss", "RFC 5681, RFC 3465"),
-    LEEWAY_LAW_ROW(ledbat, "LEDBAT: holds the queuing delay at a target, yields above it", "RFC 6817"),
+	LEEWAY_LAW_ROW(newreno, "TCP NewReno: additive increase, halved by loss", "RFC 5681, RFC 3465"),
+	LEEWAY_LAW_ROW(cubic, "CUBIC: cubic growth around the window of the last loss", "RFC 9438"),
+	LEEWAY_LAW_ROW(vegas, "Vegas: keeps a few packets of its own in the queue",
+		       "Brakmo and Peterson 1995"),
+	LEEWAY_LAW_ROW(nice, "TCP Nice: Vegas that halves when most packets meet a queue",
+		       "Venkataramani, Kokku, Dahlin 2002"),
+	LEEWAY_LAW_ROW(lp, "TCP-LP: Reno that backs off at an early indication of a queue",
+		       "Kuzmanovic and Knightly 2003"),
+	LEEWAY_LAW_ROW(ledbat, "LEDBAT: holds the queuing delay at a target, yields above it", "RFC 6817"),
+	LEEWAY_LAW_ROW(fledbat, "fLEDBAT: LEDBAT with multiplicative decrease, fair to late-comers",
+		       "Carofiglio et al. 2013; Komnios 2014"),
+	LEEWAY_LAW_ROW(ledbatpp, "LEDBAT++: LEDBAT on round-trip times with periodic slowdowns",
+		       "draft-irtf-iccrg-ledbat-plus-plus"),
+	LEEWAY_LAW_ROW(flower, "FLOWER: fuzzy control of the queuing delay", "Trang 2014"),
 };
 
 #endif

@@ -19,27 +19,14 @@
 #include "leeway_delay.h"
 #include "leeway_window.h"
 
-#define LEEWAY_TARGET_MIN_US     100U
-#define LEEWAY_TARGET_MAX_US     10000000U
-#define LEEWAY_GAIN_MAX_PERMILLE 100000U
-
 struct leeway_ledbat_params {
+	struct leeway_window_config window;
+	struct leeway_delay_config delay;
 	leeway_u32 target_us;
 	leeway_u32 gain_up_permille;
 	leeway_u32 gain_down_permille;
-	leeway_u32 clamp;          /* 1: off is at least -1 */
-	leeway_u32 floor_permille; /* thousandths of a segment */
-	leeway_u32 slow_start;     /* enum leeway_slow_start_mode */
-	leeway_u32 ssthresh_permille;
-	leeway_u32 abc_limit;
+	leeway_u32 clamp;            /* 1: off is at least -1 */
 	leeway_u32 allowed_permille; /* ALLOWED_INCREASE, thousandths of a segment */
-	leeway_u32 timeout;          /* enum leeway_timeout_mode */
-	leeway_u32 delay;            /* enum leeway_delay_source */
-	leeway_u32 base_history;
-	leeway_u32 base_interval_us;
-	leeway_u32 filter; /* enum leeway_filter */
-	leeway_u32 filter_length;
-	leeway_u32 skew;
 };
 
 struct leeway_ledbat {
@@ -54,41 +41,26 @@ struct leeway_ledbat {
 };
 
 LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leeway_ledbat_params *p,
-                                      const struct leeway_path *path)
+				      const struct leeway_path *path)
 {
-	struct leeway_window_config window = {
-	    .floor_permille = p->floor_permille,
-	    .slow_start = p->slow_start,
-	    .ssthresh_permille = p->ssthresh_permille,
-	    .abc_limit = p->abc_limit,
-	    .timeout = p->timeout,
-	};
-	struct leeway_delay_config delay = {
-	    .base_history = p->base_history,
-	    .base_interval_us = p->base_interval_us,
-	    .filter = p->filter,
-	    .filter_length = p->filter_length,
-	    .source = p->delay,
-	    .skew = p->skew,
-	};
 	leeway_u32 up = leeway_min_u32(p->gain_up_permille, LEEWAY_GAIN_MAX_PERMILLE);
 	leeway_u32 down = leeway_min_u32(p->gain_down_permille, LEEWAY_GAIN_MAX_PERMILLE);
 
-	leeway_window_init(&s->w, &window, path);
+	leeway_window_init(&s->w, &p->window, path);
 	s->target_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
 	s->up_q40 = leeway_reciprocal_q40(up, s->target_us);
 	s->down_q40 = leeway_reciprocal_q40(down, s->target_us);
 	s->rate_limit_q16 = LEEWAY_RATE_MAX_Q16;
 	if (p->clamp)
-		s->rate_limit_q16 = (leeway_u32)(((leeway_u64)down << 16) / 1000);
+		s->rate_limit_q16 = leeway_permille_q16(down);
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
 	s->reserved = 0;
-	leeway_delay_init(&s->delay, &delay);
+	leeway_delay_init(&s->delay, &p->delay);
 }
 
 /* The delay-based step of one ack. */
 LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leeway_ack *ack,
-                                      leeway_u64 acked_bytes, leeway_u32 mss)
+				      leeway_u64 acked_bytes, leeway_u32 mss)
 {
 	leeway_u32 queuing_us = s->delay.queuing_us;
 	leeway_u64 before_q16 = s->w.out.cwnd_q16;
@@ -114,7 +86,7 @@ LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leew
 }
 
 LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct leeway_ack *ack,
-                                        const struct leeway_path *path)
+					const struct leeway_path *path)
 {
 	leeway_u32 mss = leeway_mss(path);
 	leeway_u64 acked_bytes = ack->acked_bytes;
@@ -136,7 +108,7 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 }
 
 LEEWAY_INLINE void leeway_ledbat_on_loss(struct leeway_ledbat *s, const struct leeway_loss *loss,
-                                         const struct leeway_path *path)
+					 const struct leeway_path *path)
 {
 	leeway_reno_on_loss(&s->w, loss, 500, leeway_mss(path));
 }

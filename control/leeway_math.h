@@ -17,6 +17,11 @@
 #define LEEWAY_RATE_MAX_Q16     0x7fffffffU
 #define LEEWAY_ONE_Q16          65536U
 
+/* Bounds of the parameters that leeway_reciprocal_q40() takes. */
+#define LEEWAY_TARGET_MIN_US     100U
+#define LEEWAY_TARGET_MAX_US     10000000U
+#define LEEWAY_GAIN_MAX_PERMILLE 100000U
+
 LEEWAY_INLINE leeway_u32 leeway_min_u32(leeway_u32 a, leeway_u32 b)
 {
 	return a < b ? a : b;
@@ -58,6 +63,12 @@ LEEWAY_INLINE leeway_s64 leeway_div_s64(leeway_s64 numerator, leeway_u64 denomin
 		return 0;
 	magnitude /= denominator;
 	return numerator < 0 ? (leeway_s64)(0 - magnitude) : (leeway_s64)magnitude;
+}
+
+/* Thousandths as q16, rounded; at most 100. */
+LEEWAY_INLINE leeway_u32 leeway_permille_q16(leeway_u32 permille)
+{
+	return ((leeway_min_u32(permille, LEEWAY_GAIN_MAX_PERMILLE) << 13) + 62) / 125;
 }
 
 /*

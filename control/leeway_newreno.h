@@ -15,11 +15,8 @@
 #include "leeway_window.h"
 
 struct leeway_newreno_params {
-	leeway_u32 floor_permille;    /* thousandths of a segment */
-	leeway_u32 slow_start;        /* enum leeway_slow_start_mode */
-	leeway_u32 ssthresh_permille; /* initial threshold, thousandths of a segment */
-	leeway_u32 abc_limit;         /* segments */
-	leeway_u32 beta_permille;     /* window left after a loss */
+	struct leeway_window_config window;
+	leeway_u32 beta_permille; /* window left after a loss */
 };
 
 struct leeway_newreno {
@@ -29,23 +26,15 @@ struct leeway_newreno {
 };
 
 LEEWAY_INLINE void leeway_newreno_init(struct leeway_newreno *s, const struct leeway_newreno_params *p,
-                                       const struct leeway_path *path)
+				       const struct leeway_path *path)
 {
-	struct leeway_window_config window = {
-	    .floor_permille = p->floor_permille,
-	    .slow_start = p->slow_start,
-	    .ssthresh_permille = p->ssthresh_permille,
-	    .abc_limit = p->abc_limit,
-	    .timeout = LEEWAY_TIMEOUT_ONE,
-	};
-
-	leeway_window_init(&s->w, &window, path);
+	leeway_window_init(&s->w, &p->window, path);
 	s->beta_permille = leeway_clamp_u32(p->beta_permille, 1, 999);
 	s->reserved = 0;
 }
 
 LEEWAY_INLINE void leeway_newreno_on_ack(struct leeway_newreno *s, const struct leeway_ack *ack,
-                                         const struct leeway_path *path)
+					 const struct leeway_path *path)
 {
 	leeway_u32 mss = leeway_mss(path);
 
@@ -56,7 +45,7 @@ LEEWAY_INLINE void leeway_newreno_on_ack(struct leeway_newreno *s, const struct 
 }
 
 LEEWAY_INLINE void leeway_newreno_on_loss(struct leeway_newreno *s, const struct leeway_loss *loss,
-                                          const struct leeway_path *path)
+					  const struct leeway_path *path)
 {
 	leeway_reno_on_loss(&s->w, loss, s->beta_permille, leeway_mss(path));
 }

@@ -25,7 +25,7 @@ enum leeway_slow_start_mode {
 enum leeway_timeout_mode {
 	LEEWAY_TIMEOUT_ONE = 0, /* RFC 5681: one segment */
 	LEEWAY_TIMEOUT_HALVE =
-	    1, /* at most one segment, and half of the window where it is below one already */
+		1, /* at most one segment, and half of the window where it is below one already */
 };
 
 /* The part of the state that all laws have; out comes first, as leeway.h demands. */
@@ -69,7 +69,7 @@ struct leeway_window_config {
 };
 
 LEEWAY_INLINE void leeway_window_init(struct leeway_window *w, const struct leeway_window_config *config,
-                                      const struct leeway_path *path)
+				      const struct leeway_path *path)
 {
 	leeway_u32 mss = leeway_mss(path);
 	leeway_u64 cwnd_q16 = (leeway_u64)path->initial_window_bytes << 16;
@@ -107,7 +107,7 @@ LEEWAY_INLINE void leeway_raise(struct leeway_window *w, leeway_u64 step_q16)
 
 	if (w->out.cwnd_q16 < most_q16)
 		w->out.cwnd_q16 =
-		    leeway_min_u64(w->out.cwnd_q16 + leeway_min_u64(step_q16, most_q16), most_q16);
+			leeway_min_u64(w->out.cwnd_q16 + leeway_min_u64(step_q16, most_q16), most_q16);
 }
 
 /* Lower the window by step_q16, to the floor at most; a window below the floor (after a timeout) stays. */
@@ -143,7 +143,7 @@ LEEWAY_INLINE leeway_u64 leeway_slow_start(struct leeway_window *w, leeway_u64 a
  * too slowly and shrink not at all.
  */
 LEEWAY_INLINE leeway_u64 leeway_share_q16(leeway_u64 change_q16, leeway_u64 acked_bytes, leeway_u64 window_q8,
-                                          leeway_u64 *carry)
+					  leeway_u64 *carry)
 {
 	leeway_u64 dividend, share_q24;
 
@@ -168,19 +168,19 @@ LEEWAY_INLINE leeway_u64 leeway_divisor_q8(const struct leeway_window *w, leeway
 
 /* rate x MSS x acked / W in bytes, q16: the share of one ack in a change of rate segments per round trip. */
 LEEWAY_INLINE leeway_u64 leeway_step_q16(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
-                                         leeway_u32 rate_q16, leeway_u8 down)
+					 leeway_u32 rate_q16, leeway_u8 down)
 {
 	if (w->carry_down != down) {
 		w->carry_down = down;
 		w->carry = 0;
 	}
 	return leeway_share_q16((leeway_u64)mss * leeway_min_u32(rate_q16, LEEWAY_RATE_MAX_Q16), acked_bytes,
-	                        leeway_divisor_q8(w, mss), &w->carry);
+				leeway_divisor_q8(w, mss), &w->carry);
 }
 
 /* Additive increase of rate segments per round trip. */
 LEEWAY_INLINE void leeway_increase(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
-                                   leeway_u32 rate_q16)
+				   leeway_u32 rate_q16)
 {
 	leeway_u64 step_q16 = leeway_step_q16(w, acked_bytes, mss, rate_q16, 0);
 
@@ -190,7 +190,7 @@ LEEWAY_INLINE void leeway_increase(struct leeway_window *w, leeway_u64 acked_byt
 
 /* Additive decrease of rate segments per round trip, to the floor at most. */
 LEEWAY_INLINE void leeway_decrease(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
-                                   leeway_u32 rate_q16)
+				   leeway_u32 rate_q16)
 {
 	leeway_lower(w, leeway_step_q16(w, acked_bytes, mss, rate_q16, 1), mss);
 }
@@ -210,7 +210,7 @@ LEEWAY_INLINE void leeway_reno_grow(struct leeway_window *w, leeway_u64 acked_by
 
 /* Whether marks reported by this ack call for a reaction: no reaction in the round trip before. */
 LEEWAY_INLINE int leeway_marked(const struct leeway_window *w, const struct leeway_ack *ack,
-                                const struct leeway_path *path)
+				const struct leeway_path *path)
 {
 	leeway_u32 rtt_us = path->srtt_us ? path->srtt_us : 1000000; /* RFC 6298, 2.1: before any sample */
 
@@ -241,7 +241,7 @@ LEEWAY_INLINE void leeway_set_ssthresh(struct leeway_window *w, leeway_u32 permi
 
 /* Multiplicative decrease to permille of the window, to the floor at most. */
 LEEWAY_INLINE void leeway_back_off(struct leeway_window *w, leeway_u32 permille, leeway_u32 mss,
-                                   leeway_u64 now_us)
+				   leeway_u64 now_us)
 {
 	leeway_set_ssthresh(w, permille, mss);
 	leeway_lower(w, w->out.cwnd_q16 / 1000 * (1000 - leeway_min_u32(permille, 1000)), mss);
@@ -251,7 +251,7 @@ LEEWAY_INLINE void leeway_back_off(struct leeway_window *w, leeway_u32 permille,
 
 /* A timeout: one segment, and a new threshold only for the first of a series (RFC 5681, eq. 4 and after). */
 LEEWAY_INLINE void leeway_time_out(struct leeway_window *w, const struct leeway_loss *loss,
-                                   leeway_u32 permille, leeway_u32 mss)
+				   leeway_u32 permille, leeway_u32 mss)
 {
 	leeway_u64 one_q16 = (leeway_u64)mss << 16;
 
@@ -267,7 +267,7 @@ LEEWAY_INLINE void leeway_time_out(struct leeway_window *w, const struct leeway_
 
 /* The reaction to loss of Reno and of most laws: permille of the window, one segment after a timeout. */
 LEEWAY_INLINE void leeway_reno_on_loss(struct leeway_window *w, const struct leeway_loss *loss,
-                                       leeway_u32 permille, leeway_u32 mss)
+				       leeway_u32 permille, leeway_u32 mss)
 {
 	if (loss->kind == LEEWAY_LOSS_TIMEOUT)
 		leeway_time_out(w, loss, permille, mss);

@@ -1,27 +1,165 @@
-//! Propagation: every packet comes out later.
+//! Propagation: every packet comes out later, perhaps with jitter, perhaps in another order.
 
-use leeway_queue::Packet;
+use crate::channel::Loss;
+use leeway_queue::{Chance, Reason, Report, named, params};
 use leeway_units::{Duration, Time};
 use std::collections::VecDeque;
 
-/// A delay line.
-#[derive(Debug)]
+params! {
+    /// Parameters of uniform jitter.
+    pub struct UniformJitterParams: "uniform", "A delay added that is uniform between 0 and a bound", "-" {
+        /// The largest delay added.
+        range: Duration = Duration::from_millis(1), ..;
+        /// Whether a packet may overtake another.
+        reorder: bool = false, ..;
+    }
+}
+
+params! {
+    /// Parameters of normal jitter.
+    pub struct NormalJitterParams: "normal", "A delay added or taken away, normal about 0; never below no delay at all", "as Linux netem" {
+        /// The standard deviation.
+        deviation: Duration = Duration::from_millis(1), ..;
+        /// Whether a packet may overtake another.
+        reorder: bool = false, ..;
+    }
+}
+
+params! {
+    /// Parameters of exponential jitter.
+    pub struct ExponentialJitterParams: "exponential", "A delay added that is exponential", "-" {
+        /// The mean of the delay added.
+        mean: Duration = Duration::from_millis(1), ..;
+        /// Whether a packet may overtake another.
+        reorder: bool = false, ..;
+    }
+}
+
+named! {
+    /// How the delay varies from packet to packet, as plain data: `uniform:range=5ms,reorder=true`.
+    pub enum JitterSpec: "Jitter", "jitter model", "uniform:range=5ms,reorder=true" {
+        /// Uniform.
+        Uniform(UniformJitterParams),
+        /// Normal.
+        Normal(NormalJitterParams),
+        /// Exponential.
+        Exponential(ExponentialJitterParams),
+    }
+}
+
+impl JitterSpec {
+    /// Whether a packet may overtake another.
+    pub fn reorders(&self) -> bool {
+        match self {
+            JitterSpec::Uniform(params) => params.reorder,
+            JitterSpec::Normal(params) => params.reorder,
+            JitterSpec::Exponential(params) => params.reorder,
+        }
+    }
+
+    /// The delay of one packet.
+    fn vary(&self, delay: Duration, chance: &mut Chance) -> Duration {
+        let added = match self {
+            JitterSpec::Uniform(params) => params.range.secs_f64() * chance.uniform(),
+            // The sum of twelve uniform numbers: normal up to six deviations, and the same on every machine.
+            JitterSpec::Normal(params) => {
+                let sum: f64 = (0..12).map(|_| chance.uniform()).sum();
+                params.deviation.secs_f64() * (sum - 6.0)
+            }
+            JitterSpec::Exponential(params) => -params.mean.secs_f64() * (1.0 - chance.uniform()).ln(),
+        };
+        if added < 0.0 {
+            delay - Duration::from_secs_f64(-added)
+        } else {
+            delay + Duration::from_secs_f64(added)
+        }
+    }
+}
+
+/// A delay line for packets (or anything else).
+///
+/// Each packet's time is fixed when it enters, so when the line is polled changes nothing. Order is kept unless it is told
+/// otherwise: a packet that would overtake comes out together with the one before it.
+#[derive(Debug, Clone)]
 pub struct Delay<P> {
     delay: Duration,
-    /// Times ascend.
+    jitter: Option<(JitterSpec, Chance)>,
+    loss: Option<Loss>,
+    reorder: bool,
+    /// Times ascend; packets of one time are in the order of their entry.
     flying: VecDeque<(Time, P)>,
 }
 
-impl<P: Packet> Delay<P> {
+impl<P> Delay<P> {
     /// A line on which every packet takes `delay`.
     pub fn fixed(delay: Duration) -> Self {
-        Delay { delay, flying: VecDeque::new() }
+        Delay { delay, jitter: None, loss: None, reorder: false, flying: VecDeque::new() }
     }
 
-    /// A packet enters.
+    /// A line on which the delay varies about `delay`.
+    pub fn jittered(delay: Duration, jitter: JitterSpec, seed: u64) -> Self {
+        let reorder = jitter.reorders();
+        Delay { jitter: Some((jitter, Chance::new(seed))), reorder, ..Delay::fixed(delay) }
+    }
+
+    /// The same line, on which packets offered may be lost.
+    pub fn with_loss(self, loss: Loss) -> Self {
+        Delay { loss: Some(loss), ..self }
+    }
+
+    /// The same line, on which packets may overtake others when the delay shrinks.
+    pub fn with_reordering(self, reorder: bool) -> Self {
+        Delay { reorder, ..self }
+    }
+
+    /// The delay without jitter.
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// Changes the delay for packets that enter from now on: a change of route.
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+    }
+
+    /// Changes the loss of packets that enter from now on.
+    pub fn set_loss(&mut self, loss: Loss) {
+        self.loss = Some(loss);
+    }
+
+    /// A packet enters or is lost.
+    #[inline]
+    pub fn offer<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
+        if let Some(loss) = &mut self.loss
+            && loss.is_lost()
+        {
+            return report.dropped(now, packet, Reason::Loss);
+        }
+        self.push(now, packet);
+    }
+
+    /// A packet enters; it is not subject to loss.
     #[inline]
     pub fn push(&mut self, now: Time, packet: P) {
-        self.flying.push_back((now + self.delay, packet));
+        let delay = match &mut self.jitter {
+            None => self.delay,
+            Some((jitter, chance)) => jitter.vary(self.delay, chance),
+        };
+        let at = now + delay;
+        match self.flying.back() {
+            Some(&(last, _)) if at < last => self.overtake(at, last, packet),
+            _ => self.flying.push_back((at, packet)),
+        }
+    }
+
+    #[cold]
+    fn overtake(&mut self, at: Time, last: Time, packet: P) {
+        if self.reorder {
+            let index = self.flying.partition_point(|&(other, _)| other <= at);
+            self.flying.insert(index, (at, packet));
+        } else {
+            self.flying.push_back((last, packet));
+        }
     }
 
     /// When the next packet comes out.

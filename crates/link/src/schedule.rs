@@ -15,7 +15,7 @@ pub(crate) struct Schedule {
     /// Ascending in time; of changes at one time the last counts.
     changes: VecDeque<(Time, Rate)>,
     /// The last size that was sent and how long it takes at `rate`: links mostly carry packets of one size.
-    bytes: u32,
+    bytes: u64,
     takes: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Schedule {
 
     /// When `bytes` that start at `start` have passed, to the nearest nanosecond. Starts never go back.
     #[inline]
-    pub fn finish(&mut self, start: Time, bytes: u32) -> Time {
+    pub fn finish(&mut self, start: Time, bytes: u64) -> Time {
         if start < self.until && bytes == self.bytes {
             let end = start + self.takes;
             if end <= self.until {
@@ -58,7 +58,7 @@ impl Schedule {
     }
 
     #[cold]
-    fn finish_exactly(&mut self, start: Time, bytes: u32) -> Time {
+    fn finish_exactly(&mut self, start: Time, bytes: u64) -> Time {
         while self.until <= start
             && let Some((_, rate)) = self.changes.pop_front()
         {
@@ -69,14 +69,14 @@ impl Schedule {
         }
         if bytes != self.bytes {
             self.bytes = bytes;
-            self.takes = self.rate.time_for(Bytes::new(u64::from(bytes)));
+            self.takes = self.rate.time_for(Bytes::new(bytes));
         }
         let end = start + self.takes;
         if end <= self.until { end } else { self.finish_across(start, bytes) }
     }
 
     /// The end of a transmission that meets a change of rate: each rate does its part of the work.
-    fn finish_across(&self, start: Time, bytes: u32) -> Time {
+    fn finish_across(&self, start: Time, bytes: u64) -> Time {
         let mut work = u128::from(bytes) * WORK_PER_BYTE;
         let (mut from, mut rate) = (start, self.rate);
         for &(change, next) in &self.changes {

@@ -1,6 +1,8 @@
 //! One type for every discipline, without dynamic dispatch.
 
-use crate::{Dequeued, DropTail, Packet, Queue, Report};
+use crate::{
+    Borrowing, CoDel, Dequeued, DropTail, Drr, FqCoDel, Packet, Pie, Priority, Queue, Red, Report, Sfq,
+};
 use leeway_units::Time;
 
 /// Any of the disciplines. Drop-tail, the commonest, is held in place; the larger ones are boxed.
@@ -8,12 +10,36 @@ use leeway_units::Time;
 pub enum AnyQueue<P> {
     /// [`DropTail`].
     DropTail(DropTail<P>),
+    /// [`Red`].
+    Red(Box<Red<P>>),
+    /// [`CoDel`].
+    CoDel(Box<CoDel<P>>),
+    /// [`Pie`].
+    Pie(Box<Pie<P>>),
+    /// [`Sfq`].
+    Sfq(Box<Sfq<P>>),
+    /// [`FqCoDel`].
+    FqCoDel(Box<FqCoDel<P>>),
+    /// [`Drr`].
+    Drr(Box<Drr<P>>),
+    /// [`Priority`].
+    Priority(Box<Priority<P>>),
+    /// [`Borrowing`].
+    Borrowing(Box<Borrowing<P>>),
 }
 
 macro_rules! each {
     ($self:expr, $queue:ident => $action:expr) => {
         match $self {
             AnyQueue::DropTail($queue) => $action,
+            AnyQueue::Red($queue) => $action,
+            AnyQueue::CoDel($queue) => $action,
+            AnyQueue::Pie($queue) => $action,
+            AnyQueue::Sfq($queue) => $action,
+            AnyQueue::FqCoDel($queue) => $action,
+            AnyQueue::Drr($queue) => $action,
+            AnyQueue::Priority($queue) => $action,
+            AnyQueue::Borrowing($queue) => $action,
         }
     };
 }

@@ -11,7 +11,7 @@ use leeway_units::{Size, Time};
 
 crate::params! {
     /// Parameters of [`DropTail`].
-    pub struct DropTailParams: "droptail", "First in, first out; an arrival that does not fit is dropped", "RFC 7567, 1" {
+    pub struct DropTailParams: "droptail", "First in, first out; an arrival that does not fit is dropped", "RFC 7567" {
         /// The buffer; auto: that of the link.
         limit: Option<Size> = None, ..;
     }

@@ -5,18 +5,35 @@
 //! drop and mark is told to a [`Report`] with its [`Reason`].
 
 mod any;
+mod borrowing;
 mod chance;
+mod codel;
 mod droptail;
+mod drr;
 mod fifo;
+mod fq_codel;
+mod hash;
 mod packet;
+mod pie;
+mod priority;
 mod queue;
+mod red;
 mod report;
+mod sfq;
 pub mod spec;
 
 pub use any::AnyQueue;
+pub use borrowing::{Borrowing, BorrowingParams, ClassShare};
 pub use chance::Chance;
+pub use codel::{CoDel, CoDelParams, CoDelVariant};
 pub use droptail::{DropTail, DropTailParams};
+pub use drr::{By, Drr, DrrParams};
+pub use fq_codel::{FqCoDel, FqCoDelParams};
 pub use packet::{Ecn, Packet};
+pub use pie::{Pie, PieDelay, PieParams, PieVariant};
+pub use priority::{Priority, PriorityParams};
 pub use queue::{Dequeued, Queue};
+pub use red::{Red, RedParams, RedSetting, Threshold, Unit};
 pub use report::{Log, Reason, Report};
-pub use spec::{BuildContext, QueueInfo, QueueSpec, SpecError, disciplines};
+pub use sfq::{Sfq, SfqParams, SfqVariant};
+pub use spec::{BuildContext, Info as QueueInfo, QueueSpec, SpecError, disciplines};

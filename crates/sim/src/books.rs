@@ -87,10 +87,12 @@ impl Watch for Books<'_> {
         self.links[link as usize].offered += 1;
     }
 
-    fn dropped(&mut self, _: Time, link: u32, packet: Packet, _: Reason) {
-        self.links[link as usize].dropped += 1;
-        match packet.kind {
-            Kind::Data | Kind::Voice => self.flows[packet.flow as usize].counts.dropped += 1,
+    fn dropped(&mut self, _: Time, link: Option<u32>, packet: Packet, _: Reason) {
+        if let Some(link) = link {
+            self.links[link as usize].dropped += 1;
+        }
+        match packet.kind() {
+            Kind::Data | Kind::Voice => self.flows[packet.flow() as usize].counts.dropped += 1,
             Kind::Ack => {
                 self.sacks.take(&packet);
             }
@@ -105,7 +107,7 @@ impl Watch for Books<'_> {
     #[inline]
     fn departed(&mut self, link: u32, packet: &Packet, wait: Duration) {
         let counts = &mut self.links[link as usize];
-        counts.departed_bytes += u64::from(packet.size);
+        counts.departed_bytes += packet.size();
         counts.wait.add(wait);
     }
 

@@ -3,7 +3,7 @@
 use crate::app::{App, part_seed};
 use crate::engine::{Engine, Timer};
 use crate::flow::Flow;
-use crate::packet::{Kind, NO_SACK, Packet};
+use crate::packet::{Fields, Kind, NO_SACK, Packet};
 use crate::scenario;
 use crate::voice;
 use leeway_units::{Bytes, Duration, Time};
@@ -130,7 +130,7 @@ impl Engine {
             return; // the answer is under way
         }
         flow.app.tries += 1;
-        let packet = Packet {
+        let packet = Fields {
             sent: now,
             seq: flow.app.turn,
             step: flow.reverse,
@@ -138,21 +138,21 @@ impl Engine {
             kind: Kind::Request,
             bits: Packet::bits(flow.epoch, false),
             value: u32::try_from(flow.app.draw(size).get()).unwrap_or(u32::MAX),
-            ..Packet::blank(index)
+            ..Fields::blank(index)
         };
         let patience = REQUEST_TIMEOUT * (1 << (flow.app.tries - 1).min(6));
         self.wake(index, now + patience);
-        self.send(packet);
+        self.send(packet.pack());
     }
 
     /// A request is at the server.
     pub(crate) fn request_arrives(&mut self, packet: &Packet) {
-        let flow = &mut self.flows[packet.flow as usize];
-        if packet.seq != flow.app.turn || flow.app.answered == packet.seq {
+        let flow = &mut self.flows[packet.flow() as usize];
+        if packet.seq() != flow.app.turn || flow.app.answered == packet.seq() {
             return; // an old request, or the same again
         }
-        flow.app.answered = packet.seq;
-        self.write(packet.flow, Bytes::new(u64::from(packet.value)));
+        flow.app.answered = packet.seq();
+        self.write(packet.flow(), Bytes::new(u64::from(packet.value())));
     }
 
     /// One talk packet.
@@ -164,7 +164,7 @@ impl Engine {
         let header = self.groups[flow.group as usize].profile.header;
         flow.app.turn += 1;
         flow.counts.sent += 1;
-        let packet = Packet {
+        let packet = Fields {
             sent: self.now,
             seq: flow.app.turn,
             value: u32::from(payload),
@@ -172,10 +172,10 @@ impl Engine {
             size: payload + header,
             kind: Kind::Voice,
             bits: Packet::bits(flow.epoch, false),
-            ..Packet::blank(index)
+            ..Fields::blank(index)
         };
         self.wake(index, self.now + voice::INTERVAL);
-        self.send(packet);
+        self.send(packet.pack());
     }
 
     /// A connection arrives in `group`, and the next one is set.
@@ -219,10 +219,10 @@ impl Engine {
     }
 }
 
-impl Packet {
+impl Fields {
     /// A packet of `flow` with nothing in it.
-    pub(crate) fn blank(flow: u32) -> Packet {
-        Packet {
+    pub(crate) fn blank(flow: u32) -> Fields {
+        Fields {
             sent: Time::ZERO,
             flow,
             seq: 0,

@@ -1,5 +1,6 @@
 //! The event loop.
 
+use crate::app::{part, part_seed};
 use crate::books::{Books, GroupCounts, LinkCounts, Snapshot};
 use crate::calendar::Heap;
 use crate::flow::{Flow, Profile, Sacks};
@@ -9,6 +10,7 @@ use crate::recorder::Recorder;
 use crate::results::Work;
 use crate::scenario::{self, Event};
 use crate::tcp::receiver::Reply;
+use leeway_link::Loss;
 use leeway_queue::Queue;
 use leeway_units::{Duration, Time};
 
@@ -154,19 +156,19 @@ impl Engine {
     /// A packet is at its host.
     #[inline]
     fn arrive(&mut self, packet: Packet) {
-        let flow = &mut self.flows[packet.flow as usize];
+        let flow = &mut self.flows[packet.flow() as usize];
         if packet.epoch() != flow.epoch || !flow.open {
             self.sacks.take(&packet);
             return;
         }
-        match packet.kind {
+        match packet.kind() {
             Kind::Data => self.data_arrives(packet),
             Kind::Ack => self.ack_arrives(packet),
             Kind::Request => self.request_arrives(&packet),
             Kind::Voice => {
                 flow.counts.delivered += 1;
-                flow.counts.delivered_bytes += u64::from(packet.size);
-                flow.counts.goodput_bytes += u64::from(packet.value);
+                flow.counts.delivered_bytes += packet.size();
+                flow.counts.goodput_bytes += u64::from(packet.value());
                 self.group_counts[flow.group as usize].owd.add(self.now - packet.sent);
             }
         }
@@ -174,36 +176,36 @@ impl Engine {
 
     #[inline]
     fn data_arrives(&mut self, packet: Packet) {
-        let index = packet.flow as usize;
+        let index = packet.flow() as usize;
         let flow = &mut self.flows[index];
         let group = flow.group as usize;
         let profile = &self.groups[group].profile;
         self.group_counts[group].owd.add(self.now - packet.sent);
         match flow.accept(self.now, &packet, profile) {
-            Reply::Now => self.acknowledge(packet.flow),
+            Reply::Now => self.acknowledge(packet.flow()),
             Reply::Later => {
                 if !flow.ack_timer.is_set() {
                     let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
                     let at = flow.ack_timer.set(self.now + span);
-                    self.set_if(at, Timer::Acknowledge(packet.flow));
+                    self.set_if(at, Timer::Acknowledge(packet.flow()));
                 }
             }
         }
         if self.flows[index].waiting && self.flows[index].is_delivered() {
-            self.completed(packet.flow);
+            self.completed(packet.flow());
         }
     }
 
     #[inline]
     fn ack_arrives(&mut self, packet: Packet) {
-        let flow = &mut self.flows[packet.flow as usize];
+        let flow = &mut self.flows[packet.flow() as usize];
         let group = flow.group as usize;
         let profile = &self.groups[group].profile;
         let (rtt, at) = flow.on_ack(self.now, &packet, profile, &mut self.sacks);
         self.group_counts[group].rtt.add(rtt);
-        self.set_if(at, Timer::Retransmit(packet.flow));
-        self.pump(packet.flow);
-        self.record_flow(packet.flow);
+        self.set_if(at, Timer::Retransmit(packet.flow()));
+        self.pump(packet.flow());
+        self.record_flow(packet.flow());
     }
 
     /// Sends what flow `index` may send now.
@@ -302,6 +304,20 @@ impl Engine {
         if let (Some(rate), Some(transmitter)) = (event.rate, link.transmitter) {
             self.network
                 .change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
+        }
+        if let (Some(delay), Some(line)) = (event.delay, link.line) {
+            self.network.change_line(line, |line| line.set_delay(delay));
+        }
+        if let Some(spec) = event.loss {
+            let loss = Loss::new(spec, part_seed(self.seed, part::LOSS_EVENT, index as u64));
+            match (link.transmitter, link.line) {
+                (Some(transmitter), _) => {
+                    self.network
+                        .change_link(self.now, transmitter, &mut self.order, |_, tx| tx.set_loss(loss));
+                }
+                (None, Some(line)) => self.network.change_line(line, |line| line.set_loss(loss)),
+                (None, None) => {}
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! One flow: a sending host, a receiving host, and the connection between them.
 
 use crate::app::App;
-use crate::packet::{self, CE, CWR, ECE, Kind, NO_SACK, Packet};
+use crate::packet::{self, CE, CWR, ECE, Fields, Kind, NO_SACK, Packet};
 use crate::scenario::Clock;
 use crate::tcp::Options;
 use crate::tcp::receiver::{Block, MAX_BLOCKS, Receiver, Reply};
@@ -190,11 +190,11 @@ impl Sacks {
     /// Takes the blocks of `packet` out.
     #[inline]
     pub fn take(&mut self, packet: &Packet) -> ([Block; MAX_BLOCKS], usize) {
-        if packet.sack == NO_SACK {
+        if packet.sack() == NO_SACK {
             return ([(0, 0); MAX_BLOCKS], 0);
         }
-        self.free.push(packet.sack);
-        let (blocks, len) = self.slots[packet.sack as usize];
+        self.free.push(packet.sack());
+        let (blocks, len) = self.slots[packet.sack() as usize];
         (blocks, usize::from(len))
     }
 }
@@ -267,7 +267,7 @@ impl Flow {
                 if !again && self.sender.take_reduced() {
                     bits |= CWR;
                 }
-                Ok(Packet {
+                Ok(Fields {
                     sent: now,
                     flow: index,
                     seq,
@@ -277,7 +277,8 @@ impl Flow {
                     size: payload + profile.header,
                     kind: Kind::Data,
                     bits,
-                })
+                }
+                .pack())
             }
             Next::Wait(until) => Err(Some(until)),
             Next::Idle => Err(None),
@@ -296,17 +297,20 @@ impl Flow {
         if self.receiver.echoes_congestion() {
             bits |= ECE;
         }
-        Some(Packet {
-            sent,
-            flow: index,
-            seq: self.receiver.next(),
-            value: self.owd_us,
-            sack,
-            step: self.reverse,
-            size: profile.header,
-            kind: Kind::Ack,
-            bits,
-        })
+        Some(
+            Fields {
+                sent,
+                flow: index,
+                seq: self.receiver.next(),
+                value: self.owd_us,
+                sack,
+                step: self.reverse,
+                size: profile.header,
+                kind: Kind::Ack,
+                bits,
+            }
+            .pack(),
+        )
     }
 
     /// A data packet arrives: whether to acknowledge at once.
@@ -318,10 +322,10 @@ impl Flow {
         }
         let every = tcp.delayed_ack.map_or(1, |policy| policy.every);
         self.owd_us = profile.clocks.one_way_delay(packet.sent, now);
-        let (new, reply) = self.receiver.accept(packet.seq, packet.sent, every);
+        let (new, reply) = self.receiver.accept(packet.seq(), packet.sent, every);
         self.counts.delivered += 1;
-        self.counts.delivered_bytes += u64::from(packet.size);
-        self.counts.goodput_bytes += if new { u64::from(packet.value) } else { 0 };
+        self.counts.delivered_bytes += packet.size();
+        self.counts.goodput_bytes += if new { u64::from(packet.value()) } else { 0 };
         reply
     }
 
@@ -338,10 +342,10 @@ impl Flow {
         let (blocks, len) = sacks.take(packet);
         let rtt = profile.clocks.round_trip(packet.sent, now);
         let ack = AckIn {
-            next: packet.seq,
+            next: packet.seq(),
             blocks: &blocks[..len],
             rtt,
-            owd_us: packet.value,
+            owd_us: packet.value(),
             ece: packet.has(packet::ECE),
         };
         (rtt, self.sender.on_ack(now, &ack, &profile.options))

@@ -11,7 +11,7 @@ pub enum Kind {
     Data,
     /// A TCP acknowledgement.
     Ack,
-    /// A request for `seq` bytes, from a client to the sending host.
+    /// A request for `value` bytes, from a client to the sending host.
     Request,
     /// A datagram of a voice call.
     Voice,
@@ -20,16 +20,30 @@ pub enum Kind {
 /// No selective acknowledgement blocks.
 pub const NO_SACK: u32 = u32::MAX;
 
-/// One packet on its way; 32 bytes, moved by value through rings.
+/// One packet on its way.
+///
+/// Four words, each written at once: records move from ring to ring all the time, and a word that was written in
+/// parts stalls the processor when it is read whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
     /// True time at which the segment left its host; in an ACK the time of the segment that it echoes.
     pub sent: Time,
+    flow_seq: u64,
+    value_sack: u64,
+    step_size_kind_bits: u64,
+}
+
+/// What a packet is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields {
+    /// See [`Packet::sent`].
+    pub sent: Time,
     /// Index of the flow.
     pub flow: u32,
-    /// Data: segment number. ACK: next segment expected. Request: bytes asked for.
+    /// Data: segment number. ACK: next segment expected. Request and voice: a running number.
     pub seq: u32,
-    /// ACK: relative one-way delay of the echoed segment, in microseconds, modulo 2^32. Data: payload bytes.
+    /// ACK: relative one-way delay of the echoed segment, in microseconds, modulo 2^32. Data and voice: payload
+    /// bytes. Request: bytes asked for.
     pub value: u32,
     /// ACK: where its SACK blocks are, or [`NO_SACK`].
     pub sack: u32,
@@ -39,8 +53,24 @@ pub struct Packet {
     pub size: u16,
     /// What it is.
     pub kind: Kind,
-    /// Connection of the flow's slot that it belongs to, modulo 16, and bits; see the constants.
+    /// Connection of the flow's slot that it belongs to, modulo 16, and bits; see [`Packet::bits`].
     pub bits: u8,
+}
+
+impl Fields {
+    /// Packs them.
+    #[inline]
+    pub fn pack(self) -> Packet {
+        Packet {
+            sent: self.sent,
+            flow_seq: u64::from(self.flow) << 32 | u64::from(self.seq),
+            value_sack: u64::from(self.value) << 32 | u64::from(self.sack),
+            step_size_kind_bits: u64::from(self.step) << 32
+                | u64::from(self.size) << 16
+                | u64::from(self.kind as u8) << 8
+                | u64::from(self.bits),
+        }
+    }
 }
 
 /// RFC 3168: the receiver saw a mark.
@@ -60,28 +90,81 @@ impl Packet {
         epoch << EPOCH_SHIFT | if ecn { ECT } else { 0 }
     }
 
+    /// See [`Fields::flow`].
+    #[inline]
+    pub fn flow(&self) -> u32 {
+        (self.flow_seq >> 32) as u32
+    }
+
+    /// See [`Fields::seq`].
+    #[inline]
+    pub fn seq(&self) -> u32 {
+        self.flow_seq as u32
+    }
+
+    /// See [`Fields::value`].
+    #[inline]
+    pub fn value(&self) -> u32 {
+        (self.value_sack >> 32) as u32
+    }
+
+    /// See [`Fields::sack`].
+    #[inline]
+    pub fn sack(&self) -> u32 {
+        self.value_sack as u32
+    }
+
+    /// See [`Fields::step`].
+    #[inline]
+    pub fn step(&self) -> usize {
+        (self.step_size_kind_bits >> 32) as usize
+    }
+
+    /// Goes on to the next step of its route.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.step_size_kind_bits += 1 << 32;
+    }
+
+    /// See [`Fields::size`].
+    #[inline]
+    pub fn size(&self) -> u64 {
+        self.step_size_kind_bits >> 16 & 0xffff
+    }
+
+    /// See [`Fields::kind`].
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        match self.step_size_kind_bits >> 8 & 0xff {
+            0 => Kind::Data,
+            1 => Kind::Ack,
+            2 => Kind::Request,
+            _ => Kind::Voice,
+        }
+    }
+
     /// The connection, as [`Packet::bits`] took it.
     #[inline]
     pub fn epoch(&self) -> u8 {
-        self.bits >> EPOCH_SHIFT
+        self.step_size_kind_bits as u8 >> EPOCH_SHIFT
     }
 
     /// Whether `bit` is set.
     #[inline]
     pub fn has(&self, bit: u8) -> bool {
-        self.bits & bit != 0
+        self.step_size_kind_bits as u8 & bit != 0
     }
 }
 
 impl QueuePacket for Packet {
     #[inline]
     fn bytes(&self) -> u32 {
-        u32::from(self.size)
+        self.size() as u32
     }
 
     #[inline]
     fn flow(&self) -> u32 {
-        self.flow
+        Packet::flow(self)
     }
 
     #[inline]
@@ -95,6 +178,6 @@ impl QueuePacket for Packet {
 
     #[inline]
     fn set_ce(&mut self) {
-        self.bits |= CE;
+        self.step_size_kind_bits |= u64::from(CE);
     }
 }

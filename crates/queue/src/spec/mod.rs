@@ -3,13 +3,11 @@
 mod params;
 mod value;
 
-pub use params::{ParamInfo, Params, SpecError, read, set_field, short, split, write};
+pub use params::{Info, ParamInfo, Params, SpecError, read, set_field, short, split, write};
 pub use value::{Bounds, Classes, Value};
 
 use crate::{AnyQueue, Packet};
 use leeway_units::{Duration, Rate, Size};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 /// What a discipline can be told of the link it is built for.
@@ -35,86 +33,54 @@ impl BuildContext {
     }
 }
 
-/// One discipline, for listings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueInfo {
-    /// The name in the text form.
-    pub name: &'static str,
-    /// What it does, in a sentence.
-    pub summary: &'static str,
-    /// Where it is specified.
-    pub source: &'static str,
-    /// Its parameters.
-    pub params: Vec<ParamInfo>,
+crate::named! {
+    /// A queue discipline with its parameters, as plain data.
+    ///
+    /// The text form is the name and, after a colon, the parameters that differ from their defaults:
+    /// `droptail`, `codel:target=5ms,ecn=true`. The same spelling serves scenario files and command lines.
+    pub enum QueueSpec: "Queue", "queue discipline", "droptail or codel:target=5ms,ecn=true" {
+        /// First in, first out, arrivals dropped when full.
+        DropTail(crate::DropTailParams),
+        /// Random early detection.
+        Red(crate::RedParams),
+        /// Controlled delay.
+        CoDel(crate::CoDelParams),
+        /// Proportional-integral controller enhanced.
+        Pie(crate::PieParams),
+        /// Stochastic fairness queueing.
+        Sfq(crate::SfqParams),
+        /// Flow queueing with CoDel.
+        FqCoDel(crate::FqCoDelParams),
+        /// Deficit round robin.
+        Drr(crate::DrrParams),
+        /// Strict priority.
+        Priority(crate::PriorityParams),
+        /// Classes that borrow from one another.
+        Borrowing(crate::BorrowingParams),
+    }
 }
 
-macro_rules! disciplines {
-    ($($(#[$about:meta])* $variant:ident($params:ty),)+) => {
-        /// A queue discipline with its parameters, as plain data.
-        ///
-        /// The text form is the name and, after a colon, the parameters that differ from their defaults:
-        /// `droptail`, `codel:target=5ms,ecn=true`. The same spelling serves scenario files and command lines.
-        #[derive(Debug, Clone, PartialEq)]
-        pub enum QueueSpec {
-            $($(#[$about])* $variant($params),)+
+impl QueueSpec {
+    /// An empty queue of this kind for the link that `context` tells of.
+    pub fn build<P: Packet>(&self, context: &BuildContext) -> AnyQueue<P> {
+        match self {
+            QueueSpec::DropTail(params) => params.build(context),
+            QueueSpec::Red(params) => params.build(context),
+            QueueSpec::CoDel(params) => params.build(context),
+            QueueSpec::Pie(params) => params.build(context),
+            QueueSpec::Sfq(params) => params.build(context),
+            QueueSpec::FqCoDel(params) => params.build(context),
+            QueueSpec::Drr(params) => params.build(context),
+            QueueSpec::Priority(params) => params.build(context),
+            QueueSpec::Borrowing(params) => params.build(context),
         }
-
-        impl QueueSpec {
-            /// An empty queue of this kind for the link that `context` tells of.
-            pub fn build<P: Packet>(&self, context: &BuildContext) -> AnyQueue<P> {
-                match self {
-                    $(QueueSpec::$variant(params) => params.build(context),)+
-                }
-            }
-
-            /// The name of the discipline.
-            pub fn name(&self) -> &'static str {
-                match self {
-                    $(QueueSpec::$variant(_) => <$params>::NAME,)+
-                }
-            }
-        }
-
-        impl FromStr for QueueSpec {
-            type Err = SpecError;
-
-            fn from_str(text: &str) -> Result<Self, SpecError> {
-                let (name, params) = split(text);
-                match name {
-                    $(<$params>::NAME => read(params).map(QueueSpec::$variant),)+
-                    _ => Err(SpecError::UnknownName {
-                        what: "queue discipline",
-                        given: short(name),
-                        known: [$(<$params>::NAME),+].join(", "),
-                    }),
-                }
-            }
-        }
-
-        impl fmt::Display for QueueSpec {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $(QueueSpec::$variant(params) => write(params, f),)+
-                }
-            }
-        }
-
-        static DISCIPLINES: LazyLock<Vec<QueueInfo>> = LazyLock::new(|| vec![$(QueueInfo {
-            name: <$params>::NAME,
-            summary: <$params>::SUMMARY,
-            source: <$params>::SOURCE,
-            params: <$params>::list(),
-        },)+]);
-    };
+    }
 }
 
-disciplines! {
-    /// First in, first out, arrivals dropped when full.
-    DropTail(crate::droptail::DropTailParams),
-}
+static DISCIPLINES: LazyLock<Vec<Info>> = LazyLock::new(QueueSpec::list);
 
 /// Every discipline with its parameters.
-pub fn disciplines() -> &'static [QueueInfo] {
+pub fn disciplines() -> &'static [Info] {
     &DISCIPLINES
 }
 
@@ -122,39 +88,5 @@ impl Default for QueueSpec {
     /// Drop-tail.
     fn default() -> Self {
         QueueSpec::DropTail(Default::default())
-    }
-}
-
-#[cfg(feature = "serde")]
-mod serial {
-    use super::{DISCIPLINES, QueueSpec};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-    use std::borrow::Cow;
-
-    impl Serialize for QueueSpec {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for QueueSpec {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            Cow::<str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-        }
-    }
-
-    impl schemars::JsonSchema for QueueSpec {
-        fn schema_name() -> Cow<'static, str> {
-            "Queue".into()
-        }
-
-        fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-            let names: Vec<_> = DISCIPLINES.iter().map(|info| info.name).collect();
-            schemars::json_schema!({
-                "type": "string",
-                "description": "A queue discipline with its parameters: \"droptail\", \"codel:target=5ms,ecn=true\"",
-                "pattern": format!("^ *({}) *(:.*)?$", names.join("|")),
-            })
-        }
     }
 }

@@ -15,6 +15,19 @@ pub struct ParamInfo {
     pub about: String,
 }
 
+/// A named set of parameters, for listings: a discipline, a loss model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Info {
+    /// The name in the text form.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub summary: &'static str,
+    /// Where it is specified.
+    pub source: &'static str,
+    /// Its parameters.
+    pub params: Vec<ParamInfo>,
+}
+
 /// A set of parameters with a name, spelled `name:param=value,param=value`.
 pub trait Params: Default {
     /// The name of the set.
@@ -218,6 +231,108 @@ macro_rules! params {
                 let parts: Vec<Vec<(String, String)>> =
                     vec![$($crate::spec::Value::entries(&self.$field, stringify!($field)),)*];
                 parts.concat()
+            }
+        }
+    };
+}
+
+/// Declares an enumeration of named sets of parameters, with its text form (and that in files, for the feature `serde`
+/// of the crate that uses it).
+#[macro_export]
+#[doc(hidden)]
+macro_rules! named {
+    (
+        $(#[$meta:meta])*
+        pub enum $type:ident: $schema:literal, $what:literal, $example:literal {
+            $($(#[$about:meta])* $variant:ident($params:ty),)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum $type {
+            $($(#[$about])* $variant($params),)+
+        }
+
+        impl $type {
+            /// The name in the text form.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $($type::$variant(_) => <$params as $crate::spec::Params>::NAME,)+
+                }
+            }
+
+            /// Every one that there is, with its parameters.
+            pub fn list() -> Vec<$crate::spec::Info> {
+                vec![$($crate::spec::Info {
+                    name: <$params as $crate::spec::Params>::NAME,
+                    summary: <$params as $crate::spec::Params>::SUMMARY,
+                    source: <$params as $crate::spec::Params>::SOURCE,
+                    params: <$params as $crate::spec::Params>::list(),
+                },)+]
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::spec::SpecError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let (name, params) = $crate::spec::split(text);
+                match name {
+                    $(<$params as $crate::spec::Params>::NAME => {
+                        $crate::spec::read(params).map($type::$variant)
+                    })+
+                    _ => Err($crate::spec::SpecError::UnknownName {
+                        what: $what,
+                        given: $crate::spec::short(name),
+                        known: [$(<$params as $crate::spec::Params>::NAME),+].join(", "),
+                    }),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $($type::$variant(params) => $crate::spec::write(params, f),)+
+                }
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        const _: () = {
+            $crate::text_in_files!($type, $schema, concat!("A ", $what, ", such as ", $example), {
+                let names: Vec<_> = $type::list().iter().map(|info| info.name).collect();
+                format!("^ *({}) *(:.*)?$", names.join("|"))
+            });
+        };
+    };
+}
+
+/// Makes a type with a text form be that text in files.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! text_in_files {
+    ($type:ident, $schema:literal, $about:expr, $pattern:expr) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'_, str> as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $schema.into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "description": $about, "pattern": $pattern })
             }
         }
     };

@@ -1,0 +1,41 @@
+# What people and machines run here; `make help` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+# rustup's directory, for a shell that was opened before rustup came.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.PHONY: help run test lint format bench install ci clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## simulate published experiments, compare with their outcome, write HTML to out/
+	@tools/setup.sh build
+	@tools/run.sh
+
+test: ## run every test
+	@tools/setup.sh build test
+	@tools/test.sh
+
+lint: ## check formatting and lints of Rust, C, Python, shell and the documents
+	@tools/setup.sh build lint
+	@tools/lint.sh
+
+format: ## format Rust, C and Python
+	@tools/setup.sh build lint
+	@tools/format.sh
+
+bench: ## measure the simulator against a bare loop
+	@tools/setup.sh build
+	@bench/run
+
+install: ## put the `leeway` program where cargo puts programs
+	@tools/setup.sh build
+	cargo install --locked --path crates/cli
+
+ci: ## what a change must pass: .ci/run
+	@.ci/run
+
+clean: ## remove what was built and what runs wrote
+	rm -rf target out

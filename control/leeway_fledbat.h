@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * fLEDBAT: LEDBAT made fair by additive increase and multiplicative decrease (Carofiglio, Muscariello, Rossi,
+ * Testa, Valenti 2013; the sub-packet study Komnios 2014).
+ *
+ *	q <= target: W += alpha / W
+ *	q >  target: W += alpha / W - zeta (q - target) / target        (Carofiglio 2013, eq. 5), per segment acked
+ *
+ * The decrease is per segment and not per round trip: over a round trip it is proportional to the window, which
+ * is what makes late-comers and elders converge.
+ *
+ * Scope and limitations:
+ * - zeta is 0.1 unless set; the fluid model is stable for 0.005 to 0.5, Komnios uses 5.
+ * - The window may fall below one segment (floor); the stack then sends one segment every 1/W round trips.
+ * - Above the target the increase is left out while the law may not grow (recovery, application-limited).
+ */
+#ifndef LEEWAY_FLEDBAT_H
+#define LEEWAY_FLEDBAT_H
+
+#include "leeway_delay.h"
+#include "leeway_window.h"
+
+struct leeway_fledbat_params {
+	struct leeway_window_config window;
+	struct leeway_delay_config delay;
+	leeway_u32 target_us;
+	leeway_u32 alpha_permille; /* segments per round trip */
+	leeway_u32 zeta_permille;
+};
+
+struct leeway_fledbat {
+	struct leeway_window w;
+	leeway_u64 zeta_q40; /* zeta / target */
+	leeway_u32 target_us;
+	leeway_u32 alpha_q16;
+	struct leeway_delay delay;
+};
+
+LEEWAY_INLINE void leeway_fledbat_init(struct leeway_fledbat *s, const struct leeway_fledbat_params *p,
+				       const struct leeway_path *path)
+{
+	leeway_window_init(&s->w, &p->window, path);
+	leeway_delay_init(&s->delay, &p->delay);
+	s->target_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
+	s->zeta_q40 = leeway_reciprocal_q40(leeway_min_u32(p->zeta_permille, LEEWAY_GAIN_MAX_PERMILLE),
+					    s->target_us);
+	s->alpha_q16 = leeway_permille_q16(p->alpha_permille);
+}
+
+LEEWAY_INLINE void leeway_fledbat_on_ack(struct leeway_fledbat *s, const struct leeway_ack *ack,
+					 const struct leeway_path *path)
+{
+	leeway_u32 mss = leeway_mss(path);
+	leeway_u64 acked_bytes = ack->acked_bytes;
+	leeway_u32 excess_q16;
+
+	leeway_delay_on_ack(&s->delay, ack, path);
+	s->w.out.queuing_delay_us = s->delay.queuing_us;
+	if (leeway_marked(&s->w, ack, path)) {
+		leeway_back_off(&s->w, 500, mss, ack->now_us);
+		return;
+	}
+	if (leeway_in_slow_start(&s->w)) {
+		s->w.out.phase = LEEWAY_SLOW_START;
+		if (!leeway_may_grow(ack))
+			return;
+		acked_bytes = leeway_slow_start(&s->w, acked_bytes, mss);
+		if (!acked_bytes)
+			return;
+	}
+	s->w.out.phase = LEEWAY_AVOIDANCE;
+	if (leeway_may_grow(ack))
+		leeway_increase(&s->w, acked_bytes, mss, s->alpha_q16);
+	if (s->delay.queuing_us > s->target_us) {
+		s->w.out.phase = LEEWAY_YIELDING;
+		excess_q16 = leeway_ratio_q16(s->delay.queuing_us - s->target_us, s->zeta_q40);
+		leeway_lower(&s->w, excess_q16 * leeway_min_u64(acked_bytes, 1ULL << 32), mss);
+	}
+}
+
+LEEWAY_INLINE void leeway_fledbat_on_loss(struct leeway_fledbat *s, const struct leeway_loss *loss,
+					  const struct leeway_path *path)
+{
+	leeway_reno_on_loss(&s->w, loss, 500, leeway_mss(path));
+}
+
+#endif

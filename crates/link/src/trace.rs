@@ -1,0 +1,171 @@
+//! Serving by a trace of delivery opportunities, in the format of mahimahi.
+
+use leeway_units::{Bytes, Duration, Rate, Time};
+use std::sync::Arc;
+
+/// The bytes of one delivery opportunity: an MTU with mahimahi's link header.
+pub const OPPORTUNITY: u32 = 1504;
+
+/// Delivery opportunities, repeated for ever.
+///
+/// One line is a millisecond since the start at which [`OPPORTUNITY`] bytes may be delivered; stamps never go back, and
+/// several at one millisecond add up. After the last stamp the trace starts again from there. Lines that are
+/// empty or start with `#` are skipped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// Distinct stamps in (0, period] with the opportunities up to and including each, ascending.
+    stamps: Vec<(u64, u64)>,
+    period: u64,
+}
+
+/// Why a trace cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// A line is not a number.
+    #[error("line {line}: `{given}` is not a whole number of milliseconds")]
+    Number {
+        /// The line, from 1.
+        line: usize,
+        /// What it says.
+        given: String,
+    },
+    /// Time goes back.
+    #[error("line {line}: {stamp} ms is before {before} ms, the stamp above it; stamps must not go back")]
+    Order {
+        /// The line, from 1.
+        line: usize,
+        /// Its stamp.
+        stamp: u64,
+        /// The stamp above it.
+        before: u64,
+    },
+    /// A stamp beyond what time can hold.
+    #[error("line {line}: {stamp} ms is too late; a trace lasts a year at most")]
+    TooLong {
+        /// The line, from 1.
+        line: usize,
+        /// Its stamp.
+        stamp: u64,
+    },
+    /// No stamp at all.
+    #[error("the trace is empty; it needs one millisecond stamp per line")]
+    Empty,
+    /// Every stamp is 0.
+    #[error("the trace lasts no time; its last stamp must be above 0")]
+    NoTime,
+}
+
+const YEAR_MS: u64 = 366 * 86_400_000;
+
+impl Trace {
+    /// Reads the contents of a trace file.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut stamps = Vec::new();
+        for (index, content) in text.lines().enumerate() {
+            let (line, content) = (index + 1, content.trim());
+            if content.is_empty() || content.starts_with('#') {
+                continue;
+            }
+            let stamp: u64 = content
+                .parse()
+                .map_err(|_| TraceError::Number { line, given: content.chars().take(60).collect() })?;
+            match stamps.last() {
+                Some(&before) if stamp < before => return Err(TraceError::Order { line, stamp, before }),
+                _ if stamp > YEAR_MS => return Err(TraceError::TooLong { line, stamp }),
+                _ => stamps.push(stamp),
+            }
+        }
+        Trace::from_millis(&stamps)
+    }
+
+    /// A trace from its stamps in milliseconds, which must not go back.
+    pub fn from_millis(list: &[u64]) -> Result<Self, TraceError> {
+        let &period = list.last().ok_or(TraceError::Empty)?;
+        if period == 0 {
+            return Err(TraceError::NoTime);
+        }
+        let mut stamps: Vec<(u64, u64)> = Vec::new();
+        let mut before = 0;
+        // The opportunity at 0 comes again where the period ends; the very first comes before any packet.
+        let zeros = list.iter().take_while(|&&stamp| stamp == 0).count();
+        for (index, &stamp) in list.iter().enumerate() {
+            if stamp < before {
+                return Err(TraceError::Order { line: index + 1, stamp, before });
+            }
+            before = stamp;
+            if index < zeros {
+                continue;
+            }
+            let total = (index + 1 - zeros) as u64;
+            match stamps.last_mut() {
+                Some(last) if last.0 == stamp => last.1 = total,
+                _ => stamps.push((stamp, total)),
+            }
+        }
+        if let Some(last) = stamps.last_mut() {
+            last.1 += zeros as u64;
+        }
+        Ok(Trace { stamps, period })
+    }
+
+    /// How long the trace lasts before it repeats.
+    pub fn period(&self) -> Duration {
+        Duration::from_millis(self.period)
+    }
+
+    /// The mean rate.
+    pub fn rate(&self) -> Rate {
+        let opportunities = self.stamps.last().map_or(0, |&(_, total)| total);
+        Rate::of(Bytes::new(opportunities * u64::from(OPPORTUNITY)), self.period())
+    }
+
+    /// The first stamp after `time`, with its number of opportunities.
+    fn after(&self, time: Time) -> (Time, u64) {
+        // An opportunity is exactly on its millisecond, so one after `time` is after the millisecond that has begun.
+        let ms = time.nanos() / 1_000_000;
+        let (round, within) = (ms / self.period, ms % self.period);
+        let index = self.stamps.partition_point(|&(stamp, _)| stamp <= within);
+        // The last stamp is the period, which `within` is below.
+        let (stamp, total) = self.stamps[index];
+        let before = if index == 0 { 0 } else { self.stamps[index - 1].1 };
+        (Time::from_millis(round * self.period + stamp), total - before)
+    }
+}
+
+/// A trace at work.
+#[derive(Debug, Clone)]
+pub(crate) struct Opportunities {
+    trace: Arc<Trace>,
+    /// The opportunity that comes first after `asked`.
+    asked: Time,
+    next: Time,
+    bytes: u64,
+}
+
+impl Opportunities {
+    pub fn new(trace: Arc<Trace>) -> Self {
+        let (next, count) = trace.after(Time::ZERO);
+        Opportunities { trace, asked: Time::ZERO, next, bytes: count * u64::from(OPPORTUNITY) }
+    }
+
+    pub fn rate(&self) -> Rate {
+        self.trace.rate()
+    }
+
+    /// The first opportunity after `time`.
+    pub fn after(&mut self, time: Time) -> Time {
+        if time < self.asked || time >= self.next {
+            let (next, count) = self.trace.after(time);
+            (self.asked, self.next, self.bytes) = (time, next, count * u64::from(OPPORTUNITY));
+        }
+        self.next
+    }
+
+    /// The bytes of the opportunity at `at`, which must be one.
+    pub fn bytes_at(&mut self, at: Time) -> u64 {
+        if at != self.next {
+            self.after(Time::from_nanos(at.nanos() - 1));
+        }
+        self.bytes
+    }
+}

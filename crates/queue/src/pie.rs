@@ -1,0 +1,295 @@
+//! PIE: drops arrivals at random with a probability that a proportional-integral controller sets (RFC 8033).
+//!
+//! # Scope and limitations
+//! The delay is the sojourn time of the last packet that left (RFC 8033, 4.3 allows it, and it needs no minimum backlog) or, with
+//! `delay=rate`, the backlog over an estimate of the departure rate (5.2). Updates are played at multiples of the update
+//! period. Not here: switching the controller off below a third of the buffer (5.3), overload control by delay, and the DOCSIS
+//! flavour. `variant=early` is the algorithm of Pan et al. (HPSR 2013) and the first draft: coarser auto-tuning, no
+//! de-randomisation, no cap of the steps, its own constants, the departure rate.
+
+use crate::chance::Chance;
+use crate::fifo::{Fifo, Limit};
+use crate::spec::BuildContext;
+use crate::{AnyQueue, Dequeued, Packet, Queue, Reason, Report};
+use leeway_units::{Bytes, Duration, Size, Time};
+
+crate::choice! {
+    /// Which publication of PIE.
+    pub enum PieVariant {
+        /// RFC 8033.
+        Rfc8033 = "rfc8033",
+        /// HPSR 2013.
+        Early = "early",
+    }
+}
+
+crate::choice! {
+    /// How PIE learns the queuing delay.
+    pub enum PieDelay {
+        /// The time that the last packet spent in the queue.
+        Timestamp = "timestamp",
+        /// Backlog over the estimated departure rate.
+        Rate = "rate",
+    }
+}
+
+crate::params! {
+    /// Parameters of [`Pie`].
+    pub struct PieParams: "pie", "Drops arrivals at random to hold the queuing delay at a reference", "RFC 8033" {
+        /// The buffer; auto: that of the link.
+        limit: Option<Size> = None, ..;
+        /// Which publication.
+        variant: PieVariant = PieVariant::Rfc8033, ..;
+        /// The reference delay; auto: 15 ms (early: 20 ms).
+        target: Option<Duration> = None, Duration::from_micros(1)..=Duration::from_secs(100);
+        /// The update period; auto: 15 ms (early: 30 ms).
+        update: Option<Duration> = None, Duration::from_micros(100)..=Duration::from_secs(100);
+        /// The burst that passes without drops; auto: 150 ms (early: 100 ms).
+        burst: Option<Duration> = None, Duration::ZERO..=Duration::from_secs(100);
+        /// The weight of the distance from the reference, in 1/s.
+        alpha: f64 = 0.125, 0.0..=1000.0;
+        /// The weight of the change of the delay, in 1/s.
+        beta: f64 = 1.25, 0.0..=1000.0;
+        /// How the delay is learnt; auto: timestamp (early: rate).
+        delay: Option<PieDelay> = None, ..;
+        /// The backlog with which a measurement of the departure rate starts; auto: 16 KiB (early: 10 kB).
+        threshold: Option<Bytes> = None, Bytes::new(1)..=Bytes::new(1 << 30);
+        /// Whether to mark packets that can be marked instead of dropping them.
+        ecn: bool = false, ..;
+        /// The drop probability up to which packets are marked; above it they are dropped.
+        ecn_max: f64 = 0.1, 0.0..=1.0;
+    }
+}
+
+impl PieParams {
+    pub(crate) fn build<P: Packet>(&self, context: &BuildContext) -> AnyQueue<P> {
+        AnyQueue::Pie(Box::new(Pie::new(self, context)))
+    }
+}
+
+/// RFC 8033, 4.1: the mean packet of the rule that two packets may always wait.
+const MEAN_PACKET: u64 = 1024;
+
+/// The departure rate, measured over stretches with a backlog (RFC 8033, 5.2).
+#[derive(Debug, Clone)]
+struct DepartureRate {
+    threshold: u64,
+    /// Start of the measurement and bytes since.
+    cycle: Option<(Time, u64)>,
+    bytes_per_sec: f64,
+}
+
+impl DepartureRate {
+    fn left(&mut self, now: Time, bytes: u32, backlog: u64) {
+        if self.cycle.is_none() && backlog >= self.threshold {
+            self.cycle = Some((now, 0));
+        }
+        let Some((start, sent)) = &mut self.cycle else { return };
+        *sent += u64::from(bytes);
+        let span = now.since(*start).secs_f64();
+        if *sent < self.threshold || span == 0.0 {
+            return;
+        }
+        let rate = *sent as f64 / span;
+        // RFC 8033, 5.2: an average of weight one half.
+        self.bytes_per_sec =
+            if self.bytes_per_sec == 0.0 { rate } else { 0.5 * self.bytes_per_sec + 0.5 * rate };
+        self.cycle = (backlog >= self.threshold).then_some((now, 0));
+    }
+
+    fn delay(&self, backlog: u64) -> f64 {
+        if self.bytes_per_sec > 0.0 { backlog as f64 / self.bytes_per_sec } else { 0.0 }
+    }
+}
+
+/// Proportional-integral controller enhanced.
+#[derive(Debug, Clone)]
+pub struct Pie<P> {
+    fifo: Fifo<P>,
+    limit: Limit,
+    chance: Chance,
+    variant: PieVariant,
+    method: PieDelay,
+    /// Seconds.
+    target: f64,
+    update: Duration,
+    max_burst: Duration,
+    alpha: f64,
+    beta: f64,
+    ecn_max: Option<f64>,
+    rate: DepartureRate,
+    /// The sojourn of the last departure in seconds; zero when it left the queue empty.
+    sojourn: f64,
+    delay_old: f64,
+    probability: f64,
+    accumulated: f64,
+    burst: Duration,
+    next_update: Time,
+}
+
+impl<P: Packet> Pie<P> {
+    /// An empty queue.
+    pub fn new(params: &PieParams, context: &BuildContext) -> Self {
+        let early = params.variant == PieVariant::Early;
+        let ms = |rfc, hpsr| Duration::from_millis(if early { hpsr } else { rfc });
+        let update = params.update.unwrap_or(ms(15, 30));
+        let max_burst = params.burst.unwrap_or(ms(150, 100));
+        let method = params.delay.unwrap_or(if early { PieDelay::Rate } else { PieDelay::Timestamp });
+        let threshold = params.threshold.map_or(if early { 10_000 } else { 1 << 14 }, Bytes::get);
+        Pie {
+            fifo: Fifo::default(),
+            limit: Limit::new(params.limit.unwrap_or(context.capacity)),
+            chance: Chance::new(context.seed),
+            variant: params.variant,
+            method,
+            target: params.target.unwrap_or(ms(15, 20)).secs_f64(),
+            update,
+            max_burst,
+            alpha: params.alpha,
+            beta: params.beta,
+            ecn_max: params.ecn.then_some(params.ecn_max),
+            rate: DepartureRate { threshold, cycle: None, bytes_per_sec: 0.0 },
+            sojourn: 0.0,
+            delay_old: 0.0,
+            probability: 0.0,
+            accumulated: 0.0,
+            burst: max_burst,
+            next_update: Time::ZERO + update,
+        }
+    }
+
+    /// The drop probability.
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    /// What is left of the burst that passes without drops.
+    pub fn burst(&self) -> Duration {
+        self.burst
+    }
+
+    /// The estimate of the queuing delay, in seconds.
+    pub fn delay(&self) -> f64 {
+        match self.method {
+            PieDelay::Timestamp => self.sojourn,
+            PieDelay::Rate => self.rate.delay(self.fifo.bytes()),
+        }
+    }
+
+    /// Plays the updates up to and including `now`.
+    fn play(&mut self, now: Time) {
+        while self.next_update <= now {
+            let before = (self.probability, self.delay_old, self.burst);
+            self.step();
+            self.next_update += self.update;
+            if before == (self.probability, self.delay_old, self.burst) {
+                // Nothing changes any more until a packet comes or goes.
+                let steps = now.since(self.next_update).nanos() / self.update.nanos();
+                self.next_update += self.update * steps;
+                if self.next_update <= now {
+                    self.next_update += self.update;
+                }
+            }
+        }
+    }
+
+    /// One update of the drop probability (RFC 8033, 4.2).
+    fn step(&mut self) {
+        let delay = self.delay();
+        let mut p = self.alpha * (delay - self.target) + self.beta * (delay - self.delay_old);
+        p /= auto_tuning(self.variant, self.probability);
+        // RFC 8033, 5.5: never more than 2 % at a time once the probability is large.
+        if self.variant == PieVariant::Rfc8033 && self.probability >= 0.1 {
+            p = p.min(0.02);
+        }
+        self.probability += p;
+        // RFC 8033, 4.2: exponential decay when the congestion is gone.
+        if delay == 0.0 && self.delay_old == 0.0 {
+            self.probability *= 0.98;
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+
+        // RFC 8033, 4.4: the allowance runs down, and is restored when there is no congestion.
+        self.burst -= self.update;
+        let calm = delay < self.target / 2.0 && self.delay_old < self.target / 2.0;
+        if self.probability == 0.0 && calm {
+            self.burst = self.max_burst;
+        }
+        self.delay_old = delay;
+    }
+
+    /// Whether chance takes this arrival (RFC 8033, 4.1 and 5.4).
+    fn is_taken(&mut self) -> bool {
+        if !self.burst.is_zero() {
+            return false;
+        }
+        if self.delay_old < self.target / 2.0 && self.probability < 0.2
+            || self.fifo.bytes() <= 2 * MEAN_PACKET
+        {
+            return false;
+        }
+        if self.variant == PieVariant::Early {
+            return self.chance.uniform() < self.probability;
+        }
+        // RFC 8033, 5.4: neither two drops in a row by bad luck nor none for long.
+        if self.probability == 0.0 {
+            self.accumulated = 0.0;
+        }
+        self.accumulated += self.probability;
+        let taken =
+            self.accumulated >= 8.5 || self.accumulated >= 0.85 && self.chance.uniform() < self.probability;
+        if taken {
+            self.accumulated = 0.0;
+        }
+        taken
+    }
+}
+
+/// By how much a step is divided while the probability is small (RFC 8033, 4.2, table; HPSR 2013, III-C).
+pub(crate) fn auto_tuning(variant: PieVariant, probability: f64) -> f64 {
+    const RFC_8033: [(f64, f64); 6] =
+        [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
+    let table = match variant {
+        PieVariant::Rfc8033 => &RFC_8033[..],
+        PieVariant::Early => &RFC_8033[4..],
+    };
+    table.iter().find(|&&(below, _)| probability < below).map_or(1.0, |&(_, divisor)| divisor)
+}
+
+impl<P: Packet> Queue<P> for Pie<P> {
+    fn enqueue<R: Report<P>>(&mut self, now: Time, mut packet: P, report: &mut R) {
+        self.play(now);
+        if self.limit.is_full(self.fifo.len(), self.fifo.bytes(), packet.bytes()) {
+            self.accumulated = 0.0;
+            return report.dropped(now, packet, Reason::Tail);
+        }
+        if self.is_taken() {
+            // RFC 8033, 5.1
+            if !(packet.ecn().is_capable() && self.ecn_max.is_some_and(|max| self.probability <= max)) {
+                return report.dropped(now, packet, Reason::Early);
+            }
+            packet.set_ce();
+            report.marked(now, &packet, Reason::Early);
+        }
+        self.fifo.push(packet, now);
+    }
+
+    fn dequeue<R: Report<P>>(&mut self, now: Time, _report: &mut R) -> Dequeued<P> {
+        self.play(now);
+        let Some((packet, enqueued)) = self.fifo.pop() else {
+            self.sojourn = 0.0;
+            return Dequeued::Empty;
+        };
+        self.sojourn = if self.fifo.is_empty() { 0.0 } else { now.since(enqueued).secs_f64() };
+        self.rate.left(now, packet.bytes(), self.fifo.bytes());
+        Dequeued::Packet { packet, enqueued }
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Every formatter and linter; runs all of them before it fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/files.sh
+. tools/files.sh
+
+main() {
+	local failed=()
+	check "rustfmt" cargo fmt --all --check
+	check "clippy" cargo clippy --workspace --all-targets --locked --quiet --keep-going -- -D warnings
+	check "rustdoc" rustdoc_clean
+	check "clang-format" clang_format
+	check "ruff check" target/tools/ruff check --quiet .
+	check "ruff format" target/tools/ruff format --quiet --check .
+	check "shellcheck" shell_clean
+	check "links" python3 tools/check_links.py
+	check "law pages" python3 tools/law_tables.py --check
+	if [ ${#failed[@]} -gt 0 ]; then
+		printf 'lint failed: %s\n' "${failed[@]}" >&2
+		return 1
+	fi
+	echo "lint: clean"
+}
+
+check() {
+	echo "lint: $1"
+	"${@:2}" </dev/null || failed+=("$1")
+}
+
+rustdoc_clean() {
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --locked --quiet
+}
+
+clang_format() {
+	c_files | xargs -0 -r clang-format-16 --dry-run -Werror
+}
+
+shell_clean() {
+	shell_files | xargs -0 -r shellcheck --external-sources
+}
+
+main

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Makes sure that the tools a target needs are there: as root it installs them, otherwise it says how to.
+# usage: tools/setup.sh build|test|lint...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly RUFF_VERSION=0.17.5
+
+main() {
+	local packages=()
+	for what in "$@"; do
+		case $what in
+		build)
+			need build-essential works_cc
+			need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
+			need python3 has python3
+			;;
+		test)
+			need clang-16 has clang-16
+			need libclang-rt-16-dev works_sanitizer
+			;;
+		lint)
+			need clang-format-16 has clang-format-16
+			need shellcheck has shellcheck
+			need python3-venv python3 -c 'import ensurepip, venv'
+			;;
+		*) fail "setup: build, test or lint, not $what" ;;
+		esac
+	done
+	install_packages ${packages[@]+"${packages[@]}"}
+	check_rust "$@"
+	case " $* " in *" lint "*) install_ruff ;; esac
+}
+
+# need PACKAGE PROBE...: adds a Debian package to the list unless the probe succeeds.
+need() {
+	"${@:2}" >/dev/null 2>&1 || packages+=("$1")
+}
+
+has() {
+	command -v "$1"
+}
+
+works_cc() {
+	echo 'int main(void) { return 0; }' | cc -x c -o /dev/null -
+}
+
+works_sanitizer() {
+	echo 'int main(void) { return 0; }' | clang-16 -fsanitize=address,undefined -x c -o /dev/null -
+}
+
+install_packages() {
+	[ $# -gt 0 ] || return 0
+	if ! has apt-get >/dev/null; then
+		fail "missing: what Debian 12 packages as $*; install it with your system's package manager"
+	elif [ "$(id -u)" -ne 0 ]; then
+		fail "missing packages; install them with: sudo apt-get install $*"
+	fi
+	say "installing $* (apt)"
+	DEBIAN_FRONTEND=noninteractive apt-get update -qq </dev/null
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+}
+
+check_rust() {
+	local wanted found=none
+	wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+	if has cargo >/dev/null; then
+		found=$(cargo --version | cut -d ' ' -f 2)
+	fi
+	if [ "$found" = none ] || ! printf '%s\n' "$wanted" "$found" | sort -VC; then
+		echo "Leeway needs Rust $wanted or newer; found: $found (Debian 12's own rustc is 1.63)." >&2
+		if has rustup >/dev/null; then
+			fail "bring it up to date with: rustup update stable && rustup default stable"
+		fi
+		fail "get it through rustup, as https://rustup.rs explains:
+  apt-get install curl
+  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile default"
+	fi
+	case " $* " in
+	*" lint "*)
+		if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+			has rustup >/dev/null || fail "missing: rustfmt and clippy of Rust $found"
+			say "adding rustfmt and clippy (rustup)"
+			rustup component add rustfmt clippy
+		fi
+		;;
+	esac
+}
+
+# Into the build directory: nothing outside the checkout changes.
+install_ruff() {
+	local venv=target/tools/ruff-$RUFF_VERSION
+	if [ ! -x "$venv/bin/ruff" ]; then
+		say "installing ruff $RUFF_VERSION (pip, into $venv)"
+		python3 -m venv "$venv"
+		"$venv/bin/pip" install --quiet --disable-pip-version-check "ruff==$RUFF_VERSION"
+	fi
+	ln -sfn "ruff-$RUFF_VERSION/bin/ruff" target/tools/ruff
+}
+
+say() {
+	echo "setup: $*"
+}
+
+fail() {
+	echo "$*" >&2
+	exit 1
+}
+
+main "$@"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Every test: the control library's own checks, then all test binaries; ends with their sum.
+# With LEEWAY_REQUIRE_ALL=1 a test that is skipped is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+main() {
+	local log failed=0
+	mkdir -p "${CARGO_TARGET_DIR:=target}"
+	log=$CARGO_TARGET_DIR/test.log
+	if [ -x control/check.sh ]; then
+		control/check.sh </dev/null || failed=1
+	fi
+	cargo test --workspace --locked --no-fail-fast </dev/null 2>&1 | tee "$log" || failed=1
+	sum "$log" || failed=1
+	return $failed
+}
+
+# Adds up the closing lines of the test binaries: "test result: ok. 3 passed; 0 failed; 1 ignored; ...".
+sum() {
+	awk -v all="${LEEWAY_REQUIRE_ALL:-0}" '
+		/^test result: / {
+			binaries++
+			passed += $4
+			failed += $6
+			ignored += $8
+		}
+		END {
+			if (ignored)
+				print ignored " ignored" (all == 1 ? ", which LEEWAY_REQUIRE_ALL=1 forbids" : "")
+			print (passed + 0) " passed, " (failed + 0) " failed"
+			exit failed > 0 || binaries == 0 || (ignored > 0 && all == 1)
+		}' "$1"
+}
+
+main
