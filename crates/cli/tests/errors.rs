@@ -94,7 +94,7 @@ fn meaning() {
         ("event that changes nothing", with_flow("\n[[event]]\nat = \"1 s\"\n")),
         ("window that ends before it begins", with_flow("\n[[window]]\nname = \"w\"\nfrom = \"5 s\"\nto = \"4 s\"\n")),
         ("starts after the end", with_flow("start = \"10 s\"\n")),
-        ("probability", with_flow("").replace("delay =", "loss = { random = 2.0 }\ndelay =")),
+        ("probability", with_flow("").replace("delay =", "loss = \"random:p=2\"\ndelay =")),
         ("order of a uniform distribution", with_flow("start = { uniform = [\"3 s\", \"1 s\"] }\n")),
         ("initial window", with_flow("\n[flow.tcp]\ninitial_window = 0\n")),
         ("receive window in BDP", with_flow("tcp.receive_window = \"1 BDP\"\n")),
