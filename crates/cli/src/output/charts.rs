@@ -2,7 +2,7 @@
 
 use super::lines::{Axis, Builder, Combined, Line, RateBuilder};
 use leeway_sim::results::Series;
-use leeway_sim::scenario::Scenario;
+use leeway_sim::scenario::{App, Scenario};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -61,25 +61,30 @@ pub struct LinkLines {
 /// The charts of a run; nothing if it recorded nothing.
 pub fn charts(scenario: &Scenario, seed: u64, series: &Series) -> Option<Charts> {
     let axis = Axis::of(series)?;
-    let (lines_of, mut lines) = assign(scenario, &series.flow_names);
+    let (lines_of, lines) = assign(scenario, &series.flow_names);
     let mut sum = Combined::new(&axis, series.flow_names.len(), false);
     let flows = &series.flows;
     let value = |column: &[f64], row: usize| column.get(row).copied().unwrap_or(f64::NAN);
     let mut builders: Vec<([Combined; 4], RateBuilder)> = lines
         .iter()
-        .map(|line| ([(); 4].map(|()| Combined::new(&axis, line.1, true)), RateBuilder::new(&axis, line.1)))
+        .map(|line| {
+            ([(); 4].map(|()| Combined::new(&axis, line.flows, true)), RateBuilder::new(&axis, line.flows))
+        })
         .collect();
     for (row, (&time, &flow)) in flows.time_s.iter().zip(&flows.flow).enumerate() {
         let Some(&(line, place)) = lines_of.get(flow as usize) else { continue };
-        sum.push(time, flow as usize, value(&flows.cwnd_pkt, row));
         let (builders, rate) = &mut builders[line];
+        rate.push(time, place, value(&flows.rate_bps, row));
+        if lines[line].datagrams {
+            continue;
+        }
+        sum.push(time, flow as usize, value(&flows.cwnd_pkt, row));
         let columns = [&flows.cwnd_pkt, &flows.ssthresh_pkt, &flows.queuing_delay_ms, &flows.srtt_ms];
         for (builder, column) in builders.iter_mut().zip(columns) {
             builder.push(time, place, value(column, row));
         }
-        rate.push(time, place, value(&flows.rate_bps, row));
     }
-    let flows = lines.drain(..).zip(builders).map(|((name, _, background), (builders, rate))| {
+    let flows = lines.into_iter().zip(builders).map(|(Drawn { name, background, .. }, (builders, rate))| {
         let [cwnd_pkt, ssthresh_pkt, delay_ms, srtt_ms] = builders.map(Combined::finish);
         FlowLines { name, background, cwnd_pkt, ssthresh_pkt, delay_ms, srtt_ms, rate_bps: rate.finish() }
     });
@@ -115,41 +120,44 @@ fn link_lines(series: &Series, axis: &Axis) -> Vec<LinkLines> {
         .collect()
 }
 
-/// For each flow the line it is drawn in and its place there; for each line its name, its number of flows and whether
-/// it is in the background.
-type Assignment = (Vec<(usize, usize)>, Vec<(String, usize, bool)>);
+/// What a line is drawn of.
+struct Drawn {
+    name: String,
+    flows: usize,
+    background: bool,
+    /// Datagrams have no window and nobody who measures a delay.
+    datagrams: bool,
+}
 
-fn assign(scenario: &Scenario, names: &[String]) -> Assignment {
+/// For each flow the line it is drawn in and its place there; and the lines.
+fn assign(scenario: &Scenario, names: &[String]) -> (Vec<(usize, usize)>, Vec<Drawn>) {
     let group_of = |name: &str| name.split('.').next().unwrap_or("").to_owned();
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {
         *sizes.entry(group_of(name)).or_default() += 1;
     }
     let crowded = names.len() > FLOW_LINES;
-    let mut lines: Vec<(String, usize, bool)> = Vec::new();
+    let mut lines: Vec<Drawn> = Vec::new();
     let mut line_of_group: BTreeMap<String, usize> = BTreeMap::new();
     let mut places = Vec::new();
-    for name in names {
-        let group = group_of(name);
+    for flow in names {
+        let group = group_of(flow);
         let size = sizes[&group];
-        let background = scenario.flow.iter().any(|g| g.name == group && !g.role.is_primary());
         let together = size > FLOWS_OF_A_GROUP || (crowded && size > 1);
-        let line = match (together, line_of_group.get(&group)) {
-            (true, Some(&line)) => {
-                lines[line].1 += 1;
-                line
-            }
-            (true, None) => {
-                lines.push((format!("{group} ({size} flows)"), 1, background));
+        let line = match line_of_group.get(&group) {
+            Some(&line) if together => line,
+            _ => {
+                let name = if together { format!("{group} ({size} flows)") } else { flow.clone() };
+                let written = scenario.flow.iter().find(|written| written.name == group);
+                let background = written.is_some_and(|written| !written.role.is_primary());
+                let datagrams = written.is_some_and(|written| matches!(written.app, App::Voice { .. }));
+                lines.push(Drawn { name, flows: 0, background, datagrams });
                 line_of_group.insert(group, lines.len() - 1);
                 lines.len() - 1
             }
-            (false, _) => {
-                lines.push((name.clone(), 1, background));
-                lines.len() - 1
-            }
         };
-        places.push((line, lines[line].1 - 1));
+        places.push((line, lines[line].flows));
+        lines[line].flows += 1;
     }
     (places, lines)
 }
