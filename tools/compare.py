@@ -2,8 +2,8 @@
 
 usage: compare.py SUMMARY...
 
-Takes the summary.json files that `leeway sim --out` writes. A value within its bounds counts as reproduced; one
-outside is a difference to be explained, not an error, so the exit code stays 0.
+Takes the summary.json files that `leeway sim --out` writes. A value within its bounds counts as reproduced.
+One outside is a difference to be explained, not an error, so the exit code stays 0.
 """
 
 import json
