@@ -122,6 +122,11 @@ impl<P> Delay<P> {
         self.delay = delay;
     }
 
+    /// Changes the loss of packets that enter from now on.
+    pub fn set_loss(&mut self, loss: Loss) {
+        self.loss = Some(loss);
+    }
+
     /// A packet enters or is lost.
     #[inline]
     pub fn offer<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {

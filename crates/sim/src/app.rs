@@ -43,6 +43,16 @@ pub fn unit(rng: &mut Xoshiro256PlusPlus) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// Kinds of parts that randomness is drawn for, beside the groups, whose kind is their index.
+pub mod part {
+    /// Channels.
+    pub const LINK: u64 = 1 << 32;
+    /// Arrival processes, plus the index of the group.
+    pub const ARRIVALS: u64 = 2 << 32;
+    /// Changes of loss during the run.
+    pub const LOSS_EVENT: u64 = 3 << 32;
+}
+
 /// The seed of part `index` of kind `kind` in a run seeded with `seed`: different parts are unrelated, and adding a
 /// part does not change the others (SplitMix64, Steele et al. 2014).
 pub fn part_seed(seed: u64, kind: u64, index: u64) -> u64 {

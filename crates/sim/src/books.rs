@@ -87,8 +87,10 @@ impl Watch for Books<'_> {
         self.links[link as usize].offered += 1;
     }
 
-    fn dropped(&mut self, _: Time, link: u32, packet: Packet, _: Reason) {
-        self.links[link as usize].dropped += 1;
+    fn dropped(&mut self, _: Time, link: Option<u32>, packet: Packet, _: Reason) {
+        if let Some(link) = link {
+            self.links[link as usize].dropped += 1;
+        }
         match packet.kind() {
             Kind::Data | Kind::Voice => self.flows[packet.flow() as usize].counts.dropped += 1,
             Kind::Ack => {

@@ -1,6 +1,6 @@
 //! From a scenario to a network with flows on it.
 
-use crate::app::{App, part_seed};
+use crate::app::{App, part, part_seed};
 use crate::books::{GroupCounts, LinkCounts};
 use crate::calendar::Heap;
 use crate::engine::{Directed, Engine, Group, Timer};
@@ -10,15 +10,11 @@ use crate::recorder::Recorder;
 use crate::scenario::{self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Sampling, Scenario};
 use crate::tcp::Options;
 use crate::{SimError, capacity::Capacity};
-use leeway_link::Transmitter;
+use leeway_link::{Delay, LinkSpec, Loss, Rates, Service, Trace, Transmitter};
 use leeway_queue::{BuildContext, QueueSpec};
-use leeway_units::{Bytes, Duration, Rate, Size, Time};
-
-/// Kinds of parts that randomness is drawn for; see [`part_seed`].
-mod part {
-    pub const QUEUE: u64 = 1 << 32;
-    pub const ARRIVALS: u64 = 2 << 32;
-}
+use leeway_units::{Bytes, Duration, Size, Time};
+use std::path::Path;
+use std::sync::Arc;
 
 /// One direction of one link, built.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +60,7 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         packet: scenario.flow.iter().map(|group| group.packet).max().unwrap_or(Bytes::new(1500)),
         network: Network::default(),
         reported: Vec::new(),
+        parts: 0,
     };
     let built: Vec<[Built; 2]> = links
         .iter()
@@ -170,46 +167,66 @@ struct Builder<'a> {
     packet: Bytes,
     network: Network,
     reported: Vec<ReportedLink>,
+    /// Channels built so far.
+    parts: u64,
 }
 
 impl Builder<'_> {
     fn channel(&mut self, link: &Link, direction: Direction, channel: &Channel) -> Result<Built, SimError> {
-        let changes = |event: &&scenario::Event| event.link == link.name && event.direction == direction;
-        let events: Vec<&scenario::Event> = self.scenario.event.iter().filter(changes).collect();
-        let moves = channel.jitter.is_some() || events.iter().any(|event| event.delay.is_some());
-        let delay = if moves {
-            return Err(SimError::Route("a delay that changes".into()));
-        } else {
-            Propagation::Fixed(channel.delay)
+        let concerns = |event: &&scenario::Event| event.link == link.name && event.direction == direction;
+        let events: Vec<&scenario::Event> = self.scenario.event.iter().filter(concerns).collect();
+        self.parts += 1;
+        let seed = part_seed(self.seed, part::LINK, self.parts);
+        let Some(service) = service(channel)? else {
+            return Ok(Built { transmitter: None, delay: self.line(channel, &events, seed) });
         };
-        let Some(rate) = channel.initial_rate() else {
-            return Ok(Built { transmitter: None, delay });
-        };
-        let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
-        let changes: Vec<(Time, Rate)> =
-            changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?)))).collect();
+        let rate = service.rate();
         let limit = channel.buffer_limit(rate, self.packet);
-        let index = self.reported.len() as u64;
-        let context = BuildContext {
+        let spec = LinkSpec {
+            queue: channel.queue.clone(),
             delay: channel.delay,
-            seed: part_seed(self.seed, part::QUEUE, index),
-            ..BuildContext::new(capacity(limit), rate)
+            loss: channel.loss.clone(),
+            arq: channel.arq.clone(),
+            service,
+            ..LinkSpec::new(rate, capacity(limit))
         };
-        let queue = channel.queue.build(&context);
-        let transmitter = self.network.transmitter(Transmitter::new(queue, rate));
+        let transmitter = self.network.transmitter(spec.transmitter(seed));
+        let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
+        let changes = changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?))));
         self.reported.push(ReportedLink {
             name: match direction {
                 Direction::Forward => link.name.clone(),
                 Direction::Reverse => format!("{} (reverse)", link.name),
             },
-            capacity: Capacity::new(rate, changes),
+            capacity: Capacity::new(rate, changes.collect()),
             full: match limit {
                 BufferLimit::Packets(packets) => Some(rate.time_for(self.packet) * u64::from(packets)),
                 BufferLimit::Bytes(bytes) => Some(rate.time_for(bytes)),
                 BufferLimit::Unlimited => None,
             },
         });
-        Ok(Built { transmitter: Some(transmitter), delay })
+        Ok(Built { transmitter: Some(transmitter), delay: self.line(channel, &events, seed) })
+    }
+
+    /// The propagation of a channel: part of a shared delay line where it never changes, else a line of its own.
+    fn line(&mut self, channel: &Channel, events: &[&scenario::Event], seed: u64) -> Propagation {
+        let moves = events.iter().any(|event| event.delay.is_some());
+        // Without a queue there is no transmitter that could lose packets: the line does.
+        let loss = channel.loss.as_ref().filter(|_| !channel.is_limited());
+        let lossy =
+            loss.is_some() || !channel.is_limited() && events.iter().any(|event| event.loss.is_some());
+        if !moves && !lossy && channel.jitter.is_none() {
+            return Propagation::Fixed(channel.delay);
+        }
+        let mut line = match &channel.jitter {
+            Some(jitter) => Delay::jittered(channel.delay, jitter.clone(), seed.wrapping_add(2)),
+            // A route that becomes shorter lets packets overtake those on the longer one.
+            None => Delay::fixed(channel.delay).with_reordering(true),
+        };
+        if let Some(loss) = loss {
+            line = line.with_loss(Loss::new(loss.clone(), seed.wrapping_add(1)));
+        }
+        Propagation::Own(self.network.line(line))
     }
 
     /// The first link with a queue on the way of data.
@@ -318,6 +335,21 @@ impl Builder<'_> {
             *delay = Duration::ZERO;
         }
     }
+}
+
+/// What serves the queue of a channel; nothing where the rate has no limit.
+fn service(channel: &Channel) -> Result<Option<Service>, SimError> {
+    if let Some(path) = &channel.trace {
+        return Ok(Some(Service::Trace(Arc::new(trace(path)?))));
+    }
+    let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate)).collect();
+    Ok(channel.initial_rate().map(|first| Service::Rates(Rates { first, changes })))
+}
+
+fn trace(path: &Path) -> Result<Trace, SimError> {
+    let error = |why: String| SimError::Trace { file: path.display().to_string(), why };
+    let text = std::fs::read_to_string(path).map_err(|cause| error(cause.to_string()))?;
+    Trace::parse(&text).map_err(|cause| error(cause.to_string()))
 }
 
 /// The direction of its link that a hop takes; `back` for acknowledgements.

@@ -1,5 +1,6 @@
 //! The event loop.
 
+use crate::app::{part, part_seed};
 use crate::books::{Books, GroupCounts, LinkCounts, Snapshot};
 use crate::calendar::Heap;
 use crate::flow::{Flow, Profile, Sacks};
@@ -9,6 +10,7 @@ use crate::recorder::Recorder;
 use crate::results::Work;
 use crate::scenario::{self, Event};
 use crate::tcp::receiver::Reply;
+use leeway_link::Loss;
 use leeway_queue::Queue;
 use leeway_units::{Duration, Time};
 
@@ -302,6 +304,20 @@ impl Engine {
         if let (Some(rate), Some(transmitter)) = (event.rate, link.transmitter) {
             self.network
                 .change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
+        }
+        if let (Some(delay), Some(line)) = (event.delay, link.line) {
+            self.network.change_line(line, |line| line.set_delay(delay));
+        }
+        if let Some(spec) = event.loss {
+            let loss = Loss::new(spec, part_seed(self.seed, part::LOSS_EVENT, index as u64));
+            match (link.transmitter, link.line) {
+                (Some(transmitter), _) => {
+                    self.network
+                        .change_link(self.now, transmitter, &mut self.order, |_, tx| tx.set_loss(loss));
+                }
+                (None, Some(line)) => self.network.change_line(line, |line| line.set_loss(loss)),
+                (None, None) => {}
+            }
         }
     }
 

@@ -23,8 +23,8 @@ pub enum Step {
 pub trait Watch {
     /// `packet` is offered to transmitter `link`.
     fn offered(&mut self, now: Time, link: u32, packet: &Packet);
-    /// `packet` is dropped at, or lost on, `link`.
-    fn dropped(&mut self, now: Time, link: u32, packet: Packet, reason: Reason);
+    /// `packet` is dropped at, or lost on, `link`, or on a line without a queue.
+    fn dropped(&mut self, now: Time, link: Option<u32>, packet: Packet, reason: Reason);
     /// A packet is marked congestion-experienced at `link`.
     fn marked(&mut self, link: u32);
     /// A packet has left `link`, after `wait` in its queue.
@@ -42,12 +42,23 @@ struct Reporting<'a, W> {
 impl<W: Watch> Report<Packet> for Reporting<'_, W> {
     #[inline]
     fn dropped(&mut self, now: Time, packet: Packet, reason: Reason) {
-        self.watch.dropped(now, self.link, packet, reason);
+        self.watch.dropped(now, Some(self.link), packet, reason);
     }
 
     #[inline]
     fn marked(&mut self, _: Time, _: &Packet, _: Reason) {
         self.watch.marked(self.link);
+    }
+}
+
+/// A [`Watch`] as the report of a line, which has no queue and no name.
+struct Losses<'a, W> {
+    watch: &'a mut W,
+}
+
+impl<W: Watch> Report<Packet> for Losses<'_, W> {
+    fn dropped(&mut self, now: Time, packet: Packet, reason: Reason) {
+        self.watch.dropped(now, None, packet, reason);
     }
 }
 
@@ -178,7 +189,7 @@ impl Network {
             }
             Step::Line(at) => {
                 let entry = &mut self.lines[at as usize];
-                entry.source.push(now, packet);
+                entry.source.offer(now, packet, &mut Losses { watch });
                 if let Some(next) = entry.missing(entry.source.next()) {
                     self.sources.push((next, tick(order)), Source::Line(at));
                 }

@@ -31,6 +31,9 @@ pub fn mos(codec: Codec, sent: u64, delays: &Histogram) -> Option<f64> {
     if sent == 0 {
         return None;
     }
+    if delays.count() == 0 {
+        return Some(1.0);
+    }
     let in_time = 0.99 * delays.count().min(sent) as f64;
     let loss_percent = 100.0 * (1.0 - in_time / sent as f64 - 0.01).clamp(0.0, 1.0);
     let (base, robustness, codec_delay_ms) = impairment(codec);

@@ -2,8 +2,8 @@
 
 use super::error::Problem;
 use super::{
-    Channel, Dist, Event, FieldPath, Jitter, Link, LossModel, Quantity, Sampling, Scenario, Spread,
-    check_flow, limits, route, words,
+    Channel, Dist, Event, FieldPath, Link, Quantity, Sampling, Scenario, Spread, check_flow, limits, route,
+    words,
 };
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
 use std::collections::BTreeSet;
@@ -120,8 +120,7 @@ impl Scenario {
         if let Some(delay) = event.delay {
             at_most(at.key("delay"), delay, limits::DELAY)?;
         }
-        check_rate(&at.key("rate"), event.rate)?;
-        event.loss.iter().try_for_each(|loss| check_loss(&at.key("loss"), loss))
+        check_rate(&at.key("rate"), event.rate)
     }
 
     fn check_windows(&self) -> Checked {
@@ -259,9 +258,6 @@ fn check_channel(at: &FieldPath, channel: &Channel) -> Checked {
         }
     }
     at_most(at.key("delay"), channel.delay, limits::DELAY)?;
-    if let Some(Jitter { max, .. }) = channel.jitter {
-        at_most(at.key("jitter").key("max"), max, limits::DELAY)?;
-    }
     match channel.buffer {
         Size::Packets(0) => return Err(Problem::new(at.key("buffer"), "a buffer holds at least one packet")),
         Size::Bytes(bytes) if bytes < Bytes::new(100) => {
@@ -272,21 +268,7 @@ fn check_channel(at: &FieldPath, channel: &Channel) -> Checked {
         }
         _ => {}
     }
-    channel.loss.iter().try_for_each(|loss| check_loss(&at.key("loss"), loss))?;
-    if let Some(arq) = channel.arq {
-        between(at.key("arq").key("tries"), arq.tries.into(), 1, 1000)?;
-        at_most(at.key("arq").key("delay"), arq.delay, Duration::from_secs(10))?;
-    }
     Ok(())
-}
-
-fn check_loss(at: &FieldPath, loss: &LossModel) -> Checked {
-    match *loss {
-        LossModel::Random(p) => probability(at.key("random"), p),
-        LossModel::GilbertElliott { p, r, h, k } => [("p", p), ("r", r), ("h", h), ("k", k)]
-            .into_iter()
-            .try_for_each(|(field, value)| probability(at.key("gilbert_elliott").key(field), value)),
-    }
 }
 
 fn check_rate(at: &FieldPath, rate: Option<Rate>) -> Checked {
@@ -296,13 +278,6 @@ fn check_rate(at: &FieldPath, rate: Option<Rate>) -> Checked {
                 .help(format!("at most {}", limits::RATE)))
         }
         _ => Ok(()),
-    }
-}
-
-fn probability(at: FieldPath, p: f64) -> Checked {
-    match (0.0..=1.0).contains(&p) {
-        true => Ok(()),
-        false => Err(Problem::new(at, format!("{p} is not a probability")).help("from 0.0 to 1.0")),
     }
 }
 

@@ -28,4 +28,4 @@ pub use model::{Direction, Event, Sampling, Scenario, Series, Sweep, SweepValue,
 pub use path::FieldPath;
 pub use route::Hop;
 pub use tcp::{AckPolicy, DelayedAck, Profile, Tcp, TcpOptions};
-pub use topology::{Arq, BufferLimit, Channel, Dumbbell, Jitter, Link, LossModel, RateChange};
+pub use topology::{BufferLimit, Channel, Dumbbell, Link, RateChange};

@@ -1,6 +1,7 @@
 //! The scenario itself: its parts, events, windows, what to record.
 
-use super::{Dumbbell, FlowGroup, Link, LossModel, Profile};
+use super::{Dumbbell, FlowGroup, Link, Profile};
+use leeway_link::LossSpec;
 use leeway_units::{Duration, ParseError, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -83,9 +84,9 @@ pub struct Event {
     /// The propagation delay from then on: a change of route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
-    /// The loss from then on; `{ random = 0.0 }` for none.
+    /// The loss from then on; `"random:p=0"` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss: Option<LossModel>,
+    pub loss: Option<LossSpec>,
 }
 
 fn bottleneck() -> String {

@@ -1,6 +1,7 @@
 //! Topology: links and the channels in their two directions.
 
 use super::specs::droptail;
+use leeway_link::{Arq, JitterSpec, LossSpec};
 use leeway_queue::QueueSpec;
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
 use schemars::JsonSchema;
@@ -79,9 +80,9 @@ pub struct Channel {
     /// Propagation delay.
     #[serde(default)]
     pub delay: Duration,
-    /// Delay that varies from packet to packet.
+    /// Delay that varies from packet to packet: `"uniform:range=5ms"`, `"normal:deviation=2ms,reorder=true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Jitter>,
+    pub jitter: Option<JitterSpec>,
     /// What the queue holds: `"40 pkt"`, `"150 kB"`, `"1.5 BDP"` or `"unlimited"`. The default is `"1 BDP"`: rate
     /// times twice the delay of this channel, rounded up to packets.
     #[serde(default = "one_bdp")]
@@ -89,10 +90,10 @@ pub struct Channel {
     /// Queue discipline with its parameters: `"droptail"`, `"codel:target=5ms"`; see `leeway queues`.
     #[serde(default = "droptail")]
     pub queue: QueueSpec,
-    /// Packets lost after the queue, at random.
+    /// Packets lost after the queue: `"random:p=1%"`, `"gilbert_elliott:p=1%,r=30%"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss: Option<LossModel>,
-    /// Link-layer retransmission, which turns loss into delay.
+    pub loss: Option<LossSpec>,
+    /// Link-layer retransmission, which turns loss into delay: `"tries=4,delay=20ms"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arq: Option<Arq>,
 }
@@ -167,50 +168,4 @@ pub struct RateChange {
     pub at: Time,
     /// The rate from then on.
     pub rate: Rate,
-}
-
-/// Delay that varies from packet to packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Jitter {
-    /// Each packet takes up to this much longer, uniformly.
-    pub max: Duration,
-    /// Whether packets may overtake each other.
-    #[serde(default)]
-    pub reorder: bool,
-}
-
-/// Random loss on a link: `{ random = 0.01 }` or `{ gilbert_elliott = { p = 0.001, r = 0.1 } }`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum LossModel {
-    /// Each packet is lost with this probability.
-    Random(f64),
-    /// Losses in bursts: a good and a bad state, changed between before each packet.
-    GilbertElliott {
-        /// Probability of changing from good to bad.
-        p: f64,
-        /// Probability of changing from bad to good.
-        r: f64,
-        /// Probability that a packet passes in the bad state.
-        #[serde(default)]
-        h: f64,
-        /// Probability that a packet passes in the good state.
-        #[serde(default = "always")]
-        k: f64,
-    },
-}
-
-fn always() -> f64 {
-    1.0
-}
-
-/// Link-layer retransmission: a packet that the loss model hits is sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Arq {
-    /// Retransmissions before the packet is given up.
-    pub tries: u32,
-    /// What each of them adds to the delay.
-    pub delay: Duration,
 }

@@ -85,12 +85,6 @@ impl Scoreboard {
         self.pipe
     }
 
-    /// Segments believed lost and waiting to be sent again.
-    #[inline]
-    pub fn lost(&self) -> u32 {
-        self.lost
-    }
-
     /// Segments selectively acknowledged.
     pub fn sacked(&self) -> u32 {
         self.sacked
@@ -323,7 +317,7 @@ mod tests {
         let progress = board.acknowledge(2, &[(3, 6)]);
         assert_eq!((progress.bytes, progress.sacked), (1000, 1));
         assert_eq!(board.detect_losses(3), Some((1000, Time::from_millis(2))));
-        assert_eq!((board.pipe(), board.lost()), (4000, 1));
+        assert_eq!((board.pipe(), board.lost), (4000, 1));
         assert_eq!(board.next_lost(), Some((2, 1000)));
         board.send_again(Time::from_secs(1), 2);
         assert_eq!(board.next_lost(), None);
