@@ -283,7 +283,7 @@ fn hystart_resumes_when_the_rise_was_a_false_alarm() {
 fn lp_infers() {
     let start = Path { srtt_us: 100_000, ..path(40) };
     let mut law = build("lp:slow_start=none", &start);
-    let mut feed = |law: &mut Law, now_us: u64, queue_us: u32| {
+    let feed = |law: &mut Law, now_us: u64, queue_us: u32| {
         law.on_ack(&ack(now_us, queue_us), &start);
         packets(law)
     };
