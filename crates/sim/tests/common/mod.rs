@@ -94,7 +94,7 @@ fn app() -> impl Strategy<Value = App> {
         1 => (spread(bytes()), 1u32..20, ms(0..200)).prop_map(|(size, count, gap)| App::Transfer { size, count, gap }),
         1 => (spread(span()), spread(span())).prop_map(|(on, off)| App::OnOff { on, off }),
         1 => (1u32..40, spread(bytes())).prop_map(|(n, size)| App::Poisson { arrivals_per_s: f64::from(n) / 4.0, size }),
-        1 => (spread(bytes()), bytes(), spread(span()))
+        1 => (spread(bytes()), (1u64..500).prop_map(Bytes::new), spread(span()))
             .prop_map(|(size, request, think)| App::Request { size, request, think }),
         1 => prop_oneof![Just(Codec::G711), Just(Codec::G729)].prop_map(|codec| App::Voice { codec }),
     ]
