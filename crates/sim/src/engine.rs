@@ -140,7 +140,7 @@ impl Engine {
     }
 
     /// Sends `packet` on its way.
-    #[inline]
+    #[inline(always)] // as `Network::forward`
     pub(crate) fn send(&mut self, packet: Packet) {
         let mut books = Books {
             flows: &mut self.flows,

@@ -1,6 +1,7 @@
 //! What the tests share: paths, acks, a seeded generator and a made-up network that drives a law.
 #![allow(dead_code)] // every test binary uses its own part
 
+pub mod bottleneck;
 pub mod drive;
 
 use leeway_control::{Ack, Law, LawSpec, Loss, Path};

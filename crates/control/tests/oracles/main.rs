@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod flower;
 mod formula;
 
 use common::drive::{Weather, drive};

@@ -11,7 +11,7 @@ mod reno;
 mod vegas;
 
 pub use cubic::Cubic;
-pub use flower::Flower;
+pub use flower::{Flower, infer};
 pub use ledbat::{FLedbat, Ledbat};
 pub use ledbatpp::LedbatPp;
 pub use lp::Lp;
