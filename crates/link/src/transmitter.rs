@@ -83,7 +83,10 @@ impl Extra {
                 report.dropped(end, packet, reason);
                 None
             }
-            None => Some(Departure { at, packet, enqueued, started }),
+            None => {
+                report.departed(&packet, started - enqueued);
+                Some(Departure { at, packet, enqueued, started })
+            }
         }
     }
 }
@@ -267,6 +270,9 @@ impl<P: Packet> Transmitter<P> {
     fn play<R: Report<P>>(&mut self, report: &mut R) -> Option<Departure<P>> {
         let at = self.event;
         let done = self.serving.take();
+        if let Some(Serving { packet, enqueued, started }) = &done {
+            report.departed(packet, *started - *enqueued);
+        }
         self.start(at, report);
         done.map(|Serving { packet, enqueued, started }| Departure { at, packet, enqueued, started })
     }
