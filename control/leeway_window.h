@@ -228,7 +228,6 @@ LEEWAY_INLINE int leeway_new_loss(const struct leeway_window *w, const struct le
 LEEWAY_INLINE void leeway_reacted(struct leeway_window *w, leeway_u64 now_us)
 {
 	w->reacted_us = now_us + 1;
-	w->carry = 0;
 }
 
 /* Threshold as permille of the window, two segments at least (RFC 5681, eq. 4 with 500). */
