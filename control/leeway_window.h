@@ -23,9 +23,8 @@ enum leeway_slow_start_mode {
 };
 
 enum leeway_timeout_mode {
-	LEEWAY_TIMEOUT_ONE = 0, /* RFC 5681: one segment */
-	LEEWAY_TIMEOUT_HALVE =
-		1, /* at most one segment, and half of the window where it is below one already */
+	LEEWAY_TIMEOUT_ONE = 0,   /* RFC 5681: one segment */
+	LEEWAY_TIMEOUT_HALVE = 1, /* one segment, or half of a window that is below one already */
 };
 
 /* The part of the state that all laws have; out comes first, as leeway.h demands. */

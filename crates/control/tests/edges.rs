@@ -486,3 +486,18 @@ fn nice_counts_packets() {
         assert!((packets(&law) - expected).abs() < 1e-3, "{delayed}: {}", packets(&law));
     }
 }
+
+/// Acks without a sample say nothing about the queue.
+#[test]
+fn nice_ignores_acks_without_samples() {
+    let mut law = build("nice:slow_start=none,alpha=0,beta=1000", &path(20));
+    for (now_us, rtt_us) in [(0, 0), (1, 50_000), (2, 150_000)] {
+        law.on_ack(&Ack { rtt_us, app_limited: 1, round_start: 1, ..ack(now_us, 0) }, &path(10));
+    }
+    for i in 0..50 {
+        let rtt_us = if i % 10 == 0 { 50_000 } else { 0 };
+        let round_start = u8::from(i % 10 == 0);
+        law.on_ack(&Ack { rtt_us, app_limited: 1, round_start, ..ack(10 + i, 0) }, &path(10));
+    }
+    assert!(packets(&law) > 9.0, "{}: halved once at most, for the one delayed sample", packets(&law));
+}
