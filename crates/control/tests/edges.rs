@@ -37,6 +37,39 @@ fn a_new_law_is_at_the_initial_window() {
     assert_eq!(build("newreno:ssthresh=2.5", &path(1)).output().ssthresh_bytes, 3750);
 }
 
+/// Nothing is left to chance in a new state: every probe reads zero, or "none yet".
+#[test]
+fn a_new_state_is_blank() {
+    use leeway_control::Controller;
+    for info in leeway_control::laws() {
+        build(info.name, &path(10)).probe(&mut |probe, value| {
+            let blank = match probe.name {
+                "base_rtt" => f64::from(u32::MAX),
+                "gain" => 1.0 / 16.0,
+                _ => 0.0,
+            };
+            assert_eq!(value, blank, "{}: {}", info.name, probe.name);
+        });
+    }
+}
+
+#[test]
+fn at_the_target_nobody_yields() {
+    for (text, queue_us, phase) in [
+        ("ledbat", 100_000, Phase::Avoidance),
+        ("ledbat", 100_001, Phase::Yielding),
+        ("fledbat", 100_000, Phase::Avoidance),
+        ("fledbat", 100_001, Phase::Yielding),
+        ("ledbatpp:slow_start=none,slowdown=off", 60_000, Phase::Avoidance),
+        ("ledbatpp:slow_start=none,slowdown=off", 60_001, Phase::Yielding),
+    ] {
+        let mut law = build(text, &path(10));
+        law.on_ack(&ack(0, 0), &path(10));
+        law.on_ack(&ack(200_000, queue_us), &path(10));
+        assert_eq!(law.output().phase(), phase, "{text} at {queue_us} us");
+    }
+}
+
 #[test]
 fn slow_start_ends_at_the_threshold_to_the_byte() {
     for text in [
@@ -452,4 +485,19 @@ fn nice_counts_packets() {
         let expected = if halves { before / 2.0 } else { before };
         assert!((packets(&law) - expected).abs() < 1e-3, "{delayed}: {}", packets(&law));
     }
+}
+
+/// Acks without a sample say nothing about the queue.
+#[test]
+fn nice_ignores_acks_without_samples() {
+    let mut law = build("nice:slow_start=none,alpha=0,beta=1000", &path(20));
+    for (now_us, rtt_us) in [(0, 0), (1, 50_000), (2, 150_000)] {
+        law.on_ack(&Ack { rtt_us, app_limited: 1, round_start: 1, ..ack(now_us, 0) }, &path(10));
+    }
+    for i in 0..50 {
+        let rtt_us = if i % 10 == 0 { 50_000 } else { 0 };
+        let round_start = u8::from(i % 10 == 0);
+        law.on_ack(&Ack { rtt_us, app_limited: 1, round_start, ..ack(10 + i, 0) }, &path(10));
+    }
+    assert!(packets(&law) > 9.0, "{}: halved once at most, for the one delayed sample", packets(&law));
 }
