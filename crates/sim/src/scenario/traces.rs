@@ -1,9 +1,9 @@
 //! Whether the trace files that a scenario names can be used.
 
 use super::error::{ErrorKind, Problem, ScenarioError};
-use super::{Channel, FieldPath, Scenario, limits, parse};
+use super::{Channel, FieldPath, Scenario, check_flow, limits, parse};
 use leeway_link::Trace;
-use leeway_units::{Bytes, Rate, Size};
+use leeway_units::{Rate, Size};
 use std::path::Path;
 use toml_edit::Document;
 
@@ -57,6 +57,6 @@ fn check_one(
 
 /// The packets that pass at `rate` in the duration of `scenario`.
 fn packets(scenario: &Scenario, rate: Rate) -> f64 {
-    let packet = scenario.flow.iter().map(|group| group.packet).min().unwrap_or(Bytes::new(1500));
+    let packet = check_flow::smallest_packet(scenario);
     rate.bits_per_sec() as f64 / packet.bits() as f64 * scenario.duration.secs_f64()
 }
