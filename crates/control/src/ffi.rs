@@ -148,7 +148,8 @@ impl State {
     /// A state initialised from the words of the law's params struct.
     pub fn new(law: &'static RawLaw, params: &[u32], path: &Path) -> State {
         assert_eq!(size_of_val(params), law.params_bytes(), "{}: size of the parameters", law.name());
-        let mut words = vec![0u64; law.state_bytes().div_ceil(8)].into_boxed_slice();
+        // What an init forgets is nonsense, not a lucky zero.
+        let mut words = vec![0xa5a5_a5a5_a5a5_a5a5u64; law.state_bytes().div_ceil(8)].into_boxed_slice();
         // SAFETY: words is as large as the state and aligned for it; params is as large as the law's struct,
         // which holds 32-bit words only; all three live through the call and C keeps none of them.
         unsafe { (law.init)(words.as_mut_ptr().cast(), params.as_ptr().cast(), path) };

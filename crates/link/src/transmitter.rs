@@ -254,14 +254,22 @@ impl<P: Packet> Transmitter<P> {
         self.event <= now && self.event != Time::NEVER
     }
 
-    #[inline(never)]
+    #[inline]
     fn catch_up<R: Report<P>>(&mut self, now: Time, report: &mut R) {
+        if self.extra.is_some() {
+            return self.catch_up_extra(now, report);
+        }
         while self.is_due(now) {
-            if self.extra.is_some() {
-                self.play_extra(report);
-            } else if let Some(departure) = self.play(report) {
+            if let Some(departure) = self.play(report) {
                 self.ready.push_back(departure);
             }
+        }
+    }
+
+    #[inline(never)]
+    fn catch_up_extra<R: Report<P>>(&mut self, now: Time, report: &mut R) {
+        while self.is_due(now) {
+            self.play_extra(report);
         }
     }
 

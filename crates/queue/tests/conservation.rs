@@ -89,7 +89,7 @@ fn check(spec: &str, seed: u64, arrivals: &[(u64, Pkt)]) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_discipline_conserves_packets(arrivals in arrivals(), seed in any::<u64>()) {

@@ -95,12 +95,6 @@ impl Books {
             groups: self.groups.clone(),
         }
     }
-
-    /// The recorder, where each event is recorded.
-    #[inline]
-    pub fn event_recorder(&mut self) -> Option<&mut Recorder> {
-        self.recorder.as_mut().filter(|recorder| recorder.every.is_none())
-    }
 }
 
 impl Watch for Books {

@@ -156,17 +156,23 @@ impl Engine {
         let group = flow.group as usize;
         let profile = &self.groups[group].profile;
         self.books.groups[group].owd.add(self.now - packet.sent);
-        match flow.accept(self.now, &packet, profile) {
-            Reply::Now => self.acknowledge(packet.flow()),
-            Reply::Later => {
-                if !flow.ack_timer.is_set() {
-                    let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
-                    let at = flow.ack_timer.set(self.now + span);
-                    self.set_if(at, Timer::Acknowledge(packet.flow()));
+        let reply = flow.accept(self.now, &packet, profile);
+        let completed = flow.waiting && flow.is_delivered();
+        match reply {
+            Reply::Now => {
+                flow.ack_timer.clear();
+                if let Some(ack) = flow.acknowledge(packet.flow(), profile, &mut self.books.sacks) {
+                    self.send(ack);
                 }
             }
+            Reply::Later if !flow.ack_timer.is_set() => {
+                let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
+                let at = flow.ack_timer.set(self.now + span);
+                self.set_if(at, Timer::Acknowledge(packet.flow()));
+            }
+            Reply::Later => {}
         }
-        if self.books.flows[index].waiting && self.books.flows[index].is_delivered() {
+        if completed {
             self.completed(packet.flow());
         }
     }
@@ -263,11 +269,9 @@ impl Engine {
         self.record_flow(index);
     }
 
-    /// Sends the acknowledgement that flow `index` owes.
-    #[inline]
+    /// Sends the acknowledgement that flow `index` has delayed.
     fn acknowledge(&mut self, index: u32) {
         let flow = &mut self.books.flows[index as usize];
-        flow.ack_timer.clear();
         let profile = &self.groups[flow.group as usize].profile;
         if let Some(ack) = flow.acknowledge(index, profile, &mut self.books.sacks) {
             self.send(ack);

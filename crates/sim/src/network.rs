@@ -272,7 +272,7 @@ impl Network {
     }
 
     /// Moves the calendar's first entry to its source's next event.
-    #[inline]
+    #[inline(always)]
     fn reschedule(sources: &mut Heap<Source>, at: &mut Time, next: Option<Time>, order: &mut u64) {
         match next {
             Some(next) => {

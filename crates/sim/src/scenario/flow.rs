@@ -155,7 +155,7 @@ pub enum App {
     Request {
         /// Size of an answer, application bytes.
         size: Dist<Bytes>,
-        /// Size of a request, application bytes.
+        /// Size of a request, application bytes; it fits into one packet.
         #[serde(default = "small_request")]
         request: Bytes,
         /// Pause between an answer and the next request.
