@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench install ci clean
+.PHONY: help run test lint format bench pictures install ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ format: ## format Rust, C and Python
 bench: ## measure the simulator against a bare loop
 	@tools/setup.sh build
 	@bench/run
+
+pictures: ## draw the pictures of the documents anew
+	@tools/setup.sh build
+	@tools/pictures.sh
 
 install: ## put the `leeway` program where cargo puts programs
 	@tools/setup.sh build

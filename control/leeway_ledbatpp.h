@@ -155,17 +155,17 @@ LEEWAY_INLINE void leeway_ledbatpp_schedule(struct leeway_ledbatpp *s, leeway_u6
 
 /* The decrease at the start of a round trip above the target. */
 LEEWAY_INLINE void leeway_ledbatpp_yield(struct leeway_ledbatpp *s, const struct leeway_ack *ack,
-					 leeway_u32 mss)
+					 leeway_u64 acked_bytes, leeway_u32 mss)
 {
 	leeway_u32 excess_q16 = leeway_ratio_q16(s->delay.queuing_us - s->target_us, s->decrease_q40);
 	leeway_u64 half_q16 = s->w.out.cwnd_q16 / 2;
-	leeway_u64 down_q16 = half_q16, up_q16 = 0;
+	leeway_u64 down_q16 = s->w.out.cwnd_q16, up_q16 = 0;
 
 	s->w.out.phase = LEEWAY_YIELDING;
 	if (!ack->round_start)
 		return;
 	if (leeway_may_grow(ack))
-		up_q16 = (leeway_u64)s->gain_q16 * leeway_min_u64(mss, ack->acked_bytes);
+		up_q16 = (leeway_u64)s->gain_q16 * leeway_min_u64(mss, acked_bytes);
 	if (excess_q16 <= LEEWAY_ONE_Q16)
 		down_q16 = (s->w.out.cwnd_q16 >> 8) * excess_q16 >> 8;
 	if (up_q16 > down_q16)
@@ -178,7 +178,7 @@ LEEWAY_INLINE void leeway_ledbatpp_avoid(struct leeway_ledbatpp *s, const struct
 					 leeway_u64 acked_bytes, leeway_u32 mss)
 {
 	if (s->delay.queuing_us > s->target_us) {
-		leeway_ledbatpp_yield(s, ack, mss);
+		leeway_ledbatpp_yield(s, ack, acked_bytes, mss);
 		return;
 	}
 	s->w.out.phase = LEEWAY_AVOIDANCE;

@@ -8,8 +8,8 @@
  * Scope and limitations:
  * - threshold 0.2 and fraction 0.5 are the paper's; implementations with 0.1 and 0.2 exist.
  * - The share of packets is known at the end of the round, and the window is halved there, once per round.
- * - The window falls to 1/48 (floor); below one segment it grows with Vegas, by what was acked at most, so an
- *   uncongested round trip at most doubles it. The stack sends one segment every 1/W round trips.
+ * - The window falls to 1/48 (floor), where the stack sends one segment every 1/W round trips; it grows from there
+ *   as Vegas does, by one segment for one acked.
  * - Rmin and Rmax are of the whole connection, as in the paper; a longer route shifts both late or never.
  */
 #ifndef LEEWAY_NICE_H

@@ -134,7 +134,7 @@ LEEWAY_INLINE leeway_u64 leeway_slow_start(struct leeway_window *w, leeway_u64 a
 		return 0;
 	}
 	w->out.cwnd_q16 += room_q16;
-	return step_bytes - (room_q16 >> 16);
+	return ((step_bytes << 16) - room_q16) >> 16;
 }
 
 /*

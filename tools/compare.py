@@ -1,9 +1,9 @@
 """Prints what simulated experiments gave beside what was published.
 
-usage: compare.py SUMMARY...
+usage: compare.py FOLDER...
 
-Takes the summary.json files that `leeway sim --out` writes. A value within its bounds counts as a reproduction;
-one outside is a difference to be explained, not an error, so the exit code stays 0.
+Takes the folders that `leeway sim --out` wrote. A value within its bounds counts as reproduced.
+One outside is a difference to be explained, not an error, so the exit code stays 0.
 """
 
 import json
@@ -116,8 +116,9 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     points = {}
-    for path in sys.argv[1:]:
-        for point in json.loads(Path(path).read_text(encoding="utf-8"))["points"]:
+    for folder in sys.argv[1:]:
+        summary = (Path(folder) / "summary.json").read_text(encoding="utf-8")
+        for point in json.loads(summary)["points"]:
             file = Path(point["file"])
             points[f"{file.parent.name}/{file.stem}"] = point
     rows = [["experiment", "what", "published", "here", ""]]

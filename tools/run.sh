@@ -6,9 +6,10 @@ cd "$(dirname "$0")/.."
 cargo build --release --locked --quiet --package leeway-cli
 leeway=${CARGO_TARGET_DIR:-target}/release/leeway
 
-for paper in rossi2010 trang2014; do
-	"$leeway" sim examples/$paper/*.toml --out out/$paper --quiet
+papers=(rossi2010 trang2014)
+for paper in "${papers[@]}"; do
+	"$leeway" sim examples/"$paper"/*.toml --out "out/$paper" --quiet
 done
-python3 tools/compare.py out/*/summary.json
+python3 tools/compare.py "${papers[@]/#/out/}"
 printf '\nWindows, queues and rates over time:\n'
-printf '  %s\n' "$PWD"/out/*/report.html
+printf "  $PWD/out/%s/report.html\n" "${papers[@]}"

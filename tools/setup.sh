@@ -17,7 +17,9 @@ main() {
 			;;
 		test)
 			need clang-16 has clang-16
+			need llvm-16 has llvm-objdump-16
 			need libclang-rt-16-dev works_sanitizer
+			need clang-format-16 has clang-format-16
 			;;
 		lint)
 			need clang-format-16 has clang-format-16
@@ -34,6 +36,7 @@ main() {
 
 # need PACKAGE PROBE...: adds a Debian package to the list unless the probe succeeds.
 need() {
+	case " ${packages[*]-} " in *" $1 "*) return ;; esac
 	"${@:2}" >/dev/null 2>&1 || packages+=("$1")
 }
 

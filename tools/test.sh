@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every test: the control library's own checks, then all test binaries; ends with their sum.
+# Every test: the control library's own checks, all test binaries, the scenarios in the documents; ends with their sum.
 # With LEEWAY_REQUIRE_ALL=1 a test that is skipped is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,8 +12,15 @@ main() {
 		control/check.sh </dev/null || failed=1
 	fi
 	cargo test --workspace --locked --no-fail-fast </dev/null 2>&1 | tee "$log" || failed=1
+	snippets 2>&1 | tee -a "$log" || failed=1
 	sum "$log" || failed=1
 	return $failed
+}
+
+# The scenarios that the documents show have to run.
+snippets() {
+	cargo build --locked --quiet --package leeway-cli
+	python3 tools/check_snippets.py "$CARGO_TARGET_DIR/debug/leeway" README.md docs/*.md
 }
 
 # Adds up the closing lines of the test binaries: "test result: ok. 3 passed; 0 failed; 1 ignored; ...".

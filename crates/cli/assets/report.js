@@ -24,8 +24,14 @@ const table = (content) => {
     const line = body.insertRow();
     const name = make("td", row.flows > 1 ? `${row.name} ×${row.flows}` : row.name);
     if (row.role === "background") name.append(make("span", "background", "role"));
+    if (row.law) name.append(make("span", row.law, "small"));
     line.append(name);
-    if (hasLaw) line.append(make("td", row.law || "", "law"));
+    if (hasLaw) {
+      // A long law may break after a comma.
+      const cell = make("td", null, "law");
+      (row.law || "").split(/(?<=[:,])/).forEach((part) => cell.append(part, make("wbr")));
+      line.append(cell);
+    }
     for (const text of row.cells) line.append(make("td", text));
   }
   const scroll = make("div", null, "scroll");
@@ -94,7 +100,7 @@ const panels = (charts) => {
     panel("Queues", "packets", queued.map((link) => ({
       name: link.name, values: link.queue_pkt, colour: linkColour(charts.links.indexOf(link)), fill: queued.length === 1,
     }))),
-    panel("Rates", rateName, scaled),
+    panel("Rates", `${rateName}, means over ${seconds(charts.rate_over_s)}`, scaled),
     panel("Queuing delay, as each law estimates it", "ms", of("delay_ms")),
     panel("Round-trip time, smoothed by the sender", "ms", of("srtt_ms")),
   ].filter((p) => p.lines.length);
@@ -174,7 +180,7 @@ const draw = (point) => {
       {
         width: chart.clientWidth,
         height: Math.max(180, Math.min(260, chart.clientWidth * 0.5)),
-        padding: [10, 8, 0, 0],
+        padding: [10, 16, 0, 0],
         series: [{ label: "time", value: (_, value) => seconds(value) }, ...series],
         scales: {
           x: { time: false },
@@ -182,7 +188,7 @@ const draw = (point) => {
           y: { range: (_, min, max) => [Math.min(0, min || 0), max > 0 ? max * 1.06 : 1] },
         },
         axes: [
-          { ...axis, values: (_, ticks) => ticks.map((t) => `${Number(t.toFixed(6))} s`), space: 70 },
+          { ...axis, values: (_, ticks) => ticks.map((t) => `${Number(t.toFixed(6))} s`), space: 70, size: 32 },
           { ...axis, size: 52, values: (_, ticks) => ticks.map(number(6)) },
         ],
         cursor: { sync: { key: sync.key, setSeries: false }, y: false, drag: { x: true, y: false, dist: 5 }, points: { size: 6 } },

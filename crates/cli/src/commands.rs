@@ -20,12 +20,18 @@ pub fn sim(args: &Sim) -> Result<(), Failure> {
     if args.json {
         out.write_all(results.json()?.as_bytes())?;
     } else if !args.quiet {
-        output::print(&results, &mut out)?;
+        output::print(&results, terminal_width(), &mut out)?;
         if let Some(page) = page {
             writeln!(out, "\nCharts and tables: {}", page.display())?;
         }
     }
     Ok(out.flush()?)
+}
+
+/// Width of the terminal, if the output goes to one.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
 }
 
 /// A law or a queue discipline, for listing.
@@ -114,13 +120,43 @@ fn write_one(one: &Listed, out: &mut impl Write) -> io::Result<()> {
     let width = |of: fn(&Param) -> usize| one.params.iter().map(of).max().unwrap_or(0);
     let names = width(|p| p.name.chars().count());
     let defaults = width(|p| p.default.chars().count());
-    let ranges = width(|p| p.range.chars().count()).min(34);
+    let ranges = width(|p| p.range.chars().count()).min(28);
+    let indent = 4 + names + 2 + defaults + 2 + ranges + 2;
+    let room = terminal_width().unwrap_or(LISTING).saturating_sub(indent).max(30);
     for param in &one.params {
         let Param { name, default, range, about, source } = param;
         let cite = if source.is_empty() { String::new() } else { format!(" [{source}]") };
-        writeln!(out, "    {name:names$}  {default:defaults$}  {range:ranges$}  {about}{cite}")?;
+        let mut lines = wrapped(&format!("{about}{cite}"), room).into_iter();
+        let first = lines.next().unwrap_or_default();
+        if range.chars().count() <= ranges {
+            writeln!(out, "    {name:names$}  {default:defaults$}  {range:ranges$}  {first}")?;
+        } else {
+            writeln!(out, "    {name:names$}  {default:defaults$}  {range}")?;
+            writeln!(out, "{:indent$}{first}", "")?;
+        }
+        lines.try_for_each(|line| writeln!(out, "{:indent$}{line}", ""))?;
     }
     Ok(())
+}
+
+/// Width of listings that go to no terminal.
+const LISTING: usize = 110;
+
+/// `text` in lines of at most `width` characters, where its words allow it.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            *line += word;
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            *line += " ";
+            *line += word;
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// Prints the JSON Schema of scenarios.

@@ -53,6 +53,22 @@ unsafe impl Sync for RawLaw {}
 
 unsafe extern "C" {
     fn leeway_law_table(count: *mut u32) -> *const RawLaw;
+    fn leeway_test_flower_rule(e: i32, de: i32) -> i32;
+    fn leeway_test_flower_infer_q16(e_q16: i32, de_q16: i32, conjunction: u32) -> i32;
+}
+
+/// One cell of FLOWER's rule table.
+pub fn flower_rule(e: i32, de: i32) -> i32 {
+    assert!(e.abs() <= 5 && de.abs() <= 5);
+    // SAFETY: a pure function of two small integers.
+    unsafe { leeway_test_flower_rule(e, de) }
+}
+
+/// The output of FLOWER's rules for indices in q16, -5 to 5.
+pub fn flower_infer_q16(e_q16: i32, de_q16: i32, product: bool) -> i32 {
+    assert!(e_q16.abs() <= 5 << 16 && de_q16.abs() <= 5 << 16);
+    // SAFETY: a pure function of integers in its documented range.
+    unsafe { leeway_test_flower_infer_q16(e_q16, de_q16, u32::from(product)) }
 }
 
 /// A constant C string of the table.
@@ -132,7 +148,8 @@ impl State {
     /// A state initialised from the words of the law's params struct.
     pub fn new(law: &'static RawLaw, params: &[u32], path: &Path) -> State {
         assert_eq!(size_of_val(params), law.params_bytes(), "{}: size of the parameters", law.name());
-        let mut words = vec![0u64; law.state_bytes().div_ceil(8)].into_boxed_slice();
+        // What an init forgets is nonsense, not a lucky zero.
+        let mut words = vec![0xa5a5_a5a5_a5a5_a5a5u64; law.state_bytes().div_ceil(8)].into_boxed_slice();
         // SAFETY: words is as large as the state and aligned for it; params is as large as the law's struct,
         // which holds 32-bit words only; all three live through the call and C keeps none of them.
         unsafe { (law.init)(words.as_mut_ptr().cast(), params.as_ptr().cast(), path) };

@@ -31,3 +31,9 @@ pub use error::LawError;
 pub use info::{LawInfo, ParamInfo, ParamKind, ProbeInfo, laws};
 pub use law::{Controller, Law};
 pub use spec::LawSpec;
+
+/// Parts of laws that this crate's tests look at by themselves; no part of the interface.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::ffi::{flower_infer_q16, flower_rule};
+}

@@ -134,12 +134,16 @@ impl Fate {
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
     pub loss: Loss,
-    pub arq: Option<Arq>,
+    arq: Option<Arq>,
     /// When the last packet was delivered or given up.
-    pub released: Time,
+    released: Time,
 }
 
 impl Channel {
+    pub fn new(loss: Loss, arq: Option<Arq>) -> Self {
+        Channel { loss, arq, released: Time::ZERO }
+    }
+
     /// Decides about a packet whose transmission starts.
     pub fn fate(&mut self) -> Fate {
         let Some(arq) = &self.arq else {

@@ -148,10 +148,6 @@ impl Opportunities {
         Opportunities { trace, asked: Time::ZERO, next, bytes: count * u64::from(OPPORTUNITY) }
     }
 
-    pub fn rate(&self) -> Rate {
-        self.trace.rate()
-    }
-
     /// The first opportunity after `time`.
     pub fn after(&mut self, time: Time) -> Time {
         if time < self.asked || time >= self.next {

@@ -30,21 +30,15 @@ pub struct Departure<P> {
 #[derive(Debug)]
 pub struct Transmitter<P> {
     queue: AnyQueue<P>,
-    server: Server,
+    schedule: Schedule,
     serving: Option<Serving<P>>,
     /// The next own event: the end of the transmission, the next opportunity of a trace, or the end of a wait that the
     /// queue asked for.
     event: Time,
     /// Departures that were played but not yet taken or not yet released; times ascend.
     ready: VecDeque<Departure<P>>,
-    /// Losses and retransmission; nothing on a perfect link.
-    channel: Option<Box<Channel>>,
-}
-
-#[derive(Debug)]
-enum Server {
-    Schedule(Schedule),
-    Trace(Opportunities),
+    /// What a plain link does without. Kept apart and out of line: a plain link costs nothing for it.
+    extra: Option<Box<Extra>>,
 }
 
 #[derive(Debug)]
@@ -52,74 +46,135 @@ struct Serving<P> {
     packet: P,
     enqueued: Time,
     started: Time,
+}
+
+/// A trace instead of rates, and a channel that loses packets.
+#[derive(Debug)]
+struct Extra {
+    channel: Option<Channel>,
+    /// What becomes of the packet in service.
     fate: Fate,
-    /// What a trace has not delivered yet.
+    trace: Option<Opportunities>,
+    /// What a trace has not delivered yet of the packet in service.
     bytes_left: u64,
+}
+
+impl Extra {
+    const NONE: Extra = Extra { channel: None, fate: Fate::FINE, trace: None, bytes_left: 0 };
+
+    /// Decides about a packet of `bytes` whose transmission starts: the bytes that go over the link, all tries together.
+    #[cold]
+    fn take(&mut self, bytes: u64) -> u64 {
+        self.fate = self.channel.as_mut().map_or(Fate::FINE, Channel::fate);
+        bytes * u64::from(self.fate.tries)
+    }
+
+    /// The end of a transmission: the departure, unless the channel has lost the packet.
+    fn depart<P, R: Report<P>>(
+        &mut self,
+        end: Time,
+        serving: Serving<P>,
+        report: &mut R,
+    ) -> Option<Departure<P>> {
+        let Serving { packet, enqueued, started } = serving;
+        let at = self.channel.as_mut().map_or(end, |channel| channel.release(end, self.fate));
+        match self.fate.lost {
+            Some(reason) => {
+                report.dropped(end, packet, reason);
+                None
+            }
+            None => {
+                report.departed(&packet, started - enqueued);
+                Some(Departure { at, packet, enqueued, started })
+            }
+        }
+    }
 }
 
 impl<P: Packet> Transmitter<P> {
     /// A queue served at a constant rate.
     pub fn new(queue: AnyQueue<P>, rate: Rate) -> Self {
-        Transmitter::over(queue, Server::Schedule(Schedule::constant(rate)))
+        Transmitter::scheduled(queue, Schedule::constant(rate))
     }
 
     /// A queue served at rates that change.
     pub fn piecewise(queue: AnyQueue<P>, rates: &Rates) -> Self {
-        Transmitter::over(queue, Server::Schedule(Schedule::piecewise(rates.first, rates.changes.clone())))
+        Transmitter::scheduled(queue, Schedule::piecewise(rates.first, rates.changes.clone()))
     }
 
     /// A queue served at the delivery opportunities of a trace. A packet is taken from the queue at the
     /// opportunity that delivers its first byte; an opportunity that finds nothing is wasted.
     pub fn traced(queue: AnyQueue<P>, trace: Arc<Trace>) -> Self {
-        Transmitter::over(queue, Server::Trace(Opportunities::new(trace)))
+        let mut transmitter = Transmitter::new(queue, trace.rate());
+        transmitter.extra().trace = Some(Opportunities::new(trace));
+        transmitter
     }
 
-    fn over(queue: AnyQueue<P>, server: Server) -> Self {
+    fn scheduled(queue: AnyQueue<P>, schedule: Schedule) -> Self {
         Transmitter {
             queue,
-            server,
+            schedule,
             serving: None,
             event: Time::NEVER,
             ready: VecDeque::new(),
-            channel: None,
+            extra: None,
         }
+    }
+
+    fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_with(|| Box::new(Extra::NONE))
     }
 
     /// The same, over a channel that loses packets: they take their time on the link and do not depart.
-    pub fn with_loss(self, loss: Loss) -> Self {
-        Transmitter { channel: Some(Box::new(Channel { loss, arq: None, released: Time::ZERO })), ..self }
+    pub fn with_loss(mut self, loss: Loss) -> Self {
+        self.extra().channel = Some(Channel::new(loss, None));
+        self
     }
 
     /// The same, over a channel that loses packets and a link that retransmits them.
-    pub fn with_arq(self, loss: Loss, arq: Arq) -> Self {
-        Transmitter {
-            channel: Some(Box::new(Channel { loss, arq: Some(arq), released: Time::ZERO })),
-            ..self
-        }
+    pub fn with_arq(mut self, loss: Loss, arq: Arq) -> Self {
+        self.extra().channel = Some(Channel::new(loss, Some(arq)));
+        self
     }
 
     /// Changes the loss of packets whose transmission has not started; retransmission stays as it is.
     pub fn set_loss(&mut self, loss: Loss) {
-        match &mut self.channel {
+        match &mut self.extra().channel {
             Some(channel) => channel.loss = loss,
-            None => self.channel = Some(Box::new(Channel { loss, arq: None, released: Time::ZERO })),
+            channel => *channel = Some(Channel::new(loss, None)),
+        }
+    }
+
+    /// Plays own events up to and including `now`; what departs is ready for [`Transmitter::poll`].
+    #[inline]
+    pub fn advance<R: Report<P>>(&mut self, now: Time, report: &mut R) {
+        if self.is_due(now) {
+            self.catch_up(now, report);
         }
     }
 
     /// A packet arrives. Own events up to and including `now` come first.
     #[inline]
     pub fn offer<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
-        while self.is_due(now) {
-            if let Some(departure) = self.play(report) {
-                self.ready.push_back(departure);
-            }
+        self.advance(now, report);
+        if self.serving.is_some() {
+            return self.queue.enqueue(now, packet, report);
         }
-        self.queue.enqueue(now, packet, report);
-        if self.serving.is_none() {
-            match &mut self.server {
-                Server::Schedule(_) => self.start(now, report),
-                Server::Trace(opportunities) => self.event = opportunities.after(now),
+        match &self.queue {
+            // An idle link takes the packet at once; the ring would only copy it to and fro.
+            AnyQueue::DropTail(queue) if queue.passes(&packet) && self.extra.is_none() => {
+                self.begin(now, Dequeued::Packet { packet, enqueued: now });
             }
+            _ => self.offer_idle(now, packet, report),
+        }
+    }
+
+    #[inline(never)]
+    fn offer_idle<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
+        self.queue.enqueue(now, packet, report);
+        match self.extra.as_mut().and_then(|extra| extra.trace.as_mut()) {
+            Some(trace) => self.event = trace.after(now),
+            None => self.start(now, report),
         }
     }
 
@@ -136,20 +191,18 @@ impl<P: Packet> Transmitter<P> {
     /// The next departure up to and including `now`, one a call. Plays no further than that departure.
     #[inline]
     pub fn poll<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Option<Departure<P>> {
-        loop {
-            if self.ready.front().is_some_and(|departure| departure.at <= now) {
-                return self.ready.pop_front();
-            }
-            if !self.is_due(now) {
-                return None;
-            }
+        if self.ready.front().is_some_and(|departure| departure.at <= now) {
+            return self.ready.pop_front();
+        }
+        if self.extra.is_some() {
+            return self.poll_extra(now, report);
+        }
+        while self.is_due(now) {
             if let Some(departure) = self.play(report) {
-                if departure.at <= now && self.ready.is_empty() {
-                    return Some(departure);
-                }
-                self.ready.push_back(departure);
+                return Some(departure);
             }
         }
+        None
     }
 
     /// The packets that wait; the one in service is not among them.
@@ -176,22 +229,23 @@ impl<P: Packet> Transmitter<P> {
 
     /// The rate at which the last transmission started; the mean rate of a trace.
     pub fn rate(&self) -> Rate {
-        match &self.server {
-            Server::Schedule(schedule) => schedule.rate(),
-            Server::Trace(opportunities) => opportunities.rate(),
-        }
+        self.schedule.rate()
     }
 
     /// Changes the rate from `now` on, also for the rest of the packet in service; what was sent of it counts.
     /// Rate changes that were planned for later are forgotten. A trace is not changed.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
-        let Server::Schedule(schedule) = &mut self.server else { return };
-        schedule.set(now, rate);
+        let extra = self.extra.as_deref();
+        if extra.is_some_and(|extra| extra.trace.is_some()) {
+            return;
+        }
+        self.schedule.set(now, rate);
         // An end before now that has not been played yet keeps its time.
-        if let Some(serving) = &self.serving
+        if let Some(Serving { packet, started, .. }) = &self.serving
             && self.event > now
         {
-            self.event = schedule.finish(serving.started, work(&serving.packet, serving.fate));
+            let tries = extra.map_or(1, |extra| extra.fate.tries);
+            self.event = self.schedule.finish(*started, u64::from(packet.bytes()) * u64::from(tries));
         }
     }
 
@@ -200,37 +254,65 @@ impl<P: Packet> Transmitter<P> {
         self.event <= now && self.event != Time::NEVER
     }
 
-    /// Plays the event that is due. A rate ends one transmission: its packet departs and the next one starts.
+    #[inline]
+    fn catch_up<R: Report<P>>(&mut self, now: Time, report: &mut R) {
+        if self.extra.is_some() {
+            return self.catch_up_extra(now, report);
+        }
+        while self.is_due(now) {
+            if let Some(departure) = self.play(report) {
+                self.ready.push_back(departure);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn catch_up_extra<R: Report<P>>(&mut self, now: Time, report: &mut R) {
+        while self.is_due(now) {
+            self.play_extra(report);
+        }
+    }
+
+    /// Plays the event that is due on a plain link: the packet in service departs and the next one starts.
     #[inline]
     fn play<R: Report<P>>(&mut self, report: &mut R) -> Option<Departure<P>> {
         let at = self.event;
-        if let Server::Trace(_) = self.server {
-            self.play_opportunity(at, report);
-            return None;
+        let done = self.serving.take();
+        if let Some(Serving { packet, enqueued, started }) = &done {
+            report.departed(packet, *started - *enqueued);
         }
-        let departure = match self.serving.take() {
-            None => None,
-            Some(Serving { packet, enqueued, started, fate, .. }) => {
-                let departure = Departure { at, packet, enqueued, started };
-                match &mut self.channel {
-                    None => Some(departure),
-                    Some(channel) => depart(channel, departure, fate, report),
-                }
-            }
-        };
         self.start(at, report);
-        departure
+        done.map(|Serving { packet, enqueued, started }| Departure { at, packet, enqueued, started })
     }
 
-    /// Takes the next packet from the queue. Only for rates.
+    /// The server of a plain link is free: takes the next packet, or learns when to ask again.
     #[inline]
     fn start<R: Report<P>>(&mut self, now: Time, report: &mut R) {
-        let Server::Schedule(schedule) = &mut self.server else { return };
-        self.event = match self.queue.dequeue(now, report) {
+        // Drop-tail is told apart here so that its packet moves from the ring to the server in one copy.
+        if let AnyQueue::DropTail(queue) = &mut self.queue {
+            let dequeued = queue.dequeue(now, report);
+            self.begin(now, dequeued);
+        } else {
+            self.start_other(now, report);
+        }
+    }
+
+    #[inline(never)]
+    fn start_other<R: Report<P>>(&mut self, now: Time, report: &mut R) {
+        let dequeued = self.queue.dequeue(now, report);
+        self.begin(now, dequeued);
+    }
+
+    #[inline]
+    fn begin(&mut self, now: Time, dequeued: Dequeued<P>) {
+        self.event = match dequeued {
             Dequeued::Packet { packet, enqueued } => {
-                let fate = self.channel.as_mut().map_or(Fate::FINE, |channel| channel.fate());
-                let end = schedule.finish(now, work(&packet, fate));
-                self.serving = Some(Serving { packet, enqueued, started: now, fate, bytes_left: 0 });
+                let mut bytes = u64::from(packet.bytes());
+                if let Some(extra) = &mut self.extra {
+                    bytes = extra.take(bytes);
+                }
+                let end = self.schedule.finish(now, bytes);
+                self.serving = Some(Serving { packet, enqueued, started: now });
                 end
             }
             Dequeued::NotBefore(time) => time,
@@ -238,25 +320,47 @@ impl<P: Packet> Transmitter<P> {
         };
     }
 
+    #[inline(never)]
+    fn poll_extra<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Option<Departure<P>> {
+        while self.is_due(now) {
+            self.play_extra(report);
+            if self.ready.front().is_some_and(|departure| departure.at <= now) {
+                return self.ready.pop_front();
+            }
+        }
+        None
+    }
+
+    /// Plays the event that is due on a link with a trace or a channel; departures become ready.
+    fn play_extra<R: Report<P>>(&mut self, report: &mut R) {
+        let (at, Some(extra)) = (self.event, &mut self.extra) else { return };
+        if extra.trace.is_some() {
+            return self.play_opportunity(at, report);
+        }
+        if let Some(serving) = self.serving.take() {
+            self.ready.extend(extra.depart(at, serving, report));
+        }
+        self.start_other(at, report);
+    }
+
     /// Delivers what one opportunity of a trace allows: the rest of a packet, whole packets, the start of one.
-    #[cold]
     fn play_opportunity<R: Report<P>>(&mut self, at: Time, report: &mut R) {
-        let Server::Trace(opportunities) = &mut self.server else { return };
-        let mut budget = opportunities.bytes_at(at);
-        self.event = opportunities.after(at);
-        loop {
-            let mut serving = match self.serving.take() {
+        let Some(extra) = &mut self.extra else { return };
+        let Some(trace) = &mut extra.trace else { return };
+        let mut budget = trace.bytes_at(at);
+        self.event = trace.after(at);
+        while budget > 0 {
+            let serving = match self.serving.take() {
                 Some(serving) => serving,
-                None if budget == 0 => return,
                 None => match self.queue.dequeue(at, report) {
                     Dequeued::Packet { packet, enqueued } => {
-                        let fate = self.channel.as_mut().map_or(Fate::FINE, |channel| channel.fate());
-                        let bytes_left = work(&packet, fate);
-                        Serving { packet, enqueued, started: at, fate, bytes_left }
+                        extra.bytes_left = extra.take(u64::from(packet.bytes()));
+                        Serving { packet, enqueued, started: at }
                     }
                     Dequeued::NotBefore(time) => {
-                        self.event =
-                            opportunities.after(Time::from_nanos(time.nanos().saturating_sub(1)).max(at));
+                        // The first opportunity at or after that time.
+                        let before = Time::from_nanos(time.nanos().saturating_sub(1));
+                        self.event = extra.trace.as_mut().map_or(time, |trace| trace.after(before.max(at)));
                         return;
                     }
                     Dequeued::Empty => {
@@ -265,43 +369,14 @@ impl<P: Packet> Transmitter<P> {
                     }
                 },
             };
-            let sent = budget.min(serving.bytes_left);
+            let sent = budget.min(extra.bytes_left);
             budget -= sent;
-            serving.bytes_left -= sent;
-            if serving.bytes_left > 0 {
+            extra.bytes_left -= sent;
+            if extra.bytes_left > 0 {
                 self.serving = Some(serving);
-                return;
+            } else {
+                self.ready.extend(extra.depart(at, serving, report));
             }
-            let Serving { packet, enqueued, started, fate, .. } = serving;
-            let departure = Departure { at, packet, enqueued, started };
-            let departure = match &mut self.channel {
-                None => Some(departure),
-                Some(channel) => depart(channel, departure, fate, report),
-            };
-            self.ready.extend(departure);
         }
-    }
-}
-
-/// The bytes that go over the link for one packet, all tries together.
-#[inline]
-fn work<P: Packet>(packet: &P, fate: Fate) -> u64 {
-    u64::from(packet.bytes()) * u64::from(fate.tries)
-}
-
-/// The end of a transmission over a channel that loses packets.
-fn depart<P, R: Report<P>>(
-    channel: &mut Channel,
-    done: Departure<P>,
-    fate: Fate,
-    report: &mut R,
-) -> Option<Departure<P>> {
-    let at = channel.release(done.at, fate);
-    match fate.lost {
-        Some(reason) => {
-            report.dropped(done.at, done.packet, reason);
-            None
-        }
-        None => Some(Departure { at, ..done }),
     }
 }

@@ -44,15 +44,36 @@ macro_rules! each {
     };
 }
 
+// Drop-tail is inlined into the link; the others stay out of line, so that their code does not crowd it out.
+impl<P: Packet> AnyQueue<P> {
+    #[cold]
+    #[inline(never)]
+    fn enqueue_other<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
+        each!(self, queue => queue.enqueue(now, packet, report));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn dequeue_other<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Dequeued<P> {
+        each!(self, queue => queue.dequeue(now, report))
+    }
+}
+
 impl<P: Packet> Queue<P> for AnyQueue<P> {
     #[inline]
     fn enqueue<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
-        each!(self, queue => queue.enqueue(now, packet, report));
+        match self {
+            AnyQueue::DropTail(queue) => queue.enqueue(now, packet, report),
+            other => other.enqueue_other(now, packet, report),
+        }
     }
 
     #[inline]
     fn dequeue<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Dequeued<P> {
-        each!(self, queue => queue.dequeue(now, report))
+        match self {
+            AnyQueue::DropTail(queue) => queue.dequeue(now, report),
+            other => other.dequeue_other(now, report),
+        }
     }
 
     #[inline]

@@ -37,6 +37,14 @@ impl<P: Packet> DropTail<P> {
     }
 }
 
+impl<P: Packet> DropTail<P> {
+    /// Whether nothing waits and `packet` fits, so that it would go in and, if the link is free, out again at once.
+    #[inline]
+    pub fn passes(&self, packet: &P) -> bool {
+        self.fifo.is_empty() && !self.limit.is_full(0, 0, packet.bytes())
+    }
+}
+
 impl<P: Packet> Queue<P> for DropTail<P> {
     #[inline]
     fn enqueue<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {

@@ -293,3 +293,163 @@ impl<P: Packet> Queue<P> for Pie<P> {
         self.fifo.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::QueueSpec;
+    use leeway_units::Rate;
+
+    struct Pkt;
+
+    impl Packet for Pkt {
+        fn bytes(&self) -> u32 {
+            1000
+        }
+
+        fn flow(&self) -> u32 {
+            0
+        }
+    }
+
+    fn pie(text: &str) -> Pie<Pkt> {
+        let QueueSpec::Pie(params) = text.parse().unwrap() else { panic!("{text}") };
+        Pie::new(&params, &BuildContext::new(Size::Unlimited, Rate::from_bits_per_sec(8_000_000)))
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-12
+    }
+
+    #[test]
+    fn auto_tuning_is_the_table_of_the_rfc() {
+        let table = [
+            (0.0, 2048.0),
+            (0.9e-6, 2048.0),
+            (1e-6, 512.0),
+            (0.9e-5, 512.0),
+            (1e-5, 128.0),
+            (0.9e-4, 128.0),
+            (1e-4, 32.0),
+            (0.9e-3, 32.0),
+            (1e-3, 8.0),
+            (0.9e-2, 8.0),
+            (1e-2, 2.0),
+            (0.09, 2.0),
+            (0.1, 1.0),
+            (1.0, 1.0),
+        ];
+        for (probability, divisor) in table {
+            assert_eq!(auto_tuning(PieVariant::Rfc8033, probability), divisor, "{probability}");
+        }
+        for (probability, divisor) in [(0.0, 8.0), (0.009, 8.0), (0.01, 2.0), (0.09, 2.0), (0.1, 1.0)] {
+            assert_eq!(auto_tuning(PieVariant::Early, probability), divisor, "{probability}");
+        }
+    }
+
+    #[test]
+    fn a_step_is_that_of_the_rfc() {
+        let step = |text: &str, probability, delay, delay_old| {
+            let mut pie = pie(text);
+            (pie.probability, pie.sojourn, pie.delay_old) = (probability, delay, delay_old);
+            pie.step();
+            assert_eq!(pie.delay_old, delay);
+            pie.probability
+        };
+        // alpha (delay - 15 ms) + beta (delay - old), over 2 between 1 % and 10 %.
+        let expected = 0.05 + (0.125 * (0.035 - 0.015) + 1.25 * (0.035 - 0.030)) / 2.0;
+        assert!(close(step("pie", 0.05, 0.035, 0.030), expected));
+        let expected = 0.3 + (0.125 * (0.010 - 0.015) + 1.25 * (0.010 - 0.012));
+        assert!(close(step("pie", 0.3, 0.010, 0.012), expected));
+        let expected = 0.05 + (1.0 * (0.035 - 0.020) + 2.0 * (0.035 - 0.030)) / 2.0;
+        assert!(close(step("pie:alpha=1,beta=2,target=20ms", 0.05, 0.035, 0.030), expected));
+        // Never more than 2 % at once from 10 % on; the early one knows no such cap.
+        assert!(close(step("pie", 0.2, 0.5, 0.1), 0.22));
+        assert!(close(step("pie", 0.0999, 0.1, 0.0), 0.0999 + (0.125 * 0.085 + 1.25 * 0.1) / 2.0));
+        assert!(step("pie:variant=early,delay=timestamp", 0.2, 0.3, 0.1) > 0.4);
+        // Decay when there is no delay, and the bounds.
+        assert!(close(step("pie", 0.3, 0.0, 0.0), (0.3 - 0.125 * 0.015) * 0.98));
+        assert_eq!(step("pie", 0.0001, 0.0, 0.2), 0.0);
+        assert_eq!(step("pie:beta=100", 0.995, 0.5, 0.0), 1.0);
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_two_publications() {
+        let rfc = pie("pie");
+        assert_eq!(
+            (rfc.target as f32, rfc.update, rfc.max_burst),
+            (0.015, Duration::from_millis(15), Duration::from_millis(150))
+        );
+        assert_eq!((rfc.alpha, rfc.beta, rfc.method), (0.125, 1.25, PieDelay::Timestamp));
+        let early = pie("pie:variant=early");
+        assert_eq!(
+            (early.target as f32, early.update, early.max_burst),
+            (0.020, Duration::from_millis(30), Duration::from_millis(100))
+        );
+        assert_eq!((early.alpha, early.beta, early.method), (0.125, 1.25, PieDelay::Rate));
+        assert_eq!((rfc.rate.threshold, early.rate.threshold), (16_384, 10_000));
+    }
+
+    #[test]
+    fn the_burst_allowance_runs_down_and_comes_back() {
+        let mut pie = pie("pie");
+        (pie.sojourn, pie.delay_old) = (0.1, 0.1);
+        for left in (0..10).rev() {
+            pie.step();
+            assert_eq!(pie.burst, Duration::from_millis(15 * left));
+        }
+        pie.step();
+        assert_eq!(pie.burst, Duration::ZERO);
+        // Restored only when the probability is zero and two delays in a row are below half the reference.
+        (pie.probability, pie.sojourn, pie.delay_old) = (0.0, 0.0074, 0.0076);
+        pie.step();
+        assert_eq!(pie.burst, Duration::ZERO);
+        pie.step();
+        assert_eq!(pie.burst, Duration::from_millis(150));
+    }
+
+    #[test]
+    fn skipping_idle_updates_changes_nothing() {
+        for text in ["pie", "pie:variant=early", "pie:alpha=0.001,update=1ms"] {
+            let (mut often, mut late) = (pie(text), pie(text));
+            for pie in [&mut often, &mut late] {
+                (pie.probability, pie.burst) = (0.04, Duration::ZERO);
+            }
+            for n in 0..100_000 {
+                often.play(Time::from_micros(n * 100));
+            }
+            late.play(Time::from_micros(99_999 * 100));
+            assert_eq!(often.probability, late.probability);
+            assert_eq!((often.burst, often.next_update), (late.burst, late.next_update));
+            assert!(late.next_update > Time::from_micros(99_999 * 100));
+        }
+    }
+
+    #[test]
+    fn the_departure_rate_is_measured_over_a_backlog() {
+        let mut rate = DepartureRate { threshold: 5000, cycle: None, bytes_per_sec: 0.0 };
+        // Below the threshold nothing is measured.
+        rate.left(Time::from_millis(1), 1000, 4999);
+        assert!(rate.cycle.is_none() && rate.delay(4999) == 0.0);
+        // 1000 bytes a millisecond: the cycle starts with this departure and ends four milliseconds later.
+        for n in 2..=6 {
+            rate.left(Time::from_millis(n), 1000, 6000);
+        }
+        assert!(close(rate.bytes_per_sec, 5000.0 / 0.004));
+        // Half as fast: the average moves half the way.
+        for n in 0..=4 {
+            rate.left(Time::from_millis(6 + 2 * (n + 1)), 1000, 6000);
+        }
+        assert!(
+            close(rate.bytes_per_sec, 0.5 * (5000.0 / 0.004) + 0.5 * (5000.0 / 0.010)),
+            "{}",
+            rate.bytes_per_sec
+        );
+        assert!(close(rate.delay(1000), 1000.0 / rate.bytes_per_sec));
+        // Without a backlog the next cycle waits.
+        for n in 0..=4 {
+            rate.left(Time::from_millis(20 + n), 1000, 100);
+        }
+        assert!(rate.cycle.is_none());
+    }
+}

@@ -1,6 +1,6 @@
 //! Where dropped and marked packets go, each with its reason.
 
-use leeway_units::Time;
+use leeway_units::{Duration, Time};
 
 /// Why a packet was dropped or marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,7 +53,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Takes what a queue or a link drops and hears of what it marks.
+/// Takes what a queue or a link drops and hears of what it marks and of what has left.
 ///
 /// `now` is the time of the drop itself, however late the link was polled.
 pub trait Report<P> {
@@ -63,6 +63,10 @@ pub trait Report<P> {
     /// `packet` now carries a congestion mark and stays in.
     #[inline]
     fn marked(&mut self, _now: Time, _packet: &P, _reason: Reason) {}
+
+    /// The last bit of `packet` left a link, after `wait` in its queue.
+    #[inline]
+    fn departed(&mut self, _packet: &P, _wait: Duration) {}
 }
 
 /// Ignores everything.
@@ -80,6 +84,11 @@ impl<P, R: Report<P>> Report<P> for &mut R {
     #[inline]
     fn marked(&mut self, now: Time, packet: &P, reason: Reason) {
         (**self).marked(now, packet, reason);
+    }
+
+    #[inline]
+    fn departed(&mut self, packet: &P, wait: Duration) {
+        (**self).departed(packet, wait);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::histogram::Histogram;
 use crate::network::Watch;
 use crate::packet::{Kind, Packet};
 use crate::recorder::Recorder;
-use leeway_queue::Reason;
+use leeway_queue::{AnyQueue, Queue, Reason};
 use leeway_units::{Duration, Time};
 
 /// Counts of one link.
@@ -69,21 +69,37 @@ pub struct Snapshot {
     pub groups: Vec<GroupCounts>,
 }
 
-/// Where the network's news go.
-pub struct Books<'a> {
+/// Everything that is counted, and the flows that it is counted for.
+#[derive(Debug, Default)]
+pub struct Books {
     /// All flows.
-    pub flows: &'a mut [Flow],
+    pub flows: Vec<Flow>,
     /// All links.
-    pub links: &'a mut [LinkCounts],
+    pub links: Vec<LinkCounts>,
+    /// All groups.
+    pub groups: Vec<GroupCounts>,
     /// Blocks of acknowledgements under way.
-    pub sacks: &'a mut Sacks,
-    /// The recorder, where each event is recorded.
-    pub recorder: Option<&'a mut Recorder>,
+    pub sacks: Sacks,
+    /// Records time series, where the scenario asks for them.
+    pub recorder: Option<Recorder>,
+    /// The first so many links are in the report; the others are flows' own access links.
+    pub reported_links: usize,
 }
 
-impl Watch for Books<'_> {
+impl Books {
+    /// A copy of all counts.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            flows: self.flows.iter().map(|flow| flow.counts).collect(),
+            links: self.links[..self.reported_links].to_vec(),
+            groups: self.groups.clone(),
+        }
+    }
+}
+
+impl Watch for Books {
     #[inline]
-    fn offered(&mut self, _: Time, link: u32, _: &Packet) {
+    fn offered(&mut self, link: u32) {
         self.links[link as usize].offered += 1;
     }
 
@@ -112,9 +128,12 @@ impl Watch for Books<'_> {
     }
 
     #[inline]
-    fn queue_changed(&mut self, now: Time, link: u32, packets: usize, bytes: u64) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.link(now, link, packets, bytes, &self.links[link as usize]);
+    fn queued(&mut self, now: Time, link: u32, queue: &AnyQueue<Packet>) {
+        if self.recorder.is_some()
+            && (link as usize) < self.reported_links
+            && let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.every.is_none())
+        {
+            recorder.link(now, link, queue.packets(), queue.bytes(), &self.links[link as usize]);
         }
     }
 }

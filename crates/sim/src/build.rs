@@ -1,10 +1,10 @@
 //! From a scenario to a network with flows on it.
 
 use crate::app::{App, part, part_seed};
-use crate::books::{GroupCounts, LinkCounts};
+use crate::books::{Books, GroupCounts, LinkCounts};
 use crate::calendar::Heap;
 use crate::engine::{Directed, Engine, Group, Timer};
-use crate::flow::{Clocks, Flow, Profile, Sacks};
+use crate::flow::{Clocks, Flow, Profile};
 use crate::network::{Network, Step};
 use crate::recorder::Recorder;
 use crate::scenario::{self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Sampling, Scenario};
@@ -19,7 +19,9 @@ use std::sync::Arc;
 /// One direction of one link, built.
 #[derive(Debug, Clone, Copy)]
 struct Built {
-    transmitter: Option<Step>,
+    /// Its queue and, where that never changes, its delay.
+    link: Option<Step>,
+    /// What is left of its delay.
     delay: Propagation,
 }
 
@@ -77,15 +79,15 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         .map(|event| {
             let at = links.iter().position(|link| link.name == event.link).unwrap_or(0);
             let side = built[at][usize::from(event.direction == Direction::Reverse)];
-            let transmitter = match side.transmitter {
-                Some(Step::Transmitter(index)) => Some(index),
+            let link = match side.link {
+                Some(Step::Link(index)) => Some(index),
                 _ => None,
             };
             let line = match side.delay {
                 Propagation::Own(Step::Line(index)) => Some(index),
                 _ => None,
             };
-            (event.clone(), Directed { transmitter, line })
+            (event.clone(), Directed { link, line })
         })
         .collect();
     let mut engine = Engine {
@@ -95,14 +97,13 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         order: 0,
         network: Network::default(),
         timers: Heap::default(),
-        flows: Vec::new(),
         groups: Vec::new(),
-        sacks: Sacks::default(),
-        link_counts: Vec::new(),
-        reported_links: 0,
-        group_counts: vec![GroupCounts::default(); scenario.flow.len()],
+        books: Books {
+            groups: vec![GroupCounts::default(); scenario.flow.len()],
+            recorder: recorder(scenario),
+            ..Books::default()
+        },
         events,
-        recorder: recorder(scenario),
         snapshots: Vec::new(),
         work: Default::default(),
     };
@@ -113,13 +114,12 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         first_link.push(builder.first_link(&hops, &built));
         builder.group(index, spec, &hops, &built, &mut engine);
     }
-    let count = builder.network.transmitters();
-    engine.link_counts = vec![LinkCounts::default(); count];
-    engine.reported_links = builder.reported.len();
+    engine.books.links = vec![LinkCounts::default(); builder.network.links()];
+    engine.books.reported_links = builder.reported.len();
     engine.network = builder.network;
-    if let Some(recorder) = &mut engine.recorder {
+    if let Some(recorder) = &mut engine.books.recorder {
         recorder.series.link_names = builder.reported.iter().map(|link| link.name.clone()).collect();
-        recorder.series.flow_names = flow_names(&engine.groups, &engine.flows);
+        recorder.series.flow_names = flow_names(&engine.groups, &engine.books.flows);
     }
     Ok(Plan { engine, links: builder.reported, first_link })
 }
@@ -136,7 +136,7 @@ fn set_up_clockwork(scenario: &Scenario, engine: &mut Engine) {
     for (index, event) in scenario.event.iter().enumerate() {
         engine.set(event.at, Timer::Change(index as u32));
     }
-    if engine.recorder.as_ref().is_some_and(|recorder| recorder.every.is_some()) {
+    if engine.books.recorder.as_ref().is_some_and(|recorder| recorder.every.is_some()) {
         engine.set(Time::ZERO, Timer::Sample);
     }
 }
@@ -178,7 +178,7 @@ impl Builder<'_> {
         self.parts += 1;
         let seed = part_seed(self.seed, part::LINK, self.parts);
         let Some(service) = service(channel)? else {
-            return Ok(Built { transmitter: None, delay: self.line(channel, &events, seed) });
+            return Ok(Built { link: None, delay: self.line(channel, &events, seed) });
         };
         let rate = service.rate();
         let limit = channel.buffer_limit(rate, self.packet);
@@ -190,7 +190,11 @@ impl Builder<'_> {
             service,
             ..LinkSpec::new(rate, capacity(limit))
         };
-        let transmitter = self.network.transmitter(spec.transmitter(seed));
+        let (after, delay) = match self.line(channel, &events, seed) {
+            Propagation::Fixed(span) => (span, Propagation::Fixed(Duration::ZERO)),
+            own => (Duration::ZERO, own),
+        };
+        let step = self.network.link(spec.transmitter(seed), after);
         let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
         let changes = changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?))));
         self.reported.push(ReportedLink {
@@ -205,7 +209,7 @@ impl Builder<'_> {
                 BufferLimit::Unlimited => None,
             },
         });
-        Ok(Built { transmitter: Some(transmitter), delay: self.line(channel, &events, seed) })
+        Ok(Built { link: Some(step), delay })
     }
 
     /// The propagation of a channel: part of a shared delay line where it never changes, else a line of its own.
@@ -231,8 +235,8 @@ impl Builder<'_> {
 
     /// The first link with a queue on the way of data.
     fn first_link(&self, hops: &[Hop], built: &[[Built; 2]]) -> Option<usize> {
-        hops.iter().find_map(|hop| match side(built, hop, false).transmitter {
-            Some(Step::Transmitter(index)) => Some(index as usize),
+        hops.iter().find_map(|hop| match side(built, hop, false).link {
+            Some(Step::Link(index)) => Some(index as usize),
             _ => None,
         })
     }
@@ -270,8 +274,8 @@ impl Builder<'_> {
                 arrivals.push(App::new(part_seed(self.seed, part::ARRIVALS + index as u64, i)));
                 continue;
             }
-            let flow = engine.flows.len() as u32;
-            engine.flows.push(Flow::new(index as u32, &profile, routes.0, routes.1, app));
+            let flow = engine.books.flows.len() as u32;
+            engine.books.flows.push(Flow::new(index as u32, &profile, routes.0, routes.1, app));
             let first = spec.intervals.first().map_or(start, |interval| start.max(interval[0]));
             engine.wake(flow, first);
             if let Some(stop) = spec.stop {
@@ -291,13 +295,15 @@ impl Builder<'_> {
         built: &[[Built; 2]],
     ) -> (u32, u32) {
         let forward = self.network.steps.len() as u32;
+        let mut delay = access;
         if let Some(rate) = spec.access_rate {
             let unlimited = BuildContext::new(Size::Unlimited, rate);
             let queue = QueueSpec::default().build(&unlimited);
-            let step = self.network.transmitter(Transmitter::new(queue, rate));
+            let step = self.network.link(Transmitter::new(queue, rate), access);
             self.network.steps.push(step);
+            delay = Duration::ZERO;
         }
-        self.lay(access, hops.iter().map(|hop| side(built, hop, false)), Duration::ZERO);
+        self.lay(delay, hops.iter().map(|hop| side(built, hop, false)), Duration::ZERO);
         let reverse = self.network.steps.len() as u32;
         self.lay(Duration::ZERO, hops.iter().rev().map(|hop| side(built, hop, true)), access);
         (forward, reverse)
@@ -308,7 +314,7 @@ impl Builder<'_> {
         let begin = self.network.steps.len();
         let mut delay = first;
         for side in sides {
-            if let Some(step) = side.transmitter {
+            if let Some(step) = side.link {
                 self.delay(&mut delay);
                 self.network.steps.push(step);
             }

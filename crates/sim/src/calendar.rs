@@ -8,8 +8,26 @@
 use leeway_units::Time;
 use std::collections::VecDeque;
 
-/// When something happens; the second part orders equal times by insertion.
-pub type Key = (Time, u64);
+/// When something happens, and in which order what happens at one time was asked for; compared as one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(u128);
+
+impl Key {
+    /// Later than everything.
+    pub const NEVER: Key = Key(u128::MAX);
+
+    /// At `time`, as the `order`-th.
+    #[inline]
+    pub fn new(time: Time, order: u64) -> Self {
+        Key(u128::from(time.nanos()) << 64 | u128::from(order))
+    }
+
+    /// When.
+    #[inline]
+    pub fn time(self) -> Time {
+        Time::from_nanos((self.0 >> 64) as u64)
+    }
+}
 
 /// A four-ary min-heap of keys with a small payload.
 #[derive(Debug)]
@@ -28,6 +46,12 @@ impl<T: Copy> Heap<T> {
     #[inline]
     pub fn first(&self) -> Option<&(Key, T)> {
         self.entries.first()
+    }
+
+    /// When the earliest entry is due.
+    #[inline]
+    pub fn next(&self) -> Key {
+        self.entries.first().map_or(Key::NEVER, |entry| entry.0)
     }
 
     /// Adds an entry.
@@ -106,7 +130,7 @@ impl<P> Pipe<P> {
     /// Puts `packet` in at `now`; the key at which it comes out if it is now the first.
     #[inline]
     pub fn push(&mut self, now: Time, order: u64, packet: P) -> Option<Key> {
-        let key = (now + self.delay, order);
+        let key = Key::new(now + self.delay, order);
         self.ring.push_back((key, packet));
         (self.ring.len() == 1).then_some(key)
     }
@@ -132,7 +156,7 @@ mod tests {
             let mut heap = Heap::default();
             let mut model = std::collections::BTreeSet::new();
             for (order, (time, op)) in ops.into_iter().enumerate() {
-                let key = (Time::from_nanos(time), order as u64);
+                let key = Key::new(Time::from_nanos(time), order as u64);
                 match op {
                     0 => {
                         heap.pop();

@@ -1,12 +1,11 @@
 //! The event loop.
 
 use crate::app::{part, part_seed};
-use crate::books::{Books, GroupCounts, LinkCounts, Snapshot};
-use crate::calendar::Heap;
-use crate::flow::{Flow, Profile, Sacks};
+use crate::books::{Books, Snapshot};
+use crate::calendar::{Heap, Key};
+use crate::flow::Profile;
 use crate::network::{Network, tick};
 use crate::packet::{Kind, Packet};
-use crate::recorder::Recorder;
 use crate::results::Work;
 use crate::scenario::{self, Event};
 use crate::tcp::receiver::Reply;
@@ -55,8 +54,8 @@ pub struct Group {
 /// A link as events and metrics know it.
 #[derive(Debug, Clone, Copy)]
 pub struct Directed {
-    /// Index of the transmitter, if it has one.
-    pub transmitter: Option<u32>,
+    /// Index of the link, if it has a queue.
+    pub link: Option<u32>,
     /// Index of the line, if its delay has a life of its own.
     pub line: Option<u32>,
 }
@@ -73,16 +72,10 @@ pub struct Engine {
     pub(crate) order: u64,
     pub(crate) network: Network,
     pub(crate) timers: Heap<Timer>,
-    pub(crate) flows: Vec<Flow>,
     pub(crate) groups: Vec<Group>,
-    pub(crate) sacks: Sacks,
-    pub(crate) link_counts: Vec<LinkCounts>,
-    pub(crate) group_counts: Vec<GroupCounts>,
-    /// The first so many links are in the report; the others are flows' own access links.
-    pub(crate) reported_links: usize,
+    pub(crate) books: Books,
     /// Changes of links, in the scenario's order, each with the link it is about.
     pub(crate) events: Vec<(Event, Directed)>,
-    pub(crate) recorder: Option<Recorder>,
     pub(crate) snapshots: Vec<(Time, Snapshot)>,
     pub(crate) work: Work,
 }
@@ -91,44 +84,32 @@ impl Engine {
     /// Plays everything up to the end.
     pub fn play(&mut self) {
         loop {
-            let (network, timer) = (self.network.next(), self.timers.first().map(|(key, _)| *key));
-            let from_network = match (network, timer) {
-                (None, None) => break,
-                (Some(network), Some(timer)) => network < timer,
-                (network, _) => network.is_some(),
-            };
-            let (time, _) = if from_network { network } else { timer }.expect("one of them is there");
-            if time > self.end {
+            let (network, timer) = (self.network.next(), self.timers.next());
+            let key = network.min(timer);
+            if key.time() > self.end || key == Key::NEVER {
                 break;
             }
-            self.now = time;
+            self.now = key.time();
             self.work.events += 1;
-            if from_network {
-                let mut books = Books {
-                    flows: &mut self.flows,
-                    links: &mut self.link_counts,
-                    sacks: &mut self.sacks,
-                    recorder: self.recorder.as_mut().filter(|recorder| recorder.every.is_none()),
-                };
-                if let Some(packet) = self.network.play(&mut self.order, &mut books) {
+            if network < timer {
+                if let Some(packet) = self.network.play(&mut self.order, &mut self.books) {
                     self.arrive(packet);
                 }
-            } else {
-                let timer = self.timers.first().expect("it was just looked at").1;
+            } else if let Some(&(_, timer)) = self.timers.first() {
                 self.timers.pop();
                 self.fire(timer);
             }
         }
         self.now = self.end;
-        self.work.offered_packets =
-            self.link_counts[..self.reported_links].iter().map(|link| link.offered).sum();
-        self.work.delivered_packets = self.flows.iter().map(|flow| flow.counts.delivered).sum();
+        let links = &self.books.links[..self.books.reported_links];
+        self.work.offered_packets = links.iter().map(|link| link.offered).sum();
+        self.work.delivered_packets = self.books.flows.iter().map(|flow| flow.counts.delivered).sum();
     }
 
     /// Sets `timer`.
     #[inline]
     pub(crate) fn set(&mut self, at: Time, timer: Timer) {
-        let key = (at, tick(&mut self.order));
+        let key = Key::new(at, tick(&mut self.order));
         self.timers.push(key, timer);
     }
 
@@ -140,25 +121,19 @@ impl Engine {
     }
 
     /// Sends `packet` on its way.
-    #[inline]
+    #[inline(always)] // as `Network::forward`
     pub(crate) fn send(&mut self, packet: Packet) {
-        let mut books = Books {
-            flows: &mut self.flows,
-            links: &mut self.link_counts,
-            sacks: &mut self.sacks,
-            recorder: self.recorder.as_mut().filter(|recorder| recorder.every.is_none()),
-        };
         // Every route has a delay or a queue: nothing arrives in the instant it is sent.
-        let arrived = self.network.forward(self.now, packet, &mut self.order, &mut books);
+        let arrived = self.network.forward(self.now, packet, &mut self.order, &mut self.books);
         debug_assert!(arrived.is_none());
     }
 
     /// A packet is at its host.
     #[inline]
     fn arrive(&mut self, packet: Packet) {
-        let flow = &mut self.flows[packet.flow() as usize];
+        let flow = &mut self.books.flows[packet.flow() as usize];
         if packet.epoch() != flow.epoch || !flow.open {
-            self.sacks.take(&packet);
+            self.books.sacks.take(&packet);
             return;
         }
         match packet.kind() {
@@ -169,7 +144,7 @@ impl Engine {
                 flow.counts.delivered += 1;
                 flow.counts.delivered_bytes += packet.size();
                 flow.counts.goodput_bytes += u64::from(packet.value());
-                self.group_counts[flow.group as usize].owd.add(self.now - packet.sent);
+                self.books.groups[flow.group as usize].owd.add(self.now - packet.sent);
             }
         }
     }
@@ -177,32 +152,38 @@ impl Engine {
     #[inline]
     fn data_arrives(&mut self, packet: Packet) {
         let index = packet.flow() as usize;
-        let flow = &mut self.flows[index];
+        let flow = &mut self.books.flows[index];
         let group = flow.group as usize;
         let profile = &self.groups[group].profile;
-        self.group_counts[group].owd.add(self.now - packet.sent);
-        match flow.accept(self.now, &packet, profile) {
-            Reply::Now => self.acknowledge(packet.flow()),
-            Reply::Later => {
-                if !flow.ack_timer.is_set() {
-                    let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
-                    let at = flow.ack_timer.set(self.now + span);
-                    self.set_if(at, Timer::Acknowledge(packet.flow()));
+        self.books.groups[group].owd.add(self.now - packet.sent);
+        let reply = flow.accept(self.now, &packet, profile);
+        let completed = flow.waiting && flow.is_delivered();
+        match reply {
+            Reply::Now => {
+                flow.ack_timer.clear();
+                if let Some(ack) = flow.acknowledge(packet.flow(), profile, &mut self.books.sacks) {
+                    self.send(ack);
                 }
             }
+            Reply::Later if !flow.ack_timer.is_set() => {
+                let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
+                let at = flow.ack_timer.set(self.now + span);
+                self.set_if(at, Timer::Acknowledge(packet.flow()));
+            }
+            Reply::Later => {}
         }
-        if self.flows[index].waiting && self.flows[index].is_delivered() {
+        if completed {
             self.completed(packet.flow());
         }
     }
 
     #[inline]
     fn ack_arrives(&mut self, packet: Packet) {
-        let flow = &mut self.flows[packet.flow() as usize];
+        let flow = &mut self.books.flows[packet.flow() as usize];
         let group = flow.group as usize;
         let profile = &self.groups[group].profile;
-        let (rtt, at) = flow.on_ack(self.now, &packet, profile, &mut self.sacks);
-        self.group_counts[group].rtt.add(rtt);
+        let (rtt, at) = flow.on_ack(self.now, &packet, profile, &mut self.books.sacks);
+        self.books.groups[group].rtt.add(rtt);
         self.set_if(at, Timer::Retransmit(packet.flow()));
         self.pump(packet.flow());
         self.record_flow(packet.flow());
@@ -212,7 +193,7 @@ impl Engine {
     #[inline]
     pub(crate) fn pump(&mut self, index: u32) {
         loop {
-            let flow = &mut self.flows[index as usize];
+            let flow = &mut self.books.flows[index as usize];
             let profile = &self.groups[flow.group as usize].profile;
             match flow.next_packet(index, self.now, profile) {
                 Ok(packet) => {
@@ -246,25 +227,25 @@ impl Engine {
         let now = self.now;
         match timer {
             Timer::Retransmit(index) => {
-                let look = self.flows[index as usize].sender.timer.look(now);
+                let look = self.books.flows[index as usize].sender.timer.look(now);
                 if self.is_due(timer, look) {
                     self.retransmit(index);
                 }
             }
             Timer::Pace(index) => {
-                let look = self.flows[index as usize].pace_timer.look(now);
-                if self.is_due(timer, look) && self.flows[index as usize].open {
+                let look = self.books.flows[index as usize].pace_timer.look(now);
+                if self.is_due(timer, look) && self.books.flows[index as usize].open {
                     self.pump(index);
                 }
             }
             Timer::Acknowledge(index) => {
-                let look = self.flows[index as usize].ack_timer.look(now);
+                let look = self.books.flows[index as usize].ack_timer.look(now);
                 if self.is_due(timer, look) {
                     self.acknowledge(index);
                 }
             }
             Timer::App(index) => {
-                let look = self.flows[index as usize].app.timer.look(now);
+                let look = self.books.flows[index as usize].app.timer.look(now);
                 if self.is_due(timer, look) {
                     self.turn(index);
                 }
@@ -278,7 +259,7 @@ impl Engine {
     }
 
     fn retransmit(&mut self, index: u32) {
-        let flow = &mut self.flows[index as usize];
+        let flow = &mut self.books.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
         flow.note_window(self.now);
         flow.counts.timeouts += 1;
@@ -288,32 +269,29 @@ impl Engine {
         self.record_flow(index);
     }
 
-    /// Sends the acknowledgement that flow `index` owes.
-    #[inline]
+    /// Sends the acknowledgement that flow `index` has delayed.
     fn acknowledge(&mut self, index: u32) {
-        let flow = &mut self.flows[index as usize];
-        flow.ack_timer.clear();
+        let flow = &mut self.books.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
-        if let Some(ack) = flow.acknowledge(index, profile, &mut self.sacks) {
+        if let Some(ack) = flow.acknowledge(index, profile, &mut self.books.sacks) {
             self.send(ack);
         }
     }
 
     fn change(&mut self, index: usize) {
         let (event, link) = self.events[index].clone();
-        if let (Some(rate), Some(transmitter)) = (event.rate, link.transmitter) {
-            self.network
-                .change_link(self.now, transmitter, &mut self.order, |now, tx| tx.set_rate(now, rate));
+        let (now, order, books) = (self.now, &mut self.order, &mut self.books);
+        if let (Some(rate), Some(at)) = (event.rate, link.link) {
+            self.network.change_link(now, at, order, books, |transmitter| transmitter.set_rate(now, rate));
         }
         if let (Some(delay), Some(line)) = (event.delay, link.line) {
             self.network.change_line(line, |line| line.set_delay(delay));
         }
         if let Some(spec) = event.loss {
             let loss = Loss::new(spec, part_seed(self.seed, part::LOSS_EVENT, index as u64));
-            match (link.transmitter, link.line) {
-                (Some(transmitter), _) => {
-                    self.network
-                        .change_link(self.now, transmitter, &mut self.order, |_, tx| tx.set_loss(loss));
+            match (link.link, link.line) {
+                (Some(at), _) => {
+                    self.network.change_link(now, at, order, books, |transmitter| transmitter.set_loss(loss));
                 }
                 (None, Some(line)) => self.network.change_line(line, |line| line.set_loss(loss)),
                 (None, None) => {}
@@ -322,41 +300,42 @@ impl Engine {
     }
 
     fn snapshot(&mut self) {
-        for flow in &mut self.flows {
+        for link in 0..self.books.reported_links {
+            self.network.queue(self.now, link as u32, &mut self.books);
+        }
+        for flow in &mut self.books.flows {
             flow.note_window(self.now);
         }
-        if self.snapshots.last().is_some_and(|(time, _)| *time == self.now) {
-            return;
-        }
-        let snapshot = Snapshot {
-            flows: self.flows.iter().map(|flow| flow.counts).collect(),
-            links: self.link_counts.clone(),
-            groups: self.group_counts.clone(),
-        };
-        self.snapshots.push((self.now, snapshot));
+        self.snapshots.push((self.now, self.books.snapshot()));
     }
 
     fn sample(&mut self) {
-        let Some(recorder) = &mut self.recorder else { return };
-        let Some(every) = recorder.every else { return };
-        for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.open) {
+        let Some(mut recorder) = self.books.recorder.take() else { return };
+        for (index, flow) in self.books.flows.iter().enumerate().filter(|(_, flow)| flow.open) {
             recorder.flow(self.now, index as u32, flow, self.groups[flow.group as usize].profile.mss);
         }
-        for (index, counts) in self.link_counts.iter().enumerate().take(self.reported_links) {
-            let queue = self.network.link(index as u32).queue();
-            recorder.link(self.now, index as u32, queue.packets(), queue.bytes(), counts);
+        for index in 0..self.books.reported_links {
+            let queue = self.network.queue(self.now, index as u32, &mut self.books);
+            let (packets, bytes) = (queue.packets(), queue.bytes());
+            recorder.link(self.now, index as u32, packets, bytes, &self.books.links[index]);
         }
-        self.set(self.now + every, Timer::Sample);
+        let every = recorder.every;
+        self.books.recorder = Some(recorder);
+        if let Some(every) = every {
+            self.set(self.now + every, Timer::Sample);
+        }
     }
 
     /// Records a flow whose window may have changed, where every event is recorded.
     #[inline]
     fn record_flow(&mut self, index: u32) {
-        if let Some(recorder) = &mut self.recorder
-            && recorder.every.is_none()
-        {
-            let flow = &self.flows[index as usize];
-            recorder.flow(self.now, index, flow, self.groups[flow.group as usize].profile.mss);
+        if self.books.recorder.is_none() {
+            return;
+        }
+        let flow = &self.books.flows[index as usize];
+        let mss = self.groups[flow.group as usize].profile.mss;
+        if let Some(recorder) = self.books.recorder.as_mut().filter(|recorder| recorder.every.is_none()) {
+            recorder.flow(self.now, index, flow, mss);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::calendar::{Heap, Key, Pipe};
 use crate::packet::Packet;
-use leeway_link::{Delay, Departure, Transmitter};
-use leeway_queue::{Queue, Reason, Report};
+use leeway_link::{Delay, Transmitter};
+use leeway_queue::{AnyQueue, Reason, Report};
 use leeway_units::{Duration, Time};
 
 /// Where a packet is next on its route.
@@ -13,24 +13,24 @@ pub enum Step {
     Pipe(u32),
     /// A delay with jitter, loss or changes during the run.
     Line(u32),
-    /// A queue and what serves it.
-    Transmitter(u32),
+    /// A queue, what serves it and the delay after it.
+    Link(u32),
     /// The end: it is at its host.
     Arrive,
 }
 
 /// Hears what happens to packets on the way.
 pub trait Watch {
-    /// `packet` is offered to transmitter `link`.
-    fn offered(&mut self, now: Time, link: u32, packet: &Packet);
+    /// A packet is offered to `link`.
+    fn offered(&mut self, link: u32);
     /// `packet` is dropped at, or lost on, `link`, or on a line without a queue.
     fn dropped(&mut self, now: Time, link: Option<u32>, packet: Packet, reason: Reason);
     /// A packet is marked congestion-experienced at `link`.
     fn marked(&mut self, link: u32);
     /// A packet has left `link`, after `wait` in its queue.
     fn departed(&mut self, link: u32, packet: &Packet, wait: Duration);
-    /// The queue of `link` may have changed length.
-    fn queue_changed(&mut self, now: Time, link: u32, packets: usize, bytes: u64);
+    /// A packet was offered to `link`: what its queue holds now.
+    fn queued(&mut self, now: Time, link: u32, queue: &AnyQueue<Packet>);
 }
 
 /// A [`Watch`] as the report of one link.
@@ -48,6 +48,11 @@ impl<W: Watch> Report<Packet> for Reporting<'_, W> {
     #[inline]
     fn marked(&mut self, _: Time, _: &Packet, _: Reason) {
         self.watch.marked(self.link);
+    }
+
+    #[inline]
+    fn departed(&mut self, packet: &Packet, wait: Duration) {
+        self.watch.departed(self.link, packet, wait);
     }
 }
 
@@ -67,7 +72,7 @@ impl<W: Watch> Report<Packet> for Losses<'_, W> {
 enum Source {
     Pipe(u32),
     Line(u32),
-    Transmitter(u32),
+    Link(u32),
 }
 
 /// All links, and the packets on them.
@@ -77,8 +82,28 @@ pub struct Network {
     pub steps: Vec<Step>,
     pipes: Vec<Pipe<Packet>>,
     lines: Vec<Scheduled<Delay<Packet>>>,
-    transmitters: Vec<Scheduled<Transmitter<Packet>>>,
+    links: Vec<Link>,
     sources: Heap<Source>,
+}
+
+/// A transmitter and the fixed delay after it.
+///
+/// A transmitter plays its events at their own times whenever it is polled. So nobody wakes it when a packet has left:
+/// it is polled when that packet has arrived, and one event a packet is saved.
+#[derive(Debug)]
+struct Link {
+    transmitter: Transmitter<Packet>,
+    delay: Duration,
+    /// The arrival that stands in the calendar.
+    at: Time,
+}
+
+impl Link {
+    /// The next arrival after the delay, as far as it is known now.
+    #[inline]
+    fn next(&self) -> Option<Time> {
+        self.transmitter.next().map(|departure| departure + self.delay)
+    }
 }
 
 /// A source whose next event can move: `at` is the one that stands in the calendar.
@@ -118,50 +143,55 @@ impl Network {
         Step::Line(self.lines.len() as u32 - 1)
     }
 
-    /// Adds a transmitter; its step.
-    pub fn transmitter(&mut self, transmitter: Transmitter<Packet>) -> Step {
-        self.transmitters.push(Scheduled::new(transmitter));
-        Step::Transmitter(self.transmitters.len() as u32 - 1)
+    /// Adds a transmitter with a fixed delay after it; its step.
+    pub fn link(&mut self, transmitter: Transmitter<Packet>, delay: Duration) -> Step {
+        self.links.push(Link { transmitter, delay, at: Time::NEVER });
+        Step::Link(self.links.len() as u32 - 1)
     }
 
-    /// Number of transmitters.
-    pub fn transmitters(&self) -> usize {
-        self.transmitters.len()
+    /// Number of links.
+    pub fn links(&self) -> usize {
+        self.links.len()
     }
 
-    /// Transmitter `link`.
-    pub fn link(&self, link: u32) -> &Transmitter<Packet> {
-        &self.transmitters[link as usize].source
+    /// Plays link `link` up to `now` and shows its queue.
+    pub fn queue<W: Watch>(&mut self, now: Time, link: u32, watch: &mut W) -> &AnyQueue<Packet> {
+        let entry = &mut self.links[link as usize];
+        entry.transmitter.advance(now, &mut Reporting { watch, link });
+        entry.transmitter.queue()
     }
 
-    /// Changes transmitter `link` at `now`, and looks again when its next event is.
-    pub fn change_link(
+    /// Changes the transmitter of link `link` at `now`, and looks again when its next arrival is.
+    pub fn change_link<W: Watch>(
         &mut self,
         now: Time,
         link: u32,
         order: &mut u64,
-        change: impl FnOnce(Time, &mut Transmitter<Packet>),
+        watch: &mut W,
+        change: impl FnOnce(&mut Transmitter<Packet>),
     ) {
-        let entry = &mut self.transmitters[link as usize];
-        change(now, &mut entry.source);
-        if let Some(next) = entry.missing(entry.source.next()) {
-            self.sources.push((next, tick(order)), Source::Transmitter(link));
+        let entry = &mut self.links[link as usize];
+        entry.transmitter.advance(now, &mut Reporting { watch, link });
+        change(&mut entry.transmitter);
+        if let Some(next) = entry.next().filter(|&next| next < entry.at) {
+            entry.at = next;
+            self.sources.push(Key::new(next, tick(order)), Source::Link(link));
         }
     }
 
-    /// Changes line `line` at `now`.
+    /// Changes line `line`.
     pub fn change_line(&mut self, line: u32, change: impl FnOnce(&mut Delay<Packet>)) {
         change(&mut self.lines[line as usize].source);
     }
 
     /// When something happens next.
     #[inline]
-    pub fn next(&self) -> Option<Key> {
-        self.sources.first().map(|(key, _)| *key)
+    pub fn next(&self) -> Key {
+        self.sources.next()
     }
 
     /// Takes `packet` at its step: into a line or queue; back if it is at its host already.
-    #[inline]
+    #[inline(always)] // a packet handed over in memory is read back word by word: half the cost of an event
     pub fn forward<W: Watch>(
         &mut self,
         now: Time,
@@ -176,14 +206,16 @@ impl Network {
                 }
                 None
             }
-            Step::Transmitter(link) => {
-                let entry = &mut self.transmitters[link as usize];
-                watch.offered(now, link, &packet);
-                entry.source.offer(now, packet, &mut Reporting { watch, link });
-                let queue = entry.source.queue();
-                watch.queue_changed(now, link, queue.packets(), queue.bytes());
-                if let Some(next) = entry.missing(entry.source.next()) {
-                    self.sources.push((next, tick(order)), Source::Transmitter(link));
+            Step::Link(link) => {
+                let entry = &mut self.links[link as usize];
+                watch.offered(link);
+                entry.transmitter.offer(now, packet, &mut Reporting { watch, link });
+                watch.queued(now, link, entry.transmitter.queue());
+                if entry.at == Time::NEVER
+                    && let Some(next) = entry.next()
+                {
+                    entry.at = next;
+                    self.sources.push(Key::new(next, tick(order)), Source::Link(link));
                 }
                 None
             }
@@ -191,7 +223,7 @@ impl Network {
                 let entry = &mut self.lines[at as usize];
                 entry.source.offer(now, packet, &mut Losses { watch });
                 if let Some(next) = entry.missing(entry.source.next()) {
-                    self.sources.push((next, tick(order)), Source::Line(at));
+                    self.sources.push(Key::new(next, tick(order)), Source::Line(at));
                 }
                 None
             }
@@ -202,7 +234,8 @@ impl Network {
     /// Plays the next event; a packet if it brought one to its host.
     #[inline]
     pub fn play<W: Watch>(&mut self, order: &mut u64, watch: &mut W) -> Option<Packet> {
-        let &((now, _), source) = self.sources.first()?;
+        let &(key, source) = self.sources.first()?;
+        let now = key.time();
         let mut packet = match source {
             Source::Pipe(at) => {
                 let (packet, next) = self.pipes[at as usize].pop()?;
@@ -212,19 +245,16 @@ impl Network {
                 }
                 packet
             }
-            Source::Transmitter(link) => {
-                let entry = &mut self.transmitters[link as usize];
+            Source::Link(link) => {
+                let entry = &mut self.links[link as usize];
                 if entry.at != now {
                     self.sources.pop(); // an earlier entry has overtaken this one
                     return None;
                 }
-                let departure = entry.source.poll(now, &mut Reporting { watch, link });
-                let queue = entry.source.queue();
-                watch.queue_changed(now, link, queue.packets(), queue.bytes());
-                Self::reschedule(&mut self.sources, &mut entry.at, entry.source.next(), order);
-                let Departure { packet, enqueued, started, .. } = departure?;
-                watch.departed(link, &packet, started - enqueued);
-                packet
+                let departure = entry.transmitter.poll(now - entry.delay, &mut Reporting { watch, link });
+                let next = entry.next();
+                Self::reschedule(&mut self.sources, &mut entry.at, next, order);
+                departure?.packet
             }
             Source::Line(at) => {
                 let entry = &mut self.lines[at as usize];
@@ -242,12 +272,12 @@ impl Network {
     }
 
     /// Moves the calendar's first entry to its source's next event.
-    #[inline]
+    #[inline(always)]
     fn reschedule(sources: &mut Heap<Source>, at: &mut Time, next: Option<Time>, order: &mut u64) {
         match next {
             Some(next) => {
                 *at = next;
-                sources.delay_first((next, tick(order)));
+                sources.delay_first(Key::new(next, tick(order)));
             }
             None => {
                 *at = Time::NEVER;

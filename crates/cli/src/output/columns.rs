@@ -71,7 +71,7 @@ pub const LINK: &[Column<LinkSummary>] = &[
     column("queue_fill", "D_Q", Unit::Share, Always, |l| l.queue_fill),
     column("delay_mean_s", "delay mean", Unit::Time, Never, |l| p(&l.delay, |d| d.mean_s)),
     column("delay_p50_s", "delay p50", Unit::Time, Always, |l| p(&l.delay, |d| d.p50_s)),
-    column("delay_p95_s", "p95", Unit::Time, Always, |l| p(&l.delay, |d| d.p95_s)),
+    column("delay_p95_s", "delay p95", Unit::Time, Always, |l| p(&l.delay, |d| d.p95_s)),
     column("delay_p99_s", "p99", Unit::Time, Never, |l| p(&l.delay, |d| d.p99_s)),
 ];
 
@@ -90,12 +90,12 @@ pub const GROUP: &[Column<GroupSummary>] = &[
     column("cwnd_mean_pkt", "window", Unit::Packets, Always, |g| g.cwnd_mean_pkt),
     column("rtt_mean_s", "RTT mean", Unit::Time, Never, |g| p(&g.rtt, |d| d.mean_s)),
     column("rtt_p50_s", "RTT p50", Unit::Time, Always, |g| p(&g.rtt, |d| d.p50_s)),
-    column("rtt_p95_s", "p95", Unit::Time, Always, |g| p(&g.rtt, |d| d.p95_s)),
+    column("rtt_p95_s", "RTT p95", Unit::Time, Always, |g| p(&g.rtt, |d| d.p95_s)),
     column("owd_p50_s", "OWD p50", Unit::Time, Never, |g| p(&g.owd, |d| d.p50_s)),
     column("owd_p95_s", "OWD p95", Unit::Time, Never, |g| p(&g.owd, |d| d.p95_s)),
     column("completed", "done", Unit::Count, Nonzero, |g| Some(g.completed as f64)),
     column("completion_mean_s", "took", Unit::Time, Always, |g| p(&g.completion, |d| d.mean_s)),
-    column("completion_p95_s", "p95", Unit::Time, Always, |g| p(&g.completion, |d| d.p95_s)),
+    column("completion_p95_s", "took p95", Unit::Time, Always, |g| p(&g.completion, |d| d.p95_s)),
     column("mos", "MOS", Unit::Number, Always, |g| g.mos),
 ];
 
@@ -112,7 +112,7 @@ pub type HarmColumn = (&'static str, &'static str, fn(&leeway_sim::results::Harm
 
 /// What the background does to a primary group.
 pub const HARM: &[HarmColumn] = &[
-    ("harm_throughput", "harm: rate", |h| h.throughput),
-    ("harm_delay", "delay", |h| h.delay),
-    ("harm_completion", "took", |h| h.completion),
+    ("harm_throughput", "harm to rate", |h| h.throughput),
+    ("harm_delay", "to delay", |h| h.delay),
+    ("harm_completion", "to time", |h| h.completion),
 ];

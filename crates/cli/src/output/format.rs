@@ -10,7 +10,9 @@ pub fn estimate(estimate: &Estimate, unit: Unit) -> String {
     let decimals = decimals(mean, unit, estimate.n);
     match estimate.ci95 {
         // An interval that rounds to nothing says nothing.
-        Some(ci) if estimate.n > 1 => format!("{mean:.decimals$} ± {:.decimals$}{suffix}", ci * scale),
+        Some(ci) if (ci * scale) >= 0.5 * 10f64.powi(-(decimals as i32)) => {
+            format!("{mean:.decimals$} ± {:.decimals$}{suffix}", ci * scale)
+        }
         _ => format!("{mean:.decimals$}{suffix}"),
     }
 }

@@ -5,6 +5,7 @@ mod charts;
 mod collect;
 mod columns;
 mod format;
+mod lines;
 mod report;
 mod series;
 mod summary;

@@ -6,8 +6,9 @@ use super::format;
 use super::summary::{Cells, Row, Window};
 use std::io::{self, Write};
 
-/// Prints every file's results: its windows, each with its links and its flow groups, swept values in front.
-pub fn print(results: &Collector, out: &mut impl Write) -> io::Result<()> {
+/// Prints every file's results: its windows, each with its links and its flow groups, swept values in front. Tables are
+/// folded to `width` characters where there is one.
+pub fn print(results: &Collector, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let outcomes = results.outcomes();
     let mut rest = outcomes;
     let mut first = true;
@@ -19,13 +20,13 @@ pub fn print(results: &Collector, out: &mut impl Write) -> io::Result<()> {
             writeln!(out)?;
         }
         first = false;
-        print_file(&rest[..number], out)?;
+        print_file(&rest[..number], width, out)?;
         rest = &rest[number..];
     }
     Ok(())
 }
 
-fn print_file(outcomes: &[Outcome], out: &mut impl Write) -> io::Result<()> {
+fn print_file(outcomes: &[Outcome], width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let head = &outcomes[0];
     writeln!(out, "{}", head.point.title())?;
     for (i, window) in head.windows.iter().enumerate() {
@@ -41,7 +42,7 @@ fn print_file(outcomes: &[Outcome], out: &mut impl Write) -> io::Result<()> {
         for (name, rows) in [("link", links as fn(&Window) -> &[Row]), ("flows", groups)] {
             let rows: Vec<(&Outcome, &Row)> =
                 outcomes.iter().flat_map(|o| rows(&o.windows[i]).iter().map(move |row| (o, row))).collect();
-            let text = lay_out(&grid(name, &rows));
+            let text = lay_out(&grid(name, &rows), width.unwrap_or(usize::MAX));
             write!(out, "\n{text}")?;
         }
     }
@@ -75,7 +76,9 @@ struct Grid {
 
 fn grid(name: &str, rows: &[(&Outcome, &Row)]) -> Grid {
     let Some((outcome, first)) = rows.first() else { return Grid { rows: Vec::new(), names: 0 } };
-    let has_law = rows.iter().any(|(_, row)| row.law.is_some());
+    // Where laws are swept, they stand in front already.
+    let swept = outcome.point.values.iter().any(|(path, _)| path.ends_with(".law"));
+    let has_law = !swept && rows.iter().any(|(_, row)| row.law.is_some());
     let mut heads: Vec<String> = outcome
         .point
         .values
@@ -118,21 +121,35 @@ fn is_shown(rows: &[(&Outcome, &Row)], column: usize) -> bool {
     })
 }
 
-/// Columns at their widths, names to the left and numbers to the right.
-fn lay_out(grid: &Grid) -> String {
+/// Columns at their widths, names to the left and numbers to the right. What does not fit into `width` follows below,
+/// with the names again.
+fn lay_out(grid: &Grid, width: usize) -> String {
+    const GAP: usize = 3;
     let columns = grid.rows.first().map_or(0, Vec::len);
-    let width = |i: usize| grid.rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let widest = |i: usize| grid.rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(widest).collect();
+    let names: usize = widths[..grid.names].iter().map(|w| w + GAP).sum();
     let mut text = String::new();
-    for row in &grid.rows {
-        let mut line = String::new();
-        for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width - cell.chars().count());
-            line += if i == 0 { "  " } else { "   " };
-            line += &if i < grid.names { format!("{cell}{pad}") } else { format!("{pad}{cell}") };
+    let mut next = grid.names;
+    while next < columns {
+        let mut used = names;
+        let fits = |&i: &usize| {
+            used += widths[i] + GAP;
+            used < width
+        };
+        // At least one number a line, however narrow.
+        let end = next + (next..columns).take_while(fits).count().max(1);
+        for row in &grid.rows {
+            let mut line = String::new();
+            for i in (0..grid.names).chain(next..end) {
+                let pad = " ".repeat(widths[i] - row[i].chars().count());
+                line += if i == 0 { "  " } else { "   " };
+                line += &if i < grid.names { format!("{}{pad}", row[i]) } else { format!("{pad}{}", row[i]) };
+            }
+            text += line.trim_end();
+            text.push('\n');
         }
-        text += line.trim_end();
-        text.push('\n');
+        next = end;
     }
     text
 }

@@ -202,7 +202,8 @@ impl Scenario {
             }
             points = points.saturating_mul(values.len() as u64);
             if points > limits::SWEEP_POINTS as u64 {
-                return Err(Problem::new(at, format!("the sweep has {points} points"))
+                let at = FieldPath::root().key("sweep");
+                return Err(Problem::new(at, format!("the sweep has {points} points or more"))
                     .help(format!("at most {}", limits::SWEEP_POINTS)));
             }
         }
@@ -311,7 +312,10 @@ pub(super) fn entries(at: &FieldPath, number: usize, most: usize) -> Checked {
 pub(super) fn bounded(at: FieldPath, number: f64, most: f64, what: &str) -> Checked {
     match number <= most {
         true => Ok(()),
-        false => Err(Problem::new(at, format!("that makes {number:.0} {what}; {most:.0} is the most"))),
+        false if number.is_finite() => {
+            Err(Problem::new(at, format!("that makes {number:.0} {what}; {most:.0} is the most")))
+        }
+        false => Err(Problem::new(at, format!("there is no end of {what}; {most:.0} is the most"))),
     }
 }
 
@@ -326,7 +330,10 @@ pub(super) fn between(at: FieldPath, value: u64, least: u64, most: u64) -> Check
 
 pub(super) fn positive(at: FieldPath, span: Duration) -> Checked {
     match span.is_zero() {
-        true => Err(Problem::new(at, "it must be above zero")),
+        true => {
+            let field = at.last().unwrap_or_default();
+            Err(Problem::new(at.clone(), format!("`{field}` must be above zero")))
+        }
         false => Ok(()),
     }
 }

@@ -113,7 +113,8 @@ fn check_app(at: &FieldPath, group: &FlowGroup, duration: Duration) -> Checked {
         App::Request { size, request, think } => {
             dist(&at.key("size"), size, size_limit)?;
             dist(&at.key("think"), think, limits::DURATION)?;
-            between(at.key("request"), request.get(), 1, 1_000_000_000)
+            let most = group.packet - group.header;
+            between(at.key("request"), request.get(), 1, most.get())
         }
         App::Voice { .. } => bounded(at.clone(), seconds * 50.0, limits::PACKETS / 10.0, "datagrams"),
     }

@@ -77,21 +77,21 @@ impl ScenarioFile {
 
     /// Applies `path=value`, as in `flow.backup.law=ledbat:target=25ms`. The value is TOML, or text without quotes.
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
-        let option = format!("--set {assignment}");
-        let (path, value) = split(assignment, &option)?;
-        let target = parse_path(path, &option)?;
-        self.edit(&target, unquoted(value), (&option, assignment, 0..path.len()))
+        let option = "--set";
+        let (path, value) = split(assignment, option)?;
+        let target = parse_path(path, option)?;
+        self.edit(&target, unquoted(value), (option, assignment, 0..path.len()))
     }
 
     /// Adds a sweep over `path=value,value,...`. Values are split at commas outside quotes and brackets; a comma before
     /// `name=` stays with its law, so `ledbat:target=5ms,gain_down=10,newreno` is two values.
     pub fn sweep(&mut self, assignment: &str) -> Result<(), ScenarioError> {
-        let option = format!("--sweep {assignment}");
-        let (path, values) = split(assignment, &option)?;
-        parse_path(path, &option)?;
+        let option = "--sweep";
+        let (path, values) = split(assignment, option)?;
+        parse_path(path, option)?;
         let list = Value::Array(values_of(values).into_iter().map(unquoted).collect());
         let target = FieldPath::root().key("sweep").key(path.trim());
-        self.edit(&target, list, (&option, assignment, 0..path.len()))
+        self.edit(&target, list, (option, assignment, 0..path.len()))
     }
 
     /// Every combination of the sweep's values, the last path changing fastest; one point without a sweep.

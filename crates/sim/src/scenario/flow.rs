@@ -155,7 +155,7 @@ pub enum App {
     Request {
         /// Size of an answer, application bytes.
         size: Dist<Bytes>,
-        /// Size of a request, application bytes.
+        /// Size of a request, application bytes; it fits into one packet.
         #[serde(default = "small_request")]
         request: Bytes,
         /// Pause between an answer and the next request.
@@ -248,10 +248,13 @@ impl<'de> Deserialize<'de> for App {
             Kind::Voice => ("voice", &["codec"]),
         };
         if let Some(name) = fields.given().find(|name| !known.contains(name)) {
-            return Err(D::Error::unknown_field(name, known));
+            let has =
+                if known.is_empty() { " no fields".to_owned() } else { format!(": {}", known.join(", ")) };
+            let message = format!("there is no `{name}` in an application of kind `{kind}`; it has{has}");
+            return Err(D::Error::custom(message));
         }
         let missing =
-            |name| D::Error::custom(format!("missing field `{name}` of an application of kind `{kind}`"));
+            |name| D::Error::custom(format!("missing field `{name}` in an application of kind `{kind}`"));
         Ok(match fields.kind {
             Kind::Bulk => App::Bulk,
             Kind::Transfer => App::Transfer {

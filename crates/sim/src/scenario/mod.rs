@@ -24,7 +24,7 @@ pub use dist::{Dist, Pareto, Quantity, Spread};
 pub use error::{ErrorKind, Problem, ScenarioError};
 pub use file::{ScenarioFile, SweepPoint};
 pub use flow::{App, Clock, Codec, FlowGroup, Offset, Role};
-pub use model::{Direction, Event, Sampling, Scenario, Series, Sweep, SweepValue, Window};
+pub use model::{Direction, Event, Sampling, SamplingError, Scenario, Series, Sweep, SweepValue, Window};
 pub use path::FieldPath;
 pub use route::Hop;
 pub use tcp::{AckPolicy, DelayedAck, Profile, Tcp, TcpOptions};

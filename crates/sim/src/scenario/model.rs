@@ -134,13 +134,18 @@ pub enum Sampling {
     Event,
 }
 
-impl std::str::FromStr for Sampling {
-    type Err = ParseError;
+/// Why a text does not say how often.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}; or write \"event\" for every one of them")]
+pub struct SamplingError(#[from] ParseError);
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+impl std::str::FromStr for Sampling {
+    type Err = SamplingError;
+
+    fn from_str(text: &str) -> Result<Self, SamplingError> {
         match text.trim() {
             "event" => Ok(Sampling::Event),
-            span => span.parse().map(Sampling::Every),
+            span => Ok(Sampling::Every(span.parse()?)),
         }
     }
 }

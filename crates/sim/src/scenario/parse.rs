@@ -2,7 +2,7 @@
 
 use super::error::{ErrorKind, Problem, ScenarioError};
 use super::path::{path_at, span};
-use super::{FieldPath, Scenario, limits, words};
+use super::{Scenario, limits, words};
 use std::ops::Range;
 use std::path::Path;
 use toml_edit::{Document, Table};
@@ -22,6 +22,7 @@ impl Scenario {
         let mut scenario: Scenario = toml_edit::de::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             let (message, help) = explain(error.message(), document.as_table(), &span);
+            let span = narrowed(span, text, error.message());
             ScenarioError::new(ErrorKind::Field, (file_name, text), span, message, help)
         })?;
         scenario.validate().map_err(|problem| located(problem, file_name, text, document.as_table()))?;
@@ -53,12 +54,11 @@ impl Scenario {
 
 /// `problem` at its place in `text`.
 pub(super) fn located(problem: Problem, file: &str, text: &str, root: &Table) -> ScenarioError {
-    let at = span(root, &problem.path);
     // A field that is left out is shown at what it is missing from; the message must then name it.
-    let message = match path_at(root, &at) {
-        Some(found) if found == problem.path => problem.message,
-        _ if problem.path == FieldPath::root() => problem.message,
-        _ => format!("{}: {}", problem.path, problem.message),
+    let (at, there) = span(root, &problem.path);
+    let message = match there {
+        true => problem.message,
+        false => format!("{}: {}", problem.path, problem.message),
     };
     ScenarioError::new(ErrorKind::Meaning, (file, text), at, message, problem.help)
 }
@@ -72,6 +72,11 @@ fn explain(message: &str, root: &Table, at: &Range<usize>) -> (String, Option<St
         Some(super::path::Step::Key(key)) => Some(key.as_str()),
         _ => None,
     });
+    // Laws, queues and applications end with what exists.
+    if let Some((message, known)) = message.split_once("; there are: ").or(message.split_once("; it has: ")) {
+        let known: Vec<&str> = known.split(", ").collect();
+        return (message.to_owned(), Some(words::suggest(unknown_word(message), &known, "there are")));
+    }
     match quoted.split_first() {
         Some((word, known)) if message.starts_with("unknown field") => {
             (format!("there is no field `{word}` here"), Some(words::suggest(word, known, "the fields are")))
@@ -99,6 +104,25 @@ fn explain(message: &str, root: &Table, at: &Range<usize>) -> (String, Option<St
             (expected(message), Some("it is a table with fields of its own".into()))
         }
         _ => (expected(message), None),
+    }
+}
+
+/// The word that a message says does not exist: the last in quotes, of whichever kind.
+fn unknown_word(message: &str) -> &str {
+    let quoted = |quote: char| message.trim_end_matches(quote).rsplit_once(quote).map(|(_, word)| word);
+    quoted('"').or(quoted('`')).unwrap_or("")
+}
+
+/// The part of `span` that holds the word which a message about a law, a queue or an application calls wrong.
+fn narrowed(span: Range<usize>, text: &str, message: &str) -> Range<usize> {
+    let message = match message.split_once("; there are: ").or(message.split_once("; it has")) {
+        Some((message, _)) => message,
+        None => return span,
+    };
+    let word = unknown_word(message.split(" in an application").next().unwrap_or(message));
+    match text.get(span.clone()).and_then(|inside| inside.find(word)) {
+        Some(at) if !word.is_empty() => span.start + at..span.start + at + word.len(),
+        _ => span,
     }
 }
 

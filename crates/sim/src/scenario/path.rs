@@ -37,6 +37,14 @@ impl FieldPath {
         FieldPath(steps)
     }
 
+    /// The name of the last field.
+    pub(super) fn last(&self) -> Option<&str> {
+        self.0.iter().rev().find_map(|step| match step {
+            Step::Key(key) => Some(key.as_str()),
+            Step::Index(_) => None,
+        })
+    }
+
     pub(super) fn steps(&self) -> &[Step] {
         &self.0
     }
@@ -90,8 +98,8 @@ impl fmt::Display for FieldPath {
 }
 
 /// Where `path` stands in the text that `root` was read from: the value, or where it is left out, the nearest thing
-/// around it.
-pub(super) fn span(root: &Table, path: &FieldPath) -> Range<usize> {
+/// around it. And whether it is there itself.
+pub(super) fn span(root: &Table, path: &FieldPath) -> (Range<usize>, bool) {
     let mut found = 0..0;
     let mut at = Node::Table(root);
     for step in path.steps() {
@@ -102,10 +110,10 @@ pub(super) fn span(root: &Table, path: &FieldPath) -> Range<usize> {
         found = span.unwrap_or(found);
         match next {
             Some(next) => at = next,
-            None => break,
+            None => return (found, false),
         }
     }
-    found
+    (found, true)
 }
 
 /// The path of the innermost thing that begins and ends with `span`.
@@ -243,7 +251,7 @@ mod tests {
             ("f[1].absent.deeper", "[[f]]"),
         ] {
             let path = FieldPath::parse(path).unwrap();
-            assert_eq!(&text[span(document.as_table(), &path)], at, "{path}");
+            assert_eq!(&text[span(document.as_table(), &path).0], at, "{path}");
         }
         let twenty = text.find("20").unwrap();
         let path = path_at(document.as_table(), &(twenty..twenty + 2)).unwrap();

@@ -10,7 +10,6 @@ pub struct Rto {
     srtt_x8: u64,
     /// 4 x RTTVAR in nanoseconds.
     rttvar_x4: u64,
-    min_rtt: Duration,
     /// Timeouts in a row: each doubles the timeout (5.5).
     backoff: u32,
 }
@@ -18,14 +17,13 @@ pub struct Rto {
 impl Rto {
     /// Before the first sample.
     pub fn new() -> Self {
-        Rto { srtt_x8: 0, rttvar_x4: 0, min_rtt: Duration::MAX, backoff: 0 }
+        Rto { srtt_x8: 0, rttvar_x4: 0, backoff: 0 }
     }
 
     /// Takes a sample (RFC 6298, 2.2 and 2.3).
     #[inline]
     pub fn sample(&mut self, rtt: Duration) {
         let r = rtt.nanos();
-        self.min_rtt = self.min_rtt.min(rtt);
         if self.srtt_x8 == 0 {
             self.srtt_x8 = r * 8;
             self.rttvar_x4 = r * 2;
@@ -54,10 +52,10 @@ impl Rto {
         Duration::from_nanos(self.srtt_x8 / 8)
     }
 
-    /// Smallest round-trip time; zero before the first sample.
+    /// Smoothed round-trip time in microseconds; zero before the first sample.
     #[inline]
-    pub fn min_rtt(&self) -> Duration {
-        if self.min_rtt == Duration::MAX { Duration::ZERO } else { self.min_rtt }
+    pub fn srtt_us(&self) -> u32 {
+        u32::try_from(self.srtt_x8 / 8_000).unwrap_or(u32::MAX)
     }
 
     /// The timeout now: SRTT + max(G, 4 RTTVAR), within its bounds, doubled for every timeout in a row.
@@ -175,7 +173,6 @@ mod tests {
             rto.sample(Duration::from_millis(110));
         }
         assert_eq!(rto.timeout(&tcp()), Duration::from_millis(200), "the minimum holds");
-        assert_eq!(rto.min_rtt(), Duration::from_millis(100));
     }
 
     #[test]

@@ -175,7 +175,11 @@ impl Sender {
     #[inline]
     pub fn on_ack(&mut self, now: Time, ack: &AckIn<'_>, options: &Options) -> Option<Time> {
         let prior = self.board.pipe();
+        let (now_us, rtt_us) = (now.micros(), ack.rtt.micros().clamp(1, u64::from(u32::MAX)) as u32);
         self.rto.sample(ack.rtt);
+        if rtt_us < self.path.min_rtt_us || self.path.min_rtt_us == 0 {
+            self.path.min_rtt_us = rtt_us;
+        }
         let was_recovering = self.recovery == Recovery::Fast;
         let nothing_outstanding = self.board.is_empty();
         let progress = self.board.acknowledge(ack.next, ack.blocks);
@@ -203,13 +207,7 @@ impl Sender {
             self.recover = self.board.next();
             self.partial = false;
             self.urgent = true;
-            let loss = Loss {
-                now_us: now.micros(),
-                lost_bytes,
-                sent_us: sent.micros(),
-                kind: Loss::DUPACK,
-                timeouts: 0,
-            };
+            let loss = Loss { now_us, lost_bytes, sent_us: sent.micros(), kind: Loss::DUPACK, timeouts: 0 };
             self.law.on_loss(&loss, &self.path);
         }
         // While the first hole is open the cumulative acknowledgement says nothing about time: there, the segment that
@@ -233,11 +231,11 @@ impl Sender {
             }
         }
         let told = Ack {
-            now_us: now.micros(),
+            now_us,
             acked_bytes: progress.bytes,
             prior_inflight_bytes: prior,
             ce_bytes,
-            rtt_us: u32::try_from(ack.rtt.micros().max(1)).unwrap_or(u32::MAX),
+            rtt_us,
             owd_us: ack.owd_us,
             owd_resolution_us: options.owd_resolution_us,
             app_limited: u8::from(!self.window_limited || self.restart != u64::MAX),
@@ -286,8 +284,7 @@ impl Sender {
     #[inline]
     fn update_path(&mut self) {
         self.path.inflight_bytes = self.board.pipe();
-        self.path.srtt_us = u32::try_from(self.rto.srtt().micros()).unwrap_or(u32::MAX);
-        self.path.min_rtt_us = u32::try_from(self.rto.min_rtt().micros()).unwrap_or(u32::MAX);
+        self.path.srtt_us = self.rto.srtt_us();
     }
 
     /// The retransmission timer expired; an instant if the timer needs a calendar entry.

@@ -1,0 +1,455 @@
+//! Single decisions at their edges: options, floors, timeouts, very large and very small windows.
+
+mod common;
+
+use common::{MSS, ack, build, dupack, packets, path, probe, timeout};
+use leeway_control::{Ack, Law, Path, Phase};
+
+const ONE: u64 = (MSS as u64) << 16;
+
+fn acks(law: &mut Law, now_us: &mut u64, count: u64, queue_us: u32) {
+    for _ in 0..count {
+        *now_us += 10;
+        law.on_ack(&ack(*now_us, queue_us), &path(10));
+    }
+}
+
+fn mark(now_us: u64) -> Ack {
+    Ack { ce_bytes: 1, ..ack(now_us, 0) }
+}
+
+#[test]
+fn a_new_law_is_at_the_initial_window() {
+    for (text, initial, expected) in [
+        ("newreno", 10, 10.0),
+        ("ledbat", 1, 2.0), // its floor
+        ("ledbat:floor=1", 1, 1.0),
+        ("fledbat:floor=0.5", 0, 0.5),
+        ("nice", 3, 3.0),
+    ] {
+        let law = build(text, &path(initial));
+        assert_eq!(packets(&law), expected, "{text}");
+        assert_eq!(law.output().ssthresh_bytes, u64::MAX, "{text}");
+        assert_eq!((law.output().pacing_bytes_per_s, law.output().queuing_delay_us), (0, 0), "{text}");
+    }
+    assert_eq!(build("newreno", &path(1)).output().phase(), Phase::SlowStart);
+    assert_eq!(build("newreno:slow_start=none", &path(1)).output().phase(), Phase::Avoidance);
+    assert_eq!(build("newreno:ssthresh=2.5", &path(1)).output().ssthresh_bytes, 3750);
+}
+
+#[test]
+fn slow_start_ends_at_the_threshold_to_the_byte() {
+    for text in [
+        "newreno:ssthresh=12.5",
+        "ledbat:slow_start=standard,ssthresh=12.5",
+        "fledbat:slow_start=standard,ssthresh=12.5",
+    ] {
+        let mut law = build(text, &path(10));
+        let mut now_us = 0;
+        acks(&mut law, &mut now_us, 2, 0);
+        assert_eq!((packets(&law), law.output().phase()), (12.0, Phase::SlowStart), "{text}");
+        // 750 bytes are left of the third ack when the threshold is reached.
+        acks(&mut law, &mut now_us, 1, 0);
+        let expected = 12.5 + 0.5 / 12.5;
+        assert!((packets(&law) - expected).abs() < 1e-4, "{text}: {} {expected}", packets(&law));
+        assert_eq!(law.output().phase(), Phase::Avoidance, "{text}");
+    }
+}
+
+#[test]
+fn an_ack_counts_for_the_limit_of_byte_counting() {
+    for (limit, expected) in [(1, 11.0), (2, 12.0), (5, 15.0), (9, 16.0)] {
+        let mut law = build(&format!("newreno:abc_limit={limit}"), &path(10));
+        law.on_ack(&Ack { acked_bytes: 6 * u64::from(MSS), ..ack(1, 0) }, &path(10));
+        assert_eq!(packets(&law), expected);
+    }
+}
+
+#[test]
+fn timeouts() {
+    for law_name in ["newreno", "ledbat", "fledbat", "vegas", "nice", "lp", "ledbatpp", "cubic"] {
+        let mut law = build(law_name, &path(20));
+        let kept = if law_name == "cubic" { 14 } else { 10 };
+        law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
+        assert_eq!(law.output().cwnd_q16, ONE, "{law_name}: one segment, whatever the floor");
+        assert_eq!(law.output().ssthresh_bytes, kept * u64::from(MSS), "{law_name}");
+        law.on_loss(&timeout(300_000, 290_000, 2), &path(10));
+        assert_eq!(law.output().ssthresh_bytes, kept * u64::from(MSS), "{law_name}: once in a series");
+        // A new series halves again: two segments at least.
+        law.on_loss(&timeout(900_000, 890_000, 1), &path(10));
+        assert_eq!(law.output().ssthresh_bytes, 2 * u64::from(MSS), "{law_name}");
+        assert_eq!(law.output().cwnd_q16, ONE, "{law_name}");
+    }
+}
+
+#[test]
+fn timeouts_below_one_segment() {
+    let mut law = build("fledbat:timeout=halve,floor=0.1", &path(20));
+    law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
+    assert_eq!(packets(&law), 1.0, "never more than one");
+    let mut seen = Vec::new();
+    for series in 2..8u32 {
+        law.on_loss(&timeout(100_000 * u64::from(series), 0, series), &path(10));
+        seen.push((packets(&law) * 1000.0).round());
+    }
+    assert_eq!(seen, [500.0, 250.0, 125.0, 100.0, 100.0, 100.0]);
+    let mut law = build("fledbat:floor=0.1", &path(0));
+    assert!((packets(&law) - 0.1).abs() < 1e-6);
+    law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
+    assert_eq!(packets(&law), 1.0, "the standard's restart");
+}
+
+#[test]
+fn decreases_stop_at_the_floor_and_spare_what_is_below() {
+    for (text, floor) in [
+        ("ledbat", 2.0),
+        ("ledbat:floor=0.25", 0.25),
+        ("fledbat:zeta=5,floor=0.05", 0.05),
+        ("fledbat:floor=3", 3.0),
+    ] {
+        let mut law = build(text, &path(10));
+        let mut now_us = 0;
+        acks(&mut law, &mut now_us, 1, 0);
+        acks(&mut law, &mut now_us, 4000, 500_000);
+        assert!((packets(&law) - floor).abs() < 1e-4, "{text}: {}", packets(&law));
+        assert!(packets(&law) >= floor, "{text}");
+        assert_eq!(law.output().phase(), Phase::Yielding);
+    }
+    let mut law = build("ledbat", &path(10));
+    law.on_loss(&timeout(100, 50, 1), &path(10));
+    let mut now_us = 200_000;
+    acks(&mut law, &mut now_us, 1, 0);
+    let before = packets(&law);
+    assert!(before >= 1.9, "growth lifts it: {before}");
+    law.on_loss(&timeout(400_000, 390_000, 1), &path(10));
+    now_us = 600_000;
+    acks(&mut law, &mut now_us, 50, 500_000);
+    assert_eq!(packets(&law), 1.0, "below the floor after a timeout, and no lower");
+}
+
+#[test]
+fn growth_leads_the_flight_by_allowed_increase() {
+    for (allowed, expected) in [("0", 10.0), ("0.05", 10.05), ("1", 10.1)] {
+        let mut law = build(&format!("ledbat:allowed_increase={allowed}"), &path(10));
+        let flight = Ack { prior_inflight_bytes: 10 * u64::from(MSS), ..ack(1, 0) };
+        law.on_ack(&flight, &path(10));
+        assert!((packets(&law) - expected).abs() < 1e-3, "{allowed}: {}", packets(&law));
+        // A flight that shrank does not cut the window.
+        law.on_ack(&Ack { prior_inflight_bytes: 0, ..ack(2, 0) }, &path(10));
+        assert!((packets(&law) - expected).abs() < 1e-3, "{allowed}: {}", packets(&law));
+    }
+}
+
+/// Above the target LEDBAT decreases by off x gain per round trip; clamped, by gain at most.
+#[test]
+fn ledbat_decreases_in_proportion_unless_clamped() {
+    for (text, queue_us, expected) in [
+        ("ledbat:target=25ms", 50_000, -1.0),
+        ("ledbat:target=25ms", 125_000, -4.0),
+        ("ledbat:target=25ms,clamp=on", 125_000, -1.0),
+        ("ledbat:target=25ms,gain_down=10", 30_000, -2.0),
+        ("ledbat:target=25ms,gain_down=2,clamp=on", 125_000, -2.0),
+        ("ledbat:target=25ms", 12_500, 0.5),
+        ("ledbat:target=25ms,gain_up=3", 12_500, 1.5),
+        ("ledbat:target=25ms", 25_000, 0.0),
+        ("ledbat:target=5ms", 10_000_000, -2247.0), // 1999 for a window, which shrinks meanwhile
+    ] {
+        let mut law = build(text, &path(10_000));
+        law.on_ack(&Ack { app_limited: 1, ..ack(0, 0) }, &path(10));
+        for i in 0..5 {
+            law.on_ack(&Ack { acked_bytes: 0, ..ack(200_000 + i, queue_us) }, &path(10));
+        }
+        let before = packets(&law);
+        for i in 0..100 {
+            law.on_ack(&Ack { acked_bytes: 100 * u64::from(MSS), ..ack(300_000 + i, queue_us) }, &path(10));
+        }
+        let change = packets(&law) - before;
+        let bound = (expected * 0.01_f64).abs().max(2e-3);
+        assert!((change - expected).abs() < bound, "{text} at {queue_us} us: {change}, not {expected}");
+    }
+}
+
+#[test]
+fn nothing_is_acknowledged_nothing_changes() {
+    for law in leeway_control::laws() {
+        let mut law = build(law.name, &path(10));
+        for i in 0..50 {
+            law.on_ack(&Ack { acked_bytes: 0, round_start: 1, ..ack(i * 1000, 0) }, &path(10));
+        }
+        assert_eq!(packets(&law), 10.0, "{law:?}");
+    }
+}
+
+#[test]
+fn marks_need_no_loss() {
+    let mut law = build("newreno", &path(64));
+    law.on_ack(&mark(1_000), &path(10));
+    assert_eq!((packets(&law), law.output().ssthresh_bytes), (32.0, 32 * u64::from(MSS)));
+    law.on_ack(&mark(50_999), &path(10));
+    assert!(packets(&law) > 32.0, "growth, as without a mark");
+    law.on_ack(&mark(51_000), &path(10));
+    assert!(packets(&law) < 17.0);
+    // Loss and marks share the guard.
+    law.on_loss(&dupack(60_000, 51_000), &path(10));
+    assert!(packets(&law) > 16.0);
+    law.on_loss(&dupack(60_000, 51_001), &path(10));
+    assert!(packets(&law) < 9.0);
+    law.on_ack(&mark(109_999), &path(10));
+    assert!(packets(&law) > 8.0);
+    // Before any sample a round trip is a second.
+    let unknown = Path { srtt_us: 0, ..path(64) };
+    let mut law = build("newreno", &unknown);
+    for now_us in [5, 1_000_004] {
+        law.on_ack(&mark(now_us), &unknown);
+        assert!(packets(&law) > 31.0);
+    }
+    law.on_ack(&mark(1_000_005), &unknown);
+    assert!(packets(&law) < 17.0);
+}
+
+/// RFC 9406: eight samples in a round, a rise of an eighth of the last round's minimum, 4 to 16 ms.
+#[test]
+fn hystart_begins_with_a_rise() {
+    for (base_us, rise_us, begins) in [
+        (50_000, 6_249, false),
+        (50_000, 6_250, true),
+        (8_000, 3_999, false),
+        (8_000, 4_000, true),
+        (400_000, 15_999, false),
+        (400_000, 16_000, true),
+    ] {
+        let mut law = build("cubic:hystart=on", &path(10));
+        hystart_round(&mut law, 10, base_us);
+        hystart_round(&mut law, 7, base_us + rise_us);
+        assert_eq!(probe(&law, "hystart_rounds"), 0.0, "seven samples");
+        hystart_more(&mut law, 1, base_us + rise_us);
+        assert_eq!(probe(&law, "hystart_rounds") > 0.0, begins, "{base_us} + {rise_us}");
+    }
+}
+
+fn hystart_round(law: &mut Law, samples: u32, rtt_us: u32) {
+    law.on_ack(&Ack { rtt_us, round_start: 1, ..ack(0, 0) }, &path(10));
+    hystart_more(law, samples - 1, rtt_us);
+}
+
+fn hystart_more(law: &mut Law, samples: u32, rtt_us: u32) {
+    for _ in 0..samples {
+        law.on_ack(&Ack { rtt_us, ..ack(0, 0) }, &path(10));
+    }
+}
+
+/// Conservative slow start grows a quarter as fast for five rounds, then congestion avoidance begins.
+#[test]
+fn hystart_is_conservative_for_five_rounds() {
+    let mut law = build("cubic:hystart=on", &path(10));
+    hystart_round(&mut law, 10, 50_000);
+    assert_eq!(packets(&law), 20.0);
+    hystart_round(&mut law, 8, 60_000); // the eighth sample already counts a quarter
+    assert_eq!(packets(&law), 27.25);
+    let mut grown = Vec::new();
+    for _ in 0..5 {
+        let before = packets(&law);
+        hystart_round(&mut law, 12, 60_000);
+        grown.push(packets(&law) - before);
+    }
+    assert_eq!(grown[..4], [3.0; 4]);
+    assert!(grown[4] < 1.0, "{grown:?}");
+    assert_eq!(law.output().ssthresh_bytes, (39.25 * f64::from(MSS)) as u64);
+    assert_eq!(law.output().phase(), Phase::Avoidance);
+}
+
+#[test]
+fn hystart_resumes_when_the_rise_was_a_false_alarm() {
+    let mut law = build("cubic:hystart=on", &path(10));
+    hystart_round(&mut law, 10, 50_000);
+    hystart_round(&mut law, 10, 60_000);
+    assert_eq!(probe(&law, "hystart_rounds"), 1.0);
+    hystart_round(&mut law, 10, 60_000);
+    assert_eq!(probe(&law, "hystart_rounds"), 2.0);
+    hystart_round(&mut law, 8, 59_999);
+    assert_eq!(probe(&law, "hystart_rounds"), 0.0);
+    let before = packets(&law);
+    hystart_more(&mut law, 4, 59_999);
+    assert_eq!(packets(&law) - before, 4.0);
+    // After a loss slow start is the plain one.
+    law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
+    hystart_round(&mut law, 10, 500_000);
+    hystart_round(&mut law, 10, 900_000);
+    assert_eq!(packets(&law), 21.0);
+}
+
+/// LP: half, then one segment for a second indication in the period, no growth for three round trips.
+#[test]
+fn lp_infers() {
+    let start = Path { srtt_us: 100_000, ..path(40) };
+    let mut law = build("lp:slow_start=none", &start);
+    let feed = |law: &mut Law, now_us: u64, queue_us: u32| {
+        law.on_ack(&ack(now_us, queue_us), &start);
+        packets(law)
+    };
+    // The range: two delays of 80 ms, of which the second largest counts, and 8/8 of nothing.
+    for (now_us, queue_us) in [(0, 0), (1, 80_000), (2, 80_000)] {
+        feed(&mut law, now_us, queue_us);
+    }
+    assert_eq!(law.output().phase(), Phase::Inference);
+    assert!((packets(&law) - 20.01).abs() < 0.02, "{}", packets(&law));
+    assert_eq!(law.output().queuing_delay_us, 18_750); // 80 (1 - 49/64)
+    let held = packets(&law);
+    assert_eq!(feed(&mut law, 100_001, 80_000), held, "a round trip has not passed");
+    assert_eq!(feed(&mut law, 100_002, 80_000), 1.0, "a second indication");
+    for i in 0..80 {
+        assert_eq!(feed(&mut law, 150_000 + i, 0), 1.0);
+    }
+    assert_eq!(feed(&mut law, 300_001, 0), 1.0);
+    assert_eq!(law.output().phase(), Phase::Inference);
+    assert_eq!(feed(&mut law, 300_002, 0), 2.0, "three round trips have");
+    assert_eq!(law.output().phase(), Phase::Avoidance);
+    assert_eq!(probe(&law, "inference_end"), 300_002.0);
+}
+
+/// The Linux flavour: what is normal becomes the minimum, and the period begins anew.
+#[test]
+fn lp_resets() {
+    let start = Path { srtt_us: 100_000, min_rtt_us: 60_000, ..path(40) };
+    let mut law = build("lp:slow_start=none,reset=on", &start);
+    for (now_us, queue_us) in [(0, 0), (1, 80_000), (2, 80_000)] {
+        law.on_ack(&ack(now_us, queue_us), &start);
+    }
+    let smoothed = 25_000.0 + 18_750.0;
+    assert_eq!(probe(&law, "min_delay"), smoothed);
+    assert_eq!(probe(&law, "max_delay"), smoothed + 30_000.0 + 18_750.0); // half of 60 ms and the queue
+    assert_eq!(law.output().queuing_delay_us, 0);
+    assert_eq!(probe(&law, "inference_end"), 300_002.0);
+    for i in 0..20 {
+        law.on_ack(&ack(200_000 + i, 80_000), &start);
+    }
+    assert_eq!((packets(&law), probe(&law, "inference_end")), (1.0, 500_000.0));
+
+    let mut law = build("lp:slow_start=none,reset=on,delay=rtt", &start);
+    for (now_us, queue_us) in [(0, 0), (1, 80_000), (2, 80_000)] {
+        law.on_ack(&ack(now_us, queue_us), &start);
+    }
+    assert_eq!(probe(&law, "max_delay"), 50_000.0 + 18_750.0 + 60_000.0 + 18_750.0);
+}
+
+/// A period without delays that differ says nothing; the threshold is inclusive.
+#[test]
+fn lp_needs_a_range() {
+    let start = path(10);
+    let mut law = build("lp:slow_start=none,threshold=0", &start);
+    for now_us in 0..50 {
+        law.on_ack(&ack(now_us, 7_000), &start);
+    }
+    assert!(packets(&law) > 13.0, "{}", packets(&law));
+}
+
+#[test]
+fn large_steps_take_the_other_arithmetic() {
+    // More than 2^20 bytes with one ack: a share of the window in 24 bits.
+    let window = 4_000_000_000u32;
+    let huge = Path { initial_window_bytes: window, ..path(1) };
+    let mut law = build("newreno:slow_start=none", &huge);
+    for _ in 0..100 {
+        law.on_ack(&Ack { acked_bytes: u64::from(window) / 100, ..ack(1, 0) }, &huge);
+    }
+    let grown = law.output().window_bytes_f64() - f64::from(window);
+    assert!((grown / f64::from(MSS) - 1.0).abs() < 1e-3, "{grown}");
+    // One ack for more than the window is one for the window.
+    law.on_ack(&Ack { acked_bytes: u64::MAX, ..ack(2, 0) }, &huge);
+    let again = law.output().window_bytes_f64() - f64::from(window) - grown;
+    assert!((again / f64::from(MSS) - 1.0).abs() < 1e-3, "{again}");
+    // A change of more than 2^35 and of more than 2^38 (half of a large window): CUBIC far below its target.
+    for (initial, acks) in [(60_000_000u32, 4), (4_000_000_000, 4)] {
+        let start = Path { initial_window_bytes: initial, srtt_us: 1000, ..path(1) };
+        let mut law = build("cubic:c=10,slow_start=none,friendly=off", &start);
+        law.on_ack(&ack(0, 0), &start);
+        let before = law.output().window_bytes_f64();
+        for i in 0..acks {
+            let now_us = 4_000_000_000 + i;
+            law.on_ack(&Ack { now_us, acked_bytes: u64::from(initial) / 8, ..ack(0, 0) }, &start);
+        }
+        let factor = law.output().window_bytes_f64() / before;
+        let expected = (1..=acks).fold(1.0, |w: f64, _| w + w / 2.0 * (0.125 / w));
+        assert!((factor - expected).abs() < 1e-4, "{initial}: {factor}, not {expected}");
+    }
+}
+
+#[test]
+fn windows_have_an_end() {
+    for text in [
+        "newreno",
+        "ledbat:slow_start=standard",
+        "cubic",
+        "vegas",
+        "lp",
+        "flower",
+        "fledbat:slow_start=standard",
+    ] {
+        let start = Path { mss_bytes: 65_535, initial_window_bytes: u32::MAX, ..path(1) };
+        let mut law = build(text, &start);
+        for i in 0..60_000u64 {
+            let ack =
+                Ack { acked_bytes: u64::MAX, prior_inflight_bytes: u64::MAX, round_start: 1, ..ack(i, 0) };
+            law.on_ack(&ack, &start);
+        }
+        let bytes = law.output().cwnd_q16 >> 16;
+        assert!(bytes <= 1 << 39, "{text}: {bytes}");
+    }
+}
+
+/// CUBIC's clock stops while the application limits it.
+#[test]
+fn cubic_does_not_count_idle_time() {
+    let run = |idle_us: u64| {
+        let start = path(100);
+        let mut law = build("cubic:slow_start=none,friendly=off", &start);
+        law.on_loss(&dupack(10, 5), &start);
+        let mut now_us = 100_000;
+        acks(&mut law, &mut now_us, 50, 0);
+        for i in 1..=10 {
+            law.on_ack(&Ack { app_limited: 1, ..ack(now_us + idle_us * i / 10, 0) }, &start);
+        }
+        now_us += idle_us;
+        acks(&mut law, &mut now_us, 50, 0);
+        packets(&law)
+    };
+    let (busy, idle) = (run(10), run(30_000_000));
+    assert!((busy - idle).abs() < 1e-3, "{busy} {idle}");
+}
+
+/// Vegas and Nice at the boundaries of their decisions.
+#[test]
+fn vegas_decides_by_packets_in_the_queue() {
+    // W = 20, base 50 ms: diff = 20 q / (50 + q).
+    for (queue_us, change) in [(0, 1.0), (5_500, 1.0), (5_600, 0.0), (12_400, 0.0), (12_600, -1.0)] {
+        for text in ["vegas:slow_start=none", "nice:slow_start=none,threshold=1"] {
+            let mut law = build(text, &path(20));
+            law.on_ack(&Ack { app_limited: 1, round_start: 1, ..ack(0, 0) }, &path(10));
+            law.on_ack(&Ack { app_limited: 1, round_start: 1, ..ack(50_000, queue_us) }, &path(10));
+            let mut now_us = 50_001;
+            acks(&mut law, &mut now_us, 20, queue_us);
+            let before = packets(&law);
+            law.on_ack(&Ack { round_start: 1, ..ack(100_000, queue_us) }, &path(10));
+            assert_eq!(packets(&law) - before, change, "{text} at {queue_us} us");
+        }
+    }
+}
+
+/// Nice halves when more than half of a round's packets met more than a fifth of the queue ever seen.
+#[test]
+fn nice_counts_packets() {
+    for (delayed, halves) in [(5, false), (6, true)] {
+        let mut law = build("nice:slow_start=none,alpha=0,beta=1000", &path(20));
+        for queue_us in [0, 100_000] {
+            law.on_ack(&Ack { app_limited: 1, round_start: 1, ..ack(0, queue_us) }, &path(10));
+        }
+        law.on_ack(&Ack { round_start: 1, ..ack(1, 20_000) }, &path(10)); // a fifth exactly: not above
+        let before = packets(&law);
+        for i in 1..10 {
+            law.on_ack(&ack(1 + i, if i <= delayed { 20_100 } else { 0 }), &path(10));
+        }
+        law.on_ack(&Ack { round_start: 1, ..ack(100, 0) }, &path(10));
+        let expected = if halves { before / 2.0 } else { before };
+        assert!((packets(&law) - expected).abs() < 1e-3, "{delayed}: {}", packets(&law));
+    }
+}

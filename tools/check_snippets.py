@@ -1,0 +1,61 @@
+"""Runs every scenario in the documents: each block of TOML in a Markdown file, completed where it is a part.
+
+usage: check_snippets.py LEEWAY FILE.md...
+
+Ends with a line such as cargo's test binaries print.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BLOCK = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DURATION = 'duration = "5 s"\n'
+LINK = """
+[dumbbell]
+bottleneck = { rate = "10 Mbit/s", delay = "10 ms" }
+reverse = { rate = "10 Mbit/s", delay = "10 ms" }
+"""
+FLOW = '\n[[flow]]\nname = "backup"\nlaw = "ledbat"\n'
+
+
+def main() -> int:
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    passed = failed = 0
+    for name in sys.argv[2:]:
+        text = Path(name).read_text(encoding="utf-8")
+        for match in BLOCK.finditer(text):
+            place = f"{name}:{text.count(chr(10), 0, match.start()) + 1}"
+            error = problem(sys.argv[1], complete(match.group(1)))
+            passed, failed = passed + (not error), failed + bool(error)
+            print(f"snippet {place} ... {'FAILED' if error else 'ok'}")
+            print(error, end="", file=sys.stderr)
+    print(f"\ntest result: {'FAILED' if failed else 'ok'}. {passed} passed; {failed} failed; 0 ignored")
+    return 1 if failed or not passed else 0
+
+
+def complete(snippet: str) -> str:
+    """A part of a scenario with what it lacks to be one."""
+    tables = re.findall(r"^\[+([a-z]+)", snippet, re.MULTILINE)
+    before = "" if re.search(r"^duration\b", snippet, re.MULTILINE) else DURATION
+    after = "" if {"dumbbell", "link"} & set(tables) else LINK
+    return before + snippet + after + ("" if "flow" in tables else FLOW)
+
+
+def problem(leeway: str, scenario: str) -> str:
+    """What the program says against a scenario; nothing when it runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "snippet.toml"
+        file.write_text(scenario, encoding="utf-8")
+        done = subprocess.run(
+            [leeway, "sim", str(file), "--quiet"], capture_output=True, text=True, check=False
+        )
+        return done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
