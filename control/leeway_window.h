@@ -187,11 +187,18 @@ LEEWAY_INLINE void leeway_increase(struct leeway_window *w, leeway_u64 acked_byt
 	leeway_raise(w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
+/* A decrease for delay takes the threshold with it: slow start must not give back what was yielded. */
+LEEWAY_INLINE void leeway_yield(struct leeway_window *w, leeway_u64 step_q16, leeway_u32 mss)
+{
+	leeway_lower(w, step_q16, mss);
+	w->out.ssthresh_bytes = leeway_min_u64(w->out.ssthresh_bytes, w->out.cwnd_q16 >> 16);
+}
+
 /* Additive decrease of rate segments per round trip, to the floor at most. */
 LEEWAY_INLINE void leeway_decrease(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
 				   leeway_u32 rate_q16)
 {
-	leeway_lower(w, leeway_step_q16(w, acked_bytes, mss, rate_q16, 1), mss);
+	leeway_yield(w, leeway_step_q16(w, acked_bytes, mss, rate_q16, 1), mss);
 }
 
 /* Reno: slow start below the threshold, one segment per round trip above it. */
