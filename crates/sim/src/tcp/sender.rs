@@ -276,8 +276,7 @@ impl Sender {
         self.duplicates += 1;
         // RFC 6582, 3.2, step 2: the acknowledgement covers more than `recover`. One that covers exactly it answers
         // segments that were retransmitted needlessly.
-        let fresh =
-            self.recovery == Recovery::Open && (self.board.una() > self.recover || self.recover == 0);
+        let fresh = self.recovery == Recovery::Open && (self.board.una() > self.recover || self.recover == 0);
         if self.duplicates == dupthresh && fresh { self.board.lose_first() } else { None }
     }
 
