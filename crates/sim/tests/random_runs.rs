@@ -18,9 +18,16 @@ fn check(run: &Run) -> Result<(), TestCaseError> {
             prop_assert!(group.throughput_bps.is_finite() && group.throughput_bps >= 0.0, "{group:?}");
             prop_assert!(group.goodput_bps <= group.throughput_bps * 1.001 + 1e6, "{group:?}");
             prop_assert!(group.retransmitted <= group.sent, "{group:?}");
+            // A packet sent before a window may be dropped in it.
+            prop_assert!(window.name != "run" || group.dropped <= group.sent, "{group:?}");
             prop_assert!(group.jain.is_none_or(|jain| jain > 0.0 && jain <= 1.0 + 1e-9), "{group:?}");
             prop_assert!(group.mos.is_none_or(|mos| (1.0..=4.5).contains(&mos)), "{group:?}");
         }
+    }
+    for window in run.windows.iter().filter(|window| window.name == "run") {
+        let sent: u64 = window.groups.iter().map(|group| group.sent).sum();
+        let dropped: u64 = window.groups.iter().map(|group| group.dropped).sum();
+        prop_assert!(run.work.delivered_packets + dropped <= sent, "conservation of packets: {run:?}");
     }
     let flows = &run.series.flows;
     prop_assert!(flows.time_s.windows(2).all(|pair| pair[0] <= pair[1]), "series in order of time");
