@@ -28,7 +28,7 @@ format: ## format Rust, C and Python
 
 bench: ## measure the simulator against a bare loop
 	@tools/setup.sh build
-	cargo run --release --locked --quiet --manifest-path bench/Cargo.toml
+	@bench/run
 
 pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build

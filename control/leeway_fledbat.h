@@ -74,7 +74,7 @@ LEEWAY_INLINE void leeway_fledbat_on_ack(struct leeway_fledbat *s, const struct 
 	if (s->delay.queuing_us > s->target_us) {
 		s->w.out.phase = LEEWAY_YIELDING;
 		excess_q16 = leeway_ratio_q16(s->delay.queuing_us - s->target_us, s->zeta_q40);
-		leeway_lower(&s->w, excess_q16 * leeway_min_u64(acked_bytes, 1ULL << 32), mss);
+		leeway_yield(&s->w, excess_q16 * leeway_min_u64(acked_bytes, 1ULL << 32), mss);
 	}
 }
 

@@ -16,6 +16,8 @@
  * - The step is taken on the first ack of a round trip, from the samples before it. It grows by no more than what the
  *   round trip acknowledged. The estimators run in slow start and recovery as well.
  * - A timeout sets the window to one segment, a loss to the floor; slow start is only ever the first one.
+ * - Control goes on during recovery: a loss leaves the window at the floor, not at half of what the path carries, and
+ *   repairing a burst from there would take as many round trips as segments were lost.
  */
 #ifndef LEEWAY_FLOWER_H
 #define LEEWAY_FLOWER_H
@@ -224,7 +226,7 @@ LEEWAY_INLINE void leeway_flower_step(struct leeway_flower *s, const struct leew
 	}
 	s->w.out.phase = LEEWAY_AVOIDANCE;
 	step_q16 = size_q16 * (leeway_u32)s->output_q16 / 1000;
-	if (leeway_may_grow(ack))
+	if (ack->acked_bytes && !ack->app_limited)
 		leeway_raise(&s->w, leeway_min_u64(step_q16, leeway_min_u64(s->grown_bytes, mss) << 16));
 }
 
@@ -245,6 +247,7 @@ LEEWAY_INLINE void leeway_flower_measure(struct leeway_flower *s, const struct l
 	if (what == LEEWAY_SAMPLE_FIRST) {
 		leeway_base_restart(&s->base);
 		s->in_round = 0;
+		s->started = 0;
 	}
 	leeway_base_update(&s->base, ack->now_us, sample_us);
 	if (!s->in_round || leeway_before_u32(sample_us, s->round_us))
@@ -268,13 +271,12 @@ LEEWAY_INLINE void leeway_flower_on_ack(struct leeway_flower *s, const struct le
 		leeway_flower_restart(s, mss, ack->now_us);
 		return;
 	}
-	if (!leeway_may_grow(ack))
-		return;
-	if (leeway_in_slow_start(&s->w)) {
+	if (!leeway_in_slow_start(&s->w)) {
+		if (!ack->app_limited)
+			s->grown_bytes += leeway_min_u64(ack->acked_bytes, LEEWAY_WINDOW_MAX_BYTES);
+	} else if (leeway_may_grow(ack)) {
 		s->w.out.phase = LEEWAY_SLOW_START;
 		leeway_slow_start(&s->w, ack->acked_bytes, mss);
-	} else {
-		s->grown_bytes += leeway_min_u64(ack->acked_bytes, LEEWAY_WINDOW_MAX_BYTES);
 	}
 }
 

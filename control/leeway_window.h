@@ -23,9 +23,8 @@ enum leeway_slow_start_mode {
 };
 
 enum leeway_timeout_mode {
-	LEEWAY_TIMEOUT_ONE = 0, /* RFC 5681: one segment */
-	LEEWAY_TIMEOUT_HALVE =
-		1, /* at most one segment, and half of the window where it is below one already */
+	LEEWAY_TIMEOUT_ONE = 0,   /* RFC 5681: one segment */
+	LEEWAY_TIMEOUT_HALVE = 1, /* one segment, or half of a window that is below one already */
 };
 
 /* The part of the state that all laws have; out comes first, as leeway.h demands. */
@@ -188,11 +187,18 @@ LEEWAY_INLINE void leeway_increase(struct leeway_window *w, leeway_u64 acked_byt
 	leeway_raise(w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
+/* A decrease for delay takes the threshold with it: slow start must not give back what was yielded. */
+LEEWAY_INLINE void leeway_yield(struct leeway_window *w, leeway_u64 step_q16, leeway_u32 mss)
+{
+	leeway_lower(w, step_q16, mss);
+	w->out.ssthresh_bytes = leeway_min_u64(w->out.ssthresh_bytes, w->out.cwnd_q16 >> 16);
+}
+
 /* Additive decrease of rate segments per round trip, to the floor at most. */
 LEEWAY_INLINE void leeway_decrease(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
 				   leeway_u32 rate_q16)
 {
-	leeway_lower(w, leeway_step_q16(w, acked_bytes, mss, rate_q16, 1), mss);
+	leeway_yield(w, leeway_step_q16(w, acked_bytes, mss, rate_q16, 1), mss);
 }
 
 /* Reno: slow start below the threshold, one segment per round trip above it. */
@@ -228,7 +234,6 @@ LEEWAY_INLINE int leeway_new_loss(const struct leeway_window *w, const struct le
 LEEWAY_INLINE void leeway_reacted(struct leeway_window *w, leeway_u64 now_us)
 {
 	w->reacted_us = now_us + 1;
-	w->carry = 0;
 }
 
 /* Threshold as permille of the window, two segments at least (RFC 5681, eq. 4 with 500). */

@@ -62,6 +62,8 @@ pub struct Sender {
     pub timer: LazyTimer,
     /// The next segment may be sent ahead of the window: a fast retransmit.
     urgent: bool,
+    /// The first outstanding segment has just left again: the timer starts anew.
+    restart_timer: bool,
     /// The window, not the application or the receiver, was what stopped the last attempt to send.
     window_limited: bool,
     /// CWR is to go out with the next new segment (RFC 3168, 6.1.2).
@@ -75,6 +77,8 @@ pub struct Sender {
     duplicates: u32,
     /// A round trip ends when this is acknowledged.
     round_end: u32,
+    /// When the round trip began.
+    round_began: Time,
     /// One congestion mark is passed on until this is acknowledged.
     mark_end: u32,
     /// Payload bytes that the application has written and that were never sent; `u64::MAX`: no end.
@@ -96,6 +100,7 @@ impl Sender {
             law,
             timer: LazyTimer::new(),
             urgent: false,
+            restart_timer: false,
             window_limited: false,
             reduced: false,
             recovery: Recovery::Open,
@@ -103,6 +108,7 @@ impl Sender {
             recover: 0,
             duplicates: 0,
             round_end: 0,
+            round_began: Time::ZERO,
             mark_end: 0,
             unsent: 0,
             path,
@@ -204,9 +210,13 @@ impl Sender {
             let loss = Loss { now_us, lost_bytes, sent_us: sent.micros(), kind: Loss::DUPACK, timeouts: 0 };
             self.law.on_loss(&loss, &self.path);
         }
-        let round_start = una > self.round_end;
+        // While the first hole is open the cumulative acknowledgement says nothing about time: there, the segment that
+        // is echoed tells.
+        let echoed = now - self.round_began >= ack.rtt;
+        let round_start = una > self.round_end || self.recovery != Recovery::Open && echoed;
         if round_start {
             self.round_end = self.board.next();
+            self.round_began = now;
         }
         let mut ce_bytes = 0;
         if ack.ece && una >= self.mark_end {
@@ -264,7 +274,9 @@ impl Sender {
             return None;
         }
         self.duplicates += 1;
-        let fresh = self.recovery == Recovery::Open && self.board.una() >= self.recover;
+        // RFC 6582, 3.2, step 2: the acknowledgement covers more than `recover`. One that covers exactly it answers
+        // segments that were retransmitted needlessly.
+        let fresh = self.recovery == Recovery::Open && (self.board.una() > self.recover || self.recover == 0);
         if self.duplicates == dupthresh && fresh { self.board.lose_first() } else { None }
     }
 
@@ -336,6 +348,9 @@ impl Sender {
         let (seq, again) = match lost {
             Some((seq, _)) => {
                 self.board.send_again(now, seq);
+                // RFC 6298 is silent, ns-2 and Linux agree: what the timer waits for is a round trip away again. Only
+                // NewReno's timer runs on through a recovery (see `on_ack`).
+                self.restart_timer = seq == self.board.una() && (options.tcp.sack || !self.partial);
                 (seq, true)
             }
             None => {
@@ -348,10 +363,11 @@ impl Sender {
         Next::Send { seq, payload, again }
     }
 
-    /// Starts the timer if it is off: something was sent (RFC 6298, 5.1).
+    /// Starts the timer if it is off (RFC 6298, 5.1) or what it waits for was sent again.
     #[inline]
     pub fn start_timer(&mut self, now: Time, options: &Options) -> Option<Time> {
-        if self.timer.is_set() {
+        let restart = std::mem::take(&mut self.restart_timer);
+        if self.timer.is_set() && !restart {
             return None;
         }
         self.timer.set(now + self.rto.timeout(&options.tcp))
