@@ -564,3 +564,48 @@ fn vegas_leaves_slow_start() {
         assert!((packets(&law) - expected).abs() < 0.01, "{gamma} {queue_us}: {}", packets(&law));
     }
 }
+
+/// A quarter of what was acked, to the byte.
+#[test]
+fn hystart_counts_every_byte() {
+    let mut law = build("cubic:hystart=on", &path(10));
+    hystart_round(&mut law, 10, 50_000);
+    hystart_round(&mut law, 8, 60_000);
+    let before = law.output().cwnd_q16 >> 16;
+    for _ in 0..100 {
+        law.on_ack(&Ack { acked_bytes: 7, rtt_us: 60_000, ..ack(0, 0) }, &path(10));
+    }
+    assert_eq!((law.output().cwnd_q16 >> 16) - before, 175);
+}
+
+#[test]
+fn ledbatpp_slows_down_to_two_segments() {
+    for floor in [1, 2, 5] {
+        let mut law = build(&format!("ledbatpp:floor={floor}"), &path(40));
+        law.on_loss(&dupack(1_000, 500), &path(10));
+        assert_eq!(probe(&law, "stage"), 1.0, "the first slow start is over");
+        assert_eq!(probe(&law, "deadline"), 101_000.0, "two round trips later");
+        law.on_ack(&ack(100_999, 0), &path(10));
+        assert!(packets(&law) >= 20.0);
+        law.on_ack(&ack(101_000, 0), &path(10));
+        assert_eq!((packets(&law), law.output().phase()), (f64::from(floor.max(2)), Phase::Slowdown));
+    }
+}
+
+#[test]
+fn slow_start_is_told_whenever_it_is_on() {
+    for text in ["newreno", "ledbat:slow_start=standard,floor=1", "fledbat:slow_start=standard,floor=1", "lp"]
+    {
+        let mut law = build(text, &path(2));
+        law.on_loss(&dupack(1_000, 500), &path(10));
+        assert_eq!((packets(&law), law.output().phase()), (1.0, Phase::Avoidance), "{text}");
+        law.on_ack(&ack(2_000, 0), &path(10));
+        assert_eq!(
+            (packets(&law), law.output().phase()),
+            (2.0, Phase::SlowStart),
+            "{text}: below the threshold"
+        );
+        law.on_ack(&ack(3_000, 0), &path(10));
+        assert_eq!(law.output().phase(), Phase::Avoidance, "{text}");
+    }
+}
