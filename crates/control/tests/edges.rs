@@ -609,3 +609,16 @@ fn slow_start_is_told_whenever_it_is_on() {
         assert_eq!(law.output().phase(), Phase::Avoidance, "{text}");
     }
 }
+
+/// RFC 9438 limits the target to 1.5 W, so a round trip adds half a window; around 2010 nothing but slow start did.
+#[test]
+fn cubic_limits_its_target_or_not() {
+    for (flavour, factor) in [("rfc9438", 1.5), ("2010", 2.0)] {
+        let start = path(1000);
+        let mut law = build(&format!("cubic:flavour={flavour},slow_start=none,friendly=off"), &start);
+        law.on_ack(&ack(0, 0), &start);
+        let before = packets(&law);
+        law.on_ack(&Ack { acked_bytes: law.output().cwnd_q16 >> 16, ..ack(1_000_000_000, 0) }, &start);
+        assert!((packets(&law) / before - factor).abs() < 1e-3, "{flavour}: {}", packets(&law) / before);
+    }
+}
