@@ -104,9 +104,7 @@ LEEWAY_INLINE void leeway_raise(struct leeway_window *w, leeway_u64 step_q16)
 {
 	leeway_u64 most_q16 = LEEWAY_WINDOW_MAX_BYTES << 16;
 
-	if (w->out.cwnd_q16 < most_q16)
-		w->out.cwnd_q16 =
-			leeway_min_u64(w->out.cwnd_q16 + leeway_min_u64(step_q16, most_q16), most_q16);
+	w->out.cwnd_q16 = leeway_min_u64(w->out.cwnd_q16 + leeway_min_u64(step_q16, most_q16), most_q16);
 }
 
 /* Lower the window by step_q16, to the floor at most; a window below the floor (after a timeout) stays. */

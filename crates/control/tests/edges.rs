@@ -511,6 +511,7 @@ fn cubic_roots() {
         (30_000u32, 1500, 0.4),
         (15_000_000, 1500, 0.4),
         (u32::MAX, 1500, 10.0),
+        (u32::MAX, 10, 0.8),
         (u32::MAX, 100, 0.01),
         (u32::MAX, 1, 0.01),
     ] {
@@ -608,6 +609,25 @@ fn slow_start_is_told_whenever_it_is_on() {
         law.on_ack(&ack(3_000, 0), &path(10));
         assert_eq!(law.output().phase(), Phase::Avoidance, "{text}");
     }
+    let mut law = build("vegas:floor=1", &path(2));
+    law.on_loss(&dupack(1_000, 500), &path(10));
+    law.on_ack(&ack(2_000, 0), &path(10));
+    assert_eq!((packets(&law), law.output().phase()), (2.0, Phase::SlowStart), "vegas");
+}
+
+/// Delays of another kind have another minimum.
+#[test]
+fn lp_begins_anew_with_a_new_source() {
+    let mut law = build("lp:slow_start=none", &path(10));
+    for i in 0..10 {
+        law.on_ack(&Ack { owd_resolution_us: 0, ..ack(i, 30_000 * (i as u32 % 2)) }, &path(10));
+    }
+    let before = packets(&law);
+    for i in 100_000..100_010 {
+        law.on_ack(&Ack { owd_us: 10_000_000, ..ack(i, 0) }, &path(10));
+    }
+    assert_eq!((probe(&law, "min_delay"), probe(&law, "max_delay")), (10_000_000.0, 10_000_000.0));
+    assert!(packets(&law) >= before && law.output().queuing_delay_us == 0);
 }
 
 /// RFC 9438 limits the target to 1.5 W, so a round trip adds half a window; around 2010 nothing but slow start did.
