@@ -59,15 +59,15 @@ struct leeway_cubic {
 
 #define LEEWAY_CUBIC_LONGEST_Q12 (1U << 25) /* 8192 s */
 
-/* Cube root, rounded down. */
+/* Cube root of a number below 2^63, rounded down. */
 LEEWAY_INLINE leeway_u32 leeway_cube_root(leeway_u64 x)
 {
 	leeway_u64 root = 0, trial;
 	leeway_u32 bit;
 
-	for (bit = 0; bit < 22; bit++) { /* 2^21 cubed is 2^63 */
-		trial = root | 1ULL << (21 - bit);
-		if (trial <= 2642245 && trial * trial * trial <= x)
+	for (bit = 0; bit < 21; bit++) {
+		trial = root | 1ULL << (20 - bit);
+		if (trial * trial * trial <= x)
 			root = trial;
 	}
 	return (leeway_u32)root;

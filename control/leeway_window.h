@@ -36,7 +36,7 @@ struct leeway_window {
 	leeway_u8 slow_start;      /* enum leeway_slow_start_mode */
 	leeway_u8 abc_limit;       /* RFC 3465, L: segments that one ack may add in slow start */
 	leeway_u8 timeout;         /* enum leeway_timeout_mode */
-	leeway_u8 carry_down;      /* the carry belongs to a decrease */
+	leeway_u8 reserved;
 };
 
 /* Thousandths of a segment that mean "no limit". */
@@ -86,7 +86,7 @@ LEEWAY_INLINE void leeway_window_init(struct leeway_window *w, const struct leew
 	w->out.phase = w->slow_start ? LEEWAY_SLOW_START : LEEWAY_AVOIDANCE;
 	w->reacted_us = 0;
 	w->carry = 0;
-	w->carry_down = 0;
+	w->reserved = 0;
 }
 
 LEEWAY_INLINE int leeway_may_grow(const struct leeway_ack *ack)
@@ -104,9 +104,7 @@ LEEWAY_INLINE void leeway_raise(struct leeway_window *w, leeway_u64 step_q16)
 {
 	leeway_u64 most_q16 = LEEWAY_WINDOW_MAX_BYTES << 16;
 
-	if (w->out.cwnd_q16 < most_q16)
-		w->out.cwnd_q16 =
-			leeway_min_u64(w->out.cwnd_q16 + leeway_min_u64(step_q16, most_q16), most_q16);
+	w->out.cwnd_q16 = leeway_min_u64(w->out.cwnd_q16 + leeway_min_u64(step_q16, most_q16), most_q16);
 }
 
 /* Lower the window by step_q16, to the floor at most; a window below the floor (after a timeout) stays. */
@@ -167,12 +165,8 @@ LEEWAY_INLINE leeway_u64 leeway_divisor_q8(const struct leeway_window *w, leeway
 
 /* rate x MSS x acked / W in bytes, q16: the share of one ack in a change of rate segments per round trip. */
 LEEWAY_INLINE leeway_u64 leeway_step_q16(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
-					 leeway_u32 rate_q16, leeway_u8 down)
+					 leeway_u32 rate_q16)
 {
-	if (w->carry_down != down) {
-		w->carry_down = down;
-		w->carry = 0;
-	}
 	return leeway_share_q16((leeway_u64)mss * leeway_min_u32(rate_q16, LEEWAY_RATE_MAX_Q16), acked_bytes,
 				leeway_divisor_q8(w, mss), &w->carry);
 }
@@ -181,7 +175,7 @@ LEEWAY_INLINE leeway_u64 leeway_step_q16(struct leeway_window *w, leeway_u64 ack
 LEEWAY_INLINE void leeway_increase(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
 				   leeway_u32 rate_q16)
 {
-	leeway_u64 step_q16 = leeway_step_q16(w, acked_bytes, mss, rate_q16, 0);
+	leeway_u64 step_q16 = leeway_step_q16(w, acked_bytes, mss, rate_q16);
 
 	acked_bytes = leeway_min_u64(acked_bytes, LEEWAY_WINDOW_MAX_BYTES);
 	leeway_raise(w, leeway_min_u64(step_q16, acked_bytes << 16));
@@ -198,7 +192,7 @@ LEEWAY_INLINE void leeway_yield(struct leeway_window *w, leeway_u64 step_q16, le
 LEEWAY_INLINE void leeway_decrease(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
 				   leeway_u32 rate_q16)
 {
-	leeway_yield(w, leeway_step_q16(w, acked_bytes, mss, rate_q16, 1), mss);
+	leeway_yield(w, leeway_step_q16(w, acked_bytes, mss, rate_q16), mss);
 }
 
 /* Reno: slow start below the threshold, one segment per round trip above it. */

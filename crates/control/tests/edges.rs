@@ -511,6 +511,7 @@ fn cubic_roots() {
         (30_000u32, 1500, 0.4),
         (15_000_000, 1500, 0.4),
         (u32::MAX, 1500, 10.0),
+        (u32::MAX, 10, 0.8),
         (u32::MAX, 100, 0.01),
         (u32::MAX, 1, 0.01),
     ] {
@@ -562,5 +563,82 @@ fn vegas_leaves_slow_start() {
             }
         }
         assert!((packets(&law) - expected).abs() < 0.01, "{gamma} {queue_us}: {}", packets(&law));
+    }
+}
+
+/// A quarter of what was acked, to the byte.
+#[test]
+fn hystart_counts_every_byte() {
+    let mut law = build("cubic:hystart=on", &path(10));
+    hystart_round(&mut law, 10, 50_000);
+    hystart_round(&mut law, 8, 60_000);
+    let before = law.output().cwnd_q16 >> 16;
+    for _ in 0..100 {
+        law.on_ack(&Ack { acked_bytes: 7, rtt_us: 60_000, ..ack(0, 0) }, &path(10));
+    }
+    assert_eq!((law.output().cwnd_q16 >> 16) - before, 175);
+}
+
+#[test]
+fn ledbatpp_slows_down_to_two_segments() {
+    for floor in [1, 2, 5] {
+        let mut law = build(&format!("ledbatpp:floor={floor}"), &path(40));
+        law.on_loss(&dupack(1_000, 500), &path(10));
+        assert_eq!(probe(&law, "stage"), 1.0, "the first slow start is over");
+        assert_eq!(probe(&law, "deadline"), 101_000.0, "two round trips later");
+        law.on_ack(&ack(100_999, 0), &path(10));
+        assert!(packets(&law) >= 20.0);
+        law.on_ack(&ack(101_000, 0), &path(10));
+        assert_eq!((packets(&law), law.output().phase()), (f64::from(floor.max(2)), Phase::Slowdown));
+    }
+}
+
+#[test]
+fn slow_start_is_told_whenever_it_is_on() {
+    for text in ["newreno", "ledbat:slow_start=standard,floor=1", "fledbat:slow_start=standard,floor=1", "lp"]
+    {
+        let mut law = build(text, &path(2));
+        law.on_loss(&dupack(1_000, 500), &path(10));
+        assert_eq!((packets(&law), law.output().phase()), (1.0, Phase::Avoidance), "{text}");
+        law.on_ack(&ack(2_000, 0), &path(10));
+        assert_eq!(
+            (packets(&law), law.output().phase()),
+            (2.0, Phase::SlowStart),
+            "{text}: below the threshold"
+        );
+        law.on_ack(&ack(3_000, 0), &path(10));
+        assert_eq!(law.output().phase(), Phase::Avoidance, "{text}");
+    }
+    let mut law = build("vegas:floor=1", &path(2));
+    law.on_loss(&dupack(1_000, 500), &path(10));
+    law.on_ack(&ack(2_000, 0), &path(10));
+    assert_eq!((packets(&law), law.output().phase()), (2.0, Phase::SlowStart), "vegas");
+}
+
+/// Delays of another kind have another minimum.
+#[test]
+fn lp_begins_anew_with_a_new_source() {
+    let mut law = build("lp:slow_start=none", &path(10));
+    for i in 0..10 {
+        law.on_ack(&Ack { owd_resolution_us: 0, ..ack(i, 30_000 * (i as u32 % 2)) }, &path(10));
+    }
+    let before = packets(&law);
+    for i in 100_000..100_010 {
+        law.on_ack(&Ack { owd_us: 10_000_000, ..ack(i, 0) }, &path(10));
+    }
+    assert_eq!((probe(&law, "min_delay"), probe(&law, "max_delay")), (10_000_000.0, 10_000_000.0));
+    assert!(packets(&law) >= before && law.output().queuing_delay_us == 0);
+}
+
+/// RFC 9438 limits the target to 1.5 W, so a round trip adds half a window; around 2010 nothing but slow start did.
+#[test]
+fn cubic_limits_its_target_or_not() {
+    for (flavour, factor) in [("rfc9438", 1.5), ("2010", 2.0)] {
+        let start = path(1000);
+        let mut law = build(&format!("cubic:flavour={flavour},slow_start=none,friendly=off"), &start);
+        law.on_ack(&ack(0, 0), &start);
+        let before = packets(&law);
+        law.on_ack(&Ack { acked_bytes: law.output().cwnd_q16 >> 16, ..ack(1_000_000_000, 0) }, &start);
+        assert!((packets(&law) / before - factor).abs() < 1e-3, "{flavour}: {}", packets(&law) / before);
     }
 }

@@ -125,6 +125,34 @@ fn samples_older_than_a_round_trip_do_not_count() {
     assert_eq!(law.output().queuing_delay_us, 4_000, "the last four only");
 }
 
+/// Only samples that were taken: the places of the others in the ring hold anything.
+#[test]
+fn filters_begin_with_few_samples() {
+    let unknown = Path { srtt_us: 0, ..path(10) };
+    for (filter, expected) in
+        [("min", [0, 0]), ("mean", [0, 14_500]), ("median", [0, 0]), ("ewma", [0, 3_625])]
+    {
+        let mut law = build(&format!("ledbat:filter={filter},filter_length=8"), &unknown);
+        let mut seen = Vec::new();
+        for (now_us, owd_us) in [(0, 1_000), (SECOND, 30_000)] {
+            law.on_ack(&owd(now_us, owd_us), &unknown);
+            seen.push(law.output().queuing_delay_us);
+        }
+        assert_eq!(seen, expected, "{filter}");
+    }
+}
+
+#[test]
+fn a_new_source_empties_the_filter() {
+    let mut law = build("ledbat:filter=mean", &path(10));
+    for (now_us, queue_us) in [(0, 0), (1, 20_000)] {
+        law.on_ack(&Ack { owd_resolution_us: 0, ..ack(now_us, queue_us) }, &path(10));
+    }
+    assert_eq!(law.output().queuing_delay_us, 10_000);
+    feed(&mut law, 2, 925_000);
+    assert_eq!(feed(&mut law, 3, 935_000), 5_000);
+}
+
 #[test]
 fn delays_wrap_around() {
     let mut law = ledbat("");

@@ -252,3 +252,16 @@ fn a_new_source_of_samples_is_not_a_fall() {
     assert_eq!(feed(&mut law, 5, 40_000, 1), (Phase::Avoidance, 0));
     assert_eq!(feed(&mut law, 6, 40_000, 1), (Phase::Avoidance, 0));
 }
+
+/// e = 0 and de = 0 ask for nothing, which is not yielding.
+#[test]
+fn at_the_target_nothing_happens() {
+    let mut law = build("flower:slow_start=none", &path(10));
+    for (number, queue_us) in [0, 100_000, 100_000, 100_000].into_iter().enumerate() {
+        round(&mut law, number as u64, queue_us);
+    }
+    let before = packets(&law);
+    round(&mut law, 4, 100_000);
+    assert_eq!((last(&law), packets(&law)), ([0.0; 3], before));
+    assert_eq!(law.output().phase(), Phase::Avoidance);
+}
