@@ -48,7 +48,7 @@ impl Schedule {
     /// When `bytes` that start at `start` have passed, to the nearest nanosecond. Starts never go back.
     #[inline]
     pub fn finish(&mut self, start: Time, bytes: u64) -> Time {
-        if start < self.until && bytes == self.bytes {
+        if bytes == self.bytes {
             let end = start + self.takes;
             if end <= self.until {
                 return end;

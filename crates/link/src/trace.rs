@@ -136,8 +136,7 @@ impl Trace {
 #[derive(Debug, Clone)]
 pub(crate) struct Opportunities {
     trace: Arc<Trace>,
-    /// The opportunity that comes first after `asked`.
-    asked: Time,
+    /// The next opportunity and its bytes.
     next: Time,
     bytes: u64,
 }
@@ -145,23 +144,20 @@ pub(crate) struct Opportunities {
 impl Opportunities {
     pub fn new(trace: Arc<Trace>) -> Self {
         let (next, count) = trace.after(Time::ZERO);
-        Opportunities { trace, asked: Time::ZERO, next, bytes: count * u64::from(OPPORTUNITY) }
+        Opportunities { trace, next, bytes: count * u64::from(OPPORTUNITY) }
     }
 
-    /// The first opportunity after `time`.
+    /// The first opportunity after `time`. Times never go back.
     pub fn after(&mut self, time: Time) -> Time {
-        if time < self.asked || time >= self.next {
+        if time >= self.next {
             let (next, count) = self.trace.after(time);
-            (self.asked, self.next, self.bytes) = (time, next, count * u64::from(OPPORTUNITY));
+            (self.next, self.bytes) = (next, count * u64::from(OPPORTUNITY));
         }
         self.next
     }
 
-    /// The bytes of the opportunity at `at`, which must be one.
-    pub fn bytes_at(&mut self, at: Time) -> u64 {
-        if at != self.next {
-            self.after(Time::from_nanos(at.nanos() - 1));
-        }
+    /// The bytes of the opportunity that was found last.
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }

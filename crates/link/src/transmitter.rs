@@ -347,7 +347,7 @@ impl<P: Packet> Transmitter<P> {
     fn play_opportunity<R: Report<P>>(&mut self, at: Time, report: &mut R) {
         let Some(extra) = &mut self.extra else { return };
         let Some(trace) = &mut extra.trace else { return };
-        let mut budget = trace.bytes_at(at);
+        let mut budget = trace.bytes();
         self.event = trace.after(at);
         while budget > 0 {
             let serving = match self.serving.take() {
@@ -357,12 +357,8 @@ impl<P: Packet> Transmitter<P> {
                         extra.bytes_left = extra.take(u64::from(packet.bytes()));
                         Serving { packet, enqueued, started: at }
                     }
-                    Dequeued::NotBefore(time) => {
-                        // The first opportunity at or after that time.
-                        let before = Time::from_nanos(time.nanos().saturating_sub(1));
-                        self.event = extra.trace.as_mut().map_or(time, |trace| trace.after(before.max(at)));
-                        return;
-                    }
+                    // Asked again at the next opportunity.
+                    Dequeued::NotBefore(_) => return,
                     Dequeued::Empty => {
                         self.event = Time::NEVER;
                         return;

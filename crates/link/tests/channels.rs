@@ -167,6 +167,18 @@ fn a_shorter_route_keeps_order_unless_told_otherwise() {
     assert_eq!(run(true), [(2, 16), (0, 30), (3, 32), (1, 35), (4, 50)]);
 }
 
+#[test]
+fn packets_of_one_time_keep_their_order_even_when_overtaking() {
+    let mut line = Delay::fixed(Duration::from_millis(10)).with_reordering(true);
+    line.push(ms(0), 'a');
+    line.set_delay(Duration::from_millis(20));
+    line.push(ms(0), 'c');
+    line.set_delay(Duration::from_millis(9));
+    line.push(ms(1), 'b');
+    let order: Vec<_> = std::iter::from_fn(|| line.poll(ms(100))).collect();
+    assert_eq!(order, [(ms(10), 'a'), (ms(10), 'b'), (ms(20), 'c')]);
+}
+
 /// The delays added to 20,000 packets, one every `gap` us, in milliseconds, and whether order was kept.
 fn jittered(spec: &str, gap: u64) -> (Vec<f64>, bool) {
     let jitter: JitterSpec = spec.parse().unwrap();

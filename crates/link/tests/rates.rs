@@ -82,6 +82,11 @@ fn a_change_of_rate_splits_a_packet() {
     let mut link = Transmitter::piecewise(queue("droptail", 10), &rates);
     // 250 bytes, 250 bytes, none, 125 bytes, and 375 bytes in 375 us.
     assert_eq!(played(&mut link, &arrivals), [(0, 6375), (1, 7375), (2, 8375)]);
+    // To the nearest nanosecond: 4000 bits are left for 6 Mbit/s.
+    let rates: Rates = "8 Mbit/s, 6 Mbit/s at 500 us".parse().unwrap();
+    let mut link = Transmitter::piecewise(queue("droptail", 10), &rates);
+    link.offer(ms(0), pkt(0, 1000), &mut ());
+    assert_eq!(link.next(), Some(Time::from_nanos(500_000 + 666_667)));
     // A packet that ends exactly at a change, and one that starts there.
     let rates: Rates = "8 Mbit/s, 4 Mbit/s at 1 ms".parse().unwrap();
     let mut link = Transmitter::piecewise(queue("droptail", 10), &rates);

@@ -241,7 +241,8 @@ impl<P: Packet> Queue<P> for Borrowing<P> {
         }
         let all = self.all.map_or(Time::ZERO, |all| all.ready());
         if all <= now {
-            let guaranteed = |class: &Class<P>| class.guarantee.ready() <= now && class.ready() <= now;
+            // Within its guarantee a class is within its ceiling, which is no lower and has the same burst.
+            let guaranteed = |class: &Class<P>| class.guarantee.ready() <= now;
             if let Some(index) = self.choose(guaranteed).or_else(|| self.choose(|class| class.ready() <= now))
             {
                 return self.send(now, index);

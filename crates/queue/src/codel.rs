@@ -228,3 +228,68 @@ impl<P: Packet> Queue<P> for CoDel<P> {
         self.fifo.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn law(variant: CoDelVariant) -> Law {
+        CoDelParams { variant, ..CoDelParams::default() }.law()
+    }
+
+    /// The count with which a control that made `count` drops, `last` of them before its last start, starts again
+    /// `since` milliseconds after its next drop was due.
+    fn restart(variant: CoDelVariant, count: u32, last: u32, since: u64) -> u32 {
+        let drop_next = Time::from_secs(10);
+        let mut control = Control { count, last_count: last, drop_next, ..Control::default() };
+        let now = drop_next + Duration::from_millis(since);
+        control.start(now, &law(variant));
+        assert!(control.dropping);
+        assert_eq!(control.last_count, control.count);
+        assert_eq!(control.drop_next, law(variant).next_drop(now, control.count));
+        control.count
+    }
+
+    #[test]
+    fn the_interval_shrinks_by_the_square_root() {
+        let law = law(CoDelVariant::Rfc8289);
+        let gap = |count| law.next_drop(Time::ZERO, count).nanos();
+        assert_eq!((gap(1), gap(4), gap(100)), (100_000_000, 50_000_000, 10_000_000));
+        assert_eq!((gap(2), gap(3)), (70_710_678, 57_735_027));
+    }
+
+    #[test]
+    fn a_restart_remembers_as_rfc_8289_says() {
+        use CoDelVariant::Rfc8289;
+        assert_eq!(restart(Rfc8289, 12, 5, 50), 7);
+        assert_eq!(restart(Rfc8289, 12, 5, 1599), 7);
+        assert_eq!(restart(Rfc8289, 12, 5, 1600), 1);
+        assert_eq!(restart(Rfc8289, 6, 5, 50), 1);
+        assert_eq!(restart(Rfc8289, 7, 5, 50), 2);
+    }
+
+    #[test]
+    fn a_restart_remembers_as_the_publication_of_2012_says() {
+        use CoDelVariant::Y2012;
+        assert_eq!(restart(Y2012, 12, 5, 50), 10);
+        assert_eq!(restart(Y2012, 12, 5, 99), 10);
+        assert_eq!(restart(Y2012, 12, 5, 100), 1);
+        assert_eq!(restart(Y2012, 3, 1, 50), 1);
+        assert_eq!(restart(Y2012, 2, 1, 50), 1);
+    }
+
+    #[test]
+    fn the_2012_variant_starts_late_unless_it_dropped_a_moment_ago() {
+        let law = law(CoDelVariant::Y2012);
+        let start = |above_ms: u64, since_ms: u64| {
+            let now = Time::from_secs(10);
+            let control = Control {
+                first_above: Some(now - Duration::from_millis(above_ms)),
+                drop_next: now - Duration::from_millis(since_ms),
+                ..Control::default()
+            };
+            control.may_start(now, &law)
+        };
+        assert!(!start(99, 100) && start(100, 100) && start(0, 99));
+    }
+}

@@ -409,6 +409,24 @@ mod tests {
     }
 
     #[test]
+    fn chance_has_no_say_below_and_above_the_bounds_of_the_sum() {
+        let taken = |text: &str, probability, accumulated| {
+            let mut pie = pie(text);
+            (pie.burst, pie.delay_old) = (Duration::ZERO, 1.0);
+            (pie.probability, pie.accumulated) = (probability, accumulated);
+            (0..3).for_each(|_| pie.fifo.push(Pkt, Time::ZERO));
+            (0..100).filter(|_| pie.is_taken()).count()
+        };
+        // RFC 8033, 5.4: no drop below 0.85, a drop in any case from 8.5 on.
+        assert_eq!(taken("pie", 0.0084, 0.0), 0);
+        assert_eq!(taken("pie", 1e-9, 8.5), 1);
+        assert_eq!(taken("pie", 1e-9, 8.4), 0);
+        assert_eq!(taken("pie", 1.0, 0.0), 100);
+        assert_eq!(taken("pie:variant=early", 1.0, 0.0), 100);
+        assert_eq!(taken("pie:variant=early", 0.0, 8.5), 0);
+    }
+
+    #[test]
     fn skipping_idle_updates_changes_nothing() {
         for text in ["pie", "pie:variant=early", "pie:alpha=0.001,update=1ms"] {
             let (mut often, mut late) = (pie(text), pie(text));

@@ -227,3 +227,45 @@ impl<P: Packet> Queue<P> for Sfq<P> {
         self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leeway_units::Rate;
+
+    struct Pkt;
+
+    impl Packet for Pkt {
+        fn bytes(&self) -> u32 {
+            1000
+        }
+
+        fn flow(&self) -> u32 {
+            0
+        }
+    }
+
+    /// The ns-2 shape with so many packets in each slot.
+    fn holding(slots: &[usize]) -> Sfq<Pkt> {
+        let params = SfqParams { variant: SfqVariant::Ns2, ..SfqParams::default() };
+        let context = BuildContext::new(Size::Unlimited, Rate::from_bits_per_sec(8_000_000));
+        let mut sfq = Sfq::new(&params, &context);
+        for (id, &packets) in slots.iter().enumerate() {
+            (0..packets).for_each(|_| sfq.push(id, Pkt, Time::ZERO));
+        }
+        sfq
+    }
+
+    #[test]
+    fn ns2_refuses_half_of_the_room_and_more_than_a_share_when_room_is_short() {
+        // 40 packets and 16 slots: a share is two packets, and room is short below 16.
+        assert!(!holding(&[12]).is_refused(0));
+        assert!(holding(&[13]).is_refused(0));
+        assert!(!holding(&[3, 7, 7, 7]).is_refused(0), "24 held, 16 left");
+        assert!(holding(&[3, 7, 7, 8]).is_refused(0), "25 held, 15 left");
+        assert!(!holding(&[2, 8, 7, 8]).is_refused(0));
+        assert!(holding(&[0, 10, 10, 10, 10]).is_refused(0), "full");
+        assert!(holding(&[0, 10, 10, 10, 9]).is_refused(0), "half of one packet is none");
+        assert!(!holding(&[0, 10, 10, 10, 8]).is_refused(0));
+    }
+}

@@ -180,3 +180,21 @@ fn each_class_has_its_own_buffer_and_unknown_ones_join_the_last() {
     let leeway_queue::AnyQueue::Borrowing(queue) = queue else { panic!() };
     assert_eq!((queue.backlog(1), queue.backlog(4), queue.packets()), ((3, 3000), (3, 3000), 6));
 }
+
+#[test]
+fn what_a_class_overdrew_stays_with_it_when_it_is_empty() {
+    let mut queue = build("borrowing:class0=0,class1=0", &context(10));
+    let packet = |class, bytes, id| Pkt { class, bytes, ..pkt(id) };
+    let next = |queue: &mut leeway_queue::AnyQueue<Pkt>| match queue.dequeue(ms(0), &mut ()) {
+        Dequeued::Packet { packet, .. } => packet.id,
+        other => panic!("{other:?}"),
+    };
+    // Equals with a quantum of 1500 bytes. The first class sends 4000 at once and owes 2500.
+    queue.enqueue(ms(0), packet(0, 4000, 0), &mut ());
+    assert_eq!(next(&mut queue), 0);
+    for id in 1..4 {
+        queue.enqueue(ms(0), packet(0, 1000, id), &mut ());
+        queue.enqueue(ms(0), packet(1, 1000, 10 + id), &mut ());
+    }
+    assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [11, 12, 1]);
+}

@@ -251,3 +251,23 @@ fn the_hash_changes_every_ten_seconds() {
     }
     assert_eq!((count, queue.bytes()), (40, 0));
 }
+
+#[test]
+fn a_deficit_is_lost_when_the_last_packet_gives_way() {
+    let (mut queue, mut log) = (build("drr:by=class,quantum=500B,limit=2000B", &context(0)), Log::default());
+    let packet = |class, bytes, id| Pkt { class, bytes, ..pkt(id) };
+    let next = |queue: &mut leeway_queue::AnyQueue<Pkt>| match queue.dequeue(ms(0), &mut ()) {
+        Dequeued::Packet { packet, .. } => packet.id,
+        other => panic!("{other:?}"),
+    };
+    queue.enqueue(ms(0), packet(0, 1400, 0), &mut log);
+    queue.enqueue(ms(0), packet(1, 250, 1), &mut log);
+    // Class 0 saves a quantum; then its packet makes room for one of class 1.
+    assert_eq!(next(&mut queue), 1);
+    queue.enqueue(ms(0), packet(1, 1000, 2), &mut log);
+    assert_eq!(log.dropped, [(ms(0), packet(0, 1400, 0), Reason::Overflow)]);
+    // It starts again from nothing: 600 bytes need two rounds, as do the 1000 before them.
+    queue.enqueue(ms(0), packet(0, 600, 3), &mut log);
+    assert_eq!(next(&mut queue), 2);
+    assert_eq!(next(&mut queue), 3);
+}
