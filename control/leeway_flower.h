@@ -247,6 +247,7 @@ LEEWAY_INLINE void leeway_flower_measure(struct leeway_flower *s, const struct l
 	if (what == LEEWAY_SAMPLE_FIRST) {
 		leeway_base_restart(&s->base);
 		s->in_round = 0;
+		s->started = 0;
 	}
 	leeway_base_update(&s->base, ack->now_us, sample_us);
 	if (!s->in_round || leeway_before_u32(sample_us, s->round_us))

@@ -128,7 +128,6 @@ LEEWAY_INLINE void leeway_ledbatpp_leave(struct leeway_ledbatpp *s, leeway_u64 n
 {
 	s->stage = LEEWAY_LEDBATPP_STEADY;
 	s->deadline_us = now_us + leeway_ledbatpp_rounds_us(path, 2);
-	s->w.out.phase = LEEWAY_AVOIDANCE;
 }
 
 /* Advance the slowdown (draft, 4.4). */

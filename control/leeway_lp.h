@@ -97,7 +97,7 @@ LEEWAY_INLINE void leeway_lp_measure(struct leeway_lp *s, leeway_u64 now_us, lee
 /* Whether the smoothed delay is above the threshold. */
 LEEWAY_INLINE int leeway_lp_congested(const struct leeway_lp *s)
 {
-	leeway_u64 range_us = leeway_before_u32(s->max_us, s->min_us) ? 0 : s->max_us - s->min_us;
+	leeway_u64 range_us = s->max_us - s->min_us;
 
 	return range_us && s->w.out.queuing_delay_us * 1000ULL >= range_us * s->threshold_permille;
 }

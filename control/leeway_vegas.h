@@ -108,8 +108,7 @@ LEEWAY_INLINE void leeway_vegas_step(struct leeway_vegas *s, const struct leeway
 		s->doubling = !s->doubling;
 		if (s->diff_permille <= s->gamma_permille)
 			return;
-		if (s->w.out.cwnd_q16 > one_q16 && queued_q16 > one_q16)
-			leeway_lower(&s->w, queued_q16 - one_q16, mss);
+		leeway_lower(&s->w, leeway_less(queued_q16, one_q16), mss);
 		s->w.out.ssthresh_bytes = leeway_min_u64(s->w.out.ssthresh_bytes, s->w.out.cwnd_q16 >> 16);
 		s->w.out.phase = LEEWAY_AVOIDANCE;
 		return;

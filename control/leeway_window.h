@@ -23,9 +23,8 @@ enum leeway_slow_start_mode {
 };
 
 enum leeway_timeout_mode {
-	LEEWAY_TIMEOUT_ONE = 0, /* RFC 5681: one segment */
-	LEEWAY_TIMEOUT_HALVE =
-		1, /* at most one segment, and half of the window where it is below one already */
+	LEEWAY_TIMEOUT_ONE = 0,   /* RFC 5681: one segment */
+	LEEWAY_TIMEOUT_HALVE = 1, /* one segment, or half of a window that is below one already */
 };
 
 /* The part of the state that all laws have; out comes first, as leeway.h demands. */
@@ -235,7 +234,6 @@ LEEWAY_INLINE int leeway_new_loss(const struct leeway_window *w, const struct le
 LEEWAY_INLINE void leeway_reacted(struct leeway_window *w, leeway_u64 now_us)
 {
 	w->reacted_us = now_us + 1;
-	w->carry = 0;
 }
 
 /* Threshold as permille of the window, two segments at least (RFC 5681, eq. 4 with 500). */

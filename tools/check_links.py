@@ -57,10 +57,7 @@ def broken_links(file: Path) -> list[str]:
 def anchors(file: Path) -> set[str]:
     """The names that GitHub gives to headings."""
     prose = FENCE.sub("", file.read_text(encoding="utf-8"))
-    return {
-        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
-        for heading in HEADING.findall(prose)
-    }
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in HEADING.findall(prose)}
 
 
 if __name__ == "__main__":

@@ -51,9 +51,7 @@ def problem(leeway: str, scenario: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "snippet.toml"
         file.write_text(scenario, encoding="utf-8")
-        done = subprocess.run(
-            [leeway, "sim", str(file), "--quiet"], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([leeway, "sim", str(file), "--quiet"], capture_output=True, text=True, check=False)
         return done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}\n")
 
 

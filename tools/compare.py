@@ -57,9 +57,7 @@ def mean(estimate: dict[str, float] | None) -> float | None:
     return None if estimate is None else estimate["mean"]
 
 
-def ratio(
-    a: Callable[[Point], float | None], b: Callable[[Point], float | None]
-) -> Callable[[Point], float | None]:
+def ratio(a: Callable[[Point], float | None], b: Callable[[Point], float | None]) -> Callable[[Point], float | None]:
     def value(point: Point) -> float | None:
         numerator, denominator = a(point), b(point)
         return numerator / denominator if numerator is not None and denominator else None
@@ -87,9 +85,7 @@ CLAIMS = [
     Claim("rossi2010/fig2a", "Jain's index of TCP and LEDBAT", "0.65", 0.58, 0.72, overall("jain")),
     Claim("rossi2010/fig2a", "bytes of TCP for one of LEDBAT", "6", 5, 8, TCP_TO_LEDBAT, "{:.1f}"),
     Claim("rossi2010/fig2a", "gain over TCP alone, per cent", "16", 10, 22, gain_over_alone, "{:.1f}"),
-    Claim(
-        "rossi2010/fig2b", "Jain's index of two LEDBAT flows", "> 0.99", 0.99, 1, overall("jain"), "{:.3f}"
-    ),
+    Claim("rossi2010/fig2b", "Jain's index of two LEDBAT flows", "> 0.99", 0.99, 1, overall("jain"), "{:.3f}"),
     Claim("rossi2010/fig3-2s-40pkt", "late-comer / first", "< 1", 0, 1, SECOND_TO_FIRST),
     Claim("rossi2010/fig3-10s-100pkt", "late-comer / first: starved", "> 1", 1, INFINITY, SECOND_TO_FIRST),
     Claim("rossi2010/fig3-10s-100pkt", "packets dropped", "0", 0, 0, link("dropped"), "{:.0f}"),
@@ -104,9 +100,7 @@ CLAIMS = [
     Claim("trang2014/fig3.2A", "LEDBAT / TCP, both at 0", "> 1", 1, INFINITY, LEDBAT_TO_TCP),
     Claim("trang2014/fig3.2B", "LEDBAT / TCP, LEDBAT first", "> 1", 1, INFINITY, LEDBAT_TO_TCP),
     Claim("trang2014/fig3.2C", "LEDBAT / TCP, TCP first", "> 1", 1, INFINITY, LEDBAT_TO_TCP),
-    Claim(
-        "trang2014/fig5.3-ledbat", "late-comer / first, last 50 s", "starves it", 5, INFINITY, SECOND_TO_FIRST
-    ),
+    Claim("trang2014/fig5.3-ledbat", "late-comer / first, last 50 s", "starves it", 5, INFINITY, SECOND_TO_FIRST),
     Claim("trang2014/fig5.3-flower", "Jain's index, last 50 s", "> 0.95", 0.95, 1, overall("jain"), "{:.3f}"),
 ]
 

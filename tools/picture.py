@@ -109,9 +109,7 @@ def column(point: dict[str, Any], x: float, width: float) -> list[str]:
         parts.append(text(x + place * width, TOP + 12, flow["name"], "middle", f"{flow['name']}-text"))
     parts += delays.frame([0, 25, 50, 75, 100], True)
     packet_ms = 1500 * 8e3 / link["rate_bps"]
-    parts.append(
-        delays.line(times, [queue * packet_ms for queue in charts["links"][0]["queue_pkt"]], "queue")
-    )
+    parts.append(delays.line(times, [queue * packet_ms for queue in charts["links"][0]["queue_pkt"]], "queue"))
     return parts
 
 

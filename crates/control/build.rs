@@ -10,6 +10,13 @@ fn main() {
     for header in files(&headers) {
         println!("cargo:rerun-if-changed={}", header.display());
     }
+    // A shared library of laws from elsewhere instead, such as the mutants of control/mutate.py.
+    println!("cargo:rerun-if-env-changed=LEEWAY_LAWS_DIR");
+    if let Some(dir) = std::env::var_os("LEEWAY_LAWS_DIR") {
+        println!("cargo:rustc-link-search=native={}", Path::new(&dir).display());
+        println!("cargo:rustc-link-lib=dylib=leeway_laws");
+        return;
+    }
     // The laws are the inner loop of the simulator: optimised in every profile.
     cc::Build::new()
         .file("src/laws.c")

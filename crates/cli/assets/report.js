@@ -232,6 +232,35 @@ const show = (index) => {
   draw(point);
 };
 
+// With several points: what the flows of each got, side by side.
+const comparison = (index) => {
+  const first = data.points[0].tables[index];
+  const heads = [...new Set(data.points.flatMap((point) => point.tables[index]?.groups.heads ?? []))];
+  const card = make("article", null, "card");
+  const head = make("header");
+  head.append(make("h2", first.name === "run" ? "All points" : `All points: ${first.name}`), make("span", first.span, "span"));
+  const result = make("table");
+  const names = result.createTHead().insertRow();
+  for (const text of ["point", "flows", ...heads]) names.append(make("th", text, text === "flows" ? "law" : ""));
+  const body = result.createTBody();
+  data.points.forEach((point, i) => {
+    const groups = point.tables[index]?.groups;
+    for (const row of groups?.rows ?? []) {
+      const line = body.insertRow();
+      const cell = make("td");
+      const link = make("button", point.label || point.title);
+      link.addEventListener("click", () => { select.value = i; zoom = null; show(i); });
+      cell.append(link);
+      line.append(cell, make("td", row.flows > 1 ? `${row.name} ×${row.flows}` : row.name, "flow"));
+      for (const name of heads) line.append(make("td", row.cells[groups.heads.indexOf(name)] ?? "-"));
+    }
+  });
+  const scroll = make("div", null, "scroll tall");
+  scroll.append(result);
+  card.append(head, scroll);
+  return card;
+};
+
 const select = byId("point");
 data.points.forEach((point, i) => {
   const option = make("option", point.label ? (data.points.some((p) => p.file !== point.file) ? `${point.title}: ${point.label}` : point.label) : point.title);
@@ -241,6 +270,8 @@ data.points.forEach((point, i) => {
 byId("chooser").hidden = data.points.length < 2;
 select.addEventListener("change", () => { zoom = null; show(Number(select.value)); });
 byId("footer").textContent = `Made by leeway ${data.version}. The same scenario and seed give the same numbers again.`;
+const sameWindows = data.points.every((p) => p.tables.map((t) => t.name).join() === data.points[0].tables.map((t) => t.name).join());
+if (data.points.length > 1 && sameWindows) byId("all").append(...data.points[0].tables.map((_, i) => comparison(i)));
 if (data.points.length) show(0);
 
 let width = innerWidth;

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 #[command(
     name = "leeway",
     version,
-    about,
     disable_help_subcommand = true,
     after_help = "Exit codes: 0 everything went well, 1 a run failed, 2 bad usage or a bad scenario.\n\n\
                   Example: leeway sim examples/home-backup.toml --out report"

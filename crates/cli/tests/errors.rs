@@ -98,6 +98,7 @@ fn meaning() {
         ("order of a uniform distribution", with_flow("start = { uniform = [\"3 s\", \"1 s\"] }\n")),
         ("initial window", with_flow("\n[flow.tcp]\ninitial_window = 0\n")),
         ("receive window in BDP", with_flow("tcp.receive_window = \"1 BDP\"\n")),
+        ("trace that is not there", with_flow("").replace("rate = \"10 Mbit/s\"", "trace = \"lte.trace\"")),
         ("baseline of nothing", format!("baseline = true\n{}", with_flow(""))),
     ];
     insta::assert_snapshot!(show(&cases.each_ref().map(|(name, text)| (*name, text.as_str()))));

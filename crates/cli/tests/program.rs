@@ -81,7 +81,7 @@ fn exit_codes_tell_bad_input_from_failed_runs() {
     assert_eq!(code(&["sim", "short.toml", "--out", "short.toml/inside"]), Some(1));
     let trace = SHORT.replace("rate = \"5 Mbit/s\"", "trace = \"absent.trace\"");
     std::fs::write(folder.path().join("trace.toml"), trace).unwrap();
-    assert_eq!(code(&["sim", "trace.toml"]), Some(1));
+    assert_eq!(code(&["sim", "trace.toml"]), Some(2), "a trace that is not there is the scenario's mistake");
 }
 
 #[test]
@@ -190,13 +190,12 @@ fn a_failure_leaves_old_results_alone() {
     let folder = folder();
     leeway().current_dir(&folder).args(["sim", "short.toml", "-q", "--out", "out"]).assert().success();
     let before = files(&folder.path().join("out"));
-    let trace = SHORT.replace("rate = \"5 Mbit/s\"", "trace = \"absent.trace\"");
-    std::fs::write(folder.path().join("trace.toml"), trace).unwrap();
+    std::fs::write(folder.path().join("bad.toml"), SHORT.replace("delay", "dealy")).unwrap();
     leeway()
         .current_dir(&folder)
-        .args(["sim", "short.toml", "trace.toml", "-q", "--out", "out"])
+        .args(["sim", "short.toml", "bad.toml", "-q", "--out", "out"])
         .assert()
-        .code(1);
+        .code(2);
     assert!(files(&folder.path().join("out")) == before);
 }
 

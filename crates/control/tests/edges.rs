@@ -37,6 +37,39 @@ fn a_new_law_is_at_the_initial_window() {
     assert_eq!(build("newreno:ssthresh=2.5", &path(1)).output().ssthresh_bytes, 3750);
 }
 
+/// Nothing is left to chance in a new state: every probe reads zero, or "none yet".
+#[test]
+fn a_new_state_is_blank() {
+    use leeway_control::Controller;
+    for info in leeway_control::laws() {
+        build(info.name, &path(10)).probe(&mut |probe, value| {
+            let blank = match probe.name {
+                "base_rtt" => f64::from(u32::MAX),
+                "gain" => 1.0 / 16.0,
+                _ => 0.0,
+            };
+            assert_eq!(value, blank, "{}: {}", info.name, probe.name);
+        });
+    }
+}
+
+#[test]
+fn at_the_target_nobody_yields() {
+    for (text, queue_us, phase) in [
+        ("ledbat", 100_000, Phase::Avoidance),
+        ("ledbat", 100_001, Phase::Yielding),
+        ("fledbat", 100_000, Phase::Avoidance),
+        ("fledbat", 100_001, Phase::Yielding),
+        ("ledbatpp:slow_start=none,slowdown=off", 60_000, Phase::Avoidance),
+        ("ledbatpp:slow_start=none,slowdown=off", 60_001, Phase::Yielding),
+    ] {
+        let mut law = build(text, &path(10));
+        law.on_ack(&ack(0, 0), &path(10));
+        law.on_ack(&ack(200_000, queue_us), &path(10));
+        assert_eq!(law.output().phase(), phase, "{text} at {queue_us} us");
+    }
+}
+
 #[test]
 fn slow_start_ends_at_the_threshold_to_the_byte() {
     for text in [
@@ -431,6 +464,8 @@ fn vegas_decides_by_packets_in_the_queue() {
             let before = packets(&law);
             law.on_ack(&Ack { round_start: 1, ..ack(100_000, queue_us) }, &path(10));
             assert_eq!(packets(&law) - before, change, "{text} at {queue_us} us");
+            let phase = if change < 0.0 { Phase::Yielding } else { Phase::Avoidance };
+            assert_eq!(law.output().phase(), phase, "{text} at {queue_us} us");
         }
     }
 }
@@ -451,5 +486,81 @@ fn nice_counts_packets() {
         law.on_ack(&Ack { round_start: 1, ..ack(100, 0) }, &path(10));
         let expected = if halves { before / 2.0 } else { before };
         assert!((packets(&law) - expected).abs() < 1e-3, "{delayed}: {}", packets(&law));
+    }
+}
+
+/// Acks without a sample say nothing about the queue.
+#[test]
+fn nice_ignores_acks_without_samples() {
+    let mut law = build("nice:slow_start=none,alpha=0,beta=1000", &path(20));
+    for (now_us, rtt_us) in [(0, 0), (1, 50_000), (2, 150_000)] {
+        law.on_ack(&Ack { rtt_us, app_limited: 1, round_start: 1, ..ack(now_us, 0) }, &path(10));
+    }
+    for i in 0..50 {
+        let rtt_us = if i % 10 == 0 { 50_000 } else { 0 };
+        let round_start = u8::from(i % 10 == 0);
+        law.on_ack(&Ack { rtt_us, app_limited: 1, round_start, ..ack(10 + i, 0) }, &path(10));
+    }
+    assert!(packets(&law) > 9.0, "{}: halved once at most, for the one delayed sample", packets(&law));
+}
+
+/// K = cbrt(W_max (1 - beta) / C) seconds from small windows to far beyond any network.
+#[test]
+fn cubic_roots() {
+    for (window, mss, c) in [
+        (30_000u32, 1500, 0.4),
+        (15_000_000, 1500, 0.4),
+        (u32::MAX, 1500, 10.0),
+        (u32::MAX, 100, 0.01),
+        (u32::MAX, 1, 0.01),
+    ] {
+        let start = Path { mss_bytes: mss, initial_window_bytes: window, ..path(1) };
+        let mut law = build(&format!("cubic:slow_start=none,c={c}"), &start);
+        law.on_loss(&dupack(10, 5), &start);
+        law.on_ack(&ack(20, 0), &start);
+        let expected = (f64::from(window) / f64::from(mss) * 0.3 / c).cbrt().min(8192.0);
+        let k = probe(&law, "k");
+        assert!(
+            (k / expected - 1.0).abs() < 2e-4,
+            "{window} bytes of {mss}, C = {c}: K = {k}, not {expected}"
+        );
+    }
+}
+
+/// Fast convergence: a loss below the last W_max leaves (1 + beta) / 2 of the window as the new one.
+#[test]
+fn cubic_releases_capacity() {
+    for (text, beta) in [("cubic", 0.7), ("cubic:flavour=2010", 0.8), ("cubic:beta=0.5", 0.5)] {
+        let start = path(100);
+        let mut law =
+            build(&format!("{text}{}slow_start=none", if text.contains(':') { ',' } else { ':' }), &start);
+        law.on_loss(&dupack(10, 5), &start);
+        assert_eq!(probe(&law, "w_max"), 150_000.0, "{text}");
+        assert!((packets(&law) - 100.0 * beta).abs() < 1e-3, "{text}");
+        law.on_loss(&dupack(30, 20), &start);
+        let expected = 150_000.0 * beta * (1.0 + beta) / 2.0;
+        assert!((probe(&law, "w_max") / expected - 1.0).abs() < 1e-5, "{text}: {}", probe(&law, "w_max"));
+    }
+}
+
+/// Vegas leaves slow start at W base / R + 1, and does not shrink for less than a packet in the queue.
+#[test]
+fn vegas_leaves_slow_start() {
+    for (gamma, queue_us, expected) in
+        [("1", 10_000, 20.0 * 5.0 / 6.0 + 1.0), ("0.5", 2_000, 20.0), ("2", 2_000, 40.0)]
+    {
+        let mut law = build(&format!("vegas:gamma={gamma}"), &path(10));
+        let mut now_us = 0;
+        for (round, queue_us) in [(0, 0), (1, queue_us), (2, queue_us), (3, queue_us)] {
+            let acks = packets(&law) as u64;
+            if round == 3 && law.output().phase() != Phase::SlowStart {
+                break;
+            }
+            for i in 0..acks {
+                now_us += 100;
+                law.on_ack(&Ack { round_start: u8::from(i == 0), ..ack(now_us, queue_us) }, &path(10));
+            }
+        }
+        assert!((packets(&law) - expected).abs() < 0.01, "{gamma} {queue_us}: {}", packets(&law));
     }
 }

@@ -191,12 +191,20 @@ fn the_drift_is_the_smallest_of_the_last_three_steps() {
         feed(&mut law, minute as u64 * 60 * SECOND, 100_000 + least);
         drifts.push(probe(&law, "drift"));
     }
-    // The newest minute is not over and does not count; growth of 500 ppm (30 ms) still does, none at all does not.
+    // The newest minute is not over and does not count; no growth at all is no drift.
     assert_eq!(drifts, [0.0, 0.0, 0.0, 4_000.0, 3_000.0, 3_000.0, 3_000.0, 0.0, 0.0, 0.0, 1_000.0]);
     // Within a minute the base moves on with the drift.
     let base = probe(&law, "base_delay");
     let q = feed(&mut law, 630 * SECOND, 200_000);
     assert_eq!(f64::from(200_000 - q), base + 500.0);
+    // 500 ppm is 30 ms a minute; more is no clock.
+    for (step, drift) in [(30_000, 30_000.0), (30_001, 0.0)] {
+        let mut law = ledbat(",skew=minima");
+        for minute in 0..6u32 {
+            feed(&mut law, u64::from(minute) * 60 * SECOND, 100_000 + minute * step);
+        }
+        assert_eq!(probe(&law, "drift"), drift, "{step}");
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub enum RatesError {
     #[error("`{0}` lacks its time; rates are spelled like \"10 Mbit/s, 2 Mbit/s at 5 s\"")]
     NoTime(String),
     /// Changes out of order.
-    #[error("the change at {0} comes after a later one; changes go forward in time")]
+    #[error("the change at {0} does not come after the one before it; changes go forward in time")]
     Order(Time),
 }
 

@@ -69,11 +69,11 @@ pub struct Snapshot {
     pub groups: Vec<GroupCounts>,
 }
 
-/// Everything that is counted, and the flows that it is counted for.
+/// Everything that is counted outside the flows themselves.
 #[derive(Debug, Default)]
 pub struct Books {
-    /// All flows.
-    pub flows: Vec<Flow>,
+    /// Data packets of each flow that were dropped on the way.
+    pub dropped: Vec<u64>,
     /// All links.
     pub links: Vec<LinkCounts>,
     /// All groups.
@@ -87,10 +87,15 @@ pub struct Books {
 }
 
 impl Books {
-    /// A copy of all counts.
-    pub fn snapshot(&self) -> Snapshot {
+    /// A copy of all counts, with those of `flows`.
+    pub fn snapshot(&self, flows: &[Flow]) -> Snapshot {
+        let dropped = self.dropped.iter().copied().chain(std::iter::repeat(0));
         Snapshot {
-            flows: self.flows.iter().map(|flow| flow.counts).collect(),
+            flows: flows
+                .iter()
+                .zip(dropped)
+                .map(|(flow, dropped)| Counts { dropped, ..flow.counts })
+                .collect(),
             links: self.links[..self.reported_links].to_vec(),
             groups: self.groups.clone(),
         }
@@ -108,7 +113,13 @@ impl Watch for Books {
             self.links[link as usize].dropped += 1;
         }
         match packet.kind() {
-            Kind::Data | Kind::Voice => self.flows[packet.flow() as usize].counts.dropped += 1,
+            Kind::Data | Kind::Voice => {
+                let flow = packet.flow() as usize;
+                if self.dropped.len() <= flow {
+                    self.dropped.resize(flow + 1, 0);
+                }
+                self.dropped[flow] += 1;
+            }
             Kind::Ack => {
                 self.sacks.take(&packet);
             }

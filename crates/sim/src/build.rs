@@ -2,8 +2,7 @@
 
 use crate::app::{App, part, part_seed};
 use crate::books::{Books, GroupCounts, LinkCounts};
-use crate::calendar::Heap;
-use crate::engine::{Directed, Engine, Group, Timer};
+use crate::engine::{Directed, Engine, Group, Timer, World};
 use crate::flow::{Clocks, Flow, Profile};
 use crate::network::{Network, Step};
 use crate::recorder::Recorder;
@@ -91,18 +90,18 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         })
         .collect();
     let mut engine = Engine {
-        now: Time::ZERO,
+        world: World {
+            books: Books {
+                groups: vec![GroupCounts::default(); scenario.flow.len()],
+                recorder: recorder(scenario),
+                ..Books::default()
+            },
+            ..World::default()
+        },
         end: Time::ZERO + scenario.duration,
         seed,
-        order: 0,
-        network: Network::default(),
-        timers: Heap::default(),
+        flows: Vec::new(),
         groups: Vec::new(),
-        books: Books {
-            groups: vec![GroupCounts::default(); scenario.flow.len()],
-            recorder: recorder(scenario),
-            ..Books::default()
-        },
         events,
         snapshots: Vec::new(),
         work: Default::default(),
@@ -114,12 +113,12 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         first_link.push(builder.first_link(&hops, &built));
         builder.group(index, spec, &hops, &built, &mut engine);
     }
-    engine.books.links = vec![LinkCounts::default(); builder.network.links()];
-    engine.books.reported_links = builder.reported.len();
-    engine.network = builder.network;
-    if let Some(recorder) = &mut engine.books.recorder {
+    engine.world.books.links = vec![LinkCounts::default(); builder.network.links()];
+    engine.world.books.reported_links = builder.reported.len();
+    engine.world.network = builder.network;
+    if let Some(recorder) = &mut engine.world.books.recorder {
         recorder.series.link_names = builder.reported.iter().map(|link| link.name.clone()).collect();
-        recorder.series.flow_names = flow_names(&engine.groups, &engine.books.flows);
+        recorder.series.flow_names = flow_names(&engine.groups, &engine.flows);
     }
     Ok(Plan { engine, links: builder.reported, first_link })
 }
@@ -131,13 +130,13 @@ fn set_up_clockwork(scenario: &Scenario, engine: &mut Engine) {
     edges.sort_unstable();
     edges.dedup();
     for edge in edges {
-        engine.set(edge, Timer::Edge);
+        engine.world.set(edge, Timer::Edge);
     }
     for (index, event) in scenario.event.iter().enumerate() {
-        engine.set(event.at, Timer::Change(index as u32));
+        engine.world.set(event.at, Timer::Change(index as u32));
     }
-    if engine.books.recorder.as_ref().is_some_and(|recorder| recorder.every.is_some()) {
-        engine.set(Time::ZERO, Timer::Sample);
+    if engine.world.books.recorder.as_ref().is_some_and(|recorder| recorder.every.is_some()) {
+        engine.world.set(Time::ZERO, Timer::Sample);
     }
 }
 
@@ -270,16 +269,16 @@ impl Builder<'_> {
             };
             shared = Some((access, routes));
             if let scenario::App::Poisson { .. } = spec.app {
-                engine.set(start, Timer::Arrival(index as u32, i as u32));
+                engine.world.set(start, Timer::Arrival(index as u32, i as u32));
                 arrivals.push(App::new(part_seed(self.seed, part::ARRIVALS + index as u64, i)));
                 continue;
             }
-            let flow = engine.books.flows.len() as u32;
-            engine.books.flows.push(Flow::new(index as u32, &profile, routes.0, routes.1, app));
+            let flow = engine.flows.len() as u32;
+            engine.flows.push(Flow::new(index as u32, &profile, routes.0, routes.1, app));
             let first = spec.intervals.first().map_or(start, |interval| start.max(interval[0]));
             engine.wake(flow, first);
             if let Some(stop) = spec.stop {
-                engine.set(stop, Timer::Stop(flow));
+                engine.world.set(stop, Timer::Stop(flow));
             }
         }
         let routes = shared.map_or((0, 0), |(_, routes)| routes);

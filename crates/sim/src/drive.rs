@@ -15,42 +15,42 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 impl Engine {
     /// Sets the next turn of flow `index`.
     pub(crate) fn wake(&mut self, index: u32, at: Time) {
-        if let Some(at) = self.books.flows[index as usize].app.timer.set(at) {
-            self.set(at, Timer::App(index));
+        if let Some(at) = self.flows[index as usize].app.timer.set(at) {
+            self.world.set(at, Timer::App(index));
         }
     }
 
     fn connect(&mut self, index: u32) {
-        let flow = &mut self.books.flows[index as usize];
-        flow.connect(self.now, &self.groups[flow.group as usize].profile);
+        let flow = &mut self.flows[index as usize];
+        flow.connect(self.world.now, &self.groups[flow.group as usize].profile);
     }
 
     /// It is the turn of flow `index`'s application.
     pub(crate) fn turn(&mut self, index: u32) {
-        let group = self.books.flows[index as usize].group as usize;
+        let group = self.flows[index as usize].group as usize;
         let app = self.groups[group].spec.app;
         match app {
             scenario::App::Bulk => self.bulk_turn(index, group),
             scenario::App::Transfer { size, .. } => {
                 self.connect(index);
-                let bytes = self.books.flows[index as usize].app.draw(&size);
+                let bytes = self.flows[index as usize].app.draw(&size);
                 self.write(index, bytes);
             }
             scenario::App::OnOff { on, off } => {
-                let flow = &mut self.books.flows[index as usize];
+                let flow = &mut self.flows[index as usize];
                 let starts = flow.app.turn.is_multiple_of(2);
                 let span = if starts { flow.app.draw(&on) } else { flow.app.draw(&off) };
                 flow.app.turn += 1;
                 if !flow.open {
                     self.connect(index);
                 }
-                let flow = &mut self.books.flows[index as usize];
+                let flow = &mut self.flows[index as usize];
                 if starts {
                     flow.sender.write_endless();
                 } else {
                     flow.sender.stop_writing();
                 }
-                self.wake(index, self.now + span);
+                self.wake(index, self.world.now + span);
                 self.pump(index);
             }
             scenario::App::Poisson { .. } => {}
@@ -61,26 +61,26 @@ impl Engine {
 
     /// Without intervals: one connection without end. With: one connection an interval.
     fn bulk_turn(&mut self, index: u32, group: usize) {
-        let flow = &mut self.books.flows[index as usize];
+        let flow = &mut self.flows[index as usize];
         let intervals = &self.groups[group].spec.intervals;
         let turn = flow.app.turn as usize;
         flow.app.turn += 1;
         let next = intervals.as_flattened().get(turn + 1).copied();
         if turn % 2 == 1 {
-            flow.disconnect(self.now);
+            flow.disconnect(self.world.now);
         } else {
             self.connect(index);
-            self.books.flows[index as usize].sender.write_endless();
+            self.flows[index as usize].sender.write_endless();
             self.pump(index);
         }
         if let Some(next) = next {
-            self.wake(index, next.max(self.now));
+            self.wake(index, next.max(self.world.now));
         }
     }
 
     /// Writes a message that the application waits for.
     fn write(&mut self, index: u32, size: Bytes) {
-        let flow = &mut self.books.flows[index as usize];
+        let flow = &mut self.flows[index as usize];
         flow.sender.write(size.get().max(1));
         flow.waiting = true;
         self.pump(index);
@@ -88,11 +88,11 @@ impl Engine {
 
     /// The message that flow `index` waited for has arrived.
     pub(crate) fn completed(&mut self, index: u32) {
-        let now = self.now;
-        let flow = &mut self.books.flows[index as usize];
+        let now = self.world.now;
+        let flow = &mut self.flows[index as usize];
         let group = flow.group as usize;
         flow.waiting = false;
-        self.books.groups[group].completion.add(now - flow.since);
+        self.world.books.groups[group].completion.add(now - flow.since);
         match self.groups[group].spec.app {
             scenario::App::Transfer { count, gap, .. } => {
                 flow.disconnect(now);
@@ -116,11 +116,11 @@ impl Engine {
 
     /// The client asks, or asks again where no answer has come.
     fn request(&mut self, index: u32, size: &scenario::Dist<Bytes>, request: Bytes) {
-        if !self.books.flows[index as usize].open {
+        if !self.flows[index as usize].open {
             self.connect(index);
         }
-        let now = self.now;
-        let flow = &mut self.books.flows[index as usize];
+        let now = self.world.now;
+        let flow = &mut self.flows[index as usize];
         let header = self.groups[flow.group as usize].profile.header;
         if flow.app.tries == 0 {
             flow.app.turn += 1;
@@ -142,12 +142,12 @@ impl Engine {
         };
         let patience = REQUEST_TIMEOUT * (1 << (flow.app.tries - 1).min(6));
         self.wake(index, now + patience);
-        self.send(packet.pack());
+        self.world.send(packet.pack());
     }
 
     /// A request is at the server.
     pub(crate) fn request_arrives(&mut self, packet: &Packet) {
-        let flow = &mut self.books.flows[packet.flow() as usize];
+        let flow = &mut self.flows[packet.flow() as usize];
         if packet.seq() != flow.app.turn || flow.app.answered == packet.seq() {
             return; // an old request, or the same again
         }
@@ -157,15 +157,15 @@ impl Engine {
 
     /// One talk packet.
     fn talk(&mut self, index: u32, payload: u16) {
-        if !self.books.flows[index as usize].open {
+        if !self.flows[index as usize].open {
             self.connect(index);
         }
-        let flow = &mut self.books.flows[index as usize];
+        let flow = &mut self.flows[index as usize];
         let header = self.groups[flow.group as usize].profile.header;
         flow.app.turn += 1;
         flow.counts.sent += 1;
         let packet = Fields {
-            sent: self.now,
+            sent: self.world.now,
             seq: flow.app.turn,
             value: u32::from(payload),
             step: flow.forward,
@@ -174,8 +174,8 @@ impl Engine {
             bits: Packet::bits(flow.epoch, false),
             ..Fields::blank(index)
         };
-        self.wake(index, self.now + voice::INTERVAL);
-        self.send(packet.pack());
+        self.wake(index, self.world.now + voice::INTERVAL);
+        self.world.send(packet.pack());
     }
 
     /// A connection arrives in `group`, and the next one is set.
@@ -187,12 +187,12 @@ impl Engine {
         let gap = source.draw(&scenario::Dist::Drawn(scenario::Spread::Exponential(mean)));
         let bytes = source.draw(&size);
         let free = entry.free.pop();
-        if entry.spec.stop.is_none_or(|stop| self.now + gap < stop) {
-            self.set(self.now + gap, Timer::Arrival(group, process));
+        if entry.spec.stop.is_none_or(|stop| self.world.now + gap < stop) {
+            self.world.set(self.world.now + gap, Timer::Arrival(group, process));
         }
         let index = match free {
             Some(index) => index,
-            None if self.books.flows.len() < crate::engine::MAX_FLOWS => self.new_slot(group),
+            None if self.flows.len() < crate::engine::MAX_FLOWS => self.new_slot(group),
             None => return,
         };
         self.connect(index);
@@ -200,21 +200,21 @@ impl Engine {
     }
 
     fn new_slot(&mut self, group: u32) -> u32 {
-        let index = self.books.flows.len() as u32;
+        let index = self.flows.len() as u32;
         let entry = &self.groups[group as usize];
         let app = App::new(part_seed(self.seed, u64::from(group), u64::from(index)));
         let (forward, reverse) = entry.routes;
-        self.books.flows.push(Flow::new(group, &entry.profile, forward, reverse, app));
+        self.flows.push(Flow::new(group, &entry.profile, forward, reverse, app));
         index
     }
 
     /// The scenario says that flow `index` ends: it writes no more, and asks for no more.
     pub(crate) fn stop(&mut self, index: u32) {
-        let flow = &mut self.books.flows[index as usize];
+        let flow = &mut self.flows[index as usize];
         flow.app.timer.clear();
         flow.sender.stop_writing();
         if matches!(self.groups[flow.group as usize].spec.app, scenario::App::Voice { .. }) {
-            flow.disconnect(self.now);
+            flow.disconnect(self.world.now);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::app::{part, part_seed};
 use crate::books::{Books, Snapshot};
 use crate::calendar::{Heap, Key};
-use crate::flow::Profile;
+use crate::flow::{Flow, Profile};
 use crate::network::{Network, tick};
 use crate::packet::{Kind, Packet};
 use crate::results::Work;
@@ -63,49 +63,31 @@ pub struct Directed {
 /// Connections that one run can have at one time; arrivals beyond are turned away.
 pub(crate) const MAX_FLOWS: usize = 200_000;
 
+/// Time, what is set to happen, the network and the books: what a flow acts on, apart from the flows themselves.
+#[derive(Debug, Default)]
+pub struct World {
+    pub(crate) now: Time,
+    pub(crate) order: u64,
+    pub(crate) timers: Heap<Timer>,
+    pub(crate) network: Network,
+    pub(crate) books: Books,
+}
+
 /// One run.
 #[derive(Debug)]
 pub struct Engine {
-    pub(crate) now: Time,
+    pub(crate) world: World,
     pub(crate) end: Time,
     pub(crate) seed: u64,
-    pub(crate) order: u64,
-    pub(crate) network: Network,
-    pub(crate) timers: Heap<Timer>,
+    pub(crate) flows: Vec<Flow>,
     pub(crate) groups: Vec<Group>,
-    pub(crate) books: Books,
     /// Changes of links, in the scenario's order, each with the link it is about.
     pub(crate) events: Vec<(Event, Directed)>,
     pub(crate) snapshots: Vec<(Time, Snapshot)>,
     pub(crate) work: Work,
 }
 
-impl Engine {
-    /// Plays everything up to the end.
-    pub fn play(&mut self) {
-        loop {
-            let (network, timer) = (self.network.next(), self.timers.next());
-            let key = network.min(timer);
-            if key.time() > self.end || key == Key::NEVER {
-                break;
-            }
-            self.now = key.time();
-            self.work.events += 1;
-            if network < timer {
-                if let Some(packet) = self.network.play(&mut self.order, &mut self.books) {
-                    self.arrive(packet);
-                }
-            } else if let Some(&(_, timer)) = self.timers.first() {
-                self.timers.pop();
-                self.fire(timer);
-            }
-        }
-        self.now = self.end;
-        let links = &self.books.links[..self.books.reported_links];
-        self.work.offered_packets = links.iter().map(|link| link.offered).sum();
-        self.work.delivered_packets = self.books.flows.iter().map(|flow| flow.counts.delivered).sum();
-    }
-
+impl World {
     /// Sets `timer`.
     #[inline]
     pub(crate) fn set(&mut self, at: Time, timer: Timer) {
@@ -120,98 +102,6 @@ impl Engine {
         }
     }
 
-    /// Sends `packet` on its way.
-    #[inline(always)] // as `Network::forward`
-    pub(crate) fn send(&mut self, packet: Packet) {
-        // Every route has a delay or a queue: nothing arrives in the instant it is sent.
-        let arrived = self.network.forward(self.now, packet, &mut self.order, &mut self.books);
-        debug_assert!(arrived.is_none());
-    }
-
-    /// A packet is at its host.
-    #[inline]
-    fn arrive(&mut self, packet: Packet) {
-        let flow = &mut self.books.flows[packet.flow() as usize];
-        if packet.epoch() != flow.epoch || !flow.open {
-            self.books.sacks.take(&packet);
-            return;
-        }
-        match packet.kind() {
-            Kind::Data => self.data_arrives(packet),
-            Kind::Ack => self.ack_arrives(packet),
-            Kind::Request => self.request_arrives(&packet),
-            Kind::Voice => {
-                flow.counts.delivered += 1;
-                flow.counts.delivered_bytes += packet.size();
-                flow.counts.goodput_bytes += u64::from(packet.value());
-                self.books.groups[flow.group as usize].owd.add(self.now - packet.sent);
-            }
-        }
-    }
-
-    #[inline]
-    fn data_arrives(&mut self, packet: Packet) {
-        let index = packet.flow() as usize;
-        let flow = &mut self.books.flows[index];
-        let group = flow.group as usize;
-        let profile = &self.groups[group].profile;
-        self.books.groups[group].owd.add(self.now - packet.sent);
-        let reply = flow.accept(self.now, &packet, profile);
-        let completed = flow.waiting && flow.is_delivered();
-        match reply {
-            Reply::Now => {
-                flow.ack_timer.clear();
-                if let Some(ack) = flow.acknowledge(packet.flow(), profile, &mut self.books.sacks) {
-                    self.send(ack);
-                }
-            }
-            Reply::Later if !flow.ack_timer.is_set() => {
-                let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
-                let at = flow.ack_timer.set(self.now + span);
-                self.set_if(at, Timer::Acknowledge(packet.flow()));
-            }
-            Reply::Later => {}
-        }
-        if completed {
-            self.completed(packet.flow());
-        }
-    }
-
-    #[inline]
-    fn ack_arrives(&mut self, packet: Packet) {
-        let flow = &mut self.books.flows[packet.flow() as usize];
-        let group = flow.group as usize;
-        let profile = &self.groups[group].profile;
-        let (rtt, at) = flow.on_ack(self.now, &packet, profile, &mut self.books.sacks);
-        self.books.groups[group].rtt.add(rtt);
-        self.set_if(at, Timer::Retransmit(packet.flow()));
-        self.pump(packet.flow());
-        self.record_flow(packet.flow());
-    }
-
-    /// Sends what flow `index` may send now.
-    #[inline]
-    pub(crate) fn pump(&mut self, index: u32) {
-        loop {
-            let flow = &mut self.books.flows[index as usize];
-            let profile = &self.groups[flow.group as usize].profile;
-            match flow.next_packet(index, self.now, profile) {
-                Ok(packet) => {
-                    let at = flow.sender.start_timer(self.now, &profile.options);
-                    self.set_if(at, Timer::Retransmit(index));
-                    self.send(packet);
-                }
-                Err(wait) => {
-                    if let Some(until) = wait {
-                        let at = flow.pace_timer.set(until);
-                        self.set_if(at, Timer::Pace(index));
-                    }
-                    return;
-                }
-            }
-        }
-    }
-
     /// Looks whether lazy `timer` is due; puts it back where it was early.
     fn is_due(&mut self, timer: Timer, look: Result<(), Option<Time>>) -> bool {
         match look {
@@ -223,30 +113,148 @@ impl Engine {
         }
     }
 
+    /// Sends `packet` on its way.
+    #[inline(always)] // as `Network::forward`
+    pub(crate) fn send(&mut self, packet: Packet) {
+        // Every route has a delay or a queue: nothing arrives in the instant it is sent.
+        let arrived = self.network.forward(self.now, packet, &mut self.order, &mut self.books);
+        debug_assert!(arrived.is_none());
+    }
+
+    /// Sends what `flow`, the `index`-th, may send now.
+    #[inline(always)] // as `send`
+    pub(crate) fn pump(&mut self, index: u32, flow: &mut Flow, profile: &Profile) {
+        loop {
+            match flow.next_packet(index, self.now, profile) {
+                Ok(packet) => {
+                    let at = flow.sender.start_timer(self.now, &profile.options);
+                    self.set_if(at, Timer::Retransmit(index));
+                    self.send(packet);
+                }
+                Err(None) => return,
+                Err(Some(until)) => {
+                    let at = flow.pace_timer.set(until);
+                    return self.set_if(at, Timer::Pace(index));
+                }
+            }
+        }
+    }
+
+    /// Records `flow`, whose window may have changed, where every event is recorded.
+    #[inline]
+    fn record(&mut self, index: u32, flow: &Flow, profile: &Profile) {
+        if let Some(recorder) = &mut self.books.recorder
+            && recorder.every.is_none()
+        {
+            recorder.flow(self.now, index, flow, profile.mss);
+        }
+    }
+}
+
+impl Engine {
+    /// Plays everything up to the end.
+    pub fn play(&mut self) {
+        loop {
+            let (network, timer) = (self.world.network.next(), self.world.timers.next());
+            let key = network.min(timer);
+            if key.time() > self.end || key == Key::NEVER {
+                break;
+            }
+            self.world.now = key.time();
+            self.work.events += 1;
+            if network < timer {
+                if let Some(packet) = self.world.network.play(&mut self.world.order, &mut self.world.books) {
+                    self.arrive(packet);
+                }
+            } else if let Some(&(_, timer)) = self.world.timers.first() {
+                self.world.timers.pop();
+                self.fire(timer);
+            }
+        }
+        self.world.now = self.end;
+        let links = &self.world.books.links[..self.world.books.reported_links];
+        self.work.offered_packets = links.iter().map(|link| link.offered).sum();
+        self.work.delivered_packets = self.flows.iter().map(|flow| flow.counts.delivered).sum();
+    }
+
+    /// A packet is at its host.
+    #[inline]
+    fn arrive(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let Engine { world, flows, groups, .. } = self;
+        let flow = &mut flows[index as usize];
+        if packet.epoch() != flow.epoch || !flow.open {
+            world.books.sacks.take(&packet);
+            return;
+        }
+        let group = flow.group as usize;
+        let profile = &groups[group].profile;
+        let counts = &mut world.books.groups[group];
+        match packet.kind() {
+            Kind::Ack => {
+                let (rtt, at) = flow.on_ack(world.now, &packet, profile, &mut world.books.sacks);
+                counts.rtt.add(rtt);
+                world.set_if(at, Timer::Retransmit(index));
+                world.pump(index, flow, profile);
+                world.record(index, flow, profile);
+            }
+            Kind::Data => {
+                counts.owd.add(world.now - packet.sent);
+                let reply = flow.accept(world.now, &packet, profile);
+                if reply == Reply::Now {
+                    flow.ack_timer.clear();
+                    if let Some(ack) = flow.acknowledge(index, profile, &mut world.books.sacks) {
+                        world.send(ack);
+                    }
+                } else if !flow.ack_timer.is_set() {
+                    let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
+                    let at = flow.ack_timer.set(world.now + span);
+                    world.set_if(at, Timer::Acknowledge(index));
+                }
+                if flow.waiting && flow.is_delivered() {
+                    self.completed(index);
+                }
+            }
+            Kind::Voice => {
+                counts.owd.add(world.now - packet.sent);
+                flow.counts.delivered += 1;
+                flow.counts.delivered_bytes += packet.size();
+                flow.counts.goodput_bytes += u64::from(packet.value());
+            }
+            Kind::Request => self.request_arrives(&packet),
+        }
+    }
+
+    /// Sends what flow `index` may send now.
+    pub(crate) fn pump(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        self.world.pump(index, flow, &self.groups[flow.group as usize].profile);
+    }
+
     fn fire(&mut self, timer: Timer) {
-        let now = self.now;
+        let now = self.world.now;
         match timer {
             Timer::Retransmit(index) => {
-                let look = self.books.flows[index as usize].sender.timer.look(now);
-                if self.is_due(timer, look) {
+                let look = self.flows[index as usize].sender.timer.look(now);
+                if self.world.is_due(timer, look) {
                     self.retransmit(index);
                 }
             }
             Timer::Pace(index) => {
-                let look = self.books.flows[index as usize].pace_timer.look(now);
-                if self.is_due(timer, look) && self.books.flows[index as usize].open {
+                let look = self.flows[index as usize].pace_timer.look(now);
+                if self.world.is_due(timer, look) && self.flows[index as usize].open {
                     self.pump(index);
                 }
             }
             Timer::Acknowledge(index) => {
-                let look = self.books.flows[index as usize].ack_timer.look(now);
-                if self.is_due(timer, look) {
+                let look = self.flows[index as usize].ack_timer.look(now);
+                if self.world.is_due(timer, look) {
                     self.acknowledge(index);
                 }
             }
             Timer::App(index) => {
-                let look = self.books.flows[index as usize].app.timer.look(now);
-                if self.is_due(timer, look) {
+                let look = self.flows[index as usize].app.timer.look(now);
+                if self.world.is_due(timer, look) {
                     self.turn(index);
                 }
             }
@@ -259,83 +267,72 @@ impl Engine {
     }
 
     fn retransmit(&mut self, index: u32) {
-        let flow = &mut self.books.flows[index as usize];
-        let profile = &self.groups[flow.group as usize].profile;
-        flow.note_window(self.now);
+        let Engine { world, flows, groups, .. } = self;
+        let flow = &mut flows[index as usize];
+        let profile = &groups[flow.group as usize].profile;
+        flow.note_window(world.now);
         flow.counts.timeouts += 1;
-        let at = flow.sender.on_timeout(self.now, &profile.options);
-        self.set_if(at, Timer::Retransmit(index));
-        self.pump(index);
-        self.record_flow(index);
+        let at = flow.sender.on_timeout(world.now, &profile.options);
+        world.set_if(at, Timer::Retransmit(index));
+        world.pump(index, flow, profile);
+        world.record(index, flow, profile);
     }
 
     /// Sends the acknowledgement that flow `index` has delayed.
     fn acknowledge(&mut self, index: u32) {
-        let flow = &mut self.books.flows[index as usize];
+        let flow = &mut self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
-        if let Some(ack) = flow.acknowledge(index, profile, &mut self.books.sacks) {
-            self.send(ack);
+        if let Some(ack) = flow.acknowledge(index, profile, &mut self.world.books.sacks) {
+            self.world.send(ack);
         }
     }
 
     fn change(&mut self, index: usize) {
         let (event, link) = self.events[index].clone();
-        let (now, order, books) = (self.now, &mut self.order, &mut self.books);
+        let World { now, order, books, network, .. } = &mut self.world;
+        let now = *now;
         if let (Some(rate), Some(at)) = (event.rate, link.link) {
-            self.network.change_link(now, at, order, books, |transmitter| transmitter.set_rate(now, rate));
+            network.change_link(now, at, order, books, |transmitter| transmitter.set_rate(now, rate));
         }
         if let (Some(delay), Some(line)) = (event.delay, link.line) {
-            self.network.change_line(line, |line| line.set_delay(delay));
+            network.change_line(line, |line| line.set_delay(delay));
         }
         if let Some(spec) = event.loss {
             let loss = Loss::new(spec, part_seed(self.seed, part::LOSS_EVENT, index as u64));
             match (link.link, link.line) {
                 (Some(at), _) => {
-                    self.network.change_link(now, at, order, books, |transmitter| transmitter.set_loss(loss));
+                    network.change_link(now, at, order, books, |transmitter| transmitter.set_loss(loss));
                 }
-                (None, Some(line)) => self.network.change_line(line, |line| line.set_loss(loss)),
+                (None, Some(line)) => network.change_line(line, |line| line.set_loss(loss)),
                 (None, None) => {}
             }
         }
     }
 
     fn snapshot(&mut self) {
-        for link in 0..self.books.reported_links {
-            self.network.queue(self.now, link as u32, &mut self.books);
+        for link in 0..self.world.books.reported_links {
+            self.world.network.queue(self.world.now, link as u32, &mut self.world.books);
         }
-        for flow in &mut self.books.flows {
-            flow.note_window(self.now);
+        for flow in &mut self.flows {
+            flow.note_window(self.world.now);
         }
-        self.snapshots.push((self.now, self.books.snapshot()));
+        self.snapshots.push((self.world.now, self.world.books.snapshot(&self.flows)));
     }
 
     fn sample(&mut self) {
-        let Some(mut recorder) = self.books.recorder.take() else { return };
-        for (index, flow) in self.books.flows.iter().enumerate().filter(|(_, flow)| flow.open) {
-            recorder.flow(self.now, index as u32, flow, self.groups[flow.group as usize].profile.mss);
+        let Some(mut recorder) = self.world.books.recorder.take() else { return };
+        for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.open) {
+            recorder.flow(self.world.now, index as u32, flow, self.groups[flow.group as usize].profile.mss);
         }
-        for index in 0..self.books.reported_links {
-            let queue = self.network.queue(self.now, index as u32, &mut self.books);
+        for index in 0..self.world.books.reported_links {
+            let queue = self.world.network.queue(self.world.now, index as u32, &mut self.world.books);
             let (packets, bytes) = (queue.packets(), queue.bytes());
-            recorder.link(self.now, index as u32, packets, bytes, &self.books.links[index]);
+            recorder.link(self.world.now, index as u32, packets, bytes, &self.world.books.links[index]);
         }
         let every = recorder.every;
-        self.books.recorder = Some(recorder);
+        self.world.books.recorder = Some(recorder);
         if let Some(every) = every {
-            self.set(self.now + every, Timer::Sample);
-        }
-    }
-
-    /// Records a flow whose window may have changed, where every event is recorded.
-    #[inline]
-    fn record_flow(&mut self, index: u32) {
-        if self.books.recorder.is_none() {
-            return;
-        }
-        let flow = &self.books.flows[index as usize];
-        let mss = self.groups[flow.group as usize].profile.mss;
-        if let Some(recorder) = self.books.recorder.as_mut().filter(|recorder| recorder.every.is_none()) {
-            recorder.flow(self.now, index, flow, mss);
+            self.world.set(self.world.now + every, Timer::Sample);
         }
     }
 }

@@ -257,7 +257,7 @@ impl Flow {
     }
 
     /// The next data packet, if the connection may send one now.
-    #[inline]
+    #[inline(always)] // so that the packet is not handed over in memory
     pub fn next_packet(&mut self, index: u32, now: Time, profile: &Profile) -> Result<Packet, Option<Time>> {
         match self.sender.next(now, &profile.options) {
             Next::Send { seq, payload, again } => {
@@ -286,7 +286,7 @@ impl Flow {
     }
 
     /// An acknowledgement of everything that has arrived; nothing if nothing has since the last one.
-    #[inline]
+    #[inline(always)] // so that the packet is not handed over in memory
     pub fn acknowledge(&mut self, index: u32, profile: &Profile, sacks: &mut Sacks) -> Option<Packet> {
         let sent = self.receiver.acknowledge()?;
         let sack = match profile.options.tcp.sack && !self.receiver.is_in_order() {

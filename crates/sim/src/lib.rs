@@ -48,7 +48,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
     plan.engine.play();
     let windows = summary::windows(scenario, &plan);
     let work = plan.engine.work;
-    let series = plan.engine.books.recorder.take().map(|recorder| recorder.series).unwrap_or_default();
+    let series = plan.engine.world.books.recorder.take().map(|recorder| recorder.series).unwrap_or_default();
     Ok(Run { seed, windows, work, series })
 }
 

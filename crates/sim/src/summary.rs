@@ -57,7 +57,7 @@ impl<'a> Between<'a> {
 
     /// What each flow of `group` did.
     fn flows_of(&self, group: usize) -> Vec<Counts> {
-        let slots = self.plan.engine.books.flows.iter().enumerate();
+        let slots = self.plan.engine.flows.iter().enumerate();
         slots
             .filter(|(index, flow)| flow.group as usize == group && *index < self.after.flows.len())
             .map(|(index, _)| {

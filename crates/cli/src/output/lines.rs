@@ -258,3 +258,80 @@ impl<'a> RateBuilder<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(times: impl Iterator<Item = f64>) -> Series {
+        let mut series = Series::default();
+        series.links.time_s = times.collect();
+        series
+    }
+
+    #[test]
+    fn few_samples_are_kept_whole_and_hold_until_the_next() {
+        let axis = Axis::of(&series([0.0, 1.0, 2.0, 3.0].into_iter())).unwrap();
+        let mut line = Builder::new(&axis);
+        line.push(1.0, 5.0);
+        line.push(3.0, f64::INFINITY);
+        assert_eq!(line.finish(), [None, Some(5.0), Some(5.0), None]);
+        assert!(Axis::of(&Series::default()).is_none());
+    }
+
+    #[test]
+    fn thinned_out_a_line_keeps_every_peak_and_trough() {
+        let number = 1_000_000;
+        let axis = Axis::of(&series((0..number).map(f64::from))).unwrap();
+        let mut line = Builder::new(&axis);
+        for i in 0..number {
+            let value = match i {
+                123_456 => 99.0,
+                654_321 => -99.0,
+                _ => f64::from(i % 7),
+            };
+            line.push(f64::from(i), value);
+        }
+        let line = line.finish();
+        assert_eq!(line.len(), 2 * BUCKETS);
+        assert_eq!(line.len(), axis.times().len());
+        let bucket = |i: usize| i / (number as usize / BUCKETS) * 2;
+        assert!(line[bucket(123_456)..][..2].contains(&Some(99.0)));
+        assert!(line[bucket(654_321)..][..2].contains(&Some(-99.0)));
+    }
+
+    #[test]
+    fn groups_are_drawn_by_their_mean_or_sum() {
+        let axis = Axis::of(&series([0.0, 1.0].into_iter())).unwrap();
+        for (mean, expected) in [(true, [Some(3.0), Some(4.0)]), (false, [Some(6.0), Some(8.0)])] {
+            let mut line = Combined::new(&axis, 2, mean);
+            for (time, flow, value) in [(0.0, 0, 2.0), (0.0, 1, 4.0), (1.0, 1, 6.0)] {
+                line.push(time, flow, value);
+            }
+            assert_eq!(line.finish(), expected);
+        }
+    }
+
+    #[test]
+    fn a_mean_rate_moves_as_many_bits_as_its_samples() {
+        let axis = Axis::of(&series((0..=1000).map(|i| f64::from(i) / 100.0))).unwrap();
+        let mut line = RateBuilder::new(&axis, 2);
+        for i in 1..=1000 {
+            line.push(f64::from(i) / 100.0, 0, if i % 2 == 0 { 8e6 } else { 0.0 });
+            line.push(f64::from(i) / 100.0, 1, 1e6);
+        }
+        let line = line.finish();
+        let mean = line.iter().flatten().sum::<f64>() / line.iter().flatten().count() as f64;
+        assert!((mean / 5e6 - 1.0).abs() < 0.01, "{mean}");
+        assert!(line.iter().flatten().all(|&rate| (4e6..=6.7e6).contains(&rate)), "an even line: {line:?}");
+        assert_eq!(RateBuilder::new(&axis, 1).finish().iter().flatten().count(), 0);
+    }
+
+    #[test]
+    fn a_short_number_has_four_digits() {
+        assert_eq!(
+            [short(12345.6), short(0.000123456), short(-7.77777), short(0.0)],
+            [12350.0, 0.0001235, -7.778, 0.0]
+        );
+    }
+}

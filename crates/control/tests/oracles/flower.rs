@@ -235,3 +235,20 @@ fn loss_is_the_end_of_slow_start_for_good() {
     }
     assert!((2.0..5.1).contains(&packets(&law)), "{}", packets(&law));
 }
+
+/// With the first one-way sample everything begins anew: the queue did not fall, it was another measure.
+#[test]
+fn a_new_source_of_samples_is_not_a_fall() {
+    let mut law = build("flower:slow_start=none", &path(10));
+    let feed = |law: &mut Law, number: u64, queue_us: u32, owd_resolution_us: u32| {
+        let ack = Ack { round_start: 1, owd_resolution_us, ..ack(number * 100_000, queue_us) };
+        law.on_ack(&ack, &path(10));
+        (law.output().phase(), law.output().queuing_delay_us)
+    };
+    for (number, queue_us) in [0, 0, 40_000, 40_000].into_iter().enumerate() {
+        feed(&mut law, number as u64, queue_us, 0);
+    }
+    assert_eq!(feed(&mut law, 4, 40_000, 1).1, 40_000);
+    assert_eq!(feed(&mut law, 5, 40_000, 1), (Phase::Avoidance, 0));
+    assert_eq!(feed(&mut law, 6, 40_000, 1), (Phase::Avoidance, 0));
+}

@@ -155,7 +155,7 @@ impl Scenario {
     /// bounds that.
     fn check_work(&self) -> Checked {
         let seconds = self.duration.secs_f64();
-        let packet = self.flow.iter().map(|group| group.packet).min().unwrap_or(Bytes::new(1500));
+        let packet = check_flow::smallest_packet(self);
         let per_second = |rate: Rate| rate.bits_per_sec() as f64 / packet.bits() as f64;
         let (mut carried, mut inside) = (0.0, 0.0);
         for (at, channel) in self.channels() {

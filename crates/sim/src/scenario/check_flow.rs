@@ -156,3 +156,17 @@ fn check_tcp(at: &FieldPath, group: &FlowGroup, tcp: &Tcp) -> Checked {
     }
     Ok(())
 }
+
+/// The size of the packets of the group that sends the smallest, as far as its application tells: what bounds the number
+/// of packets that a rate can carry.
+pub(super) fn smallest_packet(scenario: &Scenario) -> Bytes {
+    let typical = |group: &FlowGroup| {
+        let payload = match &group.app {
+            App::Transfer { size, .. } | App::Poisson { size, .. } => size.mean(),
+            App::Request { size, request, .. } => size.mean().min(request.get() as f64),
+            App::Bulk | App::OnOff { .. } | App::Voice { .. } => f64::INFINITY,
+        };
+        group.packet.min(group.header + Bytes::new(payload.max(1.0) as u64))
+    };
+    scenario.flow.iter().map(typical).min().unwrap_or(Bytes::new(1500))
+}

@@ -2,7 +2,7 @@
 
 use super::error::{ErrorKind, ScenarioError};
 use super::path::Step;
-use super::{FieldPath, Scenario, SweepValue, limits, words};
+use super::{FieldPath, Scenario, SweepValue, limits, traces, words};
 use std::ops::Range;
 use std::path::Path;
 use toml_edit::{ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
@@ -67,12 +67,18 @@ impl ScenarioFile {
         &self.text
     }
 
-    /// Reads the scenario, leaving its sweep as data.
+    /// Reads the scenario, leaving its sweep as data. Traces that it names are looked at, too.
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
-        Scenario::parse(&self.text, &self.name).map_err(|error| match self.changed {
+        self.read().map_err(|error| match self.changed {
             true => error.in_file(format!("{} (as changed)", self.name)),
             false => error,
         })
+    }
+
+    fn read(&self) -> Result<Scenario, ScenarioError> {
+        let scenario = Scenario::parse(&self.text, &self.name)?;
+        traces::check(&scenario, (&self.name, &self.text))?;
+        Ok(scenario)
     }
 
     /// Applies `path=value`, as in `flow.backup.law=ledbat:target=25ms`. The value is TOML, or text without quotes.
@@ -133,8 +139,7 @@ impl ScenarioFile {
             let target = FieldPath::parse(path).map_err(|_| not_a_path(path, &place))?;
             base.edit(&target, toml_value(value), place)?;
         }
-        Scenario::parse(&base.text, &base.name)
-            .map_err(|error| error.in_file(format!("{} (at {})", self.name, label(values))))
+        base.read().map_err(|error| error.in_file(format!("{} (at {})", self.name, label(values))))
     }
 
     fn document(&self) -> Result<Document<String>, ScenarioError> {

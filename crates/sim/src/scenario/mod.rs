@@ -18,6 +18,7 @@ mod route;
 mod specs;
 mod tcp;
 mod topology;
+mod traces;
 mod words;
 
 pub use dist::{Dist, Pareto, Quantity, Spread};

@@ -25,7 +25,9 @@ impl Scenario {
             let span = narrowed(span, text, error.message());
             ScenarioError::new(ErrorKind::Field, (file_name, text), span, message, help)
         })?;
-        scenario.validate().map_err(|problem| located(problem, file_name, text, document.as_table()))?;
+        scenario.validate().map_err(|problem| {
+            located(ErrorKind::Meaning, problem, (file_name, text), document.as_table())
+        })?;
         if let Some(folder) = Path::new(file_name).parent() {
             for channel in scenario.channels_mut() {
                 channel.trace = channel.trace.as_ref().map(|trace| folder.join(trace));
@@ -53,14 +55,19 @@ impl Scenario {
 }
 
 /// `problem` at its place in `text`.
-pub(super) fn located(problem: Problem, file: &str, text: &str, root: &Table) -> ScenarioError {
+pub(super) fn located(
+    kind: ErrorKind,
+    problem: Problem,
+    (file, text): (&str, &str),
+    root: &Table,
+) -> ScenarioError {
     // A field that is left out is shown at what it is missing from; the message must then name it.
     let (at, there) = span(root, &problem.path);
     let message = match there {
         true => problem.message,
         false => format!("{}: {}", problem.path, problem.message),
     };
-    ScenarioError::new(ErrorKind::Meaning, (file, text), at, message, problem.help)
+    ScenarioError::new(kind, (file, text), at, message, problem.help)
 }
 
 /// serde's `message` in words for whoever wrote the file, and what would be right.
