@@ -181,11 +181,12 @@ LEEWAY_INLINE void leeway_increase(struct leeway_window *w, leeway_u64 acked_byt
 	leeway_raise(w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
-/* A decrease for delay takes the threshold with it: slow start must not give back what was yielded. */
+/* A decrease for delay takes the threshold with it where slow start would give back what was yielded. */
 LEEWAY_INLINE void leeway_yield(struct leeway_window *w, leeway_u64 step_q16, leeway_u32 mss)
 {
 	leeway_lower(w, step_q16, mss);
-	w->out.ssthresh_bytes = leeway_min_u64(w->out.ssthresh_bytes, w->out.cwnd_q16 >> 16);
+	if (leeway_in_slow_start(w))
+		w->out.ssthresh_bytes = w->out.cwnd_q16 >> 16;
 }
 
 /* Additive decrease of rate segments per round trip, to the floor at most. */

@@ -206,6 +206,48 @@ fn clocks_change_nothing_for_one_way_delays_but_drift() {
 }
 
 #[test]
+fn timeouts_double_while_nothing_passes() {
+    // The link is lost from 5 s on: at most 60 s between tries.
+    let rest = "[[flow]]\nname = \"a\"\n[[event]]\nat = \"5 s\"\nloss = \"random:p=100%\"\n";
+    let run = play(&dumbbell(305, "50 pkt", rest));
+    // 0.2 s or somewhat more, doubled up to 60 s: 8 tries in about a minute, then one a minute.
+    let timeouts = group(&run, "a").timeouts;
+    assert!((10..=13).contains(&timeouts), "{timeouts} timeouts");
+}
+
+#[test]
+fn a_window_below_one_is_one_packet_in_several_round_trips() {
+    // Nobody yields to a queue that never empties: at the floor of a quarter, one packet in four round trips.
+    let rest =
+        "[[flow]]\nname = \"a\"\ntcp.receive_window = \"100 pkt\"\n[[flow]]\nname = \"b\"\nstart = \"-\"\n";
+    let rest = rest.replace("start = \"-\"", "law = \"fledbat:target=5ms,zeta=5,floor=0.25\"");
+    let window = "[[window]]\nname = \"w\"\nfrom = \"30 s\"\nto = \"90 s\"\n";
+    let run = play(&dumbbell(90, "200 pkt", &format!("{rest}{window}")));
+    let (a, b) = (group(&run, "a"), group(&run, "b"));
+    let round_trips = 60.0 / b.rtt.expect("it has sent").mean_s;
+    near("packets", b.sent as f64, round_trips / 4.0, round_trips / 40.0);
+    assert!(a.throughput_bps > 9e6);
+}
+
+#[test]
+fn delayed_acks_halve_their_number_and_lost_ones_do_little_harm() {
+    // ACKs through a link of their own: at 100 kbit/s there is room for three in eight.
+    let with = |delayed: &str, kbit: u32| {
+        let reverse =
+            format!("[dumbbell.reverse]\nrate = \"{kbit} kbit/s\"\ndelay = \"25 ms\"\nbuffer = \"20 pkt\"\n");
+        let flow = format!("[[flow]]\nname = \"a\"\ntcp.sack = true\ntcp.delayed_ack = {delayed}\n");
+        let run = play(&dumbbell(30, "100 pkt", &format!("{reverse}{flow}")));
+        let links = &run.windows[0].links;
+        (links[1].utilisation, links[1].dropped, group(&run, "a").throughput_bps)
+    };
+    let (each, _, _) = with("\"off\"", 1000);
+    let (second, _, _) = with("{ every = 2, timeout = \"40 ms\" }", 1000);
+    near("ACKs with delay over those without", second / each, 0.5, 0.05);
+    let (_, dropped, rate) = with("\"off\"", 100);
+    assert!(dropped > 1000 && rate > 7e6, "{dropped} ACKs lost, {rate} bit/s");
+}
+
+#[test]
 fn marks_take_the_place_of_drops() {
     for queue in ["codel:ecn=true", "red:ecn=true"] {
         let with = |ecn: bool| {

@@ -119,6 +119,10 @@ impl Flower {
     }
 }
 
+fn controls(ack: &Ack) -> bool {
+    ack.app_limited == 0 && ack.acked_bytes > 0
+}
+
 impl Oracle for Flower {
     fn on_ack(&mut self, ack: &Ack, path: &Path) {
         let mss = self.window.mss;
@@ -131,7 +135,8 @@ impl Oracle for Flower {
                     _ if self.window.slow() => {}
                     None => self.window.bytes = self.window.bytes.min(self.window.floor * mss),
                     Some(change) if change < 0.0 => self.window.lower_to(self.window.bytes + change * mss),
-                    Some(change) if grows(ack) => self.window.bytes += (change * mss).min(self.grown),
+                    // In recovery too: the window was at the floor when it began.
+                    Some(change) if controls(ack) => self.window.bytes += (change * mss).min(self.grown),
                     Some(_) => {}
                 }
             }
@@ -143,12 +148,12 @@ impl Oracle for Flower {
         if self.window.marked(ack, path) {
             return self.restart(ack.now_us);
         }
-        if grows(ack) {
-            if self.window.slow() {
+        if self.window.slow() {
+            if grows(ack) {
                 self.window.double(ack.acked_bytes as f64);
-            } else {
-                self.grown += ack.acked_bytes as f64;
             }
+        } else if controls(ack) {
+            self.grown += ack.acked_bytes as f64;
         }
     }
 

@@ -42,7 +42,9 @@ impl Oracle for Ledbat {
         if off < 0.0 {
             let off = if self.clamp { off.max(-1.0) } else { off };
             let step = self.gain_down * -off * self.window.mss * self.window.share(acked);
-            self.window.lower_to(self.window.bytes - step);
+            if acked > 0.0 {
+                self.window.yield_to(self.window.bytes - step);
+            }
         } else if grows(ack) && acked > 0.0 {
             let before = self.window.bytes;
             self.window.increase(self.gain_up * off, acked);
@@ -102,8 +104,8 @@ impl Oracle for FLedbat {
             self.window.increase(self.alpha, acked);
         }
         let excess = (self.delay.queuing_us - self.target_us) / self.target_us;
-        if excess > 0.0 {
-            self.window.lower_to(self.window.bytes - self.zeta * excess * acked);
+        if excess > 0.0 && acked > 0.0 {
+            self.window.yield_to(self.window.bytes - self.zeta * excess * acked);
         }
     }
 

@@ -102,6 +102,14 @@ impl Window {
         }
     }
 
+    /// A decrease for delay: it is no reason to start slowly.
+    pub fn yield_to(&mut self, bytes: f64) {
+        self.lower_to(bytes);
+        if self.slow() {
+            self.ssthresh = self.bytes.floor();
+        }
+    }
+
     pub fn marked(&self, ack: &Ack, path: &Path) -> bool {
         let fresh = self.reacted_us.is_none_or(|then| ack.now_us - then >= u64::from(path.srtt_us));
         ack.ce_bytes > 0 && fresh
