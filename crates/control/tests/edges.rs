@@ -642,3 +642,18 @@ fn cubic_limits_its_target_or_not() {
         assert!((packets(&law) / before - factor).abs() < 1e-3, "{flavour}: {}", packets(&law) / before);
     }
 }
+
+/// C t^3 packets from 10 s to a quarter of an hour, over both resolutions of the cube.
+#[test]
+fn cubic_cubes() {
+    for seconds in [10u64, 100, 160, 162, 200, 900] {
+        let start = Path { initial_window_bytes: u32::MAX, ..path(1) };
+        let mut law = build("cubic:flavour=2010,c=0.01,slow_start=none,friendly=off", &start);
+        law.on_ack(&Ack { acked_bytes: 1, ..ack(0, 0) }, &start);
+        let before = packets(&law);
+        law.on_ack(&Ack { acked_bytes: u64::MAX, ..ack(seconds * 1_000_000, 0) }, &start);
+        let expected = 0.01 * (seconds as f64).powi(3);
+        let grown = packets(&law) - before;
+        assert!((grown / expected - 1.0).abs() < 2e-3, "{seconds} s: {grown}, not {expected}");
+    }
+}

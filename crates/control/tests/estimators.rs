@@ -142,6 +142,15 @@ fn filters_begin_with_few_samples() {
     }
 }
 
+/// Means are cut toward the newest sample.
+#[test]
+fn means_of_microseconds() {
+    let mut law = build("ledbat:filter=mean", &path(10));
+    let seen: Vec<u32> =
+        [0, 1, 3, 3, 0].into_iter().enumerate().map(|(i, us)| feed(&mut law, i as u64, us)).collect();
+    assert_eq!(seen, [0, 1, 2, 2, 1]);
+}
+
 #[test]
 fn a_new_source_empties_the_filter() {
     let mut law = build("ledbat:filter=mean", &path(10));
