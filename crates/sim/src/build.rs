@@ -15,6 +15,9 @@ use leeway_units::{Bytes, Duration, Size, Time};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Rows of time series that memory is set aside for at the start; more are found room for as they come.
+const MAX_RESERVED_ROWS: u64 = 1 << 20;
+
 /// One direction of one link, built.
 #[derive(Debug, Clone, Copy)]
 struct Built {
@@ -117,6 +120,11 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
     engine.world.books.reported_links = builder.reported.len();
     engine.world.network = builder.network;
     if let Some(recorder) = &mut engine.world.books.recorder {
+        if let Some(every) = recorder.every {
+            let samples = scenario.duration.nanos() / every.nanos().max(1) + 1;
+            let rows = |count: usize| (samples.saturating_mul(count as u64)).min(MAX_RESERVED_ROWS) as usize;
+            recorder.reserve(rows(engine.flows.len()), rows(builder.reported.len()));
+        }
         recorder.series.link_names = builder.reported.iter().map(|link| link.name.clone()).collect();
         recorder.series.flow_names = flow_names(&engine.groups, &engine.flows);
     }

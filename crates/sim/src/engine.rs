@@ -102,17 +102,6 @@ impl World {
         }
     }
 
-    /// Looks whether lazy `timer` is due; puts it back where it was early.
-    fn is_due(&mut self, timer: Timer, look: Result<(), Option<Time>>) -> bool {
-        match look {
-            Ok(()) => true,
-            Err(again) => {
-                self.set_if(again, timer);
-                false
-            }
-        }
-    }
-
     /// Sends `packet` on its way.
     #[inline(always)] // as `Network::forward`
     pub(crate) fn send(&mut self, packet: Packet) {
@@ -166,9 +155,8 @@ impl Engine {
                 if let Some(packet) = self.world.network.play(&mut self.world.order, &mut self.world.books) {
                     self.arrive(packet);
                 }
-            } else if let Some(&(_, timer)) = self.world.timers.first() {
-                self.world.timers.pop();
-                self.fire(timer);
+            } else {
+                self.play_timer();
             }
         }
         self.world.now = self.end;
@@ -231,33 +219,36 @@ impl Engine {
         self.world.pump(index, flow, &self.groups[flow.group as usize].profile);
     }
 
+    /// Plays the first timer, or puts it back where it stands too early.
+    fn play_timer(&mut self) {
+        let Some(&(_, timer)) = self.world.timers.first() else { return };
+        let (now, flows) = (self.world.now, &mut self.flows);
+        let look = match timer {
+            Timer::Retransmit(index) => flows[index as usize].sender.timer.look(now),
+            Timer::Pace(index) => flows[index as usize].pace_timer.look(now),
+            Timer::Acknowledge(index) => flows[index as usize].ack_timer.look(now),
+            Timer::App(index) => flows[index as usize].app.timer.look(now),
+            _ => Ok(()),
+        };
+        match look {
+            Ok(()) => {
+                self.world.timers.pop();
+                self.fire(timer);
+            }
+            Err(Some(again)) => {
+                let key = Key::new(again, tick(&mut self.world.order));
+                self.world.timers.delay_first(key);
+            }
+            Err(None) => self.world.timers.pop(),
+        }
+    }
+
     fn fire(&mut self, timer: Timer) {
-        let now = self.world.now;
         match timer {
-            Timer::Retransmit(index) => {
-                let look = self.flows[index as usize].sender.timer.look(now);
-                if self.world.is_due(timer, look) {
-                    self.retransmit(index);
-                }
-            }
-            Timer::Pace(index) => {
-                let look = self.flows[index as usize].pace_timer.look(now);
-                if self.world.is_due(timer, look) && self.flows[index as usize].open {
-                    self.pump(index);
-                }
-            }
-            Timer::Acknowledge(index) => {
-                let look = self.flows[index as usize].ack_timer.look(now);
-                if self.world.is_due(timer, look) {
-                    self.acknowledge(index);
-                }
-            }
-            Timer::App(index) => {
-                let look = self.flows[index as usize].app.timer.look(now);
-                if self.world.is_due(timer, look) {
-                    self.turn(index);
-                }
-            }
+            Timer::Retransmit(index) => self.retransmit(index),
+            Timer::Pace(index) => self.pump(index),
+            Timer::Acknowledge(index) => self.acknowledge(index),
+            Timer::App(index) => self.turn(index),
             Timer::Stop(index) => self.stop(index),
             Timer::Arrival(group, process) => self.arrival(group, process),
             Timer::Edge => self.snapshot(),

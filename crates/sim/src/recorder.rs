@@ -2,7 +2,7 @@
 
 use crate::books::LinkCounts;
 use crate::flow::Flow;
-use crate::results::Series;
+use crate::results::{FlowSeries, Series};
 use leeway_units::{Duration, Time};
 
 /// Fills the columns of a [`Series`].
@@ -51,20 +51,47 @@ impl Recorder {
         Recorder { every, ..Recorder::default() }
     }
 
+    /// Makes room for so many samples of flows and links, so that the columns need not grow on the way.
+    pub fn reserve(&mut self, flows: usize, links: usize) {
+        let (f, l) = (&mut self.series.flows, &mut self.series.links);
+        let FlowSeries {
+            time_s,
+            flow,
+            cwnd_pkt,
+            ssthresh_pkt,
+            inflight_pkt,
+            queuing_delay_ms,
+            srtt_ms,
+            phase,
+            rate_bps,
+        } = f;
+        for column in [time_s, cwnd_pkt, ssthresh_pkt, inflight_pkt, queuing_delay_ms, srtt_ms, rate_bps] {
+            column.reserve(flows);
+        }
+        flow.reserve(flows);
+        phase.reserve(flows);
+        l.time_s.reserve(links);
+        l.link.reserve(links);
+        l.queue_pkt.reserve(links);
+        l.queue_bytes.reserve(links);
+        l.rate_bps.reserve(links);
+        l.dropped.reserve(links);
+    }
+
     /// Records flow `index`.
     pub fn flow(&mut self, now: Time, index: u32, flow: &Flow, mss: u16) {
         let rate = entry(&mut self.flows, index).rate(now, flow.counts.delivered_bytes);
-        let mss = f64::from(mss);
+        let segments = 1.0 / f64::from(mss);
         let law = flow.sender.law.output();
         let columns = &mut self.series.flows;
         columns.time_s.push(now.secs_f64());
         columns.flow.push(index);
-        columns.cwnd_pkt.push(law.cwnd_q16 as f64 / 65536.0 / mss);
+        columns.cwnd_pkt.push(law.cwnd_q16 as f64 / 65536.0 * segments);
         columns.ssthresh_pkt.push(match law.ssthresh_bytes {
             u64::MAX => f64::INFINITY,
-            bytes => bytes as f64 / mss,
+            bytes => bytes as f64 * segments,
         });
-        columns.inflight_pkt.push(flow.sender.inflight() as f64 / mss);
+        columns.inflight_pkt.push(flow.sender.inflight() as f64 * segments);
         columns.queuing_delay_ms.push(f64::from(law.queuing_delay_us) / 1e3);
         columns.srtt_ms.push(flow.sender.srtt().millis_f64());
         columns.phase.push(law.phase as u8);

@@ -126,9 +126,9 @@ impl Scoreboard {
 
     /// Makes room for twice as many segments.
     fn grow(&mut self) {
-        let len = (self.ring.len() * 2).max(64);
+        let len = (self.ring.len() * 2).max(16);
         let mut ring = vec![Segment::default(); len];
-        let mut received = vec![0; len / 64];
+        let mut received = vec![0; len.div_ceil(64)];
         let mask = len as u32 - 1;
         for seq in self.una..self.next {
             let segment = *self.segment(seq);
