@@ -311,19 +311,20 @@ impl Engine {
     }
 
     fn sample(&mut self) {
-        let Some(mut recorder) = self.world.books.recorder.take() else { return };
+        let World { now, books, network, .. } = &mut self.world;
+        let now = *now;
+        for index in 0..books.reported_links {
+            let queue = network.queue(now, index as u32, books);
+            if let Some(recorder) = &mut books.recorder {
+                recorder.link(now, index as u32, queue.packets(), queue.bytes(), &books.links[index]);
+            }
+        }
+        let Some(recorder) = &mut books.recorder else { return };
         for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.open) {
-            recorder.flow(self.world.now, index as u32, flow, self.groups[flow.group as usize].profile.mss);
+            recorder.flow(now, index as u32, flow, self.groups[flow.group as usize].profile.mss);
         }
-        for index in 0..self.world.books.reported_links {
-            let queue = self.world.network.queue(self.world.now, index as u32, &mut self.world.books);
-            let (packets, bytes) = (queue.packets(), queue.bytes());
-            recorder.link(self.world.now, index as u32, packets, bytes, &self.world.books.links[index]);
-        }
-        let every = recorder.every;
-        self.world.books.recorder = Some(recorder);
-        if let Some(every) = every {
-            self.world.set(self.world.now + every, Timer::Sample);
+        if let Some(every) = recorder.every {
+            self.world.set(now + every, Timer::Sample);
         }
     }
 }
