@@ -324,6 +324,8 @@ static const struct leeway_param leeway_lp_param_table[] = {
 		      "an indication counts once per round trip, or with every ack",
 		      "Kuzmanovic 2003, fig. 4: ack"),
 	LEEWAY_SWITCH(lp, "reset", reset, 0, "an indication also moves min and max, as in Linux", "tcp_lp.c"),
+	LEEWAY_SWITCH(lp, "warmup", warmup, 1,
+		      "no inference in the first slow start, which measures the delays", "own"),
 	LEEWAY_DELAY_PARAM(lp, delay, LEEWAY_DELAY_OWD),
 	LEEWAY_FLOOR(lp, 1000),
 	LEEWAY_SLOW_START_PARAM(lp, LEEWAY_SLOW_START_STANDARD),

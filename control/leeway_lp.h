@@ -13,6 +13,9 @@
  *   delays have an unknown offset, so "twice" is taken of min_rtt / 2 + (smoothed - min), or of the round-trip time.
  *   Linux also begins the period anew with every indication; so does reset=on.
  * - The indication is an estimate from one flow's own samples; it has no meaning before two different delays.
+ * - The paper leaves open when the range of delays is known well enough. With warmup=on the first slow start runs to
+ *   its first loss or mark without inference and so sees the whole queue; with warmup=off a flow takes the queue of
+ *   its own bursts of two packets for congestion and stays below a tenth of an idle link.
  */
 #ifndef LEEWAY_LP_H
 #define LEEWAY_LP_H
@@ -31,6 +34,7 @@ struct leeway_lp_params {
 	leeway_u32 inference_permille; /* length of the inference period in round trips */
 	leeway_u32 indication;         /* enum leeway_lp_indication */
 	leeway_u32 reset;              /* 1: Linux */
+	leeway_u32 warmup;             /* 1: no inference in the first slow start */
 	leeway_u32 delay;              /* enum leeway_delay_source */
 };
 
@@ -48,7 +52,7 @@ struct leeway_lp {
 	leeway_u8 sampled; /* the delays above are valid */
 	leeway_u8 per_ack;
 	leeway_u8 reset;
-	leeway_u8 reserved;
+	leeway_u8 warmup;
 	struct leeway_current current;
 };
 
@@ -69,7 +73,7 @@ LEEWAY_INLINE void leeway_lp_init(struct leeway_lp *s, const struct leeway_lp_pa
 	s->sampled = 0;
 	s->per_ack = p->indication == LEEWAY_LP_PER_ACK;
 	s->reset = p->reset != 0;
-	s->reserved = 0;
+	s->warmup = p->warmup != 0;
 }
 
 LEEWAY_INLINE void leeway_lp_measure(struct leeway_lp *s, leeway_u64 now_us, leeway_u32 sample_us)
@@ -94,11 +98,13 @@ LEEWAY_INLINE void leeway_lp_measure(struct leeway_lp *s, leeway_u64 now_us, lee
 		leeway_before_u32(s->smoothed_us, s->min_us) ? 0 : s->smoothed_us - s->min_us;
 }
 
-/* Whether the smoothed delay is above the threshold. */
+/* Whether the smoothed delay is above the threshold, once the range of delays is known. */
 LEEWAY_INLINE int leeway_lp_congested(const struct leeway_lp *s)
 {
 	leeway_u64 range_us = s->max_us - s->min_us;
 
+	if (s->warmup && leeway_in_slow_start(&s->w) && s->w.out.ssthresh_bytes == LEEWAY_UNLIMITED)
+		return 0;
 	return range_us && s->w.out.queuing_delay_us * 1000ULL >= range_us * s->threshold_permille;
 }
 

@@ -340,6 +340,26 @@ fn lp_infers() {
     assert_eq!(probe(&law, "inference_end"), 300_002.0);
 }
 
+/// LP: the first slow start measures the range of delays and infers nothing; the next one does.
+#[test]
+fn lp_warms_up() {
+    let start = Path { srtt_us: 100_000, ..path(40) };
+    for (spec, after) in [("lp", Phase::SlowStart), ("lp:warmup=off", Phase::Inference)] {
+        let mut law = build(spec, &start);
+        for (now_us, queue_us) in [(0, 0), (1, 80_000), (2, 80_000)] {
+            law.on_ack(&ack(now_us, queue_us), &start);
+        }
+        assert_eq!(law.output().phase(), after, "{spec}");
+    }
+    let mut law = build("lp", &start);
+    for (now_us, queue_us) in [(0, 0), (1, 80_000), (2, 80_000)] {
+        law.on_ack(&ack(now_us, queue_us), &start);
+    }
+    law.on_loss(&timeout(200_000, 100_000, 1), &start);
+    law.on_ack(&ack(300_000, 80_000), &start);
+    assert_eq!(law.output().phase(), Phase::Inference, "it knows the range now");
+}
+
 /// The Linux flavour: what is normal becomes the minimum, and the period begins anew.
 #[test]
 fn lp_resets() {

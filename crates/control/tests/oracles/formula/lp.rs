@@ -65,7 +65,8 @@ impl Oracle for Lp {
         let rtt = f64::from(path.srtt_us);
         let again =
             self.indicated.is_none_or(|then| self.per_ack || ack.now_us - then >= u64::from(path.srtt_us));
-        if self.congested() && again {
+        // The range of delays is known once the first slow start has ended.
+        if self.congested() && again && self.window.ssthresh.is_finite() {
             self.indicated = Some(ack.now_us);
             if now < self.inference_ends {
                 let window = self.window.bytes;
