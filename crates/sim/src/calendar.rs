@@ -30,14 +30,19 @@ impl Key {
 }
 
 /// A four-ary min-heap of keys with a small payload.
+///
+/// Which of four children is the least is as good as random, and a processor that guesses wrong loses more than the
+/// comparison costs: the choice is computed. So that there are always four, sentinels follow the last entry.
 #[derive(Debug)]
 pub struct Heap<T> {
+    /// The heap, then sentinels at [`Key::NEVER`].
     entries: Vec<(Key, T)>,
+    len: usize,
 }
 
 impl<T> Default for Heap<T> {
     fn default() -> Self {
-        Heap { entries: Vec::new() }
+        Heap { entries: Vec::new(), len: 0 }
     }
 }
 
@@ -45,10 +50,10 @@ impl<T: Copy> Heap<T> {
     /// The earliest entry.
     #[inline]
     pub fn first(&self) -> Option<&(Key, T)> {
-        self.entries.first()
+        self.entries.first().filter(|_| self.len > 0)
     }
 
-    /// When the earliest entry is due.
+    /// When the earliest entry is due; [`Key::NEVER`] if there is none.
     #[inline]
     pub fn next(&self) -> Key {
         self.entries.first().map_or(Key::NEVER, |entry| entry.0)
@@ -57,8 +62,11 @@ impl<T: Copy> Heap<T> {
     /// Adds an entry.
     #[inline]
     pub fn push(&mut self, key: Key, payload: T) {
-        let mut at = self.entries.len();
-        self.entries.push((key, payload));
+        let mut at = self.len;
+        self.len += 1;
+        if self.entries.len() < self.len + 4 {
+            self.entries.resize(self.len + 4, (Key::NEVER, payload));
+        }
         while at > 0 {
             let parent = (at - 1) / 4;
             if self.entries[parent].0 <= key {
@@ -73,9 +81,13 @@ impl<T: Copy> Heap<T> {
     /// Removes the earliest entry.
     #[inline]
     pub fn pop(&mut self) {
-        if let Some(last) = self.entries.pop()
-            && !self.entries.is_empty()
-        {
+        if self.len == 0 {
+            return;
+        }
+        self.len -= 1;
+        let last = self.entries[self.len];
+        self.entries[self.len].0 = Key::NEVER;
+        if self.len > 0 {
             self.sink(last);
         }
     }
@@ -90,24 +102,21 @@ impl<T: Copy> Heap<T> {
     /// Puts `entry` in place of the first.
     #[inline]
     fn sink(&mut self, entry: (Key, T)) {
-        let len = self.entries.len();
         let mut at = 0;
         loop {
             let child = 4 * at + 1;
-            if child >= len {
+            if child >= self.len {
                 break;
             }
-            let mut least = child;
-            for other in child + 1..(child + 4).min(len) {
-                if self.entries[other].0 < self.entries[least].0 {
-                    least = other;
-                }
-            }
-            if self.entries[least].0 >= entry.0 {
+            let children = &self.entries[child..child + 4];
+            let left = usize::from(children[1].0 < children[0].0);
+            let right = 2 + usize::from(children[3].0 < children[2].0);
+            let least = left + (right - left) * usize::from(children[right].0 < children[left].0);
+            if children[least].0 >= entry.0 {
                 break;
             }
-            self.entries[at] = self.entries[least];
-            at = least;
+            self.entries[at] = children[least];
+            at = child + least;
         }
         self.entries[at] = entry;
     }
