@@ -8,6 +8,7 @@ mod bare;
 
 use bare::Bare;
 use leeway_sim::scenario::Scenario;
+use leeway_units::{Duration, Rate};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs one scenario in this process and prints what it cost. `series` is a sampling interval, `flows` a number of
-/// flows a group; "-" leaves both as they are.
+/// flows in all, each with a share of 1 Mbit/s; "-" leaves both as they are.
 fn one(file: &Path, series: &str, flows: &str) -> Outcome<()> {
     let mut scenario = Scenario::load(file)?;
     if series != "-" {
@@ -75,7 +76,12 @@ fn one(file: &Path, series: &str, flows: &str) -> Outcome<()> {
     }
     if flows != "-" {
         let count: u32 = flows.parse()?;
-        scenario.flow.iter_mut().for_each(|group| group.count = count);
+        let groups = scenario.flow.len() as u32;
+        scenario.flow.iter_mut().for_each(|group| group.count = count / groups);
+        let bottleneck = &mut scenario.dumbbell.as_mut().ok_or("no dumbbell to scale")?.bottleneck;
+        bottleneck.rate = Some(Rate::from_bits_per_sec(u64::from(count) * 1_000_000));
+        // As many packets with few flows as with many, but at least a hundred round trips.
+        scenario.duration = Duration::from_secs(u64::from(10_000 / count).max(10));
     }
     let start = Instant::now();
     let run = leeway_sim::run(&scenario, scenario.seed)?;
@@ -160,13 +166,13 @@ fn report(rounds: usize) -> Outcome<()> {
     whole_process(rounds)
 }
 
-/// Cost a packet from 10 to 10,000 flows on a link that gives each the same share.
+/// Cost a packet from 10 to 10,000 flows on links that give each the same share.
 fn flows(rounds: usize) -> Outcome<()> {
-    println!("\ncost a packet by number of flows (1 Gbit/s, RTT 100 ms, one bandwidth-delay product, 10 s)");
+    println!("\ncost a packet by number of flows (1 Mbit/s each, RTT 100 ms, one bandwidth-delay product)");
     let mut few = 0.0;
     for count in [10, 100, 1000, 10_000] {
         let costs: Vec<Cost> =
-            (0..rounds).map(|_| measure("flows", "-", &(count / 2).to_string())).collect::<Outcome<_>>()?;
+            (0..rounds).map(|_| measure("flows", "-", &count.to_string())).collect::<Outcome<_>>()?;
         let nanos = median(costs.iter().map(Cost::nanos_per_packet).collect());
         few = if few == 0.0 { nanos } else { few };
         let peak = median(costs.iter().map(|cost| cost.peak_mb).collect());
