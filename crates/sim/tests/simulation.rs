@@ -163,6 +163,31 @@ fn a_recovery_needs_no_timeout_and_repeats_nothing() {
     }
 }
 
+/// One flow that overshoots a buffer in slow start and then loses packets at random: what each recovery makes of it.
+#[test]
+fn table_of_recovery_by_kind_and_loss() {
+    let mut table = String::from("loss  recovery   Mbit/s  sent again  dropped  timeouts\n");
+    for loss in ["0%", "0.1%", "1%", "3%"] {
+        for (name, sack) in [("NewReno", false), ("SACK", true)] {
+            let rest = format!(
+                "loss = \"random:p={loss}\"\n[[flow]]\nname = \"a\"\nlaw = \"newreno\"\ntcp.sack = {sack}\n"
+            );
+            let run = play(&dumbbell(60, "40 pkt", &rest));
+            let flow = group(&run, "a");
+            writeln!(
+                table,
+                "{loss:>4}  {name:8} {:8.2}  {:10}  {:7}  {:8}",
+                flow.throughput_bps / 1e6,
+                flow.retransmitted,
+                flow.dropped,
+                flow.timeouts
+            )
+            .expect("writing to a string");
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
 #[test]
 fn yielding_is_not_undone_by_slow_start() {
     // The first flow leaves slow start by a loss at a high threshold; the second, which comes with a higher base delay,
@@ -203,6 +228,24 @@ fn clocks_change_nothing_for_one_way_delays_but_drift() {
     for clock in ["receiver_clock = { offset = \"100 s\" }", "sender_clock = { offset = \"71 min\" }"] {
         assert_eq!(with(clock), plain, "{clock}");
     }
+}
+
+/// A receiver's clock that is 100 ppm fast adds 54 ms to the delay within a base history of nine to ten minutes.
+#[test]
+fn a_fast_clock_starves_ledbat_unless_its_drift_is_corrected() {
+    let delay_ms = |law: &str| {
+        let rest = format!(
+            "[[flow]]\nname = \"a\"\nlaw = \"{law}\"\nreceiver_clock = {{ skew_ppm = 100.0 }}\n\
+             [[window]]\nname = \"w\"\nfrom = \"500 s\"\nto = \"600 s\"\n"
+        );
+        let link = &play(&dumbbell(600, "200 pkt", &rest)).windows[0].links[0];
+        (link.utilisation, link.delay.map_or(0.0, |delay| delay.mean_s * 1e3))
+    };
+    let (used, _) = delay_ms("ledbat:target=25ms");
+    assert!(used < 0.1, "the drift looks like a queue above the target: {used}");
+    let (used, queue_ms) = delay_ms("ledbat:target=25ms,skew=minima");
+    near("queuing delay in ms", queue_ms, 25.0, 2.0);
+    assert!(used > 0.99, "{used}");
 }
 
 #[test]
