@@ -90,7 +90,7 @@ pub struct Counts {
     pub sent: u64,
     /// Of them retransmissions.
     pub retransmitted: u64,
-    /// Of them dropped on the way.
+    /// Of them dropped on the way; the books count these, and a snapshot fills them in.
     pub dropped: u64,
     /// Bytes that reached the receiver, headers included.
     pub delivered_bytes: u64,

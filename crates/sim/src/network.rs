@@ -5,6 +5,7 @@ use crate::packet::Packet;
 use leeway_link::{Delay, Transmitter};
 use leeway_queue::{AnyQueue, Reason, Report};
 use leeway_units::{Duration, Time};
+use std::collections::BTreeMap;
 
 /// Where a packet is next on its route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub struct Network {
     /// Routes, one after the other, each ending in [`Step::Arrive`].
     pub steps: Vec<Step>,
     pipes: Vec<Pipe<Packet>>,
+    /// The delay line of each delay, for building.
+    pipe_of: BTreeMap<Duration, u32>,
     lines: Vec<Scheduled<Delay<Packet>>>,
     links: Vec<Link>,
     sources: Heap<Source>,
@@ -130,11 +133,12 @@ impl<S> Scheduled<S> {
 impl Network {
     /// Adds a delay line for every packet that needs just this delay; its step.
     pub fn pipe(&mut self, delay: Duration) -> Step {
-        let found = self.pipes.iter().position(|pipe| pipe.delay == delay).unwrap_or_else(|| {
-            self.pipes.push(Pipe::new(delay));
-            self.pipes.len() - 1
+        let pipes = &mut self.pipes;
+        let index = *self.pipe_of.entry(delay).or_insert_with(|| {
+            pipes.push(Pipe::new(delay));
+            pipes.len() as u32 - 1
         });
-        Step::Pipe(found as u32)
+        Step::Pipe(index)
     }
 
     /// Adds a delay with a life of its own; its step.

@@ -41,7 +41,7 @@ impl<'a> Between<'a> {
 
     fn summary(&self, name: String) -> WindowSummary {
         let groups = &self.plan.engine.groups;
-        let flows: Vec<Vec<Counts>> = (0..groups.len()).map(|group| self.flows_of(group)).collect();
+        let flows = self.flows_by_group(groups.len());
         let total: u64 = flows.iter().flatten().map(|flow| flow.delivered_bytes).sum();
         let rates: Vec<f64> = flows.iter().flatten().map(|flow| flow.delivered_bytes as f64).collect();
         WindowSummary {
@@ -55,16 +55,14 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// What each flow of `group` did.
-    fn flows_of(&self, group: usize) -> Vec<Counts> {
-        let slots = self.plan.engine.flows.iter().enumerate();
-        slots
-            .filter(|(index, flow)| flow.group as usize == group && *index < self.after.flows.len())
-            .map(|(index, _)| {
-                let before = self.before.flows.get(index).copied().unwrap_or_default();
-                self.after.flows[index].since(&before)
-            })
-            .collect()
+    /// What each flow did, by group.
+    fn flows_by_group(&self, groups: usize) -> Vec<Vec<Counts>> {
+        let mut flows = vec![Vec::new(); groups];
+        for (index, (flow, after)) in self.plan.engine.flows.iter().zip(&self.after.flows).enumerate() {
+            let before = self.before.flows.get(index).copied().unwrap_or_default();
+            flows[flow.group as usize].push(after.since(&before));
+        }
+        flows
     }
 
     fn link(&self, index: usize) -> LinkSummary {

@@ -40,7 +40,7 @@ pub struct Tcp {
     pub min_rto: Duration,
     /// Largest retransmission timeout, backoff included.
     pub max_rto: Duration,
-    /// Clock granularity G of RFC 6298; timeouts are rounded up to it.
+    /// Clock granularity G of RFC 6298: the least that the deviation adds to a timeout.
     pub rto_granularity: Duration,
     /// Resolution of the timestamps that RTT and one-way delay come from.
     pub timestamp_resolution: Duration,
