@@ -111,8 +111,8 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
     };
     set_up_clockwork(scenario, &mut engine);
     let mut first_link = Vec::new();
-    for (index, spec) in scenario.flow.iter().enumerate() {
-        let hops = scenario.route(index).map_err(|problem| SimError::Route(problem.to_string()))?;
+    let routes = scenario.routes(&links).map_err(|problem| SimError::Route(problem.to_string()))?;
+    for (index, (spec, hops)) in scenario.flow.iter().zip(routes).enumerate() {
         first_link.push(builder.first_link(&hops, &built));
         builder.group(index, spec, &hops, &built, &mut engine);
     }

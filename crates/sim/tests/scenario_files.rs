@@ -182,8 +182,8 @@ link = [
 flow = [{ name = "x", from = "a", to = "c" }, { name = "y", from = "a", to = "c", via = ["a-b", "c-b"] }]
 "#;
     let scenario = Scenario::parse(text, "graph.toml").unwrap();
-    let route =
-        |flow| scenario.route(flow).unwrap().iter().map(|hop| (hop.link, hop.direction)).collect::<Vec<_>>();
+    let routes = scenario.routes(&scenario.links()).unwrap();
+    let route = |flow: usize| routes[flow].iter().map(|hop| (hop.link, hop.direction)).collect::<Vec<_>>();
     assert_eq!(route(0), [(2, Direction::Forward)]);
     assert_eq!(route(1), [(0, Direction::Forward), (1, Direction::Reverse)]);
 }

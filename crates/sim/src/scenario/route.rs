@@ -46,11 +46,11 @@ impl Scenario {
         dumbbell.chain(links)
     }
 
-    /// The route of the group `flow[index]`, or why there is none.
-    pub fn route(&self, index: usize) -> Result<Vec<Hop>, Problem> {
-        let links = self.links();
-        let group = &self.flow[index];
-        route(&links, group, self.dumbbell.is_some(), &FieldPath::root().key("flow").index(index))
+    /// The route of each group over `links`, which are [`Scenario::links`], or why there is none.
+    pub fn routes(&self, links: &[Link]) -> Result<Vec<Vec<Hop>>, Problem> {
+        let at = FieldPath::root().key("flow");
+        let groups = self.flow.iter().enumerate();
+        groups.map(|(i, group)| route(links, group, self.dumbbell.is_some(), &at.index(i))).collect()
     }
 }
 
@@ -61,14 +61,11 @@ pub(super) fn route(
     at: &FieldPath,
 ) -> Result<Vec<Hop>, Problem> {
     let end = |given: &Option<String>, usual: &str, field: &str| match given {
-        Some(node) => {
-            let nodes = nodes(links);
-            match nodes.contains(&node.as_str()) {
-                true => Ok(node.clone()),
-                false => Err(Problem::new(at.key(field), format!("no link ends at a node `{node}`"))
-                    .help(words::suggest(node, &nodes, "the nodes are"))),
-            }
-        }
+        Some(node) => match links.iter().any(|link| link.from == *node || link.to == *node) {
+            true => Ok(node.clone()),
+            false => Err(Problem::new(at.key(field), format!("no link ends at a node `{node}`"))
+                .help(words::suggest(node, &nodes(links), "the nodes are"))),
+        },
         None if dumbbell => Ok(usual.to_owned()),
         None => Err(Problem::new(
             at.key(field),
