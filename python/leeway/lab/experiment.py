@@ -1,0 +1,322 @@
+"""What an experiment is: a grid of cases to simulate, and an outcome with claims, figures and tables.
+
+An experiment is a generator function. It yields the cases it needs, is sent their results, and returns an `Outcome`:
+
+>>> from leeway.lab import Case, Claim, Outcome, experiment
+>>> @experiment("example:one", title="One law alone")
+... def one(setting):
+...     results = yield [Case(scenario, seed) for seed in setting.seeds(quick=3, full=30)]
+...     found = results.interval(lambda run: run.windows[0].links[0].utilisation)
+...     return Outcome(claims=[Claim.number("utilisation", "0.98", found, accept=(0.97, 0.99))])
+
+So the same function can be listed, counted, run on any engine, and resumed from a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from leeway.lab.statistics import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+    from leeway import Run, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run that an experiment needs.
+
+    Attributes
+    ----------
+    scenario
+        What to simulate.
+    seed
+        Seed of the run.
+    labels
+        Where this case stands in the grid (``{"law": "ledbat", "flows": 16}``); results are selected by them.
+    """
+
+    scenario: Scenario
+    seed: int = 1
+    labels: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A case and what came out. ``run()`` decodes the result, so that thirty thousand of them fit into memory."""
+
+    case: Case
+    run: Callable[[], Run]
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """Labels of the case."""
+        return self.case.labels
+
+
+class Results(Sequence[Result]):
+    """Results of a grid, in the order of its cases."""
+
+    def __init__(self, results: Iterable[Result]):
+        self._results = list(results)
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> Results: ...
+    def __getitem__(self, index):
+        return Results(self._results[index]) if isinstance(index, slice) else self._results[index]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._results)
+
+    def where(self, **labels: Any) -> Results:
+        """Those whose labels have these values."""
+        return Results(r for r in self._results if all(r.labels.get(name) == value for name, value in labels.items()))
+
+    def one(self, **labels: Any) -> Run:
+        """The run of the only result with these labels.
+
+        Raises
+        ------
+        LookupError
+            If there is none or more than one.
+        """
+        found = self.where(**labels)
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} results with {labels}, not one")
+        return found[0].run()
+
+    def groups(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Results]]:
+        """Results by the values of the named labels, in the order in which these first occur."""
+        groups: dict[tuple[Any, ...], list[Result]] = {}
+        for result in self._results:
+            groups.setdefault(tuple(result.labels[name] for name in names), []).append(result)
+        for key, members in groups.items():
+            yield key, Results(members)
+
+    def values(self, metric: Callable[[Run], float]) -> list[float]:
+        """`metric` of each run."""
+        return [metric(result.run()) for result in self._results]
+
+    def interval(self, metric: Callable[[Run], float]) -> Interval:
+        """Mean of `metric` over the runs, with its 95 % confidence interval."""
+        return Interval.of(self.values(metric))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How large an experiment is to be.
+
+    Attributes
+    ----------
+    full
+        The published grid (True), or a small part of it that shows the same things in seconds.
+    seed_count
+        Number of seeds a case is run with, instead of the experiment's own.
+    sample
+        Number of runs to draw from a very large grid, stratified; None for all of it. Only experiments whose
+        grid is sampled look at it.
+    """
+
+    full: bool = False
+    seed_count: int | None = None
+    sample: int | None = None
+
+    def pick(self, quick, full):
+        """The value for this size."""
+        return full if self.full else quick
+
+    def seeds(self, quick: int, full: int) -> range:
+        """Seeds to run each case with: 1, 2, ..."""
+        return range(1, 1 + (self.seed_count or self.pick(quick, full)))
+
+
+Verdict = Literal["holds", "differs", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was published, and what came out.
+
+    Attributes
+    ----------
+    text
+        What is claimed, in one sentence.
+    published
+        What the paper reports; empty where it was left open.
+    found
+        What came out, with its confidence interval.
+    holds
+        Whether they agree; None where nothing was published.
+    why
+        Where they do not agree: the cause, found by experiment. The id of the experiment of the kind "difference" that
+        shows it comes first, followed by a colon and one sentence.
+    accept
+        In words, what is accepted as agreement: "0.60 to 0.70".
+    """
+
+    text: str
+    published: str
+    found: str
+    holds: bool | None
+    why: str = ""
+    accept: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """In a word."""
+        return "open" if self.holds is None else "holds" if self.holds else "differs"
+
+    @staticmethod
+    def number(
+        text: str,
+        published: str,
+        found: Interval,
+        accept: tuple[float, float],
+        unit: str = "",
+        digits: int = 3,
+        why: str = "",
+    ) -> Claim:
+        """A number that has to lie between two bounds (inclusive; infinite ones are allowed)."""
+        low, high = accept
+        return Claim(
+            text, published, found.text(unit, digits), low <= found.mean <= high, why, _between(low, high, unit)
+        )
+
+    @staticmethod
+    def fact(text: str, published: str, found: str, holds: bool, why: str = "", accept: str = "") -> Claim:
+        """Something that is so or not."""
+        return Claim(text, published, found, bool(holds), why, accept)
+
+    @staticmethod
+    def open(text: str, found: str | Interval, unit: str = "", digits: int = 3) -> Claim:
+        """Something whose published outcome is left open: it is recorded."""
+        return Claim(text, "", found.text(unit, digits) if isinstance(found, Interval) else found, None)
+
+
+def _between(low: float, high: float, unit: str) -> str:
+    unit = f" {unit}" if unit else ""
+    if low == float("-inf"):
+        return f"at most {high:g}{unit}"
+    if high == float("inf"):
+        return f"at least {low:g}{unit}"
+    return f"{low:g} to {high:g}{unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure, drawn when it is asked for.
+
+    Attributes
+    ----------
+    name
+        For the file: ``fig3.3``.
+    caption
+        What there is to see, in a sentence or two.
+    draw
+        Draws into a matplotlib figure that is empty and has the size below.
+    size
+        Width and height in inches.
+    """
+
+    name: str
+    caption: str
+    draw: Callable[[Canvas], None]
+    size: tuple[float, float] = (7.0, 4.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; numbers may be numbers, text, or `Interval`."""
+
+    name: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | int | Interval | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came out; `notes` are paragraphs of Markdown on what was chosen where the paper is silent."""
+
+    claims: Sequence[Claim] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+
+
+Steps = Generator[Iterable[Case], Results, Outcome]
+Kind = Literal["paper", "difference", "scoreboard"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A registered experiment.
+
+    Attributes
+    ----------
+    id
+        ``paper:figure``.
+    title
+        One line.
+    steps
+        The generator function.
+    kind
+        "paper" for a published one, "difference" for one that finds the cause of a known difference, "scoreboard".
+    """
+
+    id: str
+    title: str
+    steps: Callable[[Setting], Steps]
+    kind: Kind = "paper"
+
+    @property
+    def paper(self) -> str:
+        """The part of the id before the colon."""
+        return self.id.partition(":")[0]
+
+    @cached_property
+    def description(self) -> str:
+        """The docstring: settings and published outcome."""
+        return (self.steps.__doc__ or "").strip()
+
+    def first_cases(self, setting: Setting) -> list[Case]:
+        """The grid that is asked for first; nothing is run. It is the whole grid for all but adaptive experiments."""
+        steps = self.steps(setting)
+        try:
+            return list(next(steps))
+        except StopIteration:
+            return []
+        finally:
+            steps.close()
+
+
+_registry: dict[str, Experiment] = {}
+
+
+def experiment(name: str, title: str, kind: Kind = "paper") -> Callable[[Callable[[Setting], Steps]], Experiment]:
+    """Registers a generator function as the experiment with the id `name`."""
+
+    def register(steps: Callable[[Setting], Steps]) -> Experiment:
+        if name in _registry and _registry[name].steps.__module__ != steps.__module__:
+            raise ValueError(f"two experiments are called {name}")
+        _registry[name] = Experiment(name, title, steps, kind)
+        return _registry[name]
+
+    return register
+
+
+def experiments() -> dict[str, Experiment]:
+    """All experiments by id, in the order of the papers."""
+    import leeway.papers  # noqa: F401  (registers them)
+
+    return dict(_registry)

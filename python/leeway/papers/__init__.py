@@ -1,0 +1,4 @@
+"""The experiments of the literature, a module for each paper.
+
+Importing this package registers them; `leeway.lab.experiments` lists them.
+"""
