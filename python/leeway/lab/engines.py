@@ -103,8 +103,7 @@ class Local(Engine):
                     yield result
         finally:
             shared.stop()
-            for thread in threads:
-                shared.room.release()
+            shared.room.release(self.workers)
             for thread in threads:
                 thread.join()
 
