@@ -140,27 +140,21 @@ def _report(args: Namespace) -> int:
 
 
 def _sweep(args: Namespace) -> int:
-    from leeway.lab import summaries
-
     try:
-        scenario = leeway.Scenario.load(args.file)
-        cases = sweep.cases(scenario, args.seeds)
-        writer = summaries.writer(args.out) if args.out else None
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no {error.filename or args.file}") from error
+        cases = sweep.cases(leeway.Scenario.load(args.file), args.seeds)
+        if args.out is not None:
+            sweep.check_name(args.out)
     except ValueError as error:
         raise UsageError(str(error)) from error
     tally, begin = Tally(), time.perf_counter()
     with ExitStack() as stack:
         cache, engine = _means(args, stack)
         results = run_cases(cases, engine, cache, Bar(), tally, args.file.name)
-        if writer is None:
+        if args.out is None:
             columns, rows = sweep.means(results)
             print(words.table_text(columns, rows, right=len(columns) - len(sweep.SHOWN)))
         else:
-            for rows in sweep.table(results):
-                writer.write(rows)
-            writer.close()
+            sweep.write(results, args.out)
     cached = f" ({len(tally.cached):,} from the cache)" if tally.cached else ""
     wall = words.span(time.perf_counter() - begin)
     where = f"; the table is in {args.out}" if args.out else ""
