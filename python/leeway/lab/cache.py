@@ -225,18 +225,17 @@ class Cache:
     def _opened(self) -> sqlite3.Connection:
         db = _connect(self.path)
         try:
+            self._claim(db)
             if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise CacheError(f"{self.path} is on a file system without shared memory. {ELSEWHERE}")
             db.execute("PRAGMA synchronous = NORMAL")  # outlives the process; a power cut may take the last ones
-            with _transaction(db):
-                self._claim(db)
         except BaseException:
             db.close()
             raise
         return db
 
     def _claim(self, db: sqlite3.Connection) -> None:
-        """Makes the table in an empty database; refuses that of another program or of a later version."""
+        """Makes the table in an empty database; leaves alone that of another program or of another version."""
         if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

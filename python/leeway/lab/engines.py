@@ -255,7 +255,7 @@ def _work(shared: _Shared) -> None:
                 break
             try:
                 shared.results.put(Done(job.key, *timed_run(job.scenario, job.seed, shared.cancel)))
-            except leeway.Cancelled:
+            except leeway.CancelledError:
                 break
             except Exception as error:
                 shared.results.put(_failed(job, error))
