@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,9 @@ class Counting(Local):
         super().__init__(2)
         self.asked: list[Job] = []
 
-    def map(self, jobs: Iterable[Job]) -> Iterator[Done]:
+    def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
         self.asked += (jobs := list(jobs))
-        return iter(list(super().map(jobs))[::-1])
+        yield from list(super().map(jobs))[::-1]
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_what_is_no_outcome_is_an_error(cache):
 @pytest.mark.parametrize("error", [CacheError("disk full"), EngineError("cluster gone"), KeyboardInterrupt()])
 def test_what_concerns_all_experiments_is_not_an_error_of_one(small, cache, error):
     class Failing(Engine):
-        def map(self, jobs: Iterable[Job]) -> Iterator[Done]:
+        def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
             yield from Local(1).map(list(jobs)[:1])
             raise error
 

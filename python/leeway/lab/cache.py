@@ -138,9 +138,7 @@ class Cache:
 
     def drop(self, key: str, why: str) -> None:
         """Removes a result that turned out to be damaged, counts it, and says so."""
-        self.damaged += 1
-        log.warning("%s: a result is damaged (%s); it is dropped and will be computed again", self.path, why)
-        self._carry_out(lambda db: db.execute("DELETE FROM results WHERE key = ?", (key,)))
+        self._drop("key", key, why)
 
     def versions(self) -> list[Version]:
         """What there is, by engine version, newest first."""
@@ -189,7 +187,12 @@ class Cache:
                 if _intact(key, seconds, checksum, data):
                     yield key, seconds, data
                 else:
-                    self.drop(key, "its checksum is wrong")
+                    self._drop("id", row, "its checksum is wrong")
+
+    def _drop(self, column: str, value: str | int, why: str) -> None:
+        self.damaged += 1
+        log.warning("%s: a result is damaged (%s); it is dropped and will be computed again", self.path, why)
+        self._carry_out(lambda db: db.execute(f"DELETE FROM results WHERE {column} = ?", (value,)))
 
     def _delete(self, query: str, arguments: Sequence[str]) -> int:
         count = self._carry_out(lambda db: db.execute(query, arguments).rowcount)
@@ -298,7 +301,9 @@ SELECT = f"SELECT {COLUMNS} FROM results"
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    db.text_factory = lambda data: data.decode(errors="replace")  # damaged text is found out by its checksum
+    return db
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -44,7 +44,7 @@ class Done:
 class Engine:
     """What carries out runs; a context manager."""
 
-    def map(self, jobs: Iterable[Job]) -> Iterator[Done]:
+    def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
         """Results as they come in, in no particular order; few jobs are looked at in advance.
 
         Closing the iterator gives up what is under way.
@@ -83,7 +83,7 @@ class Local(Engine):
     def __repr__(self) -> str:
         return f"Local({self.workers})"
 
-    def map(self, jobs: Iterable[Job]) -> Iterator[Done]:
+    def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
         shared = _Shared(jobs, room=4 * self.workers)
         threads = [
             threading.Thread(target=_work, args=(shared,), name=f"leeway-{i}", daemon=True) for i in range(self.workers)
@@ -157,7 +157,7 @@ class Dask(Engine):
             what.close(timeout=5)
         self._owned = []
 
-    def map(self, jobs: Iterable[Job]) -> Iterator[Done]:
+    def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
         from distributed import as_completed
 
         waiting = iter(jobs)
