@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE
     args.called = ["leeway-lab", *(argv if argv is not None else sys.argv[1:])]
     logging.basicConfig(format="leeway-lab: %(message)s")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is said in our words
     try:
         with logging_redirect_tqdm():
             code = args.carry_out(args)

@@ -137,7 +137,7 @@ class Dask(Engine):
         self._threads, self._looked_at = 0, 0.0
         try:
             if cluster is None:
-                local = LocalCluster(n_workers=workers or cores(), threads_per_worker=1, silence_logs=logging.ERROR)
+                local = LocalCluster(n_workers=workers or cores(), threads_per_worker=1, dashboard_address=":0")
                 self.client = Client(local)
                 self._owned = [self.client, local]
             elif isinstance(cluster, Client):
@@ -270,7 +270,9 @@ def _failure(job: Job, status: str, error: Any) -> Exception:
     from distributed import KilledWorker
 
     if status in ("cancelled", "lost"):
-        return EngineError("the Dask cluster is gone. Everything done so far is kept; run the same command again")
+        return EngineError(
+            "the Dask cluster is gone. Everything done so far is kept: start it, and run the same command again"
+        )
     if isinstance(error, tuple):  # type, exception, traceback
         error = error[1]
     if isinstance(error, ImportError):
