@@ -9,8 +9,8 @@ import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -42,10 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return USAGE
     args.called = ["leeway-lab", *(argv if argv is not None else sys.argv[1:])]
-    logging.basicConfig(format="leeway-lab: %(message)s")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is said in our words
     try:
-        with logging_redirect_tqdm():
+        with _warnings_above_the_bar():
             code = args.carry_out(args)
         sys.stdout.flush()
         return code
@@ -184,7 +182,11 @@ def _means(args: Namespace, stack: ExitStack) -> tuple[Cache, Engine]:
     if args.dask or args.engine == "dask":
         if args.engine == "local":
             raise UsageError("--dask ADDRESS needs the engine dask, not local")
-        engine: Engine = Dask(args.dask, args.workers)
+        import dask.config
+
+        quiet = {"distributed": "critical", "distributed.client": "critical"}  # what matters of it is said in our words
+        with dask.config.set({"logging": quiet}):
+            engine: Engine = Dask(args.dask, args.workers)
     else:
         engine = Local(args.workers)
     return cache, stack.enter_context(engine)
@@ -199,6 +201,20 @@ def _finished(chosen: Iterable[Experiment], args: Namespace, engine: Engine, cac
 def _code(finished: Sequence[Finished], check: bool) -> int:
     failed = any(each.outcome is None for each in finished)
     return FAILED if failed or (check and words.unexplained(finished)) else OK
+
+
+@contextmanager
+def _warnings_above_the_bar() -> Iterator[None]:
+    """Prints what the lab logs, without tearing the progress bar."""
+    lab = logging.getLogger("leeway")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("leeway-lab: %(message)s"))
+    lab.addHandler(handler)
+    try:
+        with logging_redirect_tqdm([lab]):
+            yield
+    finally:
+        lab.removeHandler(handler)
 
 
 def _say(text: str) -> None:
