@@ -233,7 +233,7 @@ def _flow(group: ElementTree.Element) -> None:
         span = ElementTree.SubElement(texts[0], f"{{{_SVG}}}tspan", {"y": y, "style": css})
         if len(texts[0]) == 1:
             span.set("x", "0")
-        span.text = "".join(letter for *_, letter in run)
+        span.text = "".join(letter for *_, letter in run).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _rename(root: ElementTree.Element, prefix: str) -> None:
