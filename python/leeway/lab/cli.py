@@ -182,11 +182,9 @@ def _means(args: Namespace, stack: ExitStack) -> tuple[Cache, Engine]:
     if args.dask or args.engine == "dask":
         if args.engine == "local":
             raise UsageError("--dask ADDRESS needs the engine dask, not local")
-        import dask.config
-
-        quiet = {"distributed": "critical", "distributed.client": "critical"}  # what matters of it is said in our words
-        with dask.config.set({"logging": quiet}):
-            engine: Engine = Dask(args.dask, args.workers)
+        engine: Engine = Dask(args.dask, args.workers)
+        for name in ("distributed", "distributed.client"):  # what matters of it is said in our words
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     else:
         engine = Local(args.workers)
     return cache, stack.enter_context(engine)

@@ -6,9 +6,11 @@ import itertools
 import logging
 import os
 import queue
+import signal
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -137,7 +139,13 @@ class Dask(Engine):
         self._threads, self._looked_at = 0, 0.0
         try:
             if cluster is None:
-                local = LocalCluster(n_workers=workers or cores(), threads_per_worker=1, dashboard_address=":0")
+                with _interrupts_ignored():  # by the workers; the client gets them and ends these
+                    local = LocalCluster(
+                        n_workers=workers or cores(),
+                        threads_per_worker=1,
+                        dashboard_address=":0",
+                        silence_logs=logging.CRITICAL,
+                    )
                 self.client = Client(local)
                 self._owned = [self.client, local]
             elif isinstance(cluster, Client):
@@ -263,6 +271,19 @@ def _work(shared: _Shared) -> None:
         shared.results.put(error)
     finally:
         shared.results.put(None)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Ctrl-C does not reach processes that are started meanwhile."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _failure(job: Job, status: str, error: Any) -> Exception:
