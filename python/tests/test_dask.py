@@ -36,8 +36,8 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
         yield client
 
 
-def jobs(small, seeds: int, **fields) -> list[Job]:
-    return [Job(run_key(small(**fields), seed), small(**fields), seed) for seed in range(1, seeds + 1)]
+def jobs(make, seeds: int, **fields) -> list[Job]:
+    return [Job(run_key(make(**fields), seed), make(**fields), seed) for seed in range(1, seeds + 1)]
 
 
 def results(engine, work) -> dict[str, bytes]:
@@ -50,18 +50,18 @@ def pids(client: Client) -> set[int]:
     return set(client.run(os.getpid).values())
 
 
-def test_gives_the_bytes_that_this_machine_gives(small, client):
-    work = jobs(small, 30)
+def test_gives_the_bytes_that_this_machine_gives(make, client):
+    work = jobs(make, 30)
     assert results(Dask(client), work) == results(Local(2), work)
 
 
-def test_an_address_is_as_good_as_a_client(small, cluster, tmp_path):
-    work = jobs(small, 3)
+def test_an_address_is_as_good_as_a_client(make, cluster, tmp_path):
+    work = jobs(make, 3)
     with Dask(cluster.scheduler_address) as engine:
         assert results(engine, work) == results(Local(1), work)
 
 
-def test_a_worker_that_is_killed_costs_nothing_but_time(small, client, tmp_path):
+def test_a_worker_that_is_killed_costs_nothing_but_time(make, client, tmp_path):
     puts: Counter[str] = Counter()
 
     class Noting(Cache):
@@ -71,7 +71,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(small, client, tmp_path)
             if puts.total() == 20:
                 os.kill(min(before), signal.SIGKILL)
 
-    cases = [Case(small(duration="60 s"), seed, {"seed": seed}) for seed in range(1, 101)]
+    cases = [Case(make(duration="60 s"), seed, {"seed": seed}) for seed in range(1, 101)]
     before = pids(client)
     tally = Tally()
     with Noting(tmp_path / "dask.sqlite") as cache:
@@ -88,8 +88,8 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(small, client, tmp_path)
     assert min(before) not in now
 
 
-def test_few_jobs_are_under_way_and_closing_takes_them_back(small, client):
-    work = jobs(small, 400, duration="5 s")
+def test_few_jobs_are_under_way_and_closing_takes_them_back(make, client):
+    work = jobs(make, 400, duration="5 s")
     looked = 0
 
     def source():
@@ -107,22 +107,22 @@ def test_few_jobs_are_under_way_and_closing_takes_them_back(small, client):
     assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) <= 2
 
 
-def test_a_run_that_fails_is_named(small, client):
-    work = [*jobs(small, 3), Job("wrong", small(law="lebdat", title="misspelt"), 7)]
+def test_a_run_that_fails_is_named(make, client):
+    work = [*jobs(make, 3), Job("wrong", make(law="lebdat", title="misspelt"), 7)]
     with pytest.raises((RunError, ValueError), match="lebdat"):
         list(Dask(client).map(work))
 
 
-def test_an_engine_of_another_version_is_refused(small, client, monkeypatch):
+def test_an_engine_of_another_version_is_refused(make, client, monkeypatch):
     monkeypatch.setattr(leeway, "ENGINE", "0.0.0+other")
     with pytest.raises(EngineError, match=r"another version of leeway.*here it is 0\.0\.0\+other"):
-        list(Dask(client).map(jobs(small, 1)))
+        list(Dask(client).map(jobs(make, 1)))
 
 
-def test_a_trace_with_other_contents_on_the_worker_is_noticed(small, client, tmp_path: Path):
+def test_a_trace_with_other_contents_on_the_worker_is_noticed(make, client, tmp_path: Path):
     trace = tmp_path / "link.trace"
     trace.write_text("1\n2\n3\n")
-    scenario = small()
+    scenario = make()
     scenario.dumbbell.bottleneck.rate = None
     scenario.dumbbell.bottleneck.trace = str(trace)
     scenario.dumbbell.bottleneck.buffer = "20 pkt"
@@ -133,10 +133,10 @@ def test_a_trace_with_other_contents_on_the_worker_is_noticed(small, client, tmp
         simulate(text, 1, key)
 
 
-def test_a_cluster_that_goes_away_is_said_to_be_gone(small):
+def test_a_cluster_that_goes_away_is_said_to_be_gone(make):
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
         client = Client(cluster)
-        running = Dask(client).map(jobs(small, 50, duration="30 s"))
+        running = Dask(client).map(jobs(make, 50, duration="30 s"))
         next(running)
         client.close()
         with pytest.raises(EngineError, match="is gone"):
