@@ -19,7 +19,7 @@ from leeway.lab import arguments, selection, sweep, words
 from leeway.lab.cache import Cache
 from leeway.lab.driver import Finished, Tally, run_cases, run_experiment
 from leeway.lab.engines import Dask, Engine, Local
-from leeway.lab.errors import LabError, UnknownExperimentError
+from leeway.lab.errors import LabError, RunError, UnknownExperimentError
 from leeway.lab.experiment import Experiment, Setting
 from leeway.lab.progress import Bar
 
@@ -57,13 +57,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except (UnknownExperimentError, ImportError, leeway.ScenarioError, UsageError) as error:
-        _say(f"error: {error}")
+        _error(str(error))
         return USAGE
+    except RunError as error:
+        _error(str(error))
+        return FAILED
     except LabError as error:
-        _say(f"error: {error}")
+        _error(str(error))
         return SURROUNDINGS
     except OSError as error:
-        _say(f"error: {error.filename or 'a file'}: {error.strerror or error}")
+        _error(f"{error.filename or 'a file'}: {error.strerror or error}")
         return SURROUNDINGS
 
 
@@ -217,3 +220,8 @@ def _warnings_above_the_bar() -> Iterator[None]:
 
 def _say(text: str) -> None:
     print(f"leeway-lab: {text}", file=sys.stderr, flush=True)
+
+
+def _error(text: str) -> None:
+    separator = "\n" if "\n" in text else " "  # what has a form of its own begins on a line of its own
+    _say(f"error:{separator}{text}")
