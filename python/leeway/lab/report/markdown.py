@@ -58,6 +58,8 @@ def _chapter_row(chapter: Chapter) -> list[str]:
 def _chapter(chapter: Chapter, report: Report) -> Iterator[str]:
     yield f'\n<a id="{chapter.anchor}"></a>\n'
     yield f"## {plain(chapter.title)}\n"
+    if chapter.citation:
+        yield f"{plain(chapter.citation)}\n"
     if chapter.text:
         yield f"{chapter.text}\n"
     if chapter.kind == "difference" and report.differing:
