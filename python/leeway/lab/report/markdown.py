@@ -43,7 +43,7 @@ def _lines(report: Report) -> Iterator[str]:
     for chapter in report.chapters:
         yield f"- [{plain(chapter.title)}](#{chapter.anchor})"
         for section in chapter.sections:
-            yield f"  - {_link(section)} {_tally(section)}".rstrip()
+            yield f"  - {plain(section.name)}: {_link(section)} {_tally(section)}".rstrip()
     for chapter in report.chapters:
         yield from _chapter(chapter, report)
     yield ""

@@ -168,6 +168,11 @@ class Section:
         return self.finished.experiment.id
 
     @property
+    def name(self) -> str:
+        """The part of the id after the colon."""
+        return self.id.partition(":")[2] or self.id
+
+    @property
     def title(self) -> str:
         """Of the experiment."""
         return self.finished.experiment.title
