@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import subprocess
@@ -62,7 +61,7 @@ def disk(request, tmp_path: Path) -> Iterator[Disk]:
 
 
 def test_the_cache_says_so_keeps_what_was_done_and_goes_on(disk):
-    command = ["run", "own:share", "--seeds", "400", "--load", OWN]
+    command = ["run", "own:share", "--seeds", "100", "--load", OWN]
     full = disk.lab(*command)
     assert full.returncode == 3, full
     assert "no room is left for" in full.stderr
@@ -73,10 +72,10 @@ def test_the_cache_says_so_keeps_what_was_done_and_goes_on(disk):
     disk.free()
     with Cache(disk.path / "results.sqlite") as cache:
         done = len(cache)
-    assert 20 < done < 800
+    assert 20 < done < 200
     again = disk.lab(*command, limited=False)
     assert again.returncode == 0, again
-    assert f"800 runs ({done} from the cache)" in again.stdout
+    assert f"200 runs ({done} from the cache)" in again.stdout
     assert "damaged" not in again.stderr
 
 
@@ -87,7 +86,7 @@ def test_a_folder_for_output_without_room_is_named(disk, tmp_path, command):
     place = ["--out", str(disk.path / "out"), "--cache", str(tmp_path / "results.sqlite")]
     full = disk.lab(command, "own:share", "--load", OWN, *place)
     assert full.returncode == 3, full
-    assert os.strerror(errno.ENOSPC) in full.stderr
+    assert "the disk is full" in full.stderr
     assert str(disk.path / "out") in full.stderr
     assert "Traceback" not in full.stderr
     disk.free()

@@ -105,7 +105,9 @@ def _entry(experiment: Experiment, runs: bool) -> dict[str, str | int]:
 def _run(args: Namespace) -> int:
     chosen = _selected(args.ids, args.load)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
+        from leeway.lab import export  # which draws, and takes a while to import
+
+        export.files.prepare(args.out)
     finished = []
     with ExitStack() as stack:
         cache, engine = _means(args, stack)
@@ -113,9 +115,7 @@ def _run(args: Namespace) -> int:
             finished.append(each)
             print(words.finished_text(each), flush=True)
             if args.out is not None:
-                from leeway.lab.export import export
-
-                export(each, args.out)
+                export.export(each, args.out)
     print(words.summary_text(finished) + (f"; figures and tables are in {args.out}" if args.out else ""))
     return _code(finished, args.check)
 
@@ -125,7 +125,7 @@ def _report(args: Namespace) -> int:
 
     begin = time.perf_counter()
     chosen = _selected(args.ids or ["all"], args.load)
-    args.out.mkdir(parents=True, exist_ok=True)
+    report.files.prepare(args.out)
     with ExitStack() as stack:
         cache, engine = _means(args, stack)
         finished = []
@@ -136,8 +136,8 @@ def _report(args: Namespace) -> int:
                 flush=True,
             )
         context = report.Context.here(shlex.join(args.called), time.perf_counter() - begin)
-        report.write(finished, args.out, context)
-    print(f"{words.summary_text(finished)}; the report is in {args.out}")
+        page = report.write(finished, args.out, context)
+    print(f"{words.summary_text(finished)}; the report is in {page}")
     return _code(finished, args.check)
 
 
