@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -20,9 +22,9 @@ WRITER = """
 import sys
 from leeway.lab.cache import Cache
 with Cache(sys.argv[1], engine="test") as cache:
-    for i in range(int(sys.argv[3])):
-        cache.put(f"{sys.argv[2]}-{i}", f"{sys.argv[2]} {i} ".encode() * 100, float(i))
-        print(f"{sys.argv[2]}-{i}", flush=True)
+    for i in range(100_000):
+        cache.put(f"key-{i}", f"key {i} ".encode() * 100, float(i))
+        print(f"key-{i}", flush=True)
 """
 
 
@@ -38,11 +40,6 @@ def fill(path: Path, count: int, size: int = 900) -> dict[str, Entry]:
         for key, entry in entries.items():
             cache.put(key, entry.data, entry.seconds)
     return entries
-
-
-def writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, str(path), name, str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def test_gives_back_what_was_put(path):
@@ -80,16 +77,34 @@ def test_threads_may_share_it(path):
         assert len(cache) == 200
 
 
+PROCESSES, ROUNDS = 4, 20
+
+
+def take_part(folder: Path, name: int, together: Barrier) -> None:
+    """One of several processes that use the same caches from their first moment on."""
+    for number in range(ROUNDS):
+        together.wait(60)
+        with Cache(folder / f"{number}.sqlite", engine="test") as cache:
+            for i in range(5):
+                cache.put(f"{name}-{i}", b"x", 1.0)
+
+
 def test_processes_may_share_a_file_that_none_of_them_has_made(path):
-    processes = [writer(path, f"p{i}", 150) for i in range(4)]
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4
-    with Cache(path, engine="test") as cache:
-        assert len(cache.get_many(key for output in outputs for key in output.split())) == 600
+    context = multiprocessing.get_context("spawn")
+    together = context.Barrier(PROCESSES)
+    processes = [context.Process(target=take_part, args=(path.parent, i, together)) for i in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    for number in range(ROUNDS):
+        with Cache(path.parent / f"{number}.sqlite", engine="test") as cache:
+            assert len(cache) == 5 * PROCESSES
 
 
 def test_what_was_reported_done_outlives_a_kill(path):
-    process = writer(path, "p", 100_000)
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
     reported = [process.stdout.readline().strip() for _ in range(200)]
     process.send_signal(signal.SIGKILL)
     reported += process.communicate(timeout=60)[0].split("\n")[:-1]
