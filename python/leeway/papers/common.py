@@ -46,7 +46,7 @@ _LOOKS = {
     "cubic": ("CUBIC", "teal", "-", "s"),
     "ledbat": ("LEDBAT", "orange", "--", "^"),
     "fledbat": ("fLEDBAT", "green", "-.", "D"),
-    "ledbat++": ("LEDBAT++", "brown", "--", "v"),
+    "ledbatpp": ("LEDBAT++", "brown", "--", "v"),
     "flower": ("FLOWER", "purple", "-", "P"),
     "vegas": ("Vegas", "olive", "-.", "X"),
     "nice": ("Nice", "red", ":", "<"),
