@@ -98,9 +98,7 @@ class Curves:
         self.flows = np.array(sorted({result.labels["flows"] for result in results}))
         seeds = sorted({result.case.seed for result in results})
         laws = dict.fromkeys(result.labels["law"] for result in results)
-        self.values = {
-            law: {name: np.full((len(self.flows), len(seeds)), np.nan) for name in METRICS} for law in laws
-        }
+        self.values = {law: {name: np.full((len(self.flows), len(seeds)), np.nan) for name in METRICS} for law in laws}
         for result in results:
             place = int(np.searchsorted(self.flows, result.labels["flows"])), seeds.index(result.case.seed)
             run = result.run()
