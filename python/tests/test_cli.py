@@ -189,7 +189,7 @@ def test_ctrl_c_ends_it_at_once_and_what_is_done_is_kept(cache, run):
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 5
     assert process.returncode == 130
     assert "the same command goes on from there" in err
     assert "Traceback" not in err

@@ -312,6 +312,18 @@ def test_nothing_to_report(tmp_path):
     assert "Summary" in page.text
 
 
+def test_figures_of_the_report_before_go_and_other_files_stay(tmp_path):
+    figures = tmp_path / "figures"
+    for name in ("one", "two"):
+        write([one_experiment(Outcome(figures=[Figure(name, "", lambda canvas: None)]))], tmp_path, Context())
+        (figures / "mine.png").write_text("mine")
+        assert {path.name for path in figures.iterdir()} == {f"a-b-{name}.svg", f"a-b-{name}.png", "mine.png"}
+    for damaged in ("{", "[]", '{"experiments": [{"figures": ["../report"]}]}', '{"experiments": 1}'):
+        (tmp_path / "claims.json").write_text(damaged)
+        write([], tmp_path, Context())
+    assert (tmp_path / "report.md").exists() and (figures / "a-b-two.svg").exists()
+
+
 def test_folder_is_a_file(tmp_path):
     (tmp_path / "report").write_text("mine")
     with pytest.raises(OSError, match=r"cannot write the report: .*report"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -79,7 +80,7 @@ def style(dark: bool = False) -> Iterator[None]:
             {
                 "axes.axisbelow": True,
                 "axes.edgecolor": ink,
-                "axes.facecolor": paper,
+                "axes.facecolor": "none",
                 "axes.grid": True,
                 "axes.labelcolor": ink,
                 "axes.linewidth": 0.8,
@@ -97,6 +98,7 @@ def style(dark: bool = False) -> Iterator[None]:
                 "grid.linewidth": 0.7,
                 "hatch.color": ink,
                 "legend.edgecolor": grid,
+                "legend.facecolor": paper,
                 "legend.fontsize": "small",
                 "legend.framealpha": 0.85,
                 "lines.linewidth": 1.5,
@@ -118,7 +120,9 @@ def draw(figure: Figure) -> Canvas:
     """Draws into a new canvas; within `style()`."""
     canvas = Canvas(figsize=figure.size, layout="constrained")
     FigureCanvasAgg(canvas)
-    figure.draw(canvas)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The figure layout has changed to tight")
+        figure.draw(canvas)
     for artist in canvas.findobj():
         if _dense(artist):
             artist.set_rasterized(True)
@@ -138,7 +142,9 @@ def inline_svg(canvas: Canvas, figure: Figure, prefix: str) -> str:
     prefix
         Begins every id, so that figures of one page have none in common.
     """
+    canvas.patch.set_visible(False)
     root = _tree(canvas, figure)
+    canvas.patch.set_visible(True)
     root.set("fill", "currentColor")
     for element in root.iter():
         for name in ("style", "fill", "stroke"):

@@ -28,7 +28,7 @@ def write(finished: Sequence[Finished], out: Path, context: Context) -> Path:
     finished
         The experiments, in the order of the papers.
     out
-        Folder to write to; it is made if it is not there.
+        Folder to write to; it is made if it is not there. A report that is there is replaced, with its figures.
     context
         Where, when and with what they were run.
 
@@ -45,6 +45,7 @@ def write(finished: Sequence[Finished], out: Path, context: Context) -> Path:
     out = Path(out)
     files.prepare(out / "figures")
     report = build(finished, context)
+    before = records.figures(out / "claims.json")
     for picture in report.pictures:
         files.write(out / "figures" / f"{picture.name}.svg", picture.file)
         files.write(out / "figures" / f"{picture.name}.png", picture.png)
@@ -52,4 +53,7 @@ def write(finished: Sequence[Finished], out: Path, context: Context) -> Path:
     files.write(out / "report.md", markdown.render(report))
     page = out / "report.html"
     files.write(page, html.render(report))
+    for name in before - {picture.name for picture in report.pictures}:
+        for end in (".svg", ".png"):
+            (out / "figures" / f"{name}{end}").unlink(missing_ok=True)
     return page

@@ -47,5 +47,7 @@ def _environment() -> Environment:
 
 
 def _code(text: str) -> Markup:
-    """Plain text in which `code` may be marked with backticks."""
+    """Plain text in which `code` may be marked with backticks; a mean and its interval stay on one line."""
+    text = re.sub(r" ± (?=\d)", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", text)
+    text = re.sub(r"\(n = (\d+)\)", "(n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}\\1)", text)
     return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))

@@ -43,7 +43,7 @@ def _lines(report: Report) -> Iterator[str]:
     for chapter in report.chapters:
         yield f"- [{plain(chapter.title)}](#{chapter.anchor})"
         for section in chapter.sections:
-            yield f"  - {_link(section)} {_tally(section)}".rstrip()
+            yield f"  - {plain(section.name)}: {_link(section)} {_tally(section)}".rstrip()
     for chapter in report.chapters:
         yield from _chapter(chapter, report)
     yield ""
@@ -58,6 +58,8 @@ def _chapter_row(chapter: Chapter) -> list[str]:
 def _chapter(chapter: Chapter, report: Report) -> Iterator[str]:
     yield f'\n<a id="{chapter.anchor}"></a>\n'
     yield f"## {plain(chapter.title)}\n"
+    if chapter.citation:
+        yield f"{plain(chapter.citation)}\n"
     if chapter.text:
         yield f"{chapter.text}\n"
     if chapter.kind == "difference" and report.differing:

@@ -15,7 +15,7 @@ from leeway.lab import figures
 from leeway.lab.driver import Finished
 from leeway.lab.experiment import Claim, Figure, Table, registered
 from leeway.lab.report.context import Context
-from leeway.lab.report.words import cell, common_count, count, duration, size, slug
+from leeway.lab.report.words import cell, common_count, count, duration, paper, size, slug
 
 LARGEST_SVG = 400_000
 """Bytes of an SVG above which the page gets an image instead, if that is smaller."""
@@ -135,7 +135,9 @@ class Grid:
         """What the caption adds on the intervals; empty without any."""
         if not self.runs:
             return ""
-        return " One run each." if self.runs == 1 else f" ± is the 95 % confidence interval, n = {self.runs}."
+        stop = "" if self.table.caption.rstrip().endswith((".", ";", ":", "!", "?")) else "."
+        said = "One run each" if self.runs == 1 else f"± is the 95 % confidence interval, n = {self.runs}"
+        return f"{stop} {said}."
 
     @property
     def long(self) -> bool:
@@ -164,6 +166,11 @@ class Section:
     def id(self) -> str:
         """Of the experiment."""
         return self.finished.experiment.id
+
+    @property
+    def name(self) -> str:
+        """The part of the id after the colon."""
+        return self.id.partition(":")[2] or self.id
 
     @property
     def title(self) -> str:
@@ -199,11 +206,20 @@ class Section:
 
 @dataclass
 class Chapter:
-    """Experiments that belong together: a paper's, the scoreboard, the known differences."""
+    """Experiments that belong together: a paper's, the scoreboard, the known differences.
+
+    Attributes
+    ----------
+    citation
+        Authors, title and place of a paper, in a line.
+    text
+        What all its experiments have in common: paragraphs of Markdown.
+    """
 
     anchor: str
     title: str
     kind: str
+    citation: str = ""
     text: str = ""
     sections: list[Section] = field(default_factory=list)
 
@@ -306,7 +322,8 @@ class Report:
 def build(finished: Sequence[Finished], context: Context) -> Report:
     """Arranges experiments in chapters, draws their figures, finds the causes of their differences."""
     taken: set[str] = {"summary", "contents", "reading", "made", "top"}
-    sections = [_section(each, taken) for each in finished]
+    drawn: set[str] = set()
+    sections = [_section(each, taken, drawn) for each in finished]
     chapters: dict[tuple[str, str], Chapter] = {}
     order = {"scoreboard": 0, "paper": 1, "difference": 2}
     for section in sorted(sections, key=lambda section: order[section.finished.experiment.kind]):
@@ -327,37 +344,39 @@ def _chapter(section: Section, kind: str, name: str, taken: set[str]) -> Chapter
             _unique("differences", taken),
             "Known differences",
             kind,
-            "Where something other than the published outcome comes out, the cause is looked for by experiment: one "
-            "thing is changed at a time until the published outcome appears, or the change is shown to matter. "
+            text="Where something other than the published outcome comes out, the cause is looked for by experiment: "
+            "one thing is changed at a time until the published outcome appears, or the change is shown to matter. "
             "No control law, seed or tolerance is tuned to a figure.",
         )
-    title, _, text = _about(section, name).partition("\n")
-    return Chapter(_unique(slug(name), taken), title.strip().rstrip("."), kind, text.strip())
+    citation, _, text = _about(section, name).partition("\n\n")
+    return Chapter(_unique(slug(name), taken), paper(name), kind, " ".join(citation.split()), text.strip())
 
 
 def _about(section: Section, name: str) -> str:
-    """The docstring of a paper's module: its first line is the title of the chapter."""
+    """The docstring of a paper's module: its first paragraph cites the paper."""
     for module in (f"leeway.papers.{name}", section.finished.experiment.steps.__module__):
         if module.startswith("leeway.papers.") and module in sys.modules and sys.modules[module].__doc__:
             return inspect.cleandoc(sys.modules[module].__doc__ or "")
-    return name
+    return ""
 
 
-def _section(finished: Finished, taken: set[str]) -> Section:
+def _section(finished: Finished, taken: set[str], drawn: set[str]) -> Section:
     section = Section(finished, _unique(slug(finished.experiment.id), taken))
     if finished.outcome:
         section.rows = [Row(claim, section, why=claim.why) for claim in finished.outcome.claims]
         section.pictures = [
-            _picture(figure, _unique(_picture_name(section, figure), taken)) for figure in finished.outcome.figures
+            _picture(figure, _unique(_picture_name(section, figure), drawn)) for figure in finished.outcome.figures
         ]
         section.grids = [_grid(table) for table in finished.outcome.tables]
     return section
 
 
 def _picture_name(section: Section, figure: Figure) -> str:
-    """``rossi2010-fig2a-windows``; a figure named as its experiment does not say it twice."""
-    name = slug(figure.name)
-    return name if name.startswith(section.anchor) else f"{section.anchor}-{name}"
+    """``rossi2010-fig2a-windows``; a figure named after its experiment does not say it twice."""
+    whole, (paper, _, own), name = slug(section.id), section.id.partition(":"), slug(figure.name)
+    if name.startswith(whole):
+        return name
+    return f"{slug(paper)}-{name}" if own and name.startswith(slug(own)) else f"{whole}-{name}"
 
 
 def _picture(figure: Figure, name: str) -> Picture:

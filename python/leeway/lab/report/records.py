@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 from leeway.lab.experiment import Table
 from leeway.lab.report.model import Report, Section
+from leeway.lab.report.words import slug
 from leeway.lab.statistics import Interval
 
 
@@ -20,6 +22,16 @@ def render(report: Report) -> str:
         "experiments": [_experiment(section) for section in report.sections],
     }
     return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def figures(path: Path) -> set[str]:
+    """Names of the figures that a file written by `render` lists; none if it is not such a file."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        names = {name for each in record["experiments"] for name in each["figures"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in names if isinstance(name, str) and name == slug(name)}
 
 
 def _experiment(section: Section) -> dict[str, Any]:

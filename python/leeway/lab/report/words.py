@@ -15,6 +15,12 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "x"
 
 
+def paper(name: str) -> str:
+    """``trang2014`` becomes ``Trang 2014``."""
+    found = re.fullmatch(r"([a-z]+)(\d{4})", name)
+    return f"{found[1].capitalize()} {found[2]}" if found else name
+
+
 def duration(seconds: float) -> str:
     """``0.4 s``, ``35 s``, ``12 min 5 s``, ``3 h 20 min``."""
     if seconds < 9.95:
