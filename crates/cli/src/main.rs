@@ -3,7 +3,6 @@
 mod args;
 mod commands;
 mod engine;
-mod explain;
 mod output;
 mod plan;
 mod runner;
@@ -11,7 +10,7 @@ mod stats;
 
 use args::{Cli, Command};
 use clap::Parser;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 /// Exit code of a run that failed.
@@ -53,7 +52,8 @@ fn main() -> ExitCode {
     };
     let code = match failure {
         Failure::Scenario(error) => {
-            eprint!("{}", explain::render(&error));
+            let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            eprint!("{}", leeway_explain::render(&error, colour));
             BAD_INPUT
         }
         Failure::Usage(message) => {

@@ -10,7 +10,7 @@ const struct leeway_law *leeway_law_table(leeway_u32 *count)
 	return leeway_laws;
 }
 
-/* FLOWER's rules by themselves, for tests: most cells of the table cannot be reached one by one from outside. */
+/* FLOWER's rules by themselves, to be looked at: most cells of the table cannot be reached one by one from outside. */
 leeway_s32 leeway_test_flower_rule(leeway_s32 e, leeway_s32 de);
 leeway_s32 leeway_test_flower_infer_q16(leeway_s32 e_q16, leeway_s32 de_q16, leeway_u32 conjunction);
 

@@ -21,6 +21,7 @@
 mod abi;
 mod error;
 mod ffi;
+pub mod flower;
 mod info;
 mod law;
 mod spec;
@@ -31,9 +32,3 @@ pub use error::LawError;
 pub use info::{LawInfo, ParamInfo, ParamKind, ProbeInfo, laws};
 pub use law::{Controller, Law};
 pub use spec::LawSpec;
-
-/// Parts of laws that this crate's tests look at by themselves; no part of the interface.
-#[doc(hidden)]
-pub mod testing {
-    pub use crate::ffi::{flower_infer_q16, flower_rule};
-}

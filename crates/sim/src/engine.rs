@@ -63,6 +63,9 @@ pub struct Directed {
 /// Connections that one run can have at one time; arrivals beyond are turned away.
 pub(crate) const MAX_FLOWS: usize = 200_000;
 
+/// Events between two questions whether the run is still wanted: about a millisecond.
+const ASK_EVERY: u64 = 4096;
+
 /// Time, what is set to happen, the network and the books: what a flow acts on, apart from the flows themselves.
 #[derive(Debug, Default)]
 pub struct World {
@@ -141,8 +144,8 @@ impl World {
 }
 
 impl Engine {
-    /// Plays everything up to the end.
-    pub fn play(&mut self) {
+    /// Plays everything up to the end; false if it was given up because `cancelled` said so.
+    pub fn play(&mut self, cancelled: &dyn Fn() -> bool) -> bool {
         loop {
             let (network, timer) = (self.world.network.next(), self.world.timers.next());
             let key = network.min(timer);
@@ -151,6 +154,9 @@ impl Engine {
             }
             self.world.now = key.time();
             self.work.events += 1;
+            if self.work.events.is_multiple_of(ASK_EVERY) && cancelled() {
+                return false;
+            }
             if network < timer {
                 if let Some(packet) = self.world.network.play(&mut self.world.order, &mut self.world.books) {
                     self.arrive(packet);
@@ -163,6 +169,7 @@ impl Engine {
         let links = &self.world.books.links[..self.world.books.reported_links];
         self.work.offered_packets = links.iter().map(|link| link.offered).sum();
         self.work.delivered_packets = self.flows.iter().map(|flow| flow.counts.delivered).sum();
+        true
     }
 
     /// A packet is at its host.

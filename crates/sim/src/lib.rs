@@ -26,6 +26,10 @@ mod voice;
 use results::Run;
 use scenario::Scenario;
 
+/// Version of everything that decides what a run gives: of this package, and a hash of the sources of laws, queues, links
+/// and simulator. Equal versions give equal results.
+pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("LEEWAY_ENGINE_HASH"));
+
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
@@ -40,27 +44,52 @@ pub enum SimError {
         /// What is wrong with it.
         why: String,
     },
+    /// Whoever asked for the run does not want it any more.
+    #[error("the run was cancelled")]
+    Cancelled,
 }
 
 /// Plays `scenario` with `seed`.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
+    run_unless(scenario, seed, &|| false)
+}
+
+/// Plays `scenario` with `seed`, and where it asks for a baseline plays it again without its background flows and
+/// reports what the background cost the primaries.
+pub fn run_with_baseline(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
+    run_with_baseline_unless(scenario, seed, &|| false)
+}
+
+/// [`run`], given up soon after `cancelled` says so. It is asked every few thousand events.
+///
+/// # Errors
+/// Those of [`run`], and [`SimError::Cancelled`].
+pub fn run_unless(scenario: &Scenario, seed: u64, cancelled: &dyn Fn() -> bool) -> Result<Run, SimError> {
     let mut plan = build::plan(scenario, seed)?;
-    plan.engine.play();
+    if !plan.engine.play(cancelled) {
+        return Err(SimError::Cancelled);
+    }
     let windows = summary::windows(scenario, &plan);
     let work = plan.engine.work;
     let series = plan.engine.world.books.recorder.take().map(|recorder| recorder.series).unwrap_or_default();
     Ok(Run { seed, windows, work, series })
 }
 
-/// Plays `scenario` with `seed`, and where it asks for a baseline plays it again without its background flows and
-/// reports what the background cost the primaries.
-pub fn run_with_baseline(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
-    let mut beside = run(scenario, seed)?;
+/// [`run_with_baseline`], given up soon after `cancelled` says so.
+///
+/// # Errors
+/// Those of [`run`], and [`SimError::Cancelled`].
+pub fn run_with_baseline_unless(
+    scenario: &Scenario,
+    seed: u64,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Run, SimError> {
+    let mut beside = run_unless(scenario, seed, cancelled)?;
     if scenario.baseline {
         let mut alone = scenario.clone();
         alone.flow.retain(|group| group.role.is_primary());
         alone.series = None;
-        harm::add(&mut beside, &run(&alone, seed)?);
+        harm::add(&mut beside, &run_unless(&alone, seed, cancelled)?);
     }
     Ok(beside)
 }

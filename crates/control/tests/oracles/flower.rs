@@ -2,7 +2,7 @@
 
 use crate::common::{ack, build, dupack, packets, path, probe, timeout};
 use crate::formula::infer;
-use leeway_control::testing::{flower_infer_q16, flower_rule};
+use leeway_control::flower::{infer_q16, rule};
 use leeway_control::{Ack, Law, Phase};
 
 const ONE: i32 = 65536;
@@ -27,9 +27,9 @@ fn rule_table_cell_by_cell() {
     for e in -5..=5 {
         for de in -5..=5 {
             let cell = TABLE[(e + 5) as usize][(de + 5) as usize];
-            assert_eq!(flower_rule(e, de), cell, "rule ({e}, {de})");
+            assert_eq!(rule(e, de), cell, "rule ({e}, {de})");
             for product in [false, true] {
-                let out = flower_infer_q16(e * ONE, de * ONE, product);
+                let out = infer_q16(e * ONE, de * ONE, product);
                 assert_eq!(out, cell * ONE, "at the centres of ({e}, {de})");
             }
         }
@@ -41,7 +41,7 @@ fn rule_table_cell_by_cell() {
 fn worked_example() {
     let e = 7 * ONE / 4;
     for product in [false, true] {
-        assert_eq!(flower_infer_q16(e, ONE, product), 11 * ONE / 4); // 2.75 values of 0.2 packets: 0.55
+        assert_eq!(infer_q16(e, ONE, product), 11 * ONE / 4); // 2.75 values of 0.2 packets: 0.55
     }
 }
 
@@ -56,7 +56,7 @@ fn inference_is_that_of_all_rules_and_close_to_the_clipped_sum() {
             for j in -5 * steps..=5 * steps {
                 let (e_q16, de_q16) = (i * ONE / steps, j * ONE / steps);
                 let (e, de) = (f64::from(i) / f64::from(steps), f64::from(j) / f64::from(steps));
-                let packets = f64::from(flower_infer_q16(e_q16, de_q16, product)) / f64::from(ONE) * 0.2;
+                let packets = f64::from(infer_q16(e_q16, de_q16, product)) / f64::from(ONE) * 0.2;
                 let rules = infer(20.0 * e, de, &CENTRES, product);
                 assert!((packets - rules).abs() < 1e-4, "({e}, {de}): {packets}, by the rules {rules}");
                 let sum = 0.2 * (e + de).clamp(-5.0, 5.0);

@@ -3,7 +3,6 @@
 use leeway_sim::scenario::ScenarioError;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use std::fmt;
-use std::io::IsTerminal;
 
 /// A scenario error as miette shows it.
 #[derive(Debug)]
@@ -39,9 +38,8 @@ impl Diagnostic for Explained<'_> {
     }
 }
 
-/// The error as text, in colour only on a terminal.
-pub fn render(error: &ScenarioError) -> String {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+/// The error as text, with the source line it is about; in colour for a terminal.
+pub fn render(error: &ScenarioError, colour: bool) -> String {
     let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     // Control characters of a hostile file must not reach the terminal.
     let plain = |text: &str| text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}");

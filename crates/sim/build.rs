@@ -1,0 +1,94 @@
+//! Hashes the sources that decide what a run gives, so that results can be kept under the version that made them.
+
+use std::path::{Path, PathBuf};
+
+/// Crates whose sources decide, and those of others whose version does.
+const CRATES: [&str; 5] = ["units", "control", "queue", "link", "sim"];
+const DEPENDENCIES: [&str; 2] = ["rand_core", "rand_xoshiro"];
+
+fn main() {
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    let root = here.join("../..");
+    let mut files = Vec::new();
+    headers(&root.join("control"), &mut files);
+    for name in CRATES {
+        let folder = here.join("..").join(name);
+        sources(&folder.join("src"), &mut files);
+        add(folder.join("build.rs"), &mut files);
+        add(folder.join("Cargo.toml"), &mut files);
+    }
+    // A crate that was unpacked by itself has nobody beside it.
+    if files.is_empty() {
+        sources(&here.join("src"), &mut files);
+    }
+    let mut hash = Fnv::new();
+    for file in &files {
+        let name = file.strip_prefix(&here).unwrap_or(file);
+        hash.add(name.to_string_lossy().replace('\\', "/").as_bytes());
+        hash.add(&std::fs::read(file).unwrap_or_default());
+    }
+    let lock = root.join("Cargo.lock");
+    hash.add(versions(&std::fs::read_to_string(&lock).unwrap_or_default()).as_bytes());
+    println!("cargo:rerun-if-changed={}", lock.display());
+    println!("cargo:rustc-env=LEEWAY_ENGINE_HASH={:016x}", hash.0);
+}
+
+/// The C headers of the laws.
+fn headers(folder: &Path, files: &mut Vec<PathBuf>) {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    for path in entries(folder) {
+        if path.extension().is_some_and(|extension| extension == "h") {
+            add(path, files);
+        }
+    }
+}
+
+/// Everything below `folder`.
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    for path in entries(folder) {
+        match path.is_dir() {
+            true => sources(&path, files),
+            false => add(path, files),
+        }
+    }
+}
+
+fn add(file: PathBuf, files: &mut Vec<PathBuf>) {
+    if file.is_file() {
+        println!("cargo:rerun-if-changed={}", file.display());
+        files.push(file);
+    }
+}
+
+/// What is in `folder`, by name; nothing if there is none.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The versions of [`DEPENDENCIES`] in a lock file.
+fn versions(lock: &str) -> String {
+    let packages = lock
+        .split("[[package]]")
+        .filter(|package| DEPENDENCIES.iter().any(|name| package.contains(&format!("name = \"{name}\"\n"))));
+    packages.map(|package| package.lines().take(3).collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// FNV-1a with 64 bits.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Adds `bytes` with their length, so that what follows cannot be taken for a part of them.
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+"""Leeway: less-than-best-effort transport, simulated.
+
+>>> import leeway
+>>> scenario = leeway.Scenario.load("examples/home-backup.toml")  # doctest: +SKIP
+>>> run = leeway.run(scenario, seed=1)  # doctest: +SKIP
+>>> run.window().group("backup").throughput_bps  # doctest: +SKIP
+"""
+
+from leeway._core import ENGINE, Cancel
+from leeway.errors import Cancelled, ScenarioError, SimulationError
+from leeway.laws import Law, LawInfo, ParamInfo, QueueInfo, law, laws, queues
+from leeway.results import (
+    GroupSummary,
+    Harm,
+    HarmSummary,
+    LinkSummary,
+    Percentiles,
+    Run,
+    WindowSummary,
+    Work,
+    summaries,
+)
+from leeway.running import run, run_many
+from leeway.scenario import Channel, Dumbbell, Event, Flow, Link, Scenario, Series, Window
+
+__version__ = ENGINE.partition("+")[0]
+
+__all__ = [
+    "ENGINE",
+    "Cancel",
+    "Cancelled",
+    "Channel",
+    "Dumbbell",
+    "Event",
+    "Flow",
+    "GroupSummary",
+    "Harm",
+    "HarmSummary",
+    "Law",
+    "LawInfo",
+    "Link",
+    "LinkSummary",
+    "ParamInfo",
+    "Percentiles",
+    "QueueInfo",
+    "Run",
+    "Scenario",
+    "ScenarioError",
+    "Series",
+    "SimulationError",
+    "Window",
+    "WindowSummary",
+    "Work",
+    "law",
+    "laws",
+    "queues",
+    "run",
+    "run_many",
+    "summaries",
+]

@@ -1,0 +1,101 @@
+"""Scenarios and runs as notebooks show them: a table, and a small chart where there are series."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leeway.results import Run
+    from leeway.scenario import Scenario
+
+COLOURS = ("#2a6fbb", "#d1631f", "#3f8f4f", "#a0459b", "#8a6d1f", "#4c8c9c")
+"""Of lines, one a flow; readable on light and on dark ground."""
+LINES = 8
+"""Flows that a chart shows at most."""
+POINTS = 400
+"""Points that a line has at most."""
+SIZE = (560, 160)
+"""Width and height of a chart, pixels."""
+
+
+def scenario(of: Scenario) -> str:
+    """A scenario as a table of its links and one of its flows."""
+    title = f"<b>{escape(of.title)}</b><br>" if of.title else ""
+    head = f"{title}{escape(of.duration)}, {escape(of.profile)} profile"
+    links = [
+        (name, channel.rate or ("trace" if channel.trace else "varies" if channel.rates else ""), channel.delay)
+        + (channel.buffer, channel.queue)
+        for name, channel in _channels(of)
+    ]
+    flows = [(flow.name, flow.role, flow.law, flow.count, flow.app.get("kind", ""), flow.start) for flow in of.flow]
+    return (
+        f"<div>{head}</div>"
+        + _table(("link", "rate", "delay", "buffer", "queue"), links)
+        + _table(("flow", "role", "law", "count", "app", "start"), flows)
+    )
+
+
+def _channels(of: Scenario):
+    named = [("bottleneck", of.dumbbell.bottleneck, of.dumbbell.reverse)] if of.dumbbell else []
+    for name, forward, reverse in [*named, *((link.name, link.forward, link.reverse) for link in of.link)]:
+        yield name, forward
+        if reverse is not None:
+            yield f"{name} (reverse)", reverse
+
+
+def run(of: Run) -> str:
+    """A run as a table of the groups in each window, and its windows over time."""
+    rows = [
+        (
+            window.name,
+            group.name,
+            group.role,
+            group.law or "",
+            f"{group.throughput_bps / 1e6:.3g} Mbit/s",
+            "" if group.share is None else f"{100 * group.share:.1f} %",
+            f"{100 * group.loss:.2f} %",
+            "" if group.rtt is None else f"{1e3 * group.rtt.p50_s:.1f} ms",
+        )
+        for window in of.windows
+        for group in window.groups
+    ]
+    names = ("window", "flow", "role", "law", "throughput", "share", "loss", "RTT p50")
+    return f"<div>seed {of.seed}, {of.work.events:,} events</div>{_table(names, rows)}{_chart(of)}"
+
+
+def _table(names, rows) -> str:
+    head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:left">{escape(str(cell))}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _chart(of: Run) -> str:
+    """The windows of the first flows over time, as SVG; nothing without series."""
+    if len(of.flows) == 0:
+        return ""
+    data = of.flows.select(["time_s", "flow", "cwnd_pkt"]).combine_chunks()
+    times, values = (data[name].to_numpy() for name in ("time_s", "cwnd_pkt"))
+    column = data["flow"].chunk(0)
+    indices, names = column.indices.to_numpy(), column.dictionary.to_pylist()
+    width, height = SIZE
+    most, until = max(float(values.max()), 1.0), float(times.max()) or 1.0
+    lines, legend = [], []
+    for place, index in enumerate(sorted(set(indices.tolist()))[:LINES]):
+        chosen = indices == index
+        t, v = times[chosen], values[chosen]
+        step = max(1, len(t) // POINTS)
+        points = " ".join(
+            f"{width * a / until:.1f},{height * (1 - b / most):.1f}" for a, b in zip(t[::step], v[::step], strict=True)
+        )
+        colour = COLOURS[place % len(COLOURS)]
+        lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.2"/>')
+        legend.append(f'<span style="color:{colour}">&#9632;</span> {escape(names[index])}')
+    return (
+        f"<div>window, packets (0 to {most:.0f}) over time (0 to {until:g} s): {' '.join(legend)}</div>"
+        f'<svg width="{width}" height="{height}" viewBox="0 -2 {width} {height + 4}" '
+        f'style="border-left:1px solid gray;border-bottom:1px solid gray">{"".join(lines)}</svg>'
+    )

@@ -1,0 +1,509 @@
+"""What comes out of a run: summaries as dataclasses, series as Arrow tables.
+
+Units are in the names: ``_bps`` bits per second, ``_s`` seconds, ``_ms`` milliseconds, ``_pkt`` packets of one full
+segment. What does not exist (a percentile of nothing, Jain's index of one flow) is None, not zero.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import struct
+import types
+import typing
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+
+Named = TypeVar("Named", bound="WindowSummary | GroupSummary | LinkSummary | Harm")
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A distribution of times, from a histogram with buckets less than 1 % wide; the mean is exact.
+
+    Attributes
+    ----------
+    count
+        Number of samples.
+    mean_s
+        Arithmetic mean, seconds.
+    p50_s, p95_s, p99_s
+        Percentiles, seconds.
+    max_s
+        The largest, seconds.
+    """
+
+    count: int
+    mean_s: float
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSummary:
+    """One direction of a link with a queue.
+
+    Attributes
+    ----------
+    name
+        Name of the link and direction.
+    capacity_bps
+        What it could carry, bits per second; the mean over the window where the rate varies.
+    utilisation
+        Bits of all packets that left, headers included, over capacity x time: 0 to 1.
+    loss
+        Packets dropped over packets offered: 0 to 1.
+    dropped
+        Packets dropped at the queue or lost on the link.
+    marked
+        Packets marked congestion-experienced.
+    queue_fill
+        Mean time in the queue over the time that a full buffer takes; None without a limit.
+    queue_mean_pkt
+        Packets waiting, the mean over time.
+    delay
+        Times in the queue, without the transmission itself.
+    """
+
+    name: str
+    capacity_bps: float
+    utilisation: float
+    loss: float
+    dropped: int
+    marked: int
+    queue_fill: float | None
+    queue_mean_pkt: float
+    delay: Percentiles | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group of flows.
+
+    Attributes
+    ----------
+    name
+        From the scenario.
+    role
+        "primary" or "background".
+    law
+        Control law with its parameters; None for datagrams.
+    flows
+        Number of flows.
+    throughput_bps
+        Bits per second that reached receivers, headers included, a retransmission counted each time it arrives.
+    goodput_bps
+        Application bits per second, each byte once.
+    share
+        Throughput over the throughput of all groups: 0 to 1.
+    capacity_share
+        Throughput over the capacity of the first link with a queue on its way.
+    jain
+        Jain's index over the throughput of its flows: 1/n to 1; None with fewer than two.
+    sent, retransmitted, dropped
+        Data packets; `sent` includes those sent again.
+    loss
+        Dropped over sent: 0 to 1.
+    timeouts
+        Retransmission timeouts.
+    completed
+        Transfers or answers completed.
+    completion
+        Their times.
+    rtt
+        Round-trip times as the senders measured them.
+    owd
+        True one-way delays of data packets.
+    cwnd_mean_pkt
+        Window in packets, the mean over flows and time.
+    mos
+        Voice only: mean opinion score, 1 to 4.5.
+    """
+
+    name: str
+    role: str
+    law: str | None
+    flows: int
+    throughput_bps: float
+    goodput_bps: float
+    share: float | None
+    capacity_share: float | None
+    jain: float | None
+    sent: int
+    retransmitted: int
+    dropped: int
+    loss: float
+    timeouts: int
+    completed: int
+    completion: Percentiles | None
+    rtt: Percentiles | None
+    owd: Percentiles | None
+    cwnd_mean_pkt: float | None
+    mos: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What the background cost one primary group, as Ware et al. 2019 define it: 0 nothing, 1 everything.
+
+    Attributes
+    ----------
+    name
+        Of the primary group.
+    throughput
+        (alone - beside) / alone.
+    delay
+        (beside - alone) / beside, of the 95th percentile of the one-way delay.
+    completion
+        (beside - alone) / beside, of the mean completion time.
+    """
+
+    name: str
+    throughput: float | None
+    delay: float | None
+    completion: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HarmSummary:
+    """Against the same run without the background.
+
+    Attributes
+    ----------
+    groups
+        One entry a primary group.
+    spare_use
+        Background throughput over what the primaries, alone, leave of the first link; None where that is less than 1 %.
+    """
+
+    groups: list[Harm]
+    spare_use: float | None
+
+    def group(self, name: str | None = None) -> Harm:
+        """The primary group of that name; the first without a name."""
+        return _named(self.groups, name, "primary group")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSummary:
+    """Metrics between two instants.
+
+    Attributes
+    ----------
+    name
+        From the scenario, or "run".
+    from_s, to_s
+        Start and end, seconds.
+    links
+        One entry a direction with a queue, in the scenario's order.
+    groups
+        One entry a group of flows, in the scenario's order.
+    jain
+        Jain's index over the throughput of all flows; None with fewer than two.
+    harm
+        Against a baseline, where the scenario asks for one.
+    """
+
+    name: str
+    from_s: float
+    to_s: float
+    links: list[LinkSummary]
+    groups: list[GroupSummary]
+    jain: float | None
+    harm: HarmSummary | None
+
+    def group(self, name: str | None = None) -> GroupSummary:
+        """The group of that name; the first without a name.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        return _named(self.groups, name, "group")
+
+    def link(self, name: str | None = None) -> LinkSummary:
+        """The link direction of that name; the first without a name.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        return _named(self.links, name, "link")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run had to do; the same for the same scenario and seed.
+
+    Attributes
+    ----------
+    events
+        Events played.
+    delivered_packets
+        Data packets that reached their receiver.
+    offered_packets
+        Packets of any kind offered to a link with a queue.
+    """
+
+    events: int
+    delivered_packets: int
+    offered_packets: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a scenario with one seed.
+
+    Attributes
+    ----------
+    seed
+        Of this run.
+    windows
+        Metrics over each window that the scenario names; over the whole run, called "run", if it names none.
+    work
+        What there was to do.
+    flows
+        Samples of flows (a `pyarrow.Table`, without rows if the scenario asks for no series): time_s, flow,
+        cwnd_pkt, ssthresh_pkt (infinite where not set), inflight_pkt, queuing_delay_ms (the law's estimate), srtt_ms,
+        phase, rate_bps (delivered since the last sample).
+    links
+        Samples of links: time_s, link, queue_pkt, queue_bytes, rate_bps (departed since the last sample), dropped
+        (since the last sample).
+    """
+
+    seed: int
+    windows: list[WindowSummary]
+    work: Work
+    _flows: Any = field(repr=False, compare=False)
+    _links: Any = field(repr=False, compare=False)
+
+    @functools.cached_property
+    def flows(self) -> pa.Table:
+        """Samples of flows."""
+        return pa.table(self._flows)
+
+    @functools.cached_property
+    def links(self) -> pa.Table:
+        """Samples of links."""
+        return pa.table(self._links)
+
+    def window(self, name: str | None = None) -> WindowSummary:
+        """The window of that name; the first without a name.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        return _named(self.windows, name, "window")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as the program writes it to JSON."""
+        return {
+            "seed": self.seed,
+            "windows": [dataclasses.asdict(window) for window in self.windows],
+            "work": dataclasses.asdict(self.work),
+        }
+
+    def encode(self) -> bytes:
+        """Everything as bytes: for a cache, or to send."""
+        summary = zlib.compress(json.dumps(self.to_dict(), separators=(",", ":")).encode(), 6)
+        parts = [summary, *(_write_table(table) if len(table) else b"" for table in (self.flows, self.links))]
+        body = struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
+        return _MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The run that `encode` made these bytes of.
+
+        Raises
+        ------
+        ValueError
+            If they are not, are cut off or damaged, or are of another version of the format.
+        """
+        if data[:4] != _MAGIC[:4]:
+            raise ValueError("these bytes are not an encoded run")
+        if data[:5] != _MAGIC:
+            raise ValueError(f"the run was encoded by another version of the format ({data[4:5].hex()}, not {_VERSION:02x})")
+        body = memoryview(data)[9:]
+        if len(body) < 24 or zlib.crc32(body) != int.from_bytes(data[5:9], "little"):
+            raise ValueError("the encoded run is damaged")
+        sizes = struct.unpack_from("<3Q", body)
+        parts, start = [], 24
+        for size in sizes:
+            parts.append(body[start : start + size])
+            start += size
+        summary = json.loads(zlib.decompress(parts[0]))
+        return cls.from_summary(summary, *(_read_table(p) if len(p) else None for p in parts[1:]))
+
+    @classmethod
+    def from_summary(cls, summary: dict[str, Any], flows: Any = None, links: Any = None) -> Self:
+        """The run with this summary, as `to_dict` gives it, and these series: anything that Arrow reads."""
+        windows = [_make(WindowSummary, window) for window in summary["windows"]]
+        flows = _empty(FLOWS) if flows is None else flows
+        links = _empty(LINKS) if links is None else links
+        return cls(summary["seed"], windows, _make(Work, summary["work"]), flows, links)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).decode, (self.encode(),)
+
+    def _repr_html_(self) -> str:
+        from leeway._html import run
+
+        return run(self)
+
+
+_VERSION = 1
+_MAGIC = b"lwr\x00" + bytes([_VERSION])
+
+_NAMES = pa.dictionary(pa.int32(), pa.string())
+FLOWS = pa.schema(
+    [
+        pa.field("time_s", pa.float64(), nullable=False),
+        pa.field("flow", _NAMES, nullable=False),
+        *(
+            pa.field(name, pa.float64(), nullable=False)
+            for name in ("cwnd_pkt", "ssthresh_pkt", "inflight_pkt", "queuing_delay_ms", "srtt_ms")
+        ),
+        pa.field("phase", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+        pa.field("rate_bps", pa.float64(), nullable=False),
+    ]
+)
+"""Columns of `Run.flows`."""
+
+LINKS = pa.schema(
+    [
+        pa.field("time_s", pa.float64(), nullable=False),
+        pa.field("link", _NAMES, nullable=False),
+        pa.field("queue_pkt", pa.uint32(), nullable=False),
+        pa.field("queue_bytes", pa.uint64(), nullable=False),
+        pa.field("rate_bps", pa.float64(), nullable=False),
+        pa.field("dropped", pa.uint64(), nullable=False),
+    ]
+)
+"""Columns of `Run.links`."""
+
+
+def _empty(schema: pa.Schema) -> pa.Table:
+    return schema.empty_table()
+
+
+def _write_table(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if pa.Codec.is_available("zstd") else None)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _read_table(data: memoryview) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+def _named(entries: Sequence[Named], name: str | None, what: str) -> Named:
+    for entry in entries:
+        if name is None or entry.name == name:
+            return entry
+    known = ", ".join(entry.name for entry in entries) or "none"
+    raise KeyError(f"there is no {what} {name!r}; there are: {known}")
+
+
+@functools.cache
+def _shapes(cls: type) -> dict[str, tuple[type | None, bool]]:
+    """By field: the dataclass that it holds, if any, and whether it holds a list of them."""
+    shapes: dict[str, tuple[type | None, bool]] = {}
+    for name, hint in typing.get_type_hints(cls).items():
+        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        inner = typing.get_args(hint) if typing.get_origin(hint) is list else options
+        found = next((option for option in inner if dataclasses.is_dataclass(option)), None)
+        shapes[name] = (found, typing.get_origin(hint) is list)
+    return shapes
+
+
+def _make(cls: type[Any], data: dict[str, Any]) -> Any:
+    values = {}
+    for name, (inner, is_list) in _shapes(cls).items():
+        value = data[name]
+        if inner is not None and value is not None:
+            value = [_make(inner, entry) for entry in value] if is_list else _make(inner, value)
+        values[name] = value
+    return cls(**values)
+
+
+def summaries(runs: Any) -> pa.Table:
+    """Summaries of many runs as one table: a row for each run, window and group.
+
+    Parameters
+    ----------
+    runs
+        An iterable of `Run`, or of results of an experiment, whose labels become columns.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns: those of the labels, run (counted from 0), seed, window, from_s, to_s, the fields of `GroupSummary` with
+        those of its `Percentiles` joined by an underscore (rtt_mean_s), harm_throughput, harm_delay, harm_completion of a
+        primary group, and of the window window_jain and spare_use.
+    """
+    rows = []
+    for number, entry in enumerate(runs):
+        run, labels = (entry, {}) if isinstance(entry, Run) else (entry.run(), dict(entry.labels))
+        for window in run.windows:
+            harm = {each.name: each for each in window.harm.groups} if window.harm else {}
+            for group in window.groups:
+                row = {**labels, "run": number, "seed": run.seed}
+                row |= {"window": window.name, "from_s": window.from_s, "to_s": window.to_s}
+                row |= _flat(group)
+                row |= {f"harm_{name}": getattr(harm.get(group.name), name, None) for name in _HARMS}
+                row |= {"window_jain": window.jain, "spare_use": window.harm and window.harm.spare_use}
+                rows.append(row)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if not rows:
+        names = ["run", "seed", "window", "from_s", "to_s", *_flat_names(), *(f"harm_{name}" for name in _HARMS)]
+        names += ["window_jain", "spare_use"]
+    return pa.table({name: pa.array([row.get(name) for row in rows], type=_type(name)) for name in names})
+
+
+_HARMS = ("throughput", "delay", "completion")
+
+
+@functools.cache
+def _flat_names() -> dict[str, pa.DataType]:
+    """Columns of a group, and their types."""
+    plain = {"name": pa.string(), "role": pa.string(), "law": pa.string()}
+    columns: dict[str, pa.DataType] = {}
+    for name, hint in typing.get_type_hints(GroupSummary).items():
+        if Percentiles in typing.get_args(hint):
+            for inner in dataclasses.fields(Percentiles):
+                columns[f"{name}_{inner.name}"] = pa.int64() if inner.name == "count" else pa.float64()
+        else:
+            columns[name] = plain.get(name) or (pa.int64() if hint is int else pa.float64())
+    return columns
+
+
+def _flat(group: GroupSummary) -> dict[str, Any]:
+    row = {}
+    for name in _shapes(GroupSummary):
+        value = getattr(group, name)
+        if _shapes(GroupSummary)[name][0] is Percentiles:
+            row |= {f"{name}_{each.name}": getattr(value, each.name, None) for each in dataclasses.fields(Percentiles)}
+        else:
+            row[name] = value
+    return row
+
+
+def _type(name: str) -> pa.DataType | None:
+    known = {"run": pa.int64(), "seed": pa.int64(), "window": pa.string(), **_flat_names()}
+    if name in known:
+        return known[name]
+    is_number = name.startswith("harm_") or name in ("from_s", "to_s", "window_jain", "spare_use")
+    return pa.float64() if is_number else None

@@ -1,0 +1,108 @@
+"""Playing scenarios: one, or many on all cores."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from leeway import _core
+from leeway._core import Cancel
+from leeway.results import Run
+from leeway.scenario import Scenario
+
+AHEAD = 4
+"""Runs that may wait for an earlier one, for each worker: what is in memory does not grow with the number of runs."""
+
+
+def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = None) -> Run:
+    """Plays a scenario. Other threads go on meanwhile; Ctrl-C stops it at once.
+
+    Parameters
+    ----------
+    scenario
+        What to simulate.
+    seed
+        Seed of the run, below 2^63; the scenario's own where None.
+    cancel
+        Stops the run when it is set, from any thread.
+
+    Returns
+    -------
+    Run
+        The same for the same scenario, seed and `leeway.ENGINE`, bit by bit.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario cannot be run.
+    SimulationError
+        If the run fails.
+    Cancelled
+        If `cancel` was set.
+    """
+    seed = scenario.seed if seed is None else int(seed)
+    summary, flows, links = _core.run(scenario.to_dict(), seed, cancel)
+    return Run.from_summary(json.loads(summary), flows if len(flows) else None, links if len(links) else None)
+
+
+def run_many(
+    scenarios: Iterable[Scenario | tuple[Scenario, int]], workers: int | None = None, cancel: Cancel | None = None
+) -> Generator[Run, None, None]:
+    """Plays many scenarios on many cores.
+
+    Scenarios are taken from the iterable as they are needed, and few results wait to be taken: neither the number of
+    scenarios nor that of results counts in memory.
+
+    Parameters
+    ----------
+    scenarios
+        What to simulate: scenarios, each with the seed it holds, or pairs of a scenario and a seed.
+    workers
+        Number of runs at one time; as many as there are cores where None.
+    cancel
+        Stops everything when it is set, from any thread.
+
+    Yields
+    ------
+    Run
+        In the order of `scenarios`, whatever the number of workers.
+
+    Raises
+    ------
+    ScenarioError, SimulationError, Cancelled
+        As `run`; what is under way is stopped.
+    """
+    workers = cores() if workers is None else workers
+    if workers < 1:
+        raise ValueError(f"workers is {workers}, not 1 or more")
+    return _run_many(iter(scenarios), workers, Cancel(cancel))
+
+
+def _run_many(
+    scenarios: Iterator[Scenario | tuple[Scenario, int]], workers: int, cancel: Cancel
+) -> Generator[Run, None, None]:
+    def play(item: Scenario | tuple[Scenario, int]) -> Run:
+        scenario, seed = (item, None) if isinstance(item, Scenario) else item
+        return run(scenario, seed, cancel)
+
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="leeway")
+    try:
+        begun: deque[Future[Run]] = deque()
+        for item in scenarios:
+            begun.append(pool.submit(play, item))
+            if len(begun) >= workers * AHEAD:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+    finally:
+        # After the last result this stops nothing.
+        cancel.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,498 @@
+"""Scenarios: what to simulate, as data.
+
+The classes have the fields of the TOML files, with their spellings: quantities are text with a unit ("10 Mbit/s", "40 pkt").
+A word that Python keeps for itself has an underscore at its end: ``from_``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from leeway import _core
+from leeway.errors import ScenarioError
+
+Quantity = str
+"""Text with a unit: "50 ms", "10 Mbit/s", "1500 B", "84 pkt", "1.5 BDP"."""
+
+Drawn = str | dict[str, Any]
+"""A quantity, or the distribution it is drawn from: ``{"uniform": ["0 s", "30 s"]}``, ``{"exponential": "20 ms"}``,
+``{"pareto": {"mean": "50 kB", "shape": 1.2}}``."""
+
+
+@dataclass(kw_only=True)
+class Part:
+    """What the parts of a scenario have in common."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that differ from their defaults, with the names of the TOML."""
+        fields = {}
+        for name, attribute, default in _fields(type(self)):
+            value = getattr(self, attribute)
+            if value is not None and value != default:
+                fields[name] = _plain(value)
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The part with these fields.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such field, one is missing, or one is of another kind.
+        """
+        try:
+            return _make(cls, fields)
+        except _StructureError as wrong:
+            raise ScenarioError(str(wrong), "field", message=str(wrong)) from None
+
+
+@dataclass(kw_only=True)
+class Channel(Part):
+    """One direction of a link. At most one of `rate`, `rates` and `trace`; without, there is no queue.
+
+    Attributes
+    ----------
+    rate
+        Constant rate: "10 Mbit/s".
+    rates
+        Rate that changes: ``[{"at": "0 s", "rate": "5 Mbit/s"}, ...]``, the first at 0.
+    trace
+        File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes); starts again at its end.
+    delay
+        Propagation delay.
+    jitter
+        Delay that varies from packet to packet: "uniform:range=5ms", "normal:deviation=2ms,reorder=true".
+    buffer
+        What the queue holds: "40 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP is rate times twice this channel's
+        delay, rounded up to packets.
+    queue
+        Queue discipline with its parameters: "droptail", "codel:target=5ms"; see `leeway.queues`.
+    loss
+        Packets lost after the queue: "random:p=1%", "gilbert_elliott:p=1%,r=30%".
+    arq
+        Link-layer retransmission, which turns loss into delay: "tries=4,delay=20ms".
+    """
+
+    rate: Quantity | None = None
+    rates: list[dict[str, Quantity]] = field(default_factory=list)
+    trace: str | os.PathLike[str] | None = None
+    delay: Quantity = "0 s"
+    jitter: str | None = None
+    buffer: Quantity = "1 BDP"
+    queue: str = "droptail"
+    loss: str | None = None
+    arq: str | None = None
+
+
+@dataclass(kw_only=True)
+class Dumbbell(Part):
+    """Senders at ``left``, receivers at ``right``, one link ``bottleneck`` between them.
+
+    Attributes
+    ----------
+    bottleneck
+        The way of the data.
+    reverse
+        The way of the ACKs; the same delay and no limit of rate where None.
+    """
+
+    bottleneck: Channel
+    reverse: Channel | None = None
+
+
+@dataclass(kw_only=True)
+class Link(Part):
+    """A link between two nodes, which exist by being named.
+
+    Attributes
+    ----------
+    name
+        Name in tables, events and routes; unique.
+    from_, to
+        Nodes at its ends.
+    forward
+        From `from_` to `to`.
+    reverse
+        From `to` to `from_`; the same delay and no limit of rate where None.
+    """
+
+    name: str
+    from_: str
+    to: str
+    forward: Channel
+    reverse: Channel | None = None
+
+
+@dataclass(kw_only=True)
+class Flow(Part):
+    """A group of like flows.
+
+    Attributes
+    ----------
+    name
+        Name in tables and paths; unique.
+    count
+        Number of flows.
+    role
+        "primary": flows to protect; "background": flows that should give way.
+    law
+        Control law with its parameters: "newreno", "ledbat:target=25ms"; see `leeway.laws`.
+    from_, to
+        Nodes of the senders and of the receivers; ``left`` and ``right`` in a dumbbell.
+    via
+        Links to take, in order; the shortest route where empty.
+    start
+        When each flow starts; may be drawn.
+    stagger
+        The flow of index i (from 0) starts i times this later still.
+    stop
+        When flows stop sending; the end of the run where None.
+    intervals
+        Times in which a bulk flow has data: ``[["0 s", "30 s"], ...]``; always where empty.
+    app
+        What the application does: ``{"kind": "bulk"}``, "transfer", "on_off", "poisson", "request", "voice" with their
+        fields.
+    packet
+        A full packet on the wire, headers included.
+    header
+        Headers of each packet, and the size of an ACK.
+    access_delay
+        One-way delay of the flow's own access, in both directions; may be drawn, once per flow.
+    access_rate
+        Rate of the flow's own access, which its data passes first; not limited where None.
+    sender_clock, receiver_clock
+        ``{"offset": "-3 s", "skew_ppm": 50.0}``; true clocks where empty.
+    tcp
+        What differs from the profile's TCP: ``{"sack": True, "initial_window": 1}``.
+    """
+
+    name: str
+    count: int = 1
+    role: str = "primary"
+    law: str = "newreno"
+    from_: str | None = None
+    to: str | None = None
+    via: list[str] = field(default_factory=list)
+    start: Drawn = "0 s"
+    stagger: Quantity = "0 s"
+    stop: Quantity | None = None
+    intervals: list[list[Quantity]] = field(default_factory=list)
+    app: dict[str, Any] = field(default_factory=lambda: {"kind": "bulk"})
+    packet: Quantity = "1500 B"
+    header: Quantity = "40 B"
+    access_delay: Drawn | None = None
+    access_rate: Quantity | None = None
+    sender_clock: dict[str, Any] = field(default_factory=dict)
+    receiver_clock: dict[str, Any] = field(default_factory=dict)
+    tcp: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class Event(Part):
+    """A change of a link during the run: at least one of `rate`, `delay` and `loss`.
+
+    Attributes
+    ----------
+    at
+        When.
+    link
+        Name of the link.
+    direction
+        "forward" or "reverse".
+    rate
+        The rate from then on; only for a channel with a constant rate.
+    delay
+        The propagation delay from then on.
+    loss
+        The loss from then on; "random:p=0" for none.
+    """
+
+    at: Quantity
+    link: str = "bottleneck"
+    direction: str = "forward"
+    rate: Quantity | None = None
+    delay: Quantity | None = None
+    loss: str | None = None
+
+
+@dataclass(kw_only=True)
+class Window(Part):
+    """A span that metrics are computed over.
+
+    Attributes
+    ----------
+    name
+        Name in the tables; unique.
+    from_, to
+        Where it begins and ends.
+    """
+
+    name: str
+    from_: Quantity = "0 s"
+    to: Quantity
+
+
+@dataclass(kw_only=True)
+class Series(Part):
+    """Recording over time.
+
+    Attributes
+    ----------
+    every
+        Time between samples, or "event" for each ACK and each packet.
+    """
+
+    every: Quantity
+
+
+@dataclass(kw_only=True)
+class Scenario(Part):
+    """What to simulate.
+
+    Attributes
+    ----------
+    title, description
+        For tables and reports.
+    duration
+        How long to simulate.
+    seed
+        Seed of the first run.
+    repetitions
+        Number of runs with seeds `seed`, `seed` + 1, ...; for the program, `run` plays one.
+    profile
+        "linux" or "ns2": whose TCP choices hold.
+    baseline
+        Run again without the background flows, and report harm and use of spare capacity.
+    dumbbell
+        The usual topology.
+    link
+        Links of any other.
+    flow
+        Who sends.
+    event
+        Changes of links.
+    window
+        Spans that metrics are computed over; the whole run where empty.
+    series
+        Record how windows, queues and rates move.
+    sweep
+        Values to try, by path; for the program, `run` takes no notice.
+
+    Examples
+    --------
+    >>> scenario = Scenario(
+    ...     duration="5 s",
+    ...     dumbbell=Dumbbell(bottleneck=Channel(rate="10 Mbit/s", delay="25 ms", buffer="40 pkt")),
+    ...     flow=[Flow(name="download", law="cubic"), Flow(name="backup", law="ledbat", role="background")],
+    ... )
+    >>> scenario.check()
+    >>> scenario.set("flow.backup.law", "flower").flow[1].law
+    'flower'
+    """
+
+    title: str = ""
+    description: str = ""
+    duration: Quantity
+    seed: int = 1
+    repetitions: int = 1
+    profile: str = "linux"
+    baseline: bool = False
+    dumbbell: Dumbbell | None = None
+    link: list[Link] = field(default_factory=list)
+    flow: list[Flow] = field(default_factory=list)
+    event: list[Event] = field(default_factory=list)
+    window: list[Window] = field(default_factory=list)
+    series: Series | None = None
+    sweep: dict[str, list[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The scenario with these fields, which are those of the TOML.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such field, one is missing, or one is of another kind.
+        """
+        try:
+            return _make(cls, fields)
+        except _StructureError as wrong:
+            # Whoever reads TOML says it better, with the line.
+            _core.check(fields)
+            raise ScenarioError(str(wrong), "field", message=str(wrong)) from None
+
+    @classmethod
+    def from_toml(cls, text: str, name: str | os.PathLike[str] = "scenario") -> Self:
+        """The scenario that a TOML text describes; traces are relative to the folder of `name`.
+
+        Raises
+        ------
+        ScenarioError
+            If the text is not a scenario, or not one that can be run.
+        """
+        return cls._located(_core.read(os.fspath(name), text), Path(name).parent)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The scenario of a file. Its traces are relative to its folder, and absolute in what is returned.
+
+        Raises
+        ------
+        ScenarioError
+            If the file cannot be read, is not a scenario, or not one that can be run.
+        """
+        return cls._located(_core.read(os.fspath(path)), Path(path).parent.absolute())
+
+    @classmethod
+    def _located(cls, fields: dict[str, Any], folder: Path) -> Self:
+        scenario = cls.from_dict(fields)
+        for channel in scenario.channels():
+            if channel.trace is not None:
+                channel.trace = str(folder / channel.trace)
+        return scenario
+
+    def to_toml(self) -> str:
+        """The scenario as TOML, without what is left at its default."""
+        return _core.write(self.to_dict())
+
+    def check(self) -> None:
+        """Does nothing if the scenario can be run.
+
+        Raises
+        ------
+        ScenarioError
+            If it cannot: what is wrong, where in `to_toml`, and what would be right.
+        """
+        _core.check(self.to_dict())
+
+    def set(self, path: str, value: Any) -> Self:
+        """A copy with the field at `path` changed, as ``--set`` of the program does.
+
+        Parameters
+        ----------
+        path
+            Names joined by dots, entries of lists by name or index: "flow.backup.law", "flow[0].law",
+            "dumbbell.bottleneck.buffer".
+        value
+            What the field is to be.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such field.
+        """
+        return self.from_dict(_core.change(self.to_dict(), path, value))
+
+    def key(self) -> str:
+        """Hash of what decides the result of a run, apart from the seed and the version of the engine.
+
+        Two spellings of one scenario have one key. The contents of traces count, not their names; title, description,
+        seed, repetitions and sweep do not.
+
+        Raises
+        ------
+        ScenarioError
+            If the scenario cannot be run.
+        """
+        canonical = json.loads(_core.canonical(self.to_dict()))
+        for name in ("title", "description", "seed", "repetitions", "sweep"):
+            canonical.pop(name, None)
+        for link in [canonical.get("dumbbell"), *canonical.get("link", [])]:
+            for channel in (link or {}).values():
+                if isinstance(channel, dict) and "trace" in channel:
+                    channel["trace"] = hashlib.sha256(Path(channel["trace"]).read_bytes()).hexdigest()
+        text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def channels(self) -> list[Channel]:
+        """Every channel that is written, those of the dumbbell first."""
+        pairs = [(self.dumbbell.bottleneck, self.dumbbell.reverse)] if self.dumbbell else []
+        pairs += [(link.forward, link.reverse) for link in self.link]
+        return [channel for pair in pairs for channel in pair if channel is not None]
+
+    def _repr_html_(self) -> str:
+        from leeway._html import scenario
+
+        return scenario(self)
+
+
+class _StructureError(Exception):
+    """A dictionary that is not the data of a class."""
+
+
+_ABSENT = object()
+
+
+@functools.cache
+def _fields(cls: type) -> list[tuple[str, str, Any]]:
+    """Name in TOML, name in Python and default of each field."""
+    fields = []
+    for each in dataclasses.fields(cls):
+        default = each.default if each.default is not dataclasses.MISSING else _ABSENT
+        if each.default_factory is not dataclasses.MISSING:
+            default = each.default_factory()
+        fields.append((each.name.rstrip("_"), each.name, default))
+    return fields
+
+
+@functools.cache
+def _types(cls: type) -> dict[str, tuple[str, type | None, bool]]:
+    """By name in TOML: name in Python, the class of parts that it holds, and whether it holds a list of them."""
+    found = {}
+    for attribute, hint in typing.get_type_hints(cls).items():
+        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        part = next((option for option in options if isinstance(option, type) and issubclass(option, Part)), None)
+        is_list = typing.get_origin(hint) is list
+        inner = typing.get_args(hint)[0] if is_list else None
+        if isinstance(inner, type) and issubclass(inner, Part):
+            part = inner
+        found[attribute.rstrip("_")] = (attribute, part, is_list)
+    return found
+
+
+def _make(cls: type[Any], fields: Any) -> Any:
+    if not isinstance(fields, dict):
+        raise _StructureError(f"found {fields!r}, expected a table with the fields of {cls.__name__}")
+    known = _types(cls)
+    values = {}
+    for name, value in fields.items():
+        if name not in known:
+            raise _StructureError(f"there is no field `{name}` in {cls.__name__} (the fields are: {', '.join(known)})")
+        attribute, part, is_list = known[name]
+        if part is None or value is None:
+            values[attribute] = _copy(value)
+        elif not is_list:
+            values[attribute] = _make(part, value)
+        elif isinstance(value, list | tuple):
+            values[attribute] = [_make(part, entry) for entry in value]
+        else:
+            raise _StructureError(f"found {value!r}, expected a list of tables for `{name}`")
+    missing = [name for name, attribute, default in _fields(cls) if default is _ABSENT and attribute not in values]
+    if missing:
+        raise _StructureError(f"`{missing[0]}` is missing in {cls.__name__}")
+    return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    """Parts as dictionaries, wherever they are."""
+    if isinstance(value, Part):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _copy(value: Any) -> Any:
+    return _plain(value) if isinstance(value, dict | list | tuple) else value
