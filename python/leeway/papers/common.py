@@ -86,6 +86,7 @@ def frame(
         axes.set_ylim(*ylim)
     if title:
         axes.set_title(title, fontsize="medium")
+    axes.set_axisbelow(True)
     axes.grid(True, color=PALETTE["grey"], alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if legend and axes.get_legend_handles_labels()[0]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from leeway import Channel, Link, Run, Scenario, Window
-from leeway.lab import Case, Claim, Interval, Outcome, Results, Setting, Table, experiment
+from leeway.lab import Case, Claim, Figure, Interval, Outcome, Results, Setting, Table, experiment
+from leeway.papers.common import PALETTE, curve, frame
 from leeway.papers.kuhn2013 import table2
 from leeway.papers.kuhn2013.groups import (
     DURATION_S,
@@ -25,6 +26,8 @@ from leeway.papers.kuhn2013.groups import (
 from leeway.papers.kuhn2013.laws import CUBIC, TARGETS_MS, flow, ledbat
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
     from leeway.lab.experiment import Steps
 
 
@@ -116,21 +119,24 @@ def gain(setting: Setting) -> Steps:
             text = f"Gain 1/target: change of {metric} in figure 2, target {t} ms"
             accept = (value - NEAR, value + NEAR)
             claims.append(Claim.number(text, f"{value} % of C", figure[True, t][metric], accept, "% of C"))
+    used = {key: values[0] for key, values in table.items()}
+    gained = {key: values["both"] for key, values in figure.items()}
     return Outcome(
         claims=claims,
+        figures=[
+            Figure(
+                "gain",
+                "What LEDBAT uses of table 2's free period, and what the link gains in figure 2, against the target.",
+                lambda canvas: _draw_gain(canvas, used, gained),
+                (8.0, 3.6),
+            )
+        ],
         tables=[
             Table(
                 "gain-table2",
                 "Table 2: LEDBAT (kbit/s)",
                 ("gain", "target (ms)", "225-270 s, published", "here", "270-337.5 s, published", "here"),
-                [
-                    [
-                        LAWS[twice],
-                        t,
-                        *_beside([v[1] for v in table2.PUBLISHED[t][1:3]] if t in PUBLISHED else None, values),
-                    ]
-                    for (twice, t), values in table.items()
-                ],
+                [[LAWS[twice], t, *_beside(_of_table2(t), values)] for (twice, t), values in table.items()],
             ),
             Table(
                 "gain-fig2",
@@ -156,6 +162,29 @@ def _of_figure2(target: float) -> list[float | None]:
 
 def _beside(published: Iterable[float | None], ours: Iterable[Interval]) -> list[float | Interval | None]:
     return [cell for pair in zip(published, ours, strict=True) for cell in pair]
+
+
+def _draw_gain(
+    canvas: Canvas, used: dict[tuple[bool, int], Interval], gained: dict[tuple[bool, int], Interval]
+) -> None:
+    left, right = canvas.subplots(1, 2)
+    looks = {False: ("blue", "o"), True: ("purple", "s")}
+    for axes, values in ((left, used), (right, gained)):
+        for twice, law in LAWS.items():
+            colour, marker = looks[twice]
+            points = [values[twice, t] for t in TARGETS_MS]
+            curve(axes, TARGETS_MS, points, label=f"gain {law}", color=PALETTE[colour], marker=marker, markersize=4)
+    published = {"color": PALETTE["red"], "marker": "*", "markersize": 10, "linestyle": "", "label": "published"}
+    left.plot([5, 100], [table2.PUBLISHED[t][1][1] for t in (5, 100)], **published)
+    right.plot([5, 100], [PUBLISHED[t]["both"] for t in (5, 100)], **published)
+    left.set_yscale("log")
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_xticks(TARGETS_MS, [str(t) for t in TARGETS_MS])
+        axes.minorticks_off()
+    frame(left, "target (ms)", "LEDBAT, 225 to 270 s (kbit/s)", legend=False)
+    frame(right, "target (ms)", "gain of the link (% of C)", ylim=(0, 40))
+    canvas.tight_layout()
 
 
 IDLE = (95.0, 145.0)

@@ -476,8 +476,11 @@ def _bars(canvas: Canvas, grid: list[tuple[int, int]], metrics: list[str], found
                 label=f"slow start {mode}",
             )
         axes.set_xticks(places, [f"{rate} Mbit/s\n{buffer} pkt" for rate, buffer in grid], fontsize="small")
-        frame(axes, "", metric, legend=metric == metrics[-1], ylim=None if "loss" in metric else (0, 1.05))
-    canvas.tight_layout()
+        frame(axes, "", metric, legend=False, ylim=None if "loss" in metric else (0, 1.05))
+        axes.set_ylim(bottom=0)
+    handles, labels = axes.get_legend_handles_labels()
+    canvas.legend(handles, labels, frameon=False, fontsize="small", ncols=2, loc="upper center")
+    canvas.tight_layout(rect=(0, 0, 1, 0.94))
 
 
 __all__ = ["beside_tcp", "fig2a", "fig2b", "fig3", "flow", "scenario", "slowstart", "two_ledbat"]
