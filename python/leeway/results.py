@@ -359,8 +359,8 @@ class Run:
     def from_summary(cls, summary: dict[str, Any], flows: Any = None, links: Any = None) -> Self:
         """The run with this summary, as `to_dict` gives it, and these series: anything that Arrow reads."""
         windows = [_make(WindowSummary, window) for window in summary["windows"]]
-        flows = _empty(FLOWS) if flows is None else flows
-        links = _empty(LINKS) if links is None else links
+        flows = _NO_FLOWS if flows is None else flows
+        links = _NO_LINKS if links is None else links
         return cls(summary["seed"], windows, _make(Work, summary["work"]), flows, links)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -402,9 +402,7 @@ LINKS = pa.schema(
 )
 """Columns of `Run.links`."""
 
-
-def _empty(schema: pa.Schema) -> pa.Table:
-    return schema.empty_table()
+_NO_FLOWS, _NO_LINKS = FLOWS.empty_table(), LINKS.empty_table()
 
 
 def _write_table(table: pa.Table) -> bytes:
