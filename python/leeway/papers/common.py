@@ -1,7 +1,7 @@
 """What the papers' modules share: one look for each law, helpers for axes, and reading of series.
 
-Every colour has a contrast of at least 3 to 1 on white and on a dark page alike. Colours of text and axes are left to the
-page that shows the figure.
+Every colour has a contrast of at least 3 to 1 on white and on a dark page alike. Colours of text and axes are left to
+the page that shows the figure.
 """
 
 from __future__ import annotations
@@ -171,5 +171,5 @@ def thin(*arrays: np.ndarray, points: int = 1500) -> tuple[np.ndarray, ...]:
 
 
 def bdp_packets(rate_bps: float, one_way_s: float, packet_bytes: int = 1500) -> int:
-    """Rate × 2 one-way delay in packets, rounded up, as all papers count it."""
+    """Rate times twice the one-way delay in packets, rounded up, as all papers count it."""
     return math.ceil(rate_bps * 2 * one_way_s / (8 * packet_bytes) - 1e-9)
