@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.colors import BoundaryNorm, ListedColormap
 
 from leeway.lab import Claim, Figure, Outcome, Setting, Table, experiment
 from leeway.lab.experiment import Steps
@@ -119,20 +120,29 @@ def details(made: list[Line]) -> list[Table]:
     return tables
 
 
+STEPS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
+SHADES = ("#1c7c4c", "#4fae6f", "#a9d18e", "#f2c14e", "#e8893a", "#d9485f", "#8f1d3c")
+"""Greens up to the margin, then yellow to dark red."""
+
+
 def draw_map(made: list[Line]) -> Callable:
-    """Law × network, the larger harm to throughput of NewReno and CUBIC."""
+    """Law by network, the larger harm to throughput of NewReno and CUBIC."""
 
     def draw(canvas) -> None:
         axes = canvas.subplots()
         values = np.array([line.values("bulk") for line in made])
-        image = axes.imshow(values, cmap="viridis_r", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        failed = np.argwhere(np.array([np.fmax(line.values("bulk"), line.values("web")) for line in made]) > MARGIN)
-        axes.scatter(failed[:, 1], failed[:, 0], s=6, color="#d9485f", marker="s", linewidths=0)
-        axes.set_yticks(range(len(made)), [line.row.name for line in made], fontsize="small")
-        axes.set_xticks(range(values.shape[1]), list(made[0].scores), rotation=90, fontsize="x-small")
+        colours = ListedColormap(SHADES)
+        image = axes.pcolormesh(
+            values, cmap=colours, norm=BoundaryNorm(STEPS, colours.N), edgecolors="#7f879255", linewidth=0.4
+        )
+        answers = np.argwhere(np.array([line.values("web") for line in made]) > MARGIN) + 0.5
+        axes.scatter(answers[:, 1], answers[:, 0], s=5, color="#101418", linewidths=0)
+        axes.set_yticks(np.arange(len(made)) + 0.5, [line.row.name for line in made], fontsize="small")
+        axes.set_xticks(np.arange(values.shape[1]) + 0.5, list(made[0].scores), rotation=90, fontsize="x-small")
+        axes.invert_yaxis()
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        canvas.colorbar(image, ax=axes, label="harm to throughput", pad=0.02)
+        canvas.colorbar(image, ax=axes, label="harm to throughput", pad=0.02, ticks=STEPS)
         canvas.tight_layout()
 
     return draw
@@ -144,14 +154,17 @@ def draw_scatter(made: list[Line]) -> Callable:
     def draw(canvas) -> None:
         axes = canvas.subplots()
         axes.axvline(MARGIN, color=PALETTE["grey"], linestyle=":", linewidth=1.2)
-        for line in made:
-            style = look(line.row.law)
+        for rank, line in enumerate(made, start=1):
+            style = look(line.row.law, marker=True)
             x, y = line.median("bulk"), line.median("spare")
             axes.plot([x, line.worst("bulk")[0]], [y, y], color=style["color"], linewidth=0.8, alpha=0.5)
-            axes.plot(x, y, marker=look(line.row.law, marker=True)["marker"], color=style["color"], markersize=8)
-            axes.annotate(line.row.name, (x, y), xytext=(6, 5), textcoords="offset points", fontsize="x-small")
-        frame(axes, "harm to bulk primaries, median (line: to the worst network)", "spare use beside web, median")
+            label = f"{rank}  {line.row.name}"
+            axes.plot(x, y, marker=style["marker"], color=style["color"], markersize=7, linestyle="none", label=label)
+            axes.annotate(str(rank), (x, y), xytext=(6, 3), textcoords="offset points", fontsize="x-small")
+        frame(axes, "harm to bulk primaries, median (line: to the worst network)", "spare use beside web, median", legend=False)
+        axes.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
         axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(0)
         canvas.tight_layout()
 
     return draw
@@ -195,8 +208,8 @@ def everything(setting: Setting) -> Steps:
     made = lines(scores(results), places)
     picture = Figure(
         "map",
-        f"Harm to the throughput of bulk primaries (NewReno or CUBIC, the larger), law by network, best law first. Red dots: the law "
-        f"fails there, a bulk or a web primary is harmed by more than {MARGIN:g}.",
+        f"Harm to the throughput of bulk primaries (NewReno or CUBIC, the larger), law by network, best law first: green is up to "
+        f"{MARGIN:g}. A dot: answers to web-like requests are harmed by more than {MARGIN:g}.",
         draw_map(made),
         (max(7.0, 2.5 + 0.24 * len(places)), 4.8),
     )
@@ -204,7 +217,7 @@ def everything(setting: Setting) -> Steps:
         "scatter",
         "Harm against use of spare capacity: a good law is at the upper left. The line leads to the harm on the worst network.",
         draw_scatter(made),
-        (7.0, 4.8),
+        (8.0, 4.6),
     )
     notes = (
         f"{len(results)} runs ({sum(1 for r in results if r.labels['row'] == NOBODY)} of them references); "
