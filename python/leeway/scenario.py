@@ -1,7 +1,7 @@
 """Scenarios: what to simulate, as data.
 
-The classes have the fields of the TOML files, with their spellings: quantities are text with a unit ("10 Mbit/s", "40 pkt").
-A word that Python keeps for itself has an underscore at its end: ``from_``.
+The classes have the fields of the TOML files, with their spellings: quantities are text with a unit ("10 Mbit/s",
+"40 pkt"). A word that Python keeps for itself has an underscore at its end: ``from_``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Drawn = str | dict[str, Any]
 ``{"pareto": {"mean": "50 kB", "shape": 1.2}}``."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Part:
     """What the parts of a scenario have in common."""
 
@@ -40,6 +40,14 @@ class Part:
             if value is not None and value != default:
                 fields[name] = _plain(value)
         return fields
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{attribute}={value!r}"
+            for _, attribute, default in _fields(type(self))
+            if (value := getattr(self, attribute)) != default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -56,7 +64,7 @@ class Part:
             raise ScenarioError(str(wrong), "field", message=str(wrong)) from None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Channel(Part):
     """One direction of a link. At most one of `rate`, `rates` and `trace`; without, there is no queue.
 
@@ -67,7 +75,8 @@ class Channel(Part):
     rates
         Rate that changes: ``[{"at": "0 s", "rate": "5 Mbit/s"}, ...]``, the first at 0.
     trace
-        File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes); starts again at its end.
+        File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes), which starts again at
+        its end.
     delay
         Propagation delay.
     jitter
@@ -94,7 +103,7 @@ class Channel(Part):
     arq: str | None = None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Dumbbell(Part):
     """Senders at ``left``, receivers at ``right``, one link ``bottleneck`` between them.
 
@@ -110,7 +119,7 @@ class Dumbbell(Part):
     reverse: Channel | None = None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Link(Part):
     """A link between two nodes, which exist by being named.
 
@@ -133,7 +142,7 @@ class Link(Part):
     reverse: Channel | None = None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Flow(Part):
     """A group of like flows.
 
@@ -197,7 +206,7 @@ class Flow(Part):
     tcp: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Event(Part):
     """A change of a link during the run: at least one of `rate`, `delay` and `loss`.
 
@@ -225,7 +234,7 @@ class Event(Part):
     loss: str | None = None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Window(Part):
     """A span that metrics are computed over.
 
@@ -242,7 +251,7 @@ class Window(Part):
     to: Quantity
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Series(Part):
     """Recording over time.
 
@@ -255,7 +264,7 @@ class Series(Part):
     every: Quantity
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Scenario(Part):
     """What to simulate.
 
