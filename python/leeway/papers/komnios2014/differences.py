@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from leeway import Window
 from leeway.lab import Case, Claim, Interval, Outcome, Results, Setting, Table, experiment
 from leeway.lab.experiment import Steps
 from leeway.papers.komnios2014.network import LAWS, METRICS, QUEUES, bulk, scenario
@@ -57,7 +59,7 @@ def floor(setting: Setting) -> Steps:
         "NewReno, timeouts up to 4 s": {"tcp": {"max_rto": "4 s"}},
         "fLEDBAT, timeouts up to 4 s": {"law": FLEDBAT, "tcp": {"max_rto": "4 s"}},
     }
-    alike = [case for place in (("a", 16), ("a", 30), ("b", 96)) for case in cases(setting, *place, variants)]
+    alike = [case for place in (("a", 16), ("a", 30), ("b", 32), ("b", 96)) for case in cases(setting, *place, variants)]
     halves = [
         Case(
             scenario("c", [bulk("tcp", LAWS["newreno"], 48), bulk("lbe", law, 48, role="background")]),
@@ -188,3 +190,42 @@ def phase(setting: Setting) -> Steps:
         ]
     columns = {"D_Q": "fill", "F": "fairness", "dropped / sent": "loss", "timeouts": "timeouts"}
     return Outcome(claims, (), [metric_table("variants", "NewReno in (c).", results, columns)])
+
+
+@experiment("komnios2014:difference-base-delay", "Why fLEDBAT's target matters inside the regime", kind="difference")
+def base_delay(setting: Setting) -> Steps:
+    """Inside the regime, fLEDBAT loses more packets with a target of 200 ms than with one of 25 ms (extra).
+
+    Varied: whether all flows know the base delay. They do where the uplink has 100 Mbit/s for the first 31 s, in which all of
+    them start; then it has the rate of the backhaul. Loss is that from 100 s on.
+    """
+    targets = ("25ms", "50ms", "100ms", "200ms")
+    made = []
+    for backhaul, flows in (("a", 30), ("b", 64), ("c", 64)):
+        for target in targets:
+            late = Window(name="late", from_="100 s", to="300 s")
+            usual = scenario(backhaul, [bulk("ftp", f"{FLEDBAT},target={target}", flows)], window=[late])
+            rate = usual.dumbbell.bottleneck.rate
+            rates = [{"at": "0 s", "rate": "100 Mbit/s"}, {"at": "31 s", "rate": rate}]
+            fast_first = replace(usual.dumbbell.bottleneck, rate=None, rates=rates)
+            known = replace(usual, dumbbell=replace(usual.dumbbell, bottleneck=fast_first))
+            for variant, each in (("as published", usual), ("known base delay", known)):
+                labels = {"backhaul": backhaul, "flows": flows, "variant": variant, "target": target}
+                made += [Case(each, seed, labels) for seed in setting.seeds(quick=6, full=30)]
+    results = yield made
+    claims = []
+    for variant, accept in (("as published", (0.02, 1.0)), ("known base delay", (0.0, 0.02))):
+        for backhaul in "abc":
+            part = results.where(backhaul=backhaul, variant=variant)
+            loss = np.array([part.where(target=target).values(METRICS["loss"]) for target in targets])
+            means = loss.mean(axis=1)
+            text = f"({backhaul}), {variant}: loss with the worst target minus that with the best"
+            found = Interval.of(loss[means.argmax()] - loss[means.argmin()])
+            claims.append(Claim.number(text, "no effect", found, accept))
+    columns = {"dropped / sent": "loss", "F": "fairness", "timeouts": "timeouts"}
+    rows = [
+        [f"({backhaul})", flows, variant, target, *(group.interval(METRICS[metric]) for metric in columns.values())]
+        for (backhaul, flows, variant, target), group in results.groups("backhaul", "flows", "variant", "target")
+    ]
+    table = Table("variants", "fLEDBAT from 100 s on.", ("backhaul", "N", "variant", "target", *columns), rows)
+    return Outcome(claims, (), [table])

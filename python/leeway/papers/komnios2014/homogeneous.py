@@ -33,7 +33,7 @@ PHASE = (
 )
 
 PANELS = (
-    ("eta", "link utilisation η", (0.8, 1.01)),
+    ("eta", "link utilisation η", (0.6, 1.01)),
     ("fairness", "Jain's index F", (0.0, 1.02)),
     ("loss", "dropped / sent", (0.0, None)),
     ("fill", "mean queue / full queue, D_Q", (0.0, 1.02)),
