@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import leeway
 from leeway import Channel, Dumbbell, Event, Flow, Link, Scenario, ScenarioError, Series, Window, _core
-from leeway.scenario import Part
+from leeway.parts import Part
 
 ROOT = Path(__file__).parents[2]
 
