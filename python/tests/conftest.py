@@ -46,6 +46,16 @@ def small() -> Scenario:
 
 
 @pytest.fixture
+def program() -> Path:
+    """The program ``leeway``, where it has been built."""
+    root = Path(__file__).parents[2]
+    path = root / os.environ.get("CARGO_TARGET_DIR", "target") / "release" / "leeway"
+    if not path.exists():
+        pytest.skip("the program is not built")
+    return path
+
+
+@pytest.fixture
 def long(small: Scenario) -> Scenario:
     """One that takes minutes to play."""
     return small.set("duration", "1000 s").set("dumbbell.bottleneck.rate", "10 Gbit/s")
