@@ -39,8 +39,10 @@ def assert_explained(name: str) -> None:
         line = f"{claim.text}: published {claim.published}, found {claim.found}, accepted {claim.accept}"
         if known[name].kind == "difference":
             assert claim.verdict == "holds", line
-        elif claim.verdict == "differs":
-            cause = claim.why.rsplit(": ", 1)[0]
+        elif claim.verdict != "differs":
+            assert not claim.why, line
+        else:
+            cause = claim.why.partition(": ")[0]
             assert cause in known, f"{line}: no cause"
             assert known[cause].kind == "difference"
 

@@ -4,7 +4,7 @@ import pytest
 from papers_claims import assert_drawn, assert_explained, assert_tables_fit, outcome
 
 from leeway.lab import Setting, experiments
-from leeway.papers import rossi2010
+from leeway.papers.rossi2010 import network
 
 PAPER = ["rossi2010:fig2a", "rossi2010:fig2b", "rossi2010:fig3", "rossi2010:slowstart"]
 DIFFERENCES = ["rossi2010:tcp-alone", "rossi2010:repair"]
@@ -41,11 +41,11 @@ def test_full_grids_are_the_published_ones():
         (10, 10),
         (10, 50),
     }
-    assert {case.labels["case"] for case in experiments()["rossi2010:fig3"].first_cases(full)} == set(rossi2010.FIG3)
+    assert {case.labels["case"] for case in experiments()["rossi2010:fig3"].first_cases(full)} == set(network.FIG3)
 
 
 def test_settings_are_the_published_ones():
-    scenario = rossi2010.beside_tcp()
+    scenario = network.beside_tcp()
     bottleneck = scenario.dumbbell.bottleneck
     assert (bottleneck.rate, bottleneck.delay, bottleneck.buffer) == ("10 Mbit/s", "25 ms", "40 pkt")
     assert [flow.tcp["initial_window"] for flow in scenario.flow] == [1, 1]
@@ -56,6 +56,6 @@ def test_settings_are_the_published_ones():
 
 
 def test_a_miss_is_called_one():
-    claim = rossi2010.judged("text", "1", 2.0, None, (0, 1.5))
+    claim = network.judged("text", "1", 2.0, None, (0, 1.5))
     assert claim.verdict == "differs"
-    assert rossi2010.judged("text", "1", 1.5, None, (0, 1.5)).verdict == "holds"
+    assert network.judged("text", "1", 1.5, None, (0, 1.5)).verdict == "holds"
