@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leeway import Channel, Dumbbell, Run, Scenario, Window
 from leeway.lab import Case, Claim, Figure, Interval, Outcome, Results, Setting, Table, experiment
-from leeway.papers.common import MARKERS, PALETTE, curve, frame
+from leeway.papers.common import MARKERS, PALETTE, curve, frame, with_causes
 from leeway.papers.kuhn2013.laws import CUBIC, TARGETS_MS, flow, ledbat
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def fig2(setting: Setting) -> Steps:
                 Claim.open(text.format(SHORT), found[SHORT], "% of C"),
             ]
     return Outcome(
-        claims=claims,
+        claims=with_causes(claims),
         figures=[grid.figure(f"fig2{letter}", reading) for letter, reading in zip("ab", READINGS, strict=True)],
         tables=[grid.table(f"fig2{letter}", reading) for letter, reading in zip("ab", READINGS, strict=True)],
         notes=_SILENT,

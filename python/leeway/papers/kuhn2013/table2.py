@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from leeway import Channel, Dumbbell, Run, Scenario, Series, Window
 from leeway.lab import Case, Claim, Figure, Interval, Outcome, Results, Setting, Table, experiment
-from leeway.papers.common import PALETTE, frame, history, look
+from leeway.papers.common import PALETTE, frame, history, look, with_causes
 from leeway.papers.kuhn2013.laws import CUBIC, TARGETS_MS, flow, ledbat
 from leeway.satellite import OPPORTUNITY_BITS, SAMPLE_S, LandMobile, cached_trace
 
@@ -134,7 +134,7 @@ def table2(setting: Setting) -> Steps:
                     claims.append(Claim(text, f"{published} kbit/s", here.text("kbit/s"), None))
     first = min(roads)
     return Outcome(
-        claims=claims,
+        claims=with_causes(claims),
         figures=[
             Figure(
                 "table2",
