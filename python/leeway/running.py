@@ -44,7 +44,7 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
         If `cancel` was set.
     """
     seed = scenario.seed if seed is None else int(seed)
-    summary, flows, links = _core.run(scenario.to_dict(), seed, cancel)
+    summary, flows, links, _ = _core.run(scenario.to_dict(), seed, cancel)
     return Run.from_summary(json.loads(summary), flows if len(flows) else None, links if len(links) else None)
 
 

@@ -1,5 +1,8 @@
 """What the tests share."""
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +23,16 @@ def small() -> Scenario:
             Flow(name="backup", law="ledbat", role="background", start={"uniform": ["0 s", "500 ms"]}),
         ],
     )
+
+
+@pytest.fixture
+def program() -> Path:
+    """The program ``leeway``, where it has been built."""
+    root = Path(__file__).parents[2]
+    path = root / os.environ.get("CARGO_TARGET_DIR", "target") / "release" / "leeway"
+    if not path.exists():
+        pytest.skip("the program is not built")
+    return path
 
 
 @pytest.fixture
