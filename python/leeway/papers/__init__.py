@@ -2,3 +2,5 @@
 
 Importing this package registers them; `leeway.lab.experiments` lists them.
 """
+
+from leeway.papers import trang2014  # noqa: F401
