@@ -26,8 +26,9 @@ CUBIC = "cubic:flavour=2010"
 FLOWER = "flower"
 
 RECOVERY = (
-    "Recovery: NewReno is ns-2's own agent, without SACK; the laws that run as TCP-Linux modules (LEDBAT, FLOWER, CUBIC, "
-    "Nice, TCP-LP) recover with SACK, as that agent does. Initial window 2, no delayed ACKs, timeouts of 200 ms at least."
+    "Recovery: NewReno is ns-2's own agent, without SACK; the laws that run as TCP-Linux modules (LEDBAT, FLOWER, "
+    "CUBIC, Nice, TCP-LP) recover with SACK, as that agent does. Initial window 2, no delayed ACKs, timeouts of 200 "
+    "ms at least."
 )
 BUFFERS = (
     "A buffer of n BDP is n C 2 owd, rounded up once, at the end: 1.1 BDP are then the 92 packets that the thesis uses "

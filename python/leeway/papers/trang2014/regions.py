@@ -37,8 +37,8 @@ REGIONS = ("loss-based", "hostile", "working")
 def region(tcp_part: float, ledbat_part: float) -> str:
     """In which of the three regions these parts of the capacity lie.
 
-    Working: TCP takes 0.8 and more, as in the thesis's clustering. Otherwise hostile if LEDBAT takes more than 0.1 of the
-    capacity above TCP, and loss-based if not.
+    Working: TCP takes 0.8 and more, as in the thesis's clustering. Otherwise hostile if LEDBAT takes more than 0.1 of
+    the capacity above TCP, and loss-based if not.
     """
     if tcp_part >= 0.8:
         return "working"
@@ -60,14 +60,16 @@ def scenario(tenths: int, target: int, gain: int, spread: float = 0.0) -> Scenar
 def fig3_3(setting: Setting) -> Steps:
     """Utilisation of each flow against the buffer.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = n BDP rounded up for n = 0.1 to 2.0 by 0.1, tau in {25, 50, 100} ms, decrease gain in
-    {1, 10}; both from 0; utilisation over the last 150 s of 200.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = n BDP rounded up for n = 0.1 to 2.0 by 0.1, tau in {25, 50, 100} ms,
+    decrease gain in {1, 10}; both from 0; utilisation over the last 150 s of 200.
 
-    Published: three regions in this order of n: loss-based (equal), hostile (LEDBAT above TCP), working (TCP far above). The
-    working region needs B > 1.5 tau, about 1.6 BDP at 100 ms. A smaller tau or a larger decrease gain widens it.
+    Published: three regions in this order of n: loss-based (equal), hostile (LEDBAT above TCP), working (TCP far
+    above). The working region needs B > 1.5 tau, about 1.6 BDP at 100 ms. A smaller tau or a larger decrease gain
+    widens it.
 
-    Accepted: at 100 ms, gain 1: the regions occur in this order, and the working one begins at 1.4 to 1.8 BDP. For each gain it
-    begins no later with a smaller target; for each target no later with gain 10; and somewhere earlier, both times.
+    Accepted: at 100 ms, gain 1: the regions occur in this order, and the working one begins at 1.4 to 1.8 BDP. For each
+    gain it begins no later with a smaller target; for each target no later with gain 10; and somewhere earlier, both
+    times.
     """
     seeds = setting.seeds(quick=1, full=10)
     results = yield [

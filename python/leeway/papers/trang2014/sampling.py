@@ -1,8 +1,9 @@
 """Shares of a large grid, counted, or estimated from a stratified sample.
 
-A grid is cut into cells; the points of a cell stand in a line, ordered by what should be covered evenly. The line is cut into
-as many pieces of equal length as points are to be drawn, and from each piece one point is drawn, all alike. So each point of
-a cell is as likely as any other, and the share of the drawn points that have a property is an unbiased estimate of the cell's.
+A grid is cut into cells; the points of a cell stand in a line, ordered by what should be covered evenly. The line is
+cut into as many pieces of equal length as points are to be drawn, and from each piece one point is drawn, all alike. So
+each point of a cell is as likely as any other, and the share of the drawn points that have a property is an unbiased
+estimate of the cell's.
 
 Its interval is Wilson's for a proportion, with the number of drawn points as trials. Stratification can only make the
 estimate better than that: with shares p_i of the pieces the variance is sum p_i (1 - p_i) / m^2, and that is at most
