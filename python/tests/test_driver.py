@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
@@ -214,3 +216,44 @@ def test_what_concerns_all_experiments_is_not_an_error_of_one(make, cache, error
     with pytest.raises(type(error)):
         run_experiment(Experiment("own:x", "X", steps), Setting(), Failing(), cache)
     assert len(cache) == 1
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+from leeway import Channel, Dumbbell, Flow, Scenario, Series
+from leeway.lab import Case
+from leeway.lab.cache import Cache
+from leeway.lab.driver import run_cases
+from leeway.lab.engines import Local
+
+scenario = Scenario(
+    duration="20 s",
+    dumbbell=Dumbbell(bottleneck=Channel(rate="5 Mbit/s", delay="10 ms", buffer="20 pkt")),
+    flow=[Flow(name="tcp"), Flow(name="lbe", law="ledbat", role="background")],
+    series=Series(every="5 ms"),
+)
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+def used(seeds):
+    results = run_cases([Case(scenario, seed) for seed in seeds], Local(2), cache)
+    points = sum(result.run().flows.num_rows for result in results)
+    return resident(), points
+
+with Cache(sys.argv[1]) as cache:
+    few, _ = used(range(20))
+    many, points = used(range(20, 320))
+    stored = sum(version.size for version in cache.versions())
+print(many - few, stored, points)
+"""
+
+
+def test_memory_does_not_grow_with_the_results(tmp_path):
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "results.sqlite")]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    growth, stored, points = map(int, output.split())
+    assert points > 300 * 2 * 3000
+    assert stored > 20e6
+    assert growth < stored / 3
