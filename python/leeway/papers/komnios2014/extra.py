@@ -161,11 +161,16 @@ def buffers(setting: Setting) -> Steps:
     columns = ("backhaul", "law", "buffer ×", *shown)
     table = Table("buffers", "Larger buffers; 30 flows in (a), 64 in (b) and (c).", columns, rows)
 
+    points = {
+        (name, law): [results.where(backhaul="b", law=law, factor=factor).interval(metric) for factor in factors]
+        for name, metric in shown.items()
+        for law in LAWS
+    }
+
     def draw(canvas) -> None:
-        for axes, (name, metric) in zip(canvas.subplots(1, 3), shown.items(), strict=True):
+        for axes, name in zip(canvas.subplots(1, 3), shown, strict=True):
             for law in LAWS:
-                points = [results.where(backhaul="b", law=law, factor=factor).interval(metric) for factor in factors]
-                curve(axes, factors, points, label=law_name(law), **look(law, marker=True))
+                curve(axes, factors, points[name, law], label=law_name(law), **look(law, marker=True))
             axes.set_xscale("log", base=2)
             axes.set_xticks(factors, [str(factor) for factor in factors])
             frame(axes, "buffer, times the paper's", name, legend=name == "F")

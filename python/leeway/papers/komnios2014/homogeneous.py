@@ -65,7 +65,8 @@ def draw_panels(curves: Curves, start: int) -> Callable:
     def draw(canvas) -> None:
         for axes, (metric, label, limits) in zip(canvas.subplots(2, 2, sharex=True).flat, PANELS, strict=True):
             for law in curves.values:
-                curve(axes, curves.flows, curves.points(law, metric), label=law_name(law), **look(law, marker=True))
+                style = look(law, marker=len(curves.flows) < 30)
+                curve(axes, curves.flows, curves.points(law, metric), label=law_name(law), **style)
             frame(axes, "flows N" if metric in ("loss", "fill") else "", label, (0, 98), legend=metric == "fairness")
             axes.set_ylim(*limits)
             mark_regime(axes, start)

@@ -88,17 +88,23 @@ def timeouts_in_a_row(setting: Setting) -> Steps:
             row += [Interval.of(mean(METRICS[metric], name, False)) for metric in ("eta", "loss", "fairness", "fill")]
             rows.append([f"({backhaul})", name, *row])
 
+    panels = ((True, share, "share beside NewReno"), (False, METRICS["loss"], "dropped / sent, alone"))
+    points = {
+        (backhaul, mixed, name): [
+            results.where(backhaul=backhaul, reaction=name, mixed=mixed, flows=flows).interval(metric) for flows in flows_of
+        ]
+        for backhaul in BACKHAULS
+        for mixed, metric, _ in panels
+        for name in REACTIONS
+    }
+
     def draw(canvas) -> None:
         axes_of = canvas.subplots(2, 3, sharex=True, sharey="row")
         for column, backhaul in zip(axes_of.T, BACKHAULS, strict=True):
-            for axes, mixed, metric, label in (
-                (column[0], True, share, "share beside NewReno"),
-                (column[1], False, METRICS["loss"], "dropped / sent, alone"),
-            ):
-                for name in REACTIONS:
-                    part = results.where(backhaul=backhaul, reaction=name, mixed=mixed)
-                    points = [part.where(flows=flows).interval(metric) for flows in flows_of]
-                    curve(axes, flows_of, points, label=name, color=PALETTE[COLOURS[name]], marker="o", markersize=3)
+            for axes, (mixed, _, label) in zip(column, panels, strict=True):
+                for name, colour in COLOURS.items():
+                    style = {"color": PALETTE[colour], "marker": "o", "markersize": 3}
+                    curve(axes, flows_of, points[backhaul, mixed, name], label=name, **style)
                 first = backhaul == "a"
                 frame(axes, "" if mixed else "flows N", label if first else "", (0, 98), legend=False)
                 axes.set_ylim(0)
