@@ -106,5 +106,3 @@ def test_pairs():
 def test_a_coupled_group_grows_as_one():
     assert coupled(4) == "fledbat:alpha=0.25,zeta=5,floor=0.25,timeout=halve"
     scenario("b", [bulk("lbe", coupled(24), 24)]).check()
-
-

@@ -144,7 +144,7 @@ def test_larger_groups_come_first():
 
 
 def network(shared: bool) -> Scenario:
-    """Six background flows to two places, with traffic of their own; a link before both is the bottleneck, or one behind."""
+    """Six background flows to two places, each with other traffic; the bottleneck is before both, or one for each."""
     wide, narrow = ({"rate": rate, "delay": "10 ms", "buffer": "100 pkt"} for rate in ("100 Mbit/s", "10 Mbit/s"))
     first, last = (narrow, wide) if shared else (wide, narrow)
     links = [Link(name="first", from_="here", to="middle", forward=Channel(**first))]
