@@ -64,8 +64,8 @@ class Statistics:
     Attributes
     ----------
     skew
-        Packets with delays below the mean minus those above, over all: negative to zero while a queue stands, positive where
-        the queue is mostly empty. Not-a-number without packets.
+        Packets with delays below the mean minus those above, over all: negative to zero while a queue stands,
+        positive where the queue is mostly empty. Not-a-number without packets.
     variability
         Mean absolute deviation of the delays from the mean of the interval before, in the unit of the delays.
     frequency
@@ -194,7 +194,8 @@ def _split(names: Sequence[str], value: Mapping[str, float], gap) -> list[list[s
 def group(flows: Mapping[str, Statistics], parameters: Parameters = RFC) -> list[set[str]]:
     """Flows that share a bottleneck (RFC 8382, 3.3.1), largest group first; flows without one are in none.
 
-    Flows are divided by frequency, each part by variability, then by skewness, and by loss where that is high enough to tell.
+    Flows are divided by frequency, each part by variability, then by skewness, and by loss where that is high enough
+    to tell.
     """
     p = parameters
     parts = [[name for name, found in flows.items() if found.bottleneck]]

@@ -46,10 +46,11 @@ def metric_table(name: str, caption: str, results: Results, metrics: Mapping[str
 
 @experiment("komnios2014:difference-floor", "Why fLEDBAT is not fairer than NewReno everywhere", kind="difference")
 def floor(setting: Setting) -> Steps:
-    """In (a) with 10 to 50 flows, and in (b) with 80 and more, fLEDBAT is less fair than NewReno (figures 1 and 2), and in
-    (c) its share beside NewReno rises towards one half (figure 7).
+    """In (a) with 10 to 50 flows, and in (b) with 80 and more, fLEDBAT is less fair than NewReno (figures 1 and 2),
+    and in (c) its share beside NewReno rises towards one half (figure 7).
 
-    Varied: the floor of fLEDBAT's window (one packet; a quarter), slow start (off; on), and the longest timeout (60 s; 4 s).
+    Varied: the floor of fLEDBAT's window (one packet; a quarter), slow start (off; on), and the longest timeout (60
+    s; 4 s).
     """
     variants = {
         "NewReno": {},
@@ -59,7 +60,9 @@ def floor(setting: Setting) -> Steps:
         "NewReno, timeouts up to 4 s": {"tcp": {"max_rto": "4 s"}},
         "fLEDBAT, timeouts up to 4 s": {"law": FLEDBAT, "tcp": {"max_rto": "4 s"}},
     }
-    alike = [case for place in (("a", 16), ("a", 30), ("b", 32), ("b", 96)) for case in cases(setting, *place, variants)]
+    alike = [
+        case for place in (("a", 16), ("a", 30), ("b", 32), ("b", 96)) for case in cases(setting, *place, variants)
+    ]
     halves = [
         Case(
             scenario("c", [bulk("tcp", LAWS["newreno"], 48), bulk("lbe", law, 48, role="background")]),
@@ -104,10 +107,10 @@ def floor(setting: Setting) -> Steps:
         claims.append(Claim.number(f"(c), 48 + 48 flows: share of {variant}", "low", share, accept))
     columns = {"F": "fairness", "dropped / sent": "loss", "timeouts": "timeouts", "η": "eta", "D_Q": "fill"}
     notes = (
-        "A window of one packet is the least that fLEDBAT is left with, and more of them than path and buffer hold do not "
-        "fit. A flow that times out waits ever longer, the others keep their packet. A floor of a quarter lets all of them fit; slow "
-        "start makes the ones that hold a place try for two, so that they lose theirs in turn; and short timeouts bring the "
-        "losers back. Each of the three makes fLEDBAT fairer than NewReno.",
+        "A window of one packet is the least that fLEDBAT is left with, and more of them than path and buffer hold "
+        "do not fit. A flow that times out waits ever longer, the others keep their packet. A floor of a quarter "
+        "lets all of them fit; slow start makes the ones that hold a place try for two, so that they lose theirs "
+        "in turn; and short timeouts bring the losers back. Each of the three makes fLEDBAT fairer than NewReno.",
     )
     table = metric_table("variants", "Fairness of 16, 30 and 96 flows.", homogeneous, columns)
     return Outcome(claims, (), [table], notes)
@@ -156,9 +159,9 @@ def red_drops(setting: Setting) -> Steps:
             found = Interval.of(values(group, "fairness", variant))
             claims.append(Claim.number(f"({backhaul}), {flows} flows, {variant}: F of LEDBAT", "unfair", found, accept))
     notes = (
-        "A late-comer takes the queue it finds for a part of the path, and holds its window while the elders, who see that queue, "
-        "give way. A loss halves the larger window first, and lets the queue be seen empty. Under DropTail losses stop once "
-        "LEDBAT holds the queue at its target; RED goes on dropping.",
+        "A late-comer takes the queue it finds for a part of the path, and holds its window while the elders, who "
+        "see that queue, give way. A loss halves the larger window first, and lets the queue be seen empty. Under "
+        "DropTail losses stop once LEDBAT holds the queue at its target; RED goes on dropping.",
     )
     columns = {"F": "fairness", "dropped / sent": "loss", "D_Q": "fill", "η": "eta"}
     return Outcome(claims, (), [metric_table("variants", "Fairness of LEDBAT.", results, columns)], notes)
@@ -166,11 +169,12 @@ def red_drops(setting: Setting) -> Steps:
 
 @experiment("komnios2014:difference-phase", "Why NewReno does not fill the queue of (c)", kind="difference")
 def phase(setting: Setting) -> Steps:
-    """In (c), D_Q of NewReno stays at 0.86 however many flows there are, and half of them get nearly nothing (figure 3).
+    """In (c), D_Q of NewReno stays at 0.86 however many flows there are, and half of them get nearly nothing (figure
+    3).
 
-    Varied: the flows' own access delay, which is zero for all or drawn between 0 and 5 ms. The round-trip time of (c) is 30
-    packets at its rate to the nanosecond, so all packets arrive in the instants at which one leaves, and always the same
-    flows find the place that became free: the phase effect of Floyd and Jacobson (1991).
+    Varied: the flows' own access delay, which is zero for all or drawn between 0 and 5 ms. The round-trip time of (c)
+    is 30 packets at its rate to the nanosecond, so all packets arrive in the instants at which one leaves, and always
+    the same flows find the place that became free: the phase effect of Floyd and Jacobson (1991).
     """
     variants = {
         "equal delays": {},
@@ -196,8 +200,8 @@ def phase(setting: Setting) -> Steps:
 def base_delay(setting: Setting) -> Steps:
     """Inside the regime, fLEDBAT loses more packets with a target of 200 ms than with one of 25 ms (extra).
 
-    Varied: whether all flows know the base delay. They do where the uplink has 100 Mbit/s for the first 31 s, in which all of
-    them start; then it has the rate of the backhaul. Loss is that from 100 s on.
+    Varied: whether all flows know the base delay. They do where the uplink has 100 Mbit/s for the first 31 s, in
+    which all of them start; then it has the rate of the backhaul. Loss is that from 100 s on.
     """
     targets = ("25ms", "50ms", "100ms", "200ms")
     made = []

@@ -23,7 +23,9 @@ def transfers(setting: Setting) -> Steps:
             scenario(
                 backhaul,
                 [
-                    replace(bulk("web", law, flows), app={"kind": "transfer", "size": size, "count": 1000, "gap": "2 s"}),
+                    replace(
+                        bulk("web", law, flows), app={"kind": "transfer", "size": size, "count": 1000, "gap": "2 s"}
+                    ),
                 ],
             ),
             seed,
@@ -115,8 +117,8 @@ def parameters(setting: Setting) -> Steps:
 
 
 BASE_DELAY = (
-    "komnios2014:difference-base-delay: a flow that starts later takes the queue for a part of the path, and with a larger "
-    "target it never sees the target exceeded; with a known base delay the target has no effect"
+    "komnios2014:difference-base-delay: a flow that starts later takes the queue for a part of the path, and with "
+    "a larger target it never sees the target exceeded; with a known base delay the target has no effect"
 )
 
 
@@ -156,16 +158,27 @@ def buffers(setting: Setting) -> Steps:
         means = [sign * change.mean for change in changes.values()]
         holds = sum(means) > 0 and min(means) > -0.02
         claims.append(
-            Claim.fact(f"A buffer of 8 times the size: change of {name}", published[name], text, holds, accept="so in the mean of the nine cases, and in none the other way by more than 0.02")
+            Claim.fact(
+                f"A buffer of 8 times the size: change of {name}",
+                published[name],
+                text,
+                holds,
+                accept="so in the mean of the nine cases, and in none the other way by more than 0.02",
+            )
         )
-    columns = ("backhaul", "law", "buffer ×", *shown)
+    columns = ("backhaul", "law", "times the buffer", *shown)
     table = Table("buffers", "Larger buffers; 30 flows in (a), 64 in (b) and (c).", columns, rows)
 
+    points = {
+        (name, law): [results.where(backhaul="b", law=law, factor=factor).interval(metric) for factor in factors]
+        for name, metric in shown.items()
+        for law in LAWS
+    }
+
     def draw(canvas) -> None:
-        for axes, (name, metric) in zip(canvas.subplots(1, 3), shown.items(), strict=True):
+        for axes, name in zip(canvas.subplots(1, 3), shown, strict=True):
             for law in LAWS:
-                points = [results.where(backhaul="b", law=law, factor=factor).interval(metric) for factor in factors]
-                curve(axes, factors, points, label=law_name(law), **look(law, marker=True))
+                curve(axes, factors, points[name, law], label=law_name(law), **look(law, marker=True))
             axes.set_xscale("log", base=2)
             axes.set_xticks(factors, [str(factor) for factor in factors])
             frame(axes, "buffer, times the paper's", name, legend=name == "F")
@@ -187,12 +200,12 @@ def extra(setting: Setting) -> Steps:
     """Variations of the backhauls, and what the authors recommend.
 
     Settings: (1) short transfers of 10, 50 and 200 kB; (2) fLEDBAT with targets of 25 to 200 ms and zeta of 0.5 to 10;
-    (3) buffers of 1 to 8 times the paper's; all with 30 flows in (a), 64 in (b) and (c). (4) Half NewReno, half fLEDBAT, and
-    fLEDBAT alone, with a conservative reaction to timeouts in a row (`climb`). (5) The same with flows that find out by
-    RFC 8382 that they share a bottleneck, and then behave as one.
+    (3) buffers of 1 to 8 times the paper's; all with 30 flows in (a), 64 in (b) and (c). (4) Half NewReno, half
+    fLEDBAT, and fLEDBAT alone, with a conservative reaction to timeouts in a row (`climb`). (5) The same with flows
+    that find out by RFC 8382 that they share a bottleneck, and then behave as one.
 
-    Published: target and zeta have no effect inside the regime; larger buffers are fairer, with less loss and more delay. Of
-    (4) and (5) nothing: they are recommended, and nobody has shown them.
+    Published: target and zeta have no effect inside the regime; larger buffers are fairer, with less loss and more
+    delay. Of (4) and (5) nothing: they are recommended, and nobody has shown them.
     """
     outcomes = []
     for part in (transfers, parameters, buffers, timeouts_in_a_row, shared_bottlenecks):

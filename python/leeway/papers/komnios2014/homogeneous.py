@@ -16,20 +16,20 @@ FULL_FLOWS = tuple(range(2, 97))
 
 # Causes of what differs, each shown by the experiment that it names.
 FLOOR = (
-    "komnios2014:difference-floor: windows of at least one packet do not all fit; those that time out back off, and the others "
-    "keep their packet"
+    "komnios2014:difference-floor: windows of at least one packet do not all fit; those that time out back off, "
+    "and the others keep their packet"
 )
 SLOW_START = (
-    "komnios2014:difference-slow-start: LEDBAT comes out of every timeout by slow start, as NewReno does, and loses the second "
-    "packet as often"
+    "komnios2014:difference-slow-start: LEDBAT comes out of every timeout by slow start, as NewReno does, and "
+    "loses the second packet as often"
 )
 RED_DROPS = (
-    "komnios2014:difference-red-drops: RED goes on dropping where DropTail's losses stop, and every loss takes the late-comer's "
-    "advantage back"
+    "komnios2014:difference-red-drops: RED goes on dropping where DropTail's losses stop, and every loss takes the "
+    "late-comer's advantage back"
 )
 PHASE = (
-    "komnios2014:difference-phase: the round-trip time is exactly 30 packets, so packets arrive in phase with departures, and the "
-    "same flows lose again and again"
+    "komnios2014:difference-phase: the round-trip time is exactly 30 packets, so packets arrive in phase with "
+    "departures, and the same flows lose again and again"
 )
 
 PANELS = (
@@ -65,7 +65,8 @@ def draw_panels(curves: Curves, start: int) -> Callable:
     def draw(canvas) -> None:
         for axes, (metric, label, limits) in zip(canvas.subplots(2, 2, sharex=True).flat, PANELS, strict=True):
             for law in curves.values:
-                curve(axes, curves.flows, curves.points(law, metric), label=law_name(law), **look(law, marker=True))
+                style = look(law, marker=len(curves.flows) < 30)
+                curve(axes, curves.flows, curves.points(law, metric), label=law_name(law), **style)
             frame(axes, "flows N" if metric in ("loss", "fill") else "", label, (0, 98), legend=metric == "fairness")
             axes.set_ylim(*limits)
             mark_regime(axes, start)
@@ -217,10 +218,11 @@ def table(name: str, curves: Curves) -> Table:
 
 
 NOTES = (
-    "The list of experiments names six figures and four metrics for three backhauls and two queues; here figures 1 to 3 are "
-    "backhauls (a) to (c) under DropTail, 4 to 6 the same under RED, each with all four metrics.",
-    "The target of LEDBAT and fLEDBAT is 100 ms. LEDBAT begins with slow start, as the TCP-Linux module does, fLEDBAT grows "
-    "linearly. Nobody uses SACK. RED's other parameters are ns-2's. The dotted line is where C/N < P/RTT begins.",
+    "The list of experiments names six figures and four metrics for three backhauls and two queues; here figures 1 "
+    "to 3 are backhauls (a) to (c) under DropTail, 4 to 6 the same under RED, each with all four metrics.",
+    "The target of LEDBAT and fLEDBAT is 100 ms. LEDBAT begins with slow start, as the TCP-Linux module does, "
+    "fLEDBAT grows linearly. Nobody uses SACK. RED's other parameters are ns-2's. The dotted line is where C/N < "
+    "P/RTT begins.",
 )
 
 
@@ -236,8 +238,9 @@ def outcome(results: Results, name: str, backhaul: str, queue: str) -> Outcome:
     if queue == "red":
         claims += against_droptail(curves, Curves(results.where(queue="droptail")))
     caption = (
-        f"Backhaul ({backhaul}), {QUEUE_NAMES[queue]}: utilisation, fairness, loss and mean queue over the number of flows, "
-        f"all of one law; means and 95 % intervals over seeds. The sub-packet regime begins at N = {start}."
+        f"Backhaul ({backhaul}), {QUEUE_NAMES[queue]}: utilisation, fairness, loss and mean queue over the number "
+        "of flows, all of one law; means and 95 % intervals over seeds. The sub-packet regime begins at N = "
+        f"{start}."
     )
     figure = Figure(name, caption, draw_panels(curves, start), size=(8.0, 6.0))
     return Outcome(claims, [figure], [table(name, curves)], NOTES)
@@ -255,14 +258,15 @@ def define(number: int, backhaul: str, queue: str) -> None:
 
     steps.__doc__ = f"""Backhaul ({backhaul}), {QUEUE_NAMES[queue]}, all flows of one law.
 
-    Settings: uplink {b.up} kbit/s, downlink {b.down} kbit/s, RTT {b.rtt} ms, buffers of {b.buffer_up} and {b.buffer_down}
-    packets; 2 to 96 bulk uploads of NewReno, LEDBAT or fLEDBAT (α = 1, ζ = 5), starting within 30 s; 300 s, 30 seeds.
+    Settings: uplink {b.up} kbit/s, downlink {b.down} kbit/s, RTT {b.rtt} ms, buffers of {b.buffer_up} and
+    {b.buffer_down} packets; 2 to 96 bulk uploads of NewReno, LEDBAT or fLEDBAT (alpha 1, zeta 5), starting within 30 s;
+    300 s, 30 seeds.
 
     Published: the uplink is almost always full; outside the sub-packet regime fLEDBAT under-uses; inside it LEDBAT and
-    fLEDBAT are more efficient than TCP, which times out and retransmits more; fLEDBAT is fairer than NewReno everywhere;
-    LEDBAT is unfair outside the regime and not inside; fairness falls with N in (a); the loss of all three converges as N
-    grows, and is higher under RED; D_Q converges to its maximum in (b) and (c), never reaches it in (a), and is lower
-    under RED.
+    fLEDBAT are more efficient than TCP, which times out and retransmits more; fLEDBAT is fairer than NewReno
+    everywhere; LEDBAT is unfair outside the regime and not inside; fairness falls with N in (a); the loss of all
+    three converges as N grows, and is higher under RED; D_Q converges to its maximum in (b) and (c), never reaches it
+    in (a), and is lower under RED.
     """
     title = (
         f"Backhaul ({backhaul}), {QUEUE_NAMES[queue]}: efficiency, fairness, loss and delay over the number of flows"

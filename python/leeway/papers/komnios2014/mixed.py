@@ -16,8 +16,8 @@ QUICK_FLOWS = (2, 4, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96)
 FULL_FLOWS = tuple(range(2, 97, 2))
 
 FLOOR = (
-    "komnios2014:difference-floor: with many flows either law is at one packet or waits for a timeout; with a floor of a quarter the "
-    "share stays low"
+    "komnios2014:difference-floor: with many flows either law is at one packet or waits for a timeout; with a "
+    "floor of a quarter the share stays low"
 )
 
 Shares = dict[str, dict[int, Interval]]
@@ -137,8 +137,8 @@ def outcome(results: Results, name: str, queue: str) -> Outcome:
     """Claims, figure and table."""
     found = shares(results)
     caption = (
-        f"{QUEUE_NAMES[queue]}: share of the load of NewReno and fLEDBAT, half of the flows each, over their number. The dotted "
-        "lines are where the sub-packet regime begins."
+        f"{QUEUE_NAMES[queue]}: share of the load of NewReno and fLEDBAT, half of the flows each, over their "
+        "number. The dotted lines are where the sub-packet regime begins."
     )
     figure = Figure(name, caption, draw_shares(found), size=(9.0, 3.6))
     all_flows = sorted(set(QUICK_FLOWS) & set(found["a"]))
@@ -157,11 +157,11 @@ def define(number: int, queue: str) -> None:
 
     steps.__doc__ = f"""{QUEUE_NAMES[queue]}, half NewReno, half fLEDBAT: share of the load against the number of flows.
 
-    Settings: backhauls (a), (b), (c); N = 2 to 96 bulk uploads, half of each law (fLEDBAT α = 1, ζ = 5), starting within
-    30 s; 300 s, 30 seeds.
+    Settings: backhauls (a), (b), (c); N = 2 to 96 bulk uploads, half of each law (fLEDBAT with alpha 1, zeta 5),
+    starting within 30 s; 300 s, 30 seeds.
 
-    Published: fLEDBAT's share grows with N; (a) nearly equal; (c) stays low with DropTail. Where the shares cross in (b) is
-    open.
+    Published: fLEDBAT's share grows with N; (a) nearly equal; (c) stays low with DropTail. Where the shares cross in
+    (b) is open.
     """
     experiment(f"komnios2014:{name}", f"NewReno and fLEDBAT, {QUEUE_NAMES[queue]}: share of load over N")(steps)
 

@@ -47,7 +47,10 @@ def timeouts_in_a_row(setting: Setting) -> Steps:
         for backhaul in BACKHAULS
         for flows in flows_of
         for name, law in REACTIONS.items()
-        for mixed, made in ((True, halves(backhaul, law, flows)), (False, scenario(backhaul, [bulk("ftp", law, flows)])))
+        for mixed, made in (
+            (True, halves(backhaul, law, flows)),
+            (False, scenario(backhaul, [bulk("ftp", law, flows)])),
+        )
         for seed in seeds
     ]
     claims, rows = [], []
@@ -63,9 +66,7 @@ def timeouts_in_a_row(setting: Setting) -> Steps:
         where = f"({backhaul}), inside the regime"
         claims += [
             Claim.open(f"{where}: fLEDBAT's share beside NewReno, before", Interval.of(mean(share, before, True))),
-            Claim.number(
-                f"{where}: its share after", UNSHOWN, Interval.of(mean(share, after, True)), (0.0, 0.25)
-            ),
+            Claim.number(f"{where}: its share after", UNSHOWN, Interval.of(mean(share, after, True)), (0.0, 0.25)),
             Claim.number(
                 f"{where}: loss of fLEDBAT alone, after minus before",
                 UNSHOWN,
@@ -88,17 +89,24 @@ def timeouts_in_a_row(setting: Setting) -> Steps:
             row += [Interval.of(mean(METRICS[metric], name, False)) for metric in ("eta", "loss", "fairness", "fill")]
             rows.append([f"({backhaul})", name, *row])
 
+    panels = ((True, share, "share beside NewReno"), (False, METRICS["loss"], "dropped / sent, alone"))
+    points = {
+        (backhaul, mixed, name): [
+            results.where(backhaul=backhaul, reaction=name, mixed=mixed, flows=flows).interval(metric)
+            for flows in flows_of
+        ]
+        for backhaul in BACKHAULS
+        for mixed, metric, _ in panels
+        for name in REACTIONS
+    }
+
     def draw(canvas) -> None:
         axes_of = canvas.subplots(2, 3, sharex=True, sharey="row")
         for column, backhaul in zip(axes_of.T, BACKHAULS, strict=True):
-            for axes, mixed, metric, label in (
-                (column[0], True, share, "share beside NewReno"),
-                (column[1], False, METRICS["loss"], "dropped / sent, alone"),
-            ):
-                for name in REACTIONS:
-                    part = results.where(backhaul=backhaul, reaction=name, mixed=mixed)
-                    points = [part.where(flows=flows).interval(metric) for flows in flows_of]
-                    curve(axes, flows_of, points, label=name, color=PALETTE[COLOURS[name]], marker="o", markersize=3)
+            for axes, (mixed, _, label) in zip(column, panels, strict=True):
+                for name, colour in COLOURS.items():
+                    style = {"color": PALETTE[colour], "marker": "o", "markersize": 3}
+                    curve(axes, flows_of, points[backhaul, mixed, name], label=name, **style)
                 first = backhaul == "a"
                 frame(axes, "" if mixed else "flows N", label if first else "", (0, 98), legend=False)
                 axes.set_ylim(0)
@@ -109,14 +117,14 @@ def timeouts_in_a_row(setting: Setting) -> Steps:
         canvas.tight_layout(rect=(0, 0.06, 1, 1))
 
     caption = (
-        "fLEDBAT with a conservative reaction to timeouts in a row. Above: its share beside as many NewReno flows. Below: its loss "
-        "when all flows are fLEDBAT."
+        "fLEDBAT with a conservative reaction to timeouts in a row. Above: its share beside as many NewReno flows. "
+        "Below: its loss when all flows are fLEDBAT."
     )
     notes = (
-        "The reaction (`climb=0.1`): a timeout halves a window of one packet or less, down to 1/64; each packet acknowledged makes it "
-        "a tenth larger, until it is one packet again. Such windows hold still at 12 % of loss, and fall below NewReno's that bear "
-        "more. The floor of a quarter of a packet is shown beside it: a lower floor yields as well, but to delay, and so leaves "
-        "the link idle when there is nobody to yield to.",
+        "The reaction (`climb=0.1`): a timeout halves a window of one packet or less, down to 1/64; each packet "
+        "acknowledged makes it a tenth larger, until it is one packet again. Such windows hold still at 12 % of "
+        "loss, and fall below NewReno's that bear more. The floor of a quarter of a packet is shown beside it: a "
+        "lower floor yields as well, but to delay, and so leaves the link idle when there is nobody to yield to.",
     )
     columns = ("backhaul", "fLEDBAT", "share beside NewReno", "η alone", "loss alone", "F alone", "D_Q alone")
     table = Table("timeouts", "Means over the N inside the regime, before and after.", columns, rows)
@@ -251,7 +259,8 @@ def sbd_outcome(before: Results, after: Results, rows: list[list]) -> Outcome:
         if interval != sbd.RFC.interval:
             claims.append(
                 Claim.fact(
-                    f"({backhaul}), {flows} flows, T = {interval:g} s: coupled flows take a smaller share beside NewReno",
+                    f"({backhaul}), {flows} flows, T = {interval:g} s: coupled flows take a smaller share beside "
+                    "NewReno",
                     UNSHOWN,
                     f"{was.text()} before, {group.interval(share).text()} after",
                     group.interval(share).mean < was.mean,
@@ -275,11 +284,12 @@ def sbd_outcome(before: Results, after: Results, rows: list[list]) -> Outcome:
         )
     )
     notes = (
-        "Detection uses the one-way delay of each acknowledged packet, and the cuts of the window as losses. RFC 8382 sums over 30 or "
-        "50 intervals of 350 ms; in the sub-packet regime hardly one in ten of them holds a packet, so that the statistics of like "
-        "flows differ by chance. Intervals of 3 s hold one or two.",
-        "A flow of a group of n has 1/n of the increase and of the floor, so that the group together behaves as one flow. Flows "
-        "that nothing was found about go on as before. The coupled run is a run of its own: detection is that of the run before.",
+        "Detection uses the one-way delay of each acknowledged packet, and the cuts of the window as losses. RFC "
+        "8382 sums over 30 or 50 intervals of 350 ms; in the sub-packet regime hardly one in ten of them holds a "
+        "packet, so that the statistics of like flows differ by chance. Intervals of 3 s hold one or two.",
+        "A flow of a group of n has 1/n of the increase and of the floor, so that the group together behaves as "
+        "one flow. Flows that nothing was found about go on as before. The coupled run is a run of its own: "
+        "detection is that of the run before.",
     )
     detection = Table(
         "detection",

@@ -95,7 +95,7 @@ def of_komnios() -> list[Network]:
 
 
 def of_trang() -> list[Network]:
-    """Trang 2014: rates × delays × buffers of chapter 3, and the queue disciplines of figure 5.4."""
+    """Trang 2014: rates, delays and buffers of chapter 3, and the queue disciplines of figure 5.4."""
     grid = [
         Network(
             f"trang {rate}M {owd}ms {share:g}",

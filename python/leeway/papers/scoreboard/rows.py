@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 CONTROL = "control"
@@ -25,6 +26,11 @@ class Row:
     law: str
     source: str
 
+    @property
+    def slug(self) -> str:
+        """The name as a part of a file's name."""
+        return "-".join(re.findall(r"[a-z0-9.+]+", self.name.lower()))
+
 
 ROWS = (
     Row("NewReno", "newreno", CONTROL),
@@ -39,7 +45,9 @@ ROWS = (
         "ledbat:target=25ms,base_history=0,filter_length=1,slow_start=none,floor=1",
         "Rossi 2010, the draft of 2009",
     ),
-    Row("LEDBAT (5 ms;10)", "ledbat:target=5ms,gain_down=10,slow_start=standard,floor=1", "Trang 2014, the best setting"),
+    Row(
+        "LEDBAT (5 ms;10)", "ledbat:target=5ms,gain_down=10,slow_start=standard,floor=1", "Trang 2014, the best setting"
+    ),
     Row("fLEDBAT (0.1)", "fledbat", "Carofiglio 2013"),
     Row("fLEDBAT (5)", "fledbat:alpha=1,zeta=5,floor=1", "Komnios 2014"),
     Row("LEDBAT++", "ledbatpp", "draft-irtf-iccrg-ledbat-plus-plus"),
