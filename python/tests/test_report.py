@@ -179,7 +179,7 @@ def test_large_figure_becomes_an_image(limit, as_image, monkeypatch):
 def test_failed_experiment_is_shown_as_such(page, text, record):
     assert "1 experiment did not come to an end: trang2014:fig5.4" in page.text
     assert "This experiment did not come to an end. ValueError" in page.text
-    assert "**This experiment did not come to an end.** ValueError" in text
+    assert "**This experiment did not come to an end.**\n\n```\nValueError" in text
     assert [each["id"] for each in record["experiments"] if each["error"]] == ["trang2014:fig5.4"]
 
 

@@ -84,7 +84,8 @@ def _section(section: Section) -> Iterator[str]:
     yield f"### {plain(section.title)}\n"
     yield f"`{section.id}`\n"
     if done.outcome is None:
-        yield f"**This experiment did not come to an end.** {plain(done.error)}\n"
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", done.error)), default=0))
+        yield f"**This experiment did not come to an end.**\n\n{fence}\n{done.error}\n{fence}\n"
     if section.description:
         yield f"{section.description}\n"
     if section.explains:
