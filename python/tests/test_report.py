@@ -389,6 +389,18 @@ def test_cells(value, expected):
 
 
 @pytest.mark.parametrize(
+    "text", ["1", "-0.5", "1e-07", "0.5 ± 0.1", "3 ± 1.2e-05 (n = 4)", "17%", "17 %", "-", "", "∞"]
+)
+def test_numbers_are_known_as_such(text):
+    assert words.is_number(text)
+
+
+@pytest.mark.parametrize("text", ["a", "1 a", "5 ms", "ledbat", "0.27 (komnios)", "±", "%"])
+def test_and_other_text_is_not(text):
+    assert not words.is_number(text)
+
+
+@pytest.mark.parametrize(
     ("seconds", "expected"),
     [(0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.6, "1 min 0 s"), (3599.7, "1 h 0 min"), (7260, "2 h 1 min")],
 )
