@@ -179,7 +179,7 @@ def test_large_figure_becomes_an_image(limit, as_image, monkeypatch):
 def test_failed_experiment_is_shown_as_such(page, text, record):
     assert "1 experiment did not come to an end: trang2014:fig5.4" in page.text
     assert "This experiment did not come to an end. ValueError" in page.text
-    assert "**This experiment did not come to an end.** ValueError" in text
+    assert "**This experiment did not come to an end.**\n\n```\nValueError" in text
     assert [each["id"] for each in record["experiments"] if each["error"]] == ["trang2014:fig5.4"]
 
 
@@ -386,6 +386,18 @@ def test_number_of_runs_is_said_once_where_it_is_the_same():
 )
 def test_cells(value, expected):
     assert words.cell(value) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "-0.5", "1e-07", "0.5 ± 0.1", "3 ± 1.2e-05 (n = 4)", "17%", "17 %", "-", "", "∞"]
+)
+def test_numbers_are_known_as_such(text):
+    assert words.is_number(text)
+
+
+@pytest.mark.parametrize("text", ["a", "1 a", "5 ms", "ledbat", "0.27 (komnios)", "±", "%"])
+def test_and_other_text_is_not(text):
+    assert not words.is_number(text)
 
 
 @pytest.mark.parametrize(
