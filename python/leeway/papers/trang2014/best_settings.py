@@ -83,7 +83,7 @@ def table3_1(setting: Setting) -> Steps:
         for group, reported in zip(taken, published[chosen], strict=False):
             text = f"B = {buffer}, {_spelled(chosen)}: {'NewReno' if group == 'newreno' else 'LEDBAT'}"
             if buffer == 84:
-                accept = (reported - 1, min(reported + 1, 100.0))
+                accept = (max(reported - 1, 0.0), min(reported + 1, 100.0))
                 claims.append(Claim.number(text, f"{reported} %", taken[group], accept, "%", digits=4))
             else:
                 claims.append(Claim.open(text, taken[group], "%", digits=4))

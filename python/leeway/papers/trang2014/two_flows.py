@@ -258,8 +258,7 @@ def fig3_6(setting: Setting) -> Steps:
                 "above 1",
                 f"{ends:.3g}",
                 ends > 1,
-                why,
-                "above 1",
+                accept="above 1",
             ),
             Claim.number(
                 "A, starts drawn: LEDBAT's throughput over CUBIC's in the end (450 to 600 s)",
