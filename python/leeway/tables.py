@@ -29,8 +29,9 @@ def summaries(runs: Iterable[Run | Result]) -> pa.Table:
     pyarrow.Table
         Columns: those of the labels, with ``label_`` before one that is called as another column; run (counted from 0),
         seed, window, from_s, to_s; group (its name) and the other fields of `GroupSummary`, those of its `Percentiles`
-        joined by an underscore (rtt_mean_s); harm_throughput, harm_delay, harm_completion of a primary group;
-        window_jain and spare_use of the window.
+        joined by an underscore (rtt_mean_s); harm_throughput, harm_delay, harm_completion of a primary group; of the
+        window window_jain, spare_use, and from its first link link_capacity_bps, link_utilisation, link_loss,
+        link_queue_fill, link_queue_mean_pkt.
     """
     labels: dict[str, list[Any]] = {}
     columns: dict[str, list[Any]] = {name: [] for name in _columns()}
@@ -62,11 +63,14 @@ def _rows(window: WindowSummary) -> Iterator[dict[str, Any]]:
             else:
                 row["group" if name == "name" else name] = value
         row |= {f"harm_{name}": getattr(harms.get(group.name), name, None) for name in _HARMS}
-        yield row | {"window_jain": window.jain, "spare_use": window.harm and window.harm.spare_use}
+        row |= {"window_jain": window.jain, "spare_use": window.harm and window.harm.spare_use}
+        link = window.links[0] if window.links else None
+        yield row | {f"link_{name}": getattr(link, name, None) for name in _LINK}
 
 
 _PERCENTILES = dataclasses.fields(Percentiles)
 _HARMS = ("throughput", "delay", "completion")
+_LINK = ("capacity_bps", "utilisation", "loss", "queue_fill", "queue_mean_pkt")
 _TEXT = ("window", "group", "role", "law")
 
 
@@ -80,5 +84,6 @@ def _columns() -> dict[str, pa.DataType]:
             names[f"{name}_count"] = pa.int64()
         else:
             names["group" if name == "name" else name] = pa.int64() if hint is int else pa.float64()
-    names |= dict.fromkeys([*(f"harm_{name}" for name in _HARMS), "window_jain", "spare_use"], pa.float64())
+    harms, links = (f"harm_{name}" for name in _HARMS), (f"link_{name}" for name in _LINK)
+    names |= dict.fromkeys([*harms, "window_jain", "spare_use", *links], pa.float64())
     return names | {name: pa.string() for name in _TEXT}

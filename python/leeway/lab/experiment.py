@@ -320,3 +320,8 @@ def experiments() -> dict[str, Experiment]:
     import leeway.papers  # noqa: F401  (registers them)
 
     return dict(_registry)
+
+
+def registered() -> frozenset[str]:
+    """Ids of the experiments that were registered so far, without importing any."""
+    return frozenset(_registry)

@@ -55,9 +55,10 @@ class Interval:
         mean = f"{self.mean:.{digits}g}" if abs(self.mean) < 10**digits else f"{self.mean:.0f}"
         if math.isinf(self.half):
             return f"{mean}{unit} (one run)"
-        if self.half == 0:
+        if self.half <= 1e-9 * abs(self.mean):  # no more than rounding leaves
             return f"{mean}{unit} (n = {self.count})"
-        return f"{mean} ± {self.half:.2g}{unit} (n = {self.count})"
+        half = f"{self.half:.2g}" if self.half < 99.5 else f"{self.half:.0f}"
+        return f"{mean} ± {half}{unit} (n = {self.count})"
 
     def __str__(self) -> str:
         return self.text()

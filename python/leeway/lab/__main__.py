@@ -1,0 +1,7 @@
+"""``python -m leeway.lab``."""
+
+import sys
+
+from leeway.lab.cli import main
+
+sys.exit(main())

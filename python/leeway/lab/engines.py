@@ -1,0 +1,316 @@
+"""Engines: they turn jobs into encoded results, on this machine's cores or on a Dask cluster, with the same call."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import leeway
+from leeway.lab.errors import EngineError, RunError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from leeway import Scenario
+
+log = logging.getLogger("leeway.lab")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run to carry out; `key` identifies it everywhere."""
+
+    key: str
+    scenario: Scenario
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that was carried out: the result as ``Run.encode()`` gives it, and the seconds that it took."""
+
+    key: str
+    data: bytes
+    seconds: float
+
+
+class Engine:
+    """What carries out runs; a context manager."""
+
+    def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
+        """Results as they come in, in no particular order; few jobs are looked at in advance.
+
+        Closing the iterator gives up what is under way.
+
+        Raises
+        ------
+        RunError
+            If a run fails; the others are given up.
+        EngineError
+            If nothing can be run any more.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Releases what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Local(Engine):
+    """The cores of this machine.
+
+    Parameters
+    ----------
+    workers
+        Runs at a time; one for each core by default.
+    """
+
+    def __init__(self, workers: int | None = None):
+        self.workers = workers or cores()
+
+    def __repr__(self) -> str:
+        return f"Local({self.workers})"
+
+    def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
+        shared = _Shared(jobs, room=4 * self.workers)
+        threads = [
+            threading.Thread(target=_work, args=(shared,), name=f"leeway-{i}", daemon=True) for i in range(self.workers)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            running = len(threads)
+            while running:
+                result = shared.results.get()
+                if result is None:
+                    running -= 1
+                elif isinstance(result, BaseException):
+                    raise result
+                else:
+                    shared.room.release()
+                    yield result
+        finally:
+            shared.stop()
+            shared.room.release(self.workers)
+            for thread in threads:
+                thread.join()
+
+
+class Dask(Engine):
+    """A Dask cluster: ``Dask("tcp://host:8786")``, ``Dask(client)``, or ``Dask()`` for processes on this machine.
+
+    Workers need this package in the same version, and the trace files that scenarios name under the same path. A worker
+    that is lost costs only the runs that it had under way. Results come back to the client, which alone keeps them.
+
+    Parameters
+    ----------
+    cluster
+        Address of a scheduler, path of its scheduler file (``.json``), or a client; without it a `LocalCluster` is
+        started, and stopped by `close`.
+    workers
+        Processes of that `LocalCluster`; one for each core by default.
+
+    Raises
+    ------
+    EngineError
+        If nothing answers at the address.
+    """
+
+    def __init__(self, cluster: str | os.PathLike[str] | Client | None = None, workers: int | None = None):
+        try:
+            from distributed import Client, LocalCluster
+        except ImportError as error:
+            raise EngineError("the engine dask needs the package distributed: pip install distributed") from error
+        self._owned: list[Any] = []  # to be closed, in this order
+        self._threads, self._looked_at = 0, 0.0
+        try:
+            if cluster is None:
+                with _interrupts_ignored():  # by the workers; the client gets them and ends these
+                    local = LocalCluster(
+                        n_workers=workers or cores(),
+                        threads_per_worker=1,
+                        dashboard_address=":0",
+                        silence_logs=logging.CRITICAL,
+                    )
+                self.client = Client(local)
+                self._owned = [self.client, local]
+            elif isinstance(cluster, Client):
+                self.client = cluster
+            else:
+                place = os.fspath(cluster)
+                self.client = Client(scheduler_file=place) if place.endswith(".json") else Client(place)
+                self._owned = [self.client]
+        except (OSError, ValueError) as error:
+            raise EngineError(f"no Dask cluster at {cluster}: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"Dask({self.client.scheduler.address!r})"
+
+    def close(self) -> None:
+        for what in self._owned:
+            what.close(timeout=5)
+        self._owned = []
+
+    def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
+        from distributed import as_completed
+
+        waiting = iter(jobs)
+        pending = as_completed(with_results=True, raise_errors=False)
+        under_way: dict[str, Job] = {}
+        try:
+            self._fill(pending, waiting, under_way)
+            while under_way:
+                future, result = next(pending)
+                job = under_way.pop(future.key)
+                if future.status != "finished":
+                    raise _failure(job, future.status, result)
+                engine, data, seconds = result
+                if engine != leeway.ENGINE:
+                    raise EngineError(
+                        f"a Dask worker has another version of leeway: {engine}, here it is {leeway.ENGINE}. "
+                        "Install the same version everywhere"
+                    )
+                future.release()
+                self._fill(pending, waiting, under_way)
+                yield Done(job.key, data, seconds)
+        finally:
+            if under_way and self.client.status == "running":
+                self.client.cancel(list(pending.futures))
+
+    def _fill(self, pending: Any, waiting: Iterator[Job], under_way: dict[str, Job]) -> None:
+        """Hands over so many jobs that every worker has one to go on with."""
+        for job in itertools.islice(waiting, self._window() - len(under_way)):
+            name = f"leeway-{job.key}"
+            under_way[name] = job
+            text = job.scenario.to_toml()
+            pending.add(self.client.submit(simulate, text, job.seed, job.scenario.key(), key=name))
+
+    def _window(self) -> int:
+        """Jobs to have under way; workers come and go, so it looks again every second."""
+        if time.monotonic() > self._looked_at + 1:
+            threads = sum(self.client.nthreads().values())
+            if not threads and not self._looked_at:
+                log.warning("the Dask cluster has no workers yet; waiting for them")
+            self._threads, self._looked_at = threads, time.monotonic()
+        return max(16, 4 * self._threads)
+
+
+def simulate(scenario: str, seed: int, key: str) -> tuple[str, bytes, float]:
+    """What a Dask worker does, from the text of a scenario: engine version, encoded result, seconds.
+
+    Raises
+    ------
+    ValueError
+        If the scenario has another `key` here: a trace file that it names has other contents.
+    """
+    here = leeway.Scenario.from_toml(scenario)
+    if here.key() != key:
+        raise ValueError("the scenario is not the same on the worker; do its trace files have the same contents there?")
+    return leeway.ENGINE, *timed_run(here, seed)
+
+
+def timed_run(scenario: Scenario, seed: int, cancel: leeway.Cancel | None = None) -> tuple[bytes, float]:
+    """The encoded result of a run, and the seconds that it took."""
+    begin = time.perf_counter()
+    data = leeway.run(scenario, seed=seed, cancel=cancel).encode()
+    return data, time.perf_counter() - begin
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Shared:
+    """What the threads of `Local` share: jobs to take, results to hand over, and the wish to stop."""
+
+    def __init__(self, jobs: Iterable[Job], room: int):
+        self.results: queue.SimpleQueue[Done | BaseException | None] = queue.SimpleQueue()  # None: a thread has ended
+        self.room = threading.Semaphore(room)  # for results that nobody has fetched yet
+        self.cancel = leeway.Cancel()
+        self._jobs = iter(jobs)
+        self._lock = threading.Lock()
+
+    def next(self) -> Job | None:
+        with self._lock:
+            return None if self.cancel.is_set() else next(self._jobs, None)
+
+    def stop(self) -> None:
+        self.cancel.set()
+
+
+def _work(shared: _Shared) -> None:
+    """What a thread of `Local` does."""
+    try:
+        while True:
+            shared.room.acquire()
+            job = shared.next()
+            if job is None:
+                break
+            try:
+                shared.results.put(Done(job.key, *timed_run(job.scenario, job.seed, shared.cancel)))
+            except leeway.CancelledError:
+                break
+            except Exception as error:
+                shared.results.put(_failed(job, error))
+    except BaseException as error:  # of the iterator over the jobs
+        shared.results.put(error)
+    finally:
+        shared.results.put(None)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Ctrl-C does not reach processes that are started meanwhile."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _failure(job: Job, status: str, error: Any) -> Exception:
+    """In words, what became of a future that has no result."""
+    from distributed import KilledWorker
+
+    if status in ("cancelled", "lost"):
+        return EngineError(
+            "the Dask cluster is gone. Everything done so far is kept: start it, and run the same command again"
+        )
+    if isinstance(error, tuple):  # type, exception, traceback
+        error = error[1]
+    if isinstance(error, ImportError):
+        return EngineError(f"a Dask worker cannot use leeway: {error}. Install the same version everywhere")
+    if isinstance(error, KilledWorker):
+        return EngineError(
+            f"several Dask workers died one after the other during the run with seed {job.seed} of "
+            f"{_called(job.scenario)}: perhaps their memory is short"
+        )
+    return _failed(job, error)
+
+
+def _failed(job: Job, error: Any) -> RunError:
+    failure = RunError(f"the run with seed {job.seed} of {_called(job.scenario)} failed: {error}")
+    failure.__cause__ = error if isinstance(error, BaseException) else None
+    return failure
+
+
+def _called(scenario: Scenario) -> str:
+    return f"'{scenario.title}'" if scenario.title else "a scenario without a title"

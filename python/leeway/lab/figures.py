@@ -1,0 +1,266 @@
+"""Draws figures: one style for all of them, as SVG with real text and as PNG.
+
+A figure is drawn once. Within the report its SVG takes the colours of the page, so that it is at home on a light and on
+a dark background; as a file it is an ordinary SVG on white, for any viewer. The bytes depend on the figure alone.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+from cycler import cycler
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection, QuadMesh
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from leeway.lab.experiment import Figure
+
+LIGHT = ("#0072b2", "#d55e00", "#009e73", "#b8559b", "#8a6d00", "#3aa0d8", "#7a5195", "#6b7470")
+"""Colours of data on a light background, in the order of use: told apart with any colour vision."""
+DARK = ("#56b4e9", "#f0894d", "#3fcb9e", "#dd8fc6", "#e0c04a", "#9ad4f5", "#b89be0", "#a5b0ab")
+"""The same on a dark background."""
+
+_INK, _PAPER, _GRID = "#1c2321", "#ffffff", "#dfe4e1"
+_DARK_INK, _DARK_PAPER, _DARK_GRID = "#e4eae7", "#1b211f", "#303836"
+
+_THEMED = {
+    _INK: "currentColor",
+    "#000000": "currentColor",
+    _PAPER: f"var(--card, {_PAPER})",
+    _GRID: f"var(--line, {_GRID})",
+    **{colour: f"var(--c{i}, {colour})" for i, colour in enumerate(LIGHT)},
+}
+
+_DENSE_LINE = 50_000
+_DENSE_SCATTER = 3_000
+_DENSE_MESH = 400
+
+_SVG = "http://www.w3.org/2000/svg"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_FONT = "system-ui, 'DejaVu Sans', Verdana, Arial, sans-serif"
+ElementTree.register_namespace("", _SVG)
+
+
+def svg(figure: Figure) -> str:
+    """The figure as the text of an SVG file, on white."""
+    with style():
+        return file_svg(draw(figure), figure)
+
+
+def png(figure: Figure, dpi: float = 144, dark: bool = False) -> bytes:
+    """The figure as a PNG image.
+
+    Parameters
+    ----------
+    dpi
+        Pixels an inch.
+    dark
+        On a dark background.
+    """
+    with style(dark):
+        return file_png(draw(figure), dpi)
+
+
+@contextmanager
+def style(dark: bool = False) -> Iterator[None]:
+    """matplotlib's settings for drawing and for writing files; what was set before comes back afterwards."""
+    ink, paper, grid = (_DARK_INK, _DARK_PAPER, _DARK_GRID) if dark else (_INK, _PAPER, _GRID)
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(
+            {
+                "axes.axisbelow": True,
+                "axes.edgecolor": ink,
+                "axes.facecolor": "none",
+                "axes.grid": True,
+                "axes.labelcolor": ink,
+                "axes.linewidth": 0.8,
+                "axes.prop_cycle": cycler(color=DARK if dark else LIGHT),
+                "axes.spines.right": False,
+                "axes.spines.top": False,
+                "axes.titlecolor": ink,
+                "axes.titlelocation": "left",
+                "axes.titlesize": "medium",
+                "boxplot.flierprops.color": ink,
+                "figure.edgecolor": paper,
+                "figure.facecolor": paper,
+                "font.size": 10,
+                "grid.color": grid,
+                "grid.linewidth": 0.7,
+                "hatch.color": ink,
+                "legend.edgecolor": grid,
+                "legend.facecolor": paper,
+                "legend.fontsize": "small",
+                "legend.framealpha": 0.85,
+                "lines.linewidth": 1.5,
+                "lines.markersize": 4.5,
+                "patch.edgecolor": ink,
+                "patch.linewidth": 0.5,
+                "savefig.facecolor": paper,
+                "svg.fonttype": "none",
+                "svg.hashsalt": "leeway",
+                "text.color": ink,
+                "xtick.color": ink,
+                "ytick.color": ink,
+            }
+        )
+        yield
+
+
+def draw(figure: Figure) -> Canvas:
+    """Draws into a new canvas; within `style()`."""
+    canvas = Canvas(figsize=figure.size, layout="constrained")
+    FigureCanvasAgg(canvas)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The figure layout has changed to tight")
+        figure.draw(canvas)
+    for artist in canvas.findobj():
+        if _dense(artist):
+            artist.set_rasterized(True)
+    return canvas
+
+
+def file_svg(canvas: Canvas, figure: Figure) -> str:
+    """What `draw` made as the text of an SVG file; within `style()`."""
+    return _text(_tree(canvas, figure))
+
+
+def inline_svg(canvas: Canvas, figure: Figure, prefix: str) -> str:
+    """What `draw` made as an SVG element, in the colours of the page (``--card``, ``--line``, ``--c0`` to ``--c7``).
+
+    Parameters
+    ----------
+    prefix
+        Begins every id, so that figures of one page have none in common.
+    """
+    canvas.patch.set_visible(False)
+    root = _tree(canvas, figure)
+    canvas.patch.set_visible(True)
+    root.set("fill", "currentColor")
+    for element in root.iter():
+        for name in ("style", "fill", "stroke"):
+            if value := element.get(name):
+                element.set(name, re.sub("#[0-9a-f]{6}", lambda found: _THEMED.get(found[0], found[0]), value))
+    _rename(root, prefix)
+    return _text(root)
+
+
+def file_png(canvas: Canvas, dpi: float = 144) -> bytes:
+    """What `draw` made as a PNG image; within `style()`."""
+    file = io.BytesIO()
+    canvas.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _dense(artist: Any) -> bool:
+    """Whether an artist has so many parts that an image of it is smaller; its axes and text stay as they are."""
+    match artist:
+        case QuadMesh():
+            return artist.get_array() is not None and artist.get_array().size > _DENSE_MESH
+        case PathCollection():
+            return len(artist.get_offsets()) > _DENSE_SCATTER
+        case Line2D():
+            markers = artist.get_marker() not in ("", " ", "None", "none", None) and artist.get_markevery() is None
+            return len(artist.get_xdata(orig=False)) > (_DENSE_SCATTER if markers else _DENSE_LINE)
+    return False
+
+
+def _tree(canvas: Canvas, figure: Figure) -> ElementTree.Element:
+    """The SVG of matplotlib without what a reader does not need, and with a name."""
+    file = io.StringIO()
+    canvas.savefig(file, format="svg", dpi=144, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    root = ElementTree.fromstring(file.getvalue())
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
+                parent.remove(child)
+    for element in root.iter():
+        _clean(element)
+        _flow(element)
+    _rename(root, "")
+    root.attrib |= {
+        "role": "img",
+        "aria-label": figure.caption or figure.name,
+        "font-family": _FONT,
+        "stroke-linejoin": "round",
+        "stroke-linecap": "butt",
+    }
+    return root
+
+
+def _clean(element: ElementTree.Element) -> None:
+    """Shortens coordinates to a hundredth of a point; leaves the choice of the font to the whole figure."""
+    if _HREF in element.attrib:
+        element.set("href", element.attrib.pop(_HREF))
+    if path := element.get("d"):
+        element.set("d", re.sub(r"\s+", " ", re.sub(r"-?\d+\.\d+", lambda x: _short(x[0]), path)).strip())
+    for name in ("x", "y"):
+        if value := element.get(name):
+            element.set(name, re.sub(r"-?\d+\.\d+", lambda x: _short(x[0]), value))
+    if css := element.get("style"):
+        element.set("style", re.sub(r"font-family: [^;]*(; |$)", "", css).removesuffix("; "))
+    for text in ("text", "tail"):
+        if not (getattr(element, text) or "").strip() and element.tag != f"{{{_SVG}}}tspan":
+            setattr(element, text, None)
+
+
+def _short(number: str) -> str:
+    return f"{float(number):.2f}".rstrip("0").rstrip(".")
+
+
+def _flow(group: ElementTree.Element) -> None:
+    """Lets the letters of a formula flow: they come one by one, each in its place for a font the reader may not have.
+
+    Formulas with bars (fractions and roots) are left as they are.
+    """
+    texts = [element for element in group if element.tag == f"{{{_SVG}}}text" and len(element)]
+    if len(texts) != 1 or len(texts) != len(group):
+        return
+    letters = []
+    for span in texts[0]:
+        places = (span.get("x") or "0").split()
+        letters += [
+            (float(places[min(i, len(places) - 1)]), span.get("y", "0"), span.get("style", ""), letter)
+            for i, letter in enumerate(span.text or "")
+        ]
+    letters.sort(key=lambda letter: letter[0])
+    texts[0][:] = []
+    texts[0].set("style", "white-space: pre")
+    for (y, css), run in groupby(letters, key=lambda letter: letter[1:3]):
+        span = ElementTree.SubElement(texts[0], f"{{{_SVG}}}tspan", {"y": y, "style": css})
+        if len(texts[0]) == 1:
+            span.set("x", "0")
+        span.text = "".join(letter for *_, letter in run).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _rename(root: ElementTree.Element, prefix: str) -> None:
+    """Drops ids that nothing refers to; puts the prefix before the others."""
+    used = set()
+    for element in root.iter():
+        for value in element.attrib.values():
+            used.update(re.findall(r"url\(#([^)]+)\)", value))
+        if element.get("href", "").startswith("#"):
+            used.add(element.get("href", "")[1:])
+    for element in root.iter():
+        if "id" in element.attrib:
+            name = element.attrib.pop("id")
+            if name in used:
+                element.set("id", prefix + name)
+        for name, value in element.attrib.items():
+            if name == "href" and value.startswith("#"):
+                element.set(name, f"#{prefix}{value[1:]}")
+            elif "url(#" in value:
+                element.set(name, value.replace("url(#", f"url(#{prefix}"))
+
+
+def _text(root: ElementTree.Element) -> str:
+    return ElementTree.tostring(root, encoding="unicode")
