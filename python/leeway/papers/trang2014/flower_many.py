@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leeway.lab import Case, Claim, Figure, Interval, Outcome, Setting, Table, experiment
-from leeway.papers.common import CYCLE, PALETTE, curve, frame, look
+from leeway.papers.common import CYCLE, PALETTE, curve, frame, look, with_causes
 from leeway.papers.trang2014.common import (
     CUBIC,
     FLOWER,
@@ -37,7 +37,7 @@ SMALL = 1.8
 """B / tau up to which LEDBAT may fail: by there the working region of figure 3.3 has to begin."""
 
 BASE_DELAY = (
-    "differences:trang2014-fig5.2: five CUBIC flows never empty the buffer, so LEDBAT, coming later, takes a "
+    "trang2014:difference-standing-queue: five CUBIC flows never empty the buffer, so LEDBAT, coming later, takes a "
     "standing queue for its base delay; where it has seen the empty path it yields at all larger B/tau"
 )
 
@@ -86,7 +86,7 @@ def fig5_2(setting: Setting) -> Steps:
     x = {key: runs.interval(share("lbe")) for key, runs in results.groups("primary", "law", "owd", "n")}
     claims = [claim for primary in PRIMARIES for claim in _company_claims(primary, x, delays, tenths)]
     return Outcome(
-        claims=claims,
+        claims=with_causes(claims),
         figures=[
             Figure(
                 "fig5.2",
@@ -139,7 +139,7 @@ def _company_claims(primary: str, x: dict, delays: Sequence[int], tenths: Sequen
             "yes",
             found,
             crosses,
-            why="" if crosses or primary != "cubic" else BASE_DELAY,
+            why=BASE_DELAY if primary == "cubic" else "",
             accept="0.5 or more in some cell, only where B is at most 1.8 tau; below 0.25 at the largest B/tau",
         ),
         _flower_stays(name, [(x[primary, "flower", *cell[1:]].mean, taken[cell].mean) for cell in failing]),
@@ -241,7 +241,7 @@ def fig5_4(setting: Setting) -> Steps:
         for queue in QUEUES
     ]
     return Outcome(
-        claims=claims,
+        claims=with_causes(claims),
         figures=[
             Figure(
                 "fig5.4",
