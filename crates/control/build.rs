@@ -1,10 +1,11 @@
-//! Compiles the C laws of `control/` into this crate.
+//! Compiles the C laws of `control/` into this crate, where `include` leads to them so that a package has them.
 
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let headers =
-        Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../control");
+    let headers = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("include");
+    // The folder itself, not the link to it, is what changes.
+    let headers = headers.canonicalize().unwrap_or(headers);
     println!("cargo:rerun-if-changed=src/laws.c");
     println!("cargo:rerun-if-changed={}", headers.display());
     for header in files(&headers) {

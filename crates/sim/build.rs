@@ -10,7 +10,7 @@ fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let root = here.join("../..");
     let mut files = Vec::new();
-    headers(&root.join("control"), &mut files);
+    headers(&here.join("../control/include"), &mut files);
     for name in CRATES {
         let folder = here.join("..").join(name);
         sources(&folder.join("src"), &mut files);
@@ -35,7 +35,8 @@ fn main() {
 
 /// The C headers of the laws.
 fn headers(folder: &Path, files: &mut Vec<PathBuf>) {
-    println!("cargo:rerun-if-changed={}", folder.display());
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    println!("cargo:rerun-if-changed={}", real.display());
     for path in entries(folder) {
         if path.extension().is_some_and(|extension| extension == "h") {
             add(path, files);

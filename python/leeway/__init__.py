@@ -7,7 +7,7 @@
 """
 
 from leeway._core import ENGINE, Cancel
-from leeway.errors import Cancelled, ScenarioError, SimulationError
+from leeway.errors import CancelledError, ScenarioError, SimulationError
 from leeway.laws import Law, LawInfo, ParamInfo, QueueInfo, law, laws, queues
 from leeway.results import (
     GroupSummary,
@@ -18,17 +18,17 @@ from leeway.results import (
     Run,
     WindowSummary,
     Work,
-    summaries,
 )
 from leeway.running import run, run_many
 from leeway.scenario import Channel, Dumbbell, Event, Flow, Link, Scenario, Series, Window
+from leeway.tables import summaries
 
 __version__ = ENGINE.partition("+")[0]
 
 __all__ = [
     "ENGINE",
     "Cancel",
-    "Cancelled",
+    "CancelledError",
     "Channel",
     "Dumbbell",
     "Event",

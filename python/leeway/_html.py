@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leeway.results import Run
-    from leeway.scenario import Scenario
+    from leeway.scenario import Channel, Scenario
 
 COLOURS = ("#2a6fbb", "#d1631f", "#3f8f4f", "#a0459b", "#8a6d1f", "#4c8c9c")
 """Of lines, one a flow; readable on light and on dark ground."""
@@ -23,11 +24,7 @@ def scenario(of: Scenario) -> str:
     """A scenario as a table of its links and one of its flows."""
     title = f"<b>{escape(of.title)}</b><br>" if of.title else ""
     head = f"{title}{escape(of.duration)}, {escape(of.profile)} profile"
-    links = [
-        (name, channel.rate or ("trace" if channel.trace else "varies" if channel.rates else ""), channel.delay)
-        + (channel.buffer, channel.queue)
-        for name, channel in _channels(of)
-    ]
+    links = [(name, _rate(channel), channel.delay, channel.buffer, channel.queue) for name, channel in _channels(of)]
     flows = [(flow.name, flow.role, flow.law, flow.count, flow.app.get("kind", ""), flow.start) for flow in of.flow]
     return (
         f"<div>{head}</div>"
@@ -36,7 +33,11 @@ def scenario(of: Scenario) -> str:
     )
 
 
-def _channels(of: Scenario):
+def _rate(channel: Channel) -> str:
+    return channel.rate or ("trace" if channel.trace else "varies" if channel.rates else "no limit")
+
+
+def _channels(of: Scenario) -> Iterator[tuple[str, Channel]]:
     named = [("bottleneck", of.dumbbell.bottleneck, of.dumbbell.reverse)] if of.dumbbell else []
     for name, forward, reverse in [*named, *((link.name, link.forward, link.reverse) for link in of.link)]:
         yield name, forward
@@ -64,7 +65,7 @@ def run(of: Run) -> str:
     return f"<div>seed {of.seed}, {of.work.events:,} events</div>{_table(names, rows)}{_chart(of)}"
 
 
-def _table(names, rows) -> str:
+def _table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in names)
     body = "".join(
         "<tr>" + "".join(f'<td style="text-align:left">{escape(str(cell))}</td>' for cell in row) + "</tr>"

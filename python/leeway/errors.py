@@ -48,5 +48,5 @@ class SimulationError(RuntimeError):
     """A run that failed although its scenario makes sense."""
 
 
-class Cancelled(SimulationError):
+class CancelledError(SimulationError):
     """A run that was given up because its `Cancel` was set."""

@@ -178,7 +178,7 @@ class Law:
         app_limited
             Whether something else than the window limits sending.
         round_start
-            Whether this is the first ACK of a round trip; where None it is if a round trip has passed since the last one.
+            Whether this is the first ACK of a round trip; where None, whether a round trip has passed since the last.
         recovering
             Whether loss recovery is under way.
         srtt_us, min_rtt_us
@@ -320,11 +320,11 @@ class Law:
         Returns
         -------
         dict
-            ``error`` and ``change``: the inputs as indices, -5 to 5; ``memberships``: for each of the two the linguistic
-            values (NVL, NL, NM, NS, NVS, Z, PVS, PS, PM, PL, PVL) that it belongs to, and how much; ``rules``: those that
-            fired, the strongest first, each with its ``error``, ``change``, ``output`` (-5 to 5) and ``weight``;
-            ``output``: what they gave, averaged by centre; ``step_pkt``: the change of the window it asks for, segments;
-            ``loss_zone``: whether the queue fell so sharply that the window went to the floor instead.
+            ``error`` and ``change``: the inputs as indices, -5 to 5. ``memberships``: for each, the linguistic values
+            (NVL, NL, NM, NS, NVS, Z, PVS, PS, PM, PL, PVL) that it belongs to, and how much. ``rules``: those
+            that fired, the strongest first, each with its ``error``, ``change``, ``output`` (-6 to 5) and ``weight``.
+            ``output``: what they gave, averaged by centre. ``step_pkt``: the change of the window that this asks for,
+            segments. ``loss_zone``: whether the queue fell so sharply that the window went to the floor instead.
 
         Raises
         ------

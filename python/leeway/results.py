@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import struct
 import types
 import typing
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
+
+from leeway import encoding
 
 Named = TypeVar("Named", bound="WindowSummary | GroupSummary | LinkSummary | Harm")
 
@@ -259,7 +259,7 @@ class Work:
     offered_packets: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One run of a scenario with one seed.
 
@@ -283,8 +283,8 @@ class Run:
     seed: int
     windows: list[WindowSummary]
     work: Work
-    _flows: Any = field(repr=False, compare=False)
-    _links: Any = field(repr=False, compare=False)
+    _flows: Any = field(compare=False)
+    _links: Any = field(compare=False)
 
     @functools.cached_property
     def flows(self) -> pa.Table:
@@ -306,6 +306,14 @@ class Run:
         """
         return _named(self.windows, name, "window")
 
+    def __repr__(self) -> str:
+        windows = [
+            f"{window.name} {window.from_s:g}-{window.to_s:g} s: "
+            + ", ".join(f"{group.name} {group.throughput_bps / 1e6:.3g} Mbit/s" for group in window.groups)
+            for window in self.windows
+        ]
+        return f"<Run seed {self.seed}; {'; '.join(windows)}>"
+
     def to_dict(self) -> dict[str, Any]:
         """The summary as the program writes it to JSON."""
         return {
@@ -316,10 +324,8 @@ class Run:
 
     def encode(self) -> bytes:
         """Everything as bytes: for a cache, or to send."""
-        summary = zlib.compress(json.dumps(self.to_dict(), separators=(",", ":")).encode(), 6)
-        parts = [summary, *(_write_table(table) if len(table) else b"" for table in (self.flows, self.links))]
-        body = struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
-        return _MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+        summary = json.dumps(self.to_dict(), separators=(",", ":")).encode()
+        return encoding.pack(summary, self.flows, self.links)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -330,27 +336,15 @@ class Run:
         ValueError
             If they are not, are cut off or damaged, or are of another version of the format.
         """
-        if data[:4] != _MAGIC[:4]:
-            raise ValueError("these bytes are not an encoded run")
-        if data[:5] != _MAGIC:
-            raise ValueError(f"the run was encoded by another version of the format ({data[4:5].hex()}, not {_VERSION:02x})")
-        body = memoryview(data)[9:]
-        if len(body) < 24 or zlib.crc32(body) != int.from_bytes(data[5:9], "little"):
-            raise ValueError("the encoded run is damaged")
-        sizes = struct.unpack_from("<3Q", body)
-        parts, start = [], 24
-        for size in sizes:
-            parts.append(body[start : start + size])
-            start += size
-        summary = json.loads(zlib.decompress(parts[0]))
-        return cls.from_summary(summary, *(_read_table(p) if len(p) else None for p in parts[1:]))
+        summary, flows, links = encoding.unpack(data)
+        return cls.from_summary(json.loads(summary), flows, links)
 
     @classmethod
     def from_summary(cls, summary: dict[str, Any], flows: Any = None, links: Any = None) -> Self:
         """The run with this summary, as `to_dict` gives it, and these series: anything that Arrow reads."""
         windows = [_make(WindowSummary, window) for window in summary["windows"]]
-        flows = _empty(FLOWS) if flows is None else flows
-        links = _empty(LINKS) if links is None else links
+        flows = _NO_FLOWS if flows is None else flows
+        links = _NO_LINKS if links is None else links
         return cls(summary["seed"], windows, _make(Work, summary["work"]), flows, links)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -361,9 +355,6 @@ class Run:
 
         return run(self)
 
-
-_VERSION = 1
-_MAGIC = b"lwr\x00" + bytes([_VERSION])
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 FLOWS = pa.schema(
@@ -392,21 +383,7 @@ LINKS = pa.schema(
 )
 """Columns of `Run.links`."""
 
-
-def _empty(schema: pa.Schema) -> pa.Table:
-    return schema.empty_table()
-
-
-def _write_table(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd" if pa.Codec.is_available("zstd") else None)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _read_table(data: memoryview) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+_NO_FLOWS, _NO_LINKS = FLOWS.empty_table(), LINKS.empty_table()
 
 
 def _named(entries: Sequence[Named], name: str | None, what: str) -> Named:
@@ -418,8 +395,8 @@ def _named(entries: Sequence[Named], name: str | None, what: str) -> Named:
 
 
 @functools.cache
-def _shapes(cls: type) -> dict[str, tuple[type | None, bool]]:
-    """By field: the dataclass that it holds, if any, and whether it holds a list of them."""
+def shapes(cls: type) -> dict[str, tuple[type | None, bool]]:
+    """Of a class of summaries, by field: the dataclass that it holds, if any, and whether it holds a list of them."""
     shapes: dict[str, tuple[type | None, bool]] = {}
     for name, hint in typing.get_type_hints(cls).items():
         options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
@@ -431,79 +408,9 @@ def _shapes(cls: type) -> dict[str, tuple[type | None, bool]]:
 
 def _make(cls: type[Any], data: dict[str, Any]) -> Any:
     values = {}
-    for name, (inner, is_list) in _shapes(cls).items():
+    for name, (inner, is_list) in shapes(cls).items():
         value = data[name]
         if inner is not None and value is not None:
             value = [_make(inner, entry) for entry in value] if is_list else _make(inner, value)
         values[name] = value
     return cls(**values)
-
-
-def summaries(runs: Any) -> pa.Table:
-    """Summaries of many runs as one table: a row for each run, window and group.
-
-    Parameters
-    ----------
-    runs
-        An iterable of `Run`, or of results of an experiment, whose labels become columns.
-
-    Returns
-    -------
-    pyarrow.Table
-        Columns: those of the labels, run (counted from 0), seed, window, from_s, to_s, the fields of `GroupSummary` with
-        those of its `Percentiles` joined by an underscore (rtt_mean_s), harm_throughput, harm_delay, harm_completion of a
-        primary group, and of the window window_jain and spare_use.
-    """
-    rows = []
-    for number, entry in enumerate(runs):
-        run, labels = (entry, {}) if isinstance(entry, Run) else (entry.run(), dict(entry.labels))
-        for window in run.windows:
-            harm = {each.name: each for each in window.harm.groups} if window.harm else {}
-            for group in window.groups:
-                row = {**labels, "run": number, "seed": run.seed}
-                row |= {"window": window.name, "from_s": window.from_s, "to_s": window.to_s}
-                row |= _flat(group)
-                row |= {f"harm_{name}": getattr(harm.get(group.name), name, None) for name in _HARMS}
-                row |= {"window_jain": window.jain, "spare_use": window.harm and window.harm.spare_use}
-                rows.append(row)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    if not rows:
-        names = ["run", "seed", "window", "from_s", "to_s", *_flat_names(), *(f"harm_{name}" for name in _HARMS)]
-        names += ["window_jain", "spare_use"]
-    return pa.table({name: pa.array([row.get(name) for row in rows], type=_type(name)) for name in names})
-
-
-_HARMS = ("throughput", "delay", "completion")
-
-
-@functools.cache
-def _flat_names() -> dict[str, pa.DataType]:
-    """Columns of a group, and their types."""
-    plain = {"name": pa.string(), "role": pa.string(), "law": pa.string()}
-    columns: dict[str, pa.DataType] = {}
-    for name, hint in typing.get_type_hints(GroupSummary).items():
-        if Percentiles in typing.get_args(hint):
-            for inner in dataclasses.fields(Percentiles):
-                columns[f"{name}_{inner.name}"] = pa.int64() if inner.name == "count" else pa.float64()
-        else:
-            columns[name] = plain.get(name) or (pa.int64() if hint is int else pa.float64())
-    return columns
-
-
-def _flat(group: GroupSummary) -> dict[str, Any]:
-    row = {}
-    for name in _shapes(GroupSummary):
-        value = getattr(group, name)
-        if _shapes(GroupSummary)[name][0] is Percentiles:
-            row |= {f"{name}_{each.name}": getattr(value, each.name, None) for each in dataclasses.fields(Percentiles)}
-        else:
-            row[name] = value
-    return row
-
-
-def _type(name: str) -> pa.DataType | None:
-    known = {"run": pa.int64(), "seed": pa.int64(), "window": pa.string(), **_flat_names()}
-    if name in known:
-        return known[name]
-    is_number = name.startswith("harm_") or name in ("from_s", "to_s", "window_jain", "spare_use")
-    return pa.float64() if is_number else None

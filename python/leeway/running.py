@@ -40,11 +40,11 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
         If the scenario cannot be run.
     SimulationError
         If the run fails.
-    Cancelled
+    CancelledError
         If `cancel` was set.
     """
     seed = scenario.seed if seed is None else int(seed)
-    summary, flows, links = _core.run(scenario.to_dict(), seed, cancel)
+    summary, flows, links, _ = _core.run(scenario.to_dict(), seed, cancel)
     return Run.from_summary(json.loads(summary), flows if len(flows) else None, links if len(links) else None)
 
 
@@ -72,7 +72,7 @@ def run_many(
 
     Raises
     ------
-    ScenarioError, SimulationError, Cancelled
+    ScenarioError, SimulationError, CancelledError
         As `run`; what is under way is stopped.
     """
     workers = cores() if workers is None else workers

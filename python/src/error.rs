@@ -20,10 +20,10 @@ pub fn scenario(py: Python<'_>, error: &ScenarioError) -> PyErr {
     raise(py, "ScenarioError", |class| class.call1(arguments))
 }
 
-/// A `leeway.SimulationError`, or `leeway.Cancelled`.
+/// A `leeway.SimulationError`, or `leeway.CancelledError`.
 pub fn simulation(py: Python<'_>, error: &SimError) -> PyErr {
     match error {
-        SimError::Cancelled => raise(py, "Cancelled", |class| class.call1((error.to_string(),))),
+        SimError::Cancelled => raise(py, "CancelledError", |class| class.call1((error.to_string(),))),
         _ => fault(py, &error.to_string()),
     }
 }

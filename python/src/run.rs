@@ -58,20 +58,21 @@ fn any(flags: &[Arc<AtomicBool>]) -> bool {
     flags.iter().any(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// Plays a scenario: the summary as JSON, and the series of flows and of links.
+/// Plays a scenario: the summary as JSON, the series of flows and of links, and the seconds that the simulator took.
 #[pyfunction]
 #[pyo3(signature = (fields, seed, cancel=None))]
 pub fn run(
     fields: &Bound<'_, PyDict>,
     seed: u64,
     cancel: Option<&Bound<'_, Cancel>>,
-) -> PyResult<(String, Columns, Columns)> {
+) -> PyResult<(String, Columns, Columns, f64)> {
     let py = fields.py();
     if seed > i64::MAX as u64 {
         return Err(PyValueError::new_err("the seed is 2^63 or more"));
     }
     let scenario = scenario::parse(fields)?;
     let flags = cancel.map(|cancel| cancel.get().flags()).unwrap_or_default();
+    let begun = Instant::now();
     let outcome = py.detach(|| {
         let ears = Ears { flags: &flags, heard: Cell::new(Instant::now()), signal: RefCell::new(None) };
         let play = || leeway_sim::run_with_baseline_unless(&scenario, seed, &|| ears.is_cancelled());
@@ -81,6 +82,7 @@ pub fn run(
             None => outcome.map_err(|_| Stopped::Fault)?.map_err(Stopped::Error),
         }
     });
+    let seconds = begun.elapsed().as_secs_f64();
     let mut run = outcome.map_err(|stopped| match stopped {
         Stopped::Signal(signal) => signal,
         Stopped::Error(wrong) => error::simulation(py, &wrong),
@@ -90,7 +92,7 @@ pub fn run(
     let summary = serde_json::to_string(&run).map_err(|wrong| PyValueError::new_err(wrong.to_string()))?;
     let (flows, links) =
         (Columns::flows(series.flows, &series.flow_names), Columns::links(series.links, &series.link_names));
-    Ok((summary, flows?, links?))
+    Ok((summary, flows?, links?, seconds))
 }
 
 enum Stopped {

@@ -114,7 +114,9 @@ def test_a_damaged_row_is_dropped_counted_and_said(path, caplog):
         assert cache.damaged == 1
 
 
-@pytest.mark.parametrize("column", ["seconds = seconds + 1", "seconds = 'soon'", "data = CAST(X'FF' AS TEXT)", "key = 'key-7'"])
+@pytest.mark.parametrize(
+    "column", ["seconds = seconds + 1", "seconds = 'soon'", "data = CAST(X'FF' AS TEXT)", "key = 'key-7'"]
+)
 def test_damage_is_noticed_wherever_it_is(path, column):
     fill(path, 1)
     with sqlite3.connect(path) as db:

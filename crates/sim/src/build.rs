@@ -126,7 +126,6 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
             recorder.reserve(rows(engine.flows.len()), rows(builder.reported.len()));
         }
         recorder.series.link_names = builder.reported.iter().map(|link| link.name.clone()).collect();
-        recorder.series.flow_names = flow_names(&engine.groups, &engine.flows);
     }
     Ok(Plan { engine, links: builder.reported, first_link })
 }
@@ -156,15 +155,19 @@ fn recorder(scenario: &Scenario) -> Option<Recorder> {
     Some(Recorder::new(every))
 }
 
-fn flow_names(groups: &[Group], flows: &[Flow]) -> Vec<String> {
-    let mut seen = vec![0; groups.len()];
+/// Names of all flows that there were; connections that arrived by themselves are numbered.
+pub fn flow_names(engine: &Engine) -> Vec<String> {
+    let mut seen = vec![0; engine.groups.len()];
     let name = |flow: &Flow| {
         let group = flow.group as usize;
-        let spec = &groups[group].spec;
+        let spec = &engine.groups[group].spec;
         seen[group] += 1;
-        if spec.count == 1 { spec.name.clone() } else { format!("{}.{}", spec.name, seen[group]) }
+        match spec.count == 1 && !matches!(spec.app, scenario::App::Poisson { .. }) {
+            true => spec.name.clone(),
+            false => format!("{}.{}", spec.name, seen[group]),
+        }
     };
-    flows.iter().map(name).collect()
+    engine.flows.iter().map(name).collect()
 }
 
 struct Builder<'a> {

@@ -71,7 +71,11 @@ pub fn run_unless(scenario: &Scenario, seed: u64, cancelled: &dyn Fn() -> bool) 
     }
     let windows = summary::windows(scenario, &plan);
     let work = plan.engine.work;
-    let series = plan.engine.world.books.recorder.take().map(|recorder| recorder.series).unwrap_or_default();
+    let mut series =
+        plan.engine.world.books.recorder.take().map(|recorder| recorder.series).unwrap_or_default();
+    if scenario.series.is_some() {
+        series.flow_names = build::flow_names(&plan.engine);
+    }
     Ok(Run { seed, windows, work, series })
 }
 

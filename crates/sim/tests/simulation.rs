@@ -340,6 +340,16 @@ fn poisson_load_is_arrivals_times_size() {
 }
 
 #[test]
+fn every_connection_of_a_series_has_a_name() {
+    let app = "app = { kind = \"poisson\", arrivals_per_s = 20.0, size = \"14600 B\" }";
+    let flows =
+        format!("[series]\nevery = \"10 ms\"\n[[flow]]\nname = \"bulk\"\n[[flow]]\nname = \"p\"\n{app}\n");
+    let series = play(&dumbbell(5, "50 pkt", &flows)).series;
+    assert_eq!(series.flow_names[..3], ["bulk", "p.1", "p.2"]);
+    assert!(series.flows.flow.iter().all(|&flow| (flow as usize) < series.flow_names.len()));
+}
+
+#[test]
 fn a_closed_loop_thinks_between_answers() {
     let app = "app = { kind = \"request\", size = \"1460 B\", think = \"450 ms\" }";
     let run = play(&dumbbell(50, "50 pkt", &format!("[[flow]]\nname = \"r\"\n{app}\n")));

@@ -17,12 +17,12 @@ After 3 and 130 the same command goes on where it stopped: every result that cam
 
 EXAMPLES = """\
 examples:
-  leeway-lab list                              what there is
-  leeway-lab run rossi2010:fig2a               one experiment, in seconds
-  leeway-lab run rossi2010 --out results       all of a paper; figures, tables and claims into results/
-  leeway-lab run trang2014:fig3.4 --sample 300 a stratified part of a very large grid
-  leeway-lab sweep examples/home-backup.toml   a scenario of your own
-  leeway-lab report rossi2010 --out report     a page with figures and claims, as HTML and Markdown
+  leeway-lab list                                what there is
+  leeway-lab run rossi2010:fig2a                 one experiment, in seconds
+  leeway-lab run rossi2010 --out results         all of a paper; figures, tables and claims into results/
+  leeway-lab run trang2014:fig3.4 --sample 300   a stratified part of a very large grid
+  leeway-lab sweep examples/home-backup.toml     a scenario of your own
+  leeway-lab report rossi2010 --out report       a page with figures and claims, as HTML and Markdown
 """
 
 SELECTION = """\

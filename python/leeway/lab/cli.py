@@ -9,8 +9,8 @@ import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -19,7 +19,7 @@ from leeway.lab import arguments, selection, sweep, words
 from leeway.lab.cache import Cache
 from leeway.lab.driver import Finished, Tally, run_cases, run_experiment
 from leeway.lab.engines import Dask, Engine, Local
-from leeway.lab.errors import LabError, UnknownExperimentError
+from leeway.lab.errors import LabError, RunError, UnknownExperimentError
 from leeway.lab.experiment import Experiment, Setting
 from leeway.lab.progress import Bar
 
@@ -42,9 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return USAGE
     args.called = ["leeway-lab", *(argv if argv is not None else sys.argv[1:])]
-    logging.basicConfig(format="leeway-lab: %(message)s")
     try:
-        with logging_redirect_tqdm():
+        with _warnings_above_the_bar():
             code = args.carry_out(args)
         sys.stdout.flush()
         return code
@@ -58,13 +57,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except (UnknownExperimentError, ImportError, leeway.ScenarioError, UsageError) as error:
-        _say(f"error: {error}")
+        _error(str(error))
         return USAGE
+    except RunError as error:
+        _error(str(error))
+        return FAILED
     except LabError as error:
-        _say(f"error: {error}")
+        _error(str(error))
         return SURROUNDINGS
     except OSError as error:
-        _say(f"error: {error.filename or 'a file'}: {error.strerror or error}")
+        _error(f"{error.filename or 'a file'}: {error.strerror or error}")
         return SURROUNDINGS
 
 
@@ -103,17 +105,17 @@ def _entry(experiment: Experiment, runs: bool) -> dict[str, str | int]:
 def _run(args: Namespace) -> int:
     chosen = _selected(args.ids, args.load)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
+        from leeway.lab import export  # which draws, and takes a while to import
+
+        export.files.prepare(args.out)
     finished = []
     with ExitStack() as stack:
         cache, engine = _means(args, stack)
         for each in _finished(chosen, args, engine, cache):
             finished.append(each)
-            print(words.finished_text(each), flush=True)
+            print(f"{words.finished_text(each)}\n", flush=True)
             if args.out is not None:
-                from leeway.lab.export import export
-
-                export(each, args.out)
+                export.export(each, args.out)
     print(words.summary_text(finished) + (f"; figures and tables are in {args.out}" if args.out else ""))
     return _code(finished, args.check)
 
@@ -123,7 +125,7 @@ def _report(args: Namespace) -> int:
 
     begin = time.perf_counter()
     chosen = _selected(args.ids or ["all"], args.load)
-    args.out.mkdir(parents=True, exist_ok=True)
+    report.files.prepare(args.out)
     with ExitStack() as stack:
         cache, engine = _means(args, stack)
         finished = []
@@ -134,8 +136,8 @@ def _report(args: Namespace) -> int:
                 flush=True,
             )
         context = report.Context.here(shlex.join(args.called), time.perf_counter() - begin)
-        report.write(finished, args.out, context)
-    print(f"{words.summary_text(finished)}; the report is in {args.out}")
+        page = report.write(finished, args.out, context)
+    print(f"{words.summary_text(finished)}; the report is in {page}")
     return _code(finished, args.check)
 
 
@@ -184,6 +186,8 @@ def _means(args: Namespace, stack: ExitStack) -> tuple[Cache, Engine]:
         if args.engine == "local":
             raise UsageError("--dask ADDRESS needs the engine dask, not local")
         engine: Engine = Dask(args.dask, args.workers)
+        for name in ("distributed", "distributed.client"):  # what matters of it is said in our words
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     else:
         engine = Local(args.workers)
     return cache, stack.enter_context(engine)
@@ -200,5 +204,24 @@ def _code(finished: Sequence[Finished], check: bool) -> int:
     return FAILED if failed or (check and words.unexplained(finished)) else OK
 
 
+@contextmanager
+def _warnings_above_the_bar() -> Iterator[None]:
+    """Prints what the lab logs, without tearing the progress bar."""
+    lab = logging.getLogger("leeway")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("leeway-lab: %(message)s"))
+    lab.addHandler(handler)
+    try:
+        with logging_redirect_tqdm([lab]):
+            yield
+    finally:
+        lab.removeHandler(handler)
+
+
 def _say(text: str) -> None:
     print(f"leeway-lab: {text}", file=sys.stderr, flush=True)
+
+
+def _error(text: str) -> None:
+    separator = "\n" if "\n" in text else " "  # what has a form of its own begins on a line of its own
+    _say(f"error:{separator}{text}")

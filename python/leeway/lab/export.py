@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from leeway.lab import figures
 from leeway.lab.driver import Finished
 from leeway.lab.experiment import Table
+from leeway.lab.report import files
 from leeway.lab.statistics import Interval
 
 CLAIMS = ("claim", "published", "found", "verdict", "accepted", "why")
@@ -20,18 +22,18 @@ def export(finished: Finished, out: Path) -> Path:
     """Writes claims.csv, figures as SVG and PNG, tables as CSV to PAPER/EXPERIMENT in `out`; returns this folder."""
     paper, _, name = finished.experiment.id.partition(":")
     folder = out / _file(paper) / _file(name) if name else out / _file(paper)
-    folder.mkdir(parents=True, exist_ok=True)
+    files.prepare(folder)
     outcome = finished.outcome
     if outcome is None:
         return folder
     if outcome.claims:
         rows = [(c.text, c.published, c.found, c.verdict, c.accept, c.why) for c in outcome.claims]
-        _write(folder / "claims.csv", CLAIMS, rows)
+        files.write(folder / "claims.csv", _csv(CLAIMS, rows))
     for figure in outcome.figures:
-        (folder / f"{_file(figure.name)}.svg").write_text(figures.svg(figure), encoding="utf-8")
-        (folder / f"{_file(figure.name)}.png").write_bytes(figures.png(figure))
+        files.write(folder / f"{_file(figure.name)}.svg", figures.svg(figure))
+        files.write(folder / f"{_file(figure.name)}.png", figures.png(figure))
     for table in outcome.tables:
-        _write(folder / f"{_file(table.name)}.csv", *flat(table))
+        files.write(folder / f"{_file(table.name)}.csv", _csv(*flat(table)))
     return folder
 
 
@@ -51,11 +53,12 @@ def _cells(row: Sequence[Any], spread: Sequence[bool]) -> Iterator[Any]:
             yield value.half if isinstance(value, Interval) else None
 
 
-def _write(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow(columns)
-        out.writerows(rows)
+def _csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO(newline="")
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(columns)
+    out.writerows(rows)
+    return text.getvalue()
 
 
 def _file(name: str) -> str:

@@ -49,7 +49,7 @@ class _RunBar(tqdm):
         self.runs, self.done = runs, 0
         form = "{desc}  {percentage:3.0f}% {bar} {runs} runs, {speed} runs/s, {elapsed} so far, {remaining} left"
         super().__init__(
-            desc=desc, total=total, bar_format=form, file=sys.stderr, disable=None, leave=False, smoothing=0.05
+            desc=desc, total=total, bar_format=form, file=sys.stderr, disable=None, leave=False, dynamic_ncols=True
         )
 
     @property

@@ -33,7 +33,7 @@ def select(names: Iterable[str]) -> list[Experiment]:
         found = [
             each.id for each in known.values() if name in ("all", each.id, each.paper) or fnmatchcase(each.id, name)
         ]
-        if not found:
+        if not found and name != "all":
             raise UnknownExperimentError(_unknown(name, known))
         wanted.update(found)
     return [each for each in known.values() if each.id in wanted]

@@ -108,14 +108,15 @@ def _claim_lines(claim: Claim) -> list[str]:
     facts.append(f"here: {claim.found}")
     if claim.accept:
         facts.append(f"accepted: {claim.accept}")
-    lines = _hanging(claim.verdict, claim.text) + _hanging("", "; ".join(facts))
+    lines = _hanging(claim.verdict, claim.text) + _hanging("", " · ".join(facts))
     return lines + (_hanging("", f"why: {claim.why}") if claim.why else [])
 
 
 def _hanging(head: str, text: str) -> list[str]:
     indent = 2 + COLUMN
     width = max(40, min(120, shutil.get_terminal_size((100, 24)).columns) - indent)
-    lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    has_form = "\n" in text  # of its own
+    lines = text.splitlines() if has_form else textwrap.wrap(text, width, break_on_hyphens=False) or [""]
     return [" " * 2 + head.ljust(COLUMN) + lines[0], *(" " * indent + line for line in lines[1:])]
 
 

@@ -1,0 +1,89 @@
+"""Summaries of many runs as one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from leeway.results import GroupSummary, Percentiles, Run, WindowSummary, shapes
+
+if TYPE_CHECKING:
+    from leeway.lab import Result
+
+
+def summaries(runs: Iterable[Run | Result]) -> pa.Table:
+    """Summaries of many runs as one table: a row for each run, window and group.
+
+    Parameters
+    ----------
+    runs
+        An iterable of `Run`, or of results of an experiment, whose labels become columns.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns: those of the labels, with ``label_`` before one that is called as another column; run (counted from 0),
+        seed, window, from_s, to_s; group (its name) and the other fields of `GroupSummary`, those of its `Percentiles`
+        joined by an underscore (rtt_mean_s); harm_throughput, harm_delay, harm_completion of a primary group; of the
+        window window_jain, spare_use, and from its first link link_capacity_bps, link_utilisation, link_loss,
+        link_queue_fill, link_queue_mean_pkt.
+    """
+    labels: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {name: [] for name in _columns()}
+    rows = 0
+    for number, entry in enumerate(runs):
+        run, of_run = (entry, {}) if isinstance(entry, Run) else (entry.run(), entry.labels)
+        for window in run.windows:
+            for row in _rows(window):
+                for name, value in {"run": number, "seed": run.seed, **row}.items():
+                    columns[name].append(value)
+                for name, value in of_run.items():
+                    name = f"label_{name}" if name in columns else name
+                    labels.setdefault(name, [None] * rows).append(value)
+                rows += 1
+                for values in labels.values():
+                    values.extend([None] * (rows - len(values)))
+    data = {name: pa.array(values) for name, values in labels.items()}
+    return pa.table(data | {name: pa.array(values, _columns()[name]) for name, values in columns.items()})
+
+
+def _rows(window: WindowSummary) -> Iterator[dict[str, Any]]:
+    harms = {harm.name: harm for harm in window.harm.groups} if window.harm else {}
+    for group in window.groups:
+        row: dict[str, Any] = {"window": window.name, "from_s": window.from_s, "to_s": window.to_s}
+        for name, (inner, _) in shapes(GroupSummary).items():
+            value = getattr(group, name)
+            if inner is Percentiles:
+                row |= {f"{name}_{each.name}": getattr(value, each.name, None) for each in _PERCENTILES}
+            else:
+                row["group" if name == "name" else name] = value
+        row |= {f"harm_{name}": getattr(harms.get(group.name), name, None) for name in _HARMS}
+        row |= {"window_jain": window.jain, "spare_use": window.harm and window.harm.spare_use}
+        link = window.links[0] if window.links else None
+        yield row | {f"link_{name}": getattr(link, name, None) for name in _LINK}
+
+
+_PERCENTILES = dataclasses.fields(Percentiles)
+_HARMS = ("throughput", "delay", "completion")
+_LINK = ("capacity_bps", "utilisation", "loss", "queue_fill", "queue_mean_pkt")
+_TEXT = ("window", "group", "role", "law")
+
+
+@functools.cache
+def _columns() -> dict[str, pa.DataType]:
+    """The columns of every table, and their types."""
+    names = dict.fromkeys(("run", "seed"), pa.int64()) | dict.fromkeys(("window", "from_s", "to_s"), pa.float64())
+    for name, hint in typing.get_type_hints(GroupSummary).items():
+        if shapes(GroupSummary)[name][0] is Percentiles:
+            names |= {f"{name}_{each.name}": pa.float64() for each in _PERCENTILES}
+            names[f"{name}_count"] = pa.int64()
+        else:
+            names["group" if name == "name" else name] = pa.int64() if hint is int else pa.float64()
+    harms, links = (f"harm_{name}" for name in _HARMS), (f"link_{name}" for name in _LINK)
+    names |= dict.fromkeys([*harms, "window_jain", "spare_use", *links], pa.float64())
+    return names | {name: pa.string() for name in _TEXT}
