@@ -421,6 +421,12 @@ def test_notes_are_markdown_without_html_and_images():
     assert "<img" not in page and "<h1>five" not in page
 
 
+def test_only_an_open_claim_is_open():
+    claims = [Claim.fact("ours", "", "yes", True), Claim.open("theirs", "no")]
+    section = model.build([one_experiment(Outcome(claims=claims))], Context()).sections[0]
+    assert [row.published for row in section.rows] == ["-", "open"]
+
+
 def test_claim_without_reason_has_no_remark():
     claims = [Claim.fact("it is", "yes", "no", False)]
     report = model.build([one_experiment(Outcome(claims=claims))], Context())

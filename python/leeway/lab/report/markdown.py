@@ -111,7 +111,7 @@ def _section(section: Section) -> Iterator[str]:
 
 def _claim(row: Row) -> list[str]:
     claim = row.claim
-    texts = [_cell(text) for text in (claim.text, claim.published or "open", claim.found, claim.accept)]
+    texts = [_cell(text) for text in (claim.text, row.published, claim.found, claim.accept)]
     return [*texts, f"{_verdict(row)}: {_cause(row)}" if row.why else _verdict(row)]
 
 

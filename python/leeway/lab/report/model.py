@@ -80,6 +80,11 @@ class Row:
     cause: Section | None = None
 
     @property
+    def published(self) -> str:
+        """What the paper reports, or that it was left open; a claim of our own has nothing there."""
+        return self.claim.published or ("open" if self.claim.holds is None else "-")
+
+    @property
     def standing(self) -> Standing:
         """How the claim stands."""
         if self.claim.holds is None:
