@@ -26,6 +26,7 @@ struct leeway_fledbat_params {
 	leeway_u32 target_us;
 	leeway_u32 alpha_permille; /* segments per round trip */
 	leeway_u32 zeta_permille;
+	leeway_u32 climb_permille; /* 0: off */
 };
 
 struct leeway_fledbat {
@@ -33,6 +34,8 @@ struct leeway_fledbat {
 	leeway_u64 zeta_q40; /* zeta / target */
 	leeway_u32 target_us;
 	leeway_u32 alpha_q16;
+	leeway_u32 climb_permille;
+	leeway_u32 reserved;
 	struct leeway_delay delay;
 };
 
@@ -45,6 +48,8 @@ LEEWAY_INLINE void leeway_fledbat_init(struct leeway_fledbat *s, const struct le
 	s->zeta_q40 = leeway_reciprocal_q40(leeway_min_u32(p->zeta_permille, LEEWAY_GAIN_MAX_PERMILLE),
 					    s->target_us);
 	s->alpha_q16 = leeway_permille_q16(p->alpha_permille);
+	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
+	s->reserved = 0;
 }
 
 LEEWAY_INLINE void leeway_fledbat_on_ack(struct leeway_fledbat *s, const struct leeway_ack *ack,
@@ -60,6 +65,8 @@ LEEWAY_INLINE void leeway_fledbat_on_ack(struct leeway_fledbat *s, const struct 
 		leeway_back_off(&s->w, 500, mss, ack->now_us);
 		return;
 	}
+	if (leeway_climb(&s->w, ack, s->climb_permille, s->delay.queuing_us > s->target_us, mss))
+		return;
 	if (leeway_in_slow_start(&s->w)) {
 		s->w.out.phase = LEEWAY_SLOW_START;
 		if (!leeway_may_grow(ack))
@@ -81,7 +88,7 @@ LEEWAY_INLINE void leeway_fledbat_on_ack(struct leeway_fledbat *s, const struct 
 LEEWAY_INLINE void leeway_fledbat_on_loss(struct leeway_fledbat *s, const struct leeway_loss *loss,
 					  const struct leeway_path *path)
 {
-	leeway_reno_on_loss(&s->w, loss, 500, leeway_mss(path));
+	leeway_climber_on_loss(&s->w, loss, s->climb_permille, 500, leeway_mss(path));
 }
 
 #endif

@@ -141,6 +141,11 @@ struct leeway_law {
 	LEEWAY_CHOICE(X, "timeout", window.timeout, LEEWAY_TIMEOUT_ONE, "one|halve",                         \
 		      "window after a timeout: one packet, or half where it is below one already",           \
 		      "RFC 5681 3.1; Komnios 2014, section V")
+#define LEEWAY_CLIMB(X)                                                                                      \
+	LEEWAY_RATIO(                                                                                        \
+		X, "climb", climb_permille, 0, 0, 1000,                                                      \
+		"timeouts halve windows up to one packet; below, a packet acked adds this part; 0: off",     \
+		"after Komnios 2014, section V")
 #define LEEWAY_DELAY_PARAM(X, FIELD, FALLBACK)                                                               \
 	LEEWAY_CHOICE(                                                                                       \
 		X, "delay", FIELD, FALLBACK, "owd|rtt",                                                      \
@@ -206,6 +211,7 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 		       "packets that growth may lead the flight size by",
 		       "RFC 6817 2.4.2 (ALLOWED_INCREASE)"),
 	LEEWAY_TIMEOUT_PARAM(ledbat),
+	LEEWAY_CLIMB(ledbat),
 	LEEWAY_DELAY_PARAM(ledbat, delay.source, LEEWAY_DELAY_OWD),
 	LEEWAY_BASE_HISTORY(ledbat, delay.base_history, 10),
 	LEEWAY_BASE_INTERVAL(ledbat, delay.base_interval_us),
@@ -231,6 +237,7 @@ static const struct leeway_param leeway_fledbat_param_table[] = {
 	LEEWAY_SSTHRESH(fledbat),
 	LEEWAY_ABC(fledbat),
 	LEEWAY_TIMEOUT_PARAM(fledbat),
+	LEEWAY_CLIMB(fledbat),
 	LEEWAY_DELAY_PARAM(fledbat, delay.source, LEEWAY_DELAY_OWD),
 	LEEWAY_BASE_HISTORY(fledbat, delay.base_history, 10),
 	LEEWAY_BASE_INTERVAL(fledbat, delay.base_interval_us),

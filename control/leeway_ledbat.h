@@ -27,6 +27,7 @@ struct leeway_ledbat_params {
 	leeway_u32 gain_down_permille;
 	leeway_u32 clamp;            /* 1: off is at least -1 */
 	leeway_u32 allowed_permille; /* ALLOWED_INCREASE, thousandths of a segment */
+	leeway_u32 climb_permille;   /* 0: off */
 };
 
 struct leeway_ledbat {
@@ -36,7 +37,7 @@ struct leeway_ledbat {
 	leeway_u32 target_us;
 	leeway_u32 rate_limit_q16; /* of the decrease */
 	leeway_u32 allowed_permille;
-	leeway_u32 reserved;
+	leeway_u32 climb_permille;
 	struct leeway_delay delay;
 };
 
@@ -54,7 +55,7 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	if (p->clamp)
 		s->rate_limit_q16 = leeway_permille_q16(down);
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
-	s->reserved = 0;
+	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
 	leeway_delay_init(&s->delay, &p->delay);
 }
 
@@ -97,6 +98,8 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 		leeway_back_off(&s->w, 500, mss, ack->now_us);
 		return;
 	}
+	if (leeway_climb(&s->w, ack, s->climb_permille, s->delay.queuing_us > s->target_us, mss))
+		return;
 	if (leeway_in_slow_start(&s->w)) {
 		s->w.out.phase = LEEWAY_SLOW_START;
 		if (!leeway_may_grow(ack))
@@ -110,7 +113,7 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 LEEWAY_INLINE void leeway_ledbat_on_loss(struct leeway_ledbat *s, const struct leeway_loss *loss,
 					 const struct leeway_path *path)
 {
-	leeway_reno_on_loss(&s->w, loss, 500, leeway_mss(path));
+	leeway_climber_on_loss(&s->w, loss, s->climb_permille, 500, leeway_mss(path));
 }
 
 #endif

@@ -11,6 +11,10 @@
  *   window has been halved for that round trip already.
  * - No step is faster than slow start: an ack never adds more than it acknowledged. Below one segment an
  *   additive step counts as if the window were one segment, otherwise 1/W would jump past it.
+ * - climb (off unless set) is a conservative reaction to timeouts in a row, which Komnios 2014, section V, asks
+ *   for; this form of it is our own. The window halves with each of them, below one segment and below the floor
+ *   too, and comes back by a part of itself with each segment acked. Where the loss rate is
+ *   ln(1 + climb) / ln(2 + 2 climb) it stands still.
  */
 #ifndef LEEWAY_WINDOW_H
 #define LEEWAY_WINDOW_H
@@ -38,6 +42,9 @@ struct leeway_window {
 	leeway_u8 timeout;         /* enum leeway_timeout_mode */
 	leeway_u8 reserved;
 };
+
+/* Where climb is on, timeouts leave at least this part of a segment. */
+#define LEEWAY_CLIMB_FROM 64
 
 /* Thousandths of a segment that mean "no limit". */
 #define LEEWAY_PERMILLE_UNLIMITED 0xffffffffU
@@ -273,6 +280,39 @@ LEEWAY_INLINE void leeway_reno_on_loss(struct leeway_window *w, const struct lee
 		leeway_time_out(w, loss, permille, mss);
 	else if (leeway_new_loss(w, loss))
 		leeway_back_off(w, permille, mss, loss->now_us);
+}
+
+/* The same, where timeouts halve a window of one segment or less. */
+LEEWAY_INLINE void leeway_climber_on_loss(struct leeway_window *w, const struct leeway_loss *loss,
+					  leeway_u32 climb_permille, leeway_u32 permille, leeway_u32 mss)
+{
+	leeway_u64 before_q16 = w->out.cwnd_q16;
+	leeway_u64 one_q16 = (leeway_u64)mss << 16;
+
+	leeway_reno_on_loss(w, loss, permille, mss);
+	if (climb_permille && loss->kind == LEEWAY_LOSS_TIMEOUT && before_q16 <= one_q16)
+		w->out.cwnd_q16 = leeway_max_u64(before_q16 / 2, one_q16 / LEEWAY_CLIMB_FROM);
+}
+
+/*
+ * What an ack does to a window below one segment that has to climb. False where it has not: a delay above the target
+ * rules down to the floor, and nothing but loss below it.
+ */
+LEEWAY_INLINE int leeway_climb(struct leeway_window *w, const struct leeway_ack *ack,
+			       leeway_u32 climb_permille, int above_target, leeway_u32 mss)
+{
+	leeway_u64 step_q16;
+
+	if (!climb_permille || w->out.cwnd_q16 >= (leeway_u64)mss << 16)
+		return 0;
+	if (above_target && w->out.cwnd_q16 >= leeway_floor_q16(w, mss))
+		return 0;
+	w->out.phase = LEEWAY_AVOIDANCE;
+	if (leeway_may_grow(ack)) {
+		step_q16 = leeway_max_u64(w->out.cwnd_q16 * climb_permille / 1000, 1);
+		leeway_raise(w, leeway_min_u64(step_q16, leeway_min_u64(ack->acked_bytes, mss) << 16));
+	}
+	return 1;
 }
 
 #endif

@@ -48,11 +48,11 @@ def small() -> Scenario:
 @pytest.fixture
 def program() -> Path:
     """The program ``leeway``, where it has been built."""
-    root = Path(__file__).parents[2]
-    path = root / os.environ.get("CARGO_TARGET_DIR", "target") / "release" / "leeway"
-    if not path.exists():
+    target = Path(__file__).parents[2] / os.environ.get("CARGO_TARGET_DIR", "target")
+    built = [path for path in (target / "debug/leeway", target / "release/leeway") if path.exists()]
+    if not built:
         pytest.skip("the program is not built")
-    return path
+    return max(built, key=lambda path: path.stat().st_mtime)
 
 
 @pytest.fixture

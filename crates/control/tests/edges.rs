@@ -132,6 +132,59 @@ fn timeouts_below_one_segment() {
     assert_eq!(packets(&law), 1.0, "the standard's restart");
 }
 
+/// With `climb` timeouts in a row go below the floor by halves, and acks bring the window back by a part of itself.
+#[test]
+fn climbs_after_timeouts_in_a_row() {
+    for (text, queue_us) in [
+        ("ledbat:floor=1,climb=0.1", 500_000), // below the floor delay has no say
+        ("ledbat:floor=1,climb=0.1,slow_start=standard", 0),
+        ("fledbat:floor=1,climb=0.1,zeta=5", 500_000),
+        ("fledbat:floor=1,climb=0.1,slow_start=standard", 0),
+    ] {
+        let mut law = build(text, &path(20));
+        let mut seen = Vec::new();
+        for series in 1..9u32 {
+            law.on_loss(&timeout(100_000 * u64::from(series), 0, series), &path(10));
+            seen.push(packets(&law));
+        }
+        let expected = [1.0, 0.5, 0.25, 0.125, 0.0625, 0.031_25, 0.015_625, 0.015_625];
+        assert_eq!(seen, expected, "{text}");
+        let mut now_us = 2_000_000;
+        acks(&mut law, &mut now_us, 1, 0); // the base delay
+        for count in 2..44 {
+            acks(&mut law, &mut now_us, 1, queue_us);
+            let expected = 1.1f64.powi(count) / 64.0;
+            assert!((packets(&law) / expected - 1.0).abs() < 1e-4, "{text}: {} after {count}", packets(&law));
+        }
+        acks(&mut law, &mut now_us, 1, queue_us);
+        assert!((1.0..1.1).contains(&packets(&law)), "{text}: {}", packets(&law));
+        let app_limited = Ack { app_limited: 1, ..ack(now_us, 0) };
+        law.on_loss(&timeout(now_us, now_us - 1, 1), &path(10));
+        law.on_loss(&timeout(now_us, now_us - 1, 2), &path(10));
+        let low = packets(&law);
+        law.on_ack(&app_limited, &path(10));
+        assert_eq!(packets(&law), low, "{text}: grows only where it was the limit");
+    }
+}
+
+/// Between a floor below one segment and one segment the delay rules, as without `climb`.
+#[test]
+fn climbs_only_while_the_delay_allows() {
+    for text in ["ledbat:floor=0.25,climb=0.5", "fledbat:floor=0.25,climb=0.5,zeta=5"] {
+        let mut law = build(text, &path(20));
+        let mut now_us = 0;
+        acks(&mut law, &mut now_us, 1, 0);
+        law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
+        law.on_loss(&timeout(200_000, 90_000, 2), &path(10));
+        assert_eq!(packets(&law), 0.5, "{text}");
+        now_us = 1_000_000;
+        acks(&mut law, &mut now_us, 1, 100_000);
+        assert!((packets(&law) - 0.75).abs() < 1e-4, "{text} climbs at the target: {}", packets(&law));
+        acks(&mut law, &mut now_us, 400, 900_000);
+        assert!((packets(&law) - 0.25).abs() < 1e-3, "{text} yields above it: {}", packets(&law));
+    }
+}
+
 #[test]
 fn decreases_stop_at_the_floor_and_spare_what_is_below() {
     for (text, floor) in [
