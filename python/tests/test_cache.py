@@ -77,7 +77,7 @@ def test_threads_may_share_it(path):
         assert len(cache) == 200
 
 
-PROCESSES, ROUNDS = 4, 20
+PROCESSES, ROUNDS = 4, 10
 
 
 def take_part(folder: Path, name: int, together: Barrier) -> None:

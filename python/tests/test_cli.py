@@ -200,6 +200,16 @@ def test_ctrl_c_ends_it_at_once_and_what_is_done_is_kept(cache, run):
     assert f"60 runs ({min(done, 60)} from the cache)" in out
 
 
+def test_an_interrupt_is_an_exit_code_for_who_calls_main(run, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leeway.lab.cli.run_experiment", interrupted)
+    code, _, err = run("run", "own:share")
+    assert code == 130
+    assert "interrupted" in err
+
+
 def test_a_kill_in_the_middle_loses_nothing_that_was_done(cache, run):
     process = program("run", "other:many", "--workers", "2", "--cache", str(cache), *OWN)
     wait_for_results(cache, 15, process)

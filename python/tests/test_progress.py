@@ -42,6 +42,7 @@ def test_a_terminal_shows_runs_rate_and_time_left(tmp_path):
     assert len(found) >= 2, lines
     done = [int(match[2]) for match in found]
     assert done == sorted(done)
+    assert done[-1] > done[0]
     assert lines[-1].strip() == ""  # it is wiped when it is done
 
 
