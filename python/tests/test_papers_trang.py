@@ -189,7 +189,7 @@ def test_the_whole_grid_is_counted():
 
 
 def test_the_estimate_is_unbiased_and_its_interval_covers():
-    """Over 300 samples: means within four standard errors of the truth, in each cell; 93 % of the intervals cover it."""
+    """Over 300 samples: means within four standard errors of the truth in each cell; 93 % of intervals cover it."""
     table, tries = synthetic(), 300
     cells = {key: truth(table, key) for key in grid.cells()}
     rates = {

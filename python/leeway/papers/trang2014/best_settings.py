@@ -15,6 +15,7 @@ from leeway.papers.trang2014.common import (
     background,
     draw_queue,
     draw_windows,
+    from_zero,
     instant,
     ledbat,
     network,
@@ -191,6 +192,7 @@ def _draw_settings(canvas: Canvas, runs: dict) -> None:
         if column:
             axes[0][column].set_ylabel("")
             axes[1][column].set_ylabel("")
+    from_zero(axes)
 
 
 def late_comer(spread: float, setting: tuple[int, int] = (5, 10), every: str | None = None) -> Scenario:
@@ -221,9 +223,10 @@ def fig3_8(setting: Setting) -> Steps:
     own, drawn = results.one(own=True), results.where(own=False)
 
     def draw(canvas: Canvas) -> None:
-        upper, lower = canvas.subplots(2, 1, sharex=True, height_ratios=[2, 1])
-        draw_windows(upper, own, {"first": "ledbat", "second": "ledbat"})
-        draw_queue(lower, own, 5)
+        axes = canvas.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+        draw_windows(axes[0], own, {"first": "ledbat", "second": "ledbat"})
+        draw_queue(axes[1], own, 5)
+        from_zero(axes)
 
     return Outcome(
         claims=with_causes(
@@ -233,8 +236,8 @@ def fig3_8(setting: Setting) -> Steps:
                     "late-comer advantage",
                     drawn.interval(share("second")),
                     (0.8, 1.0),
-                    why="trang2014:difference-slow-start: slow start takes the late-comer over the buffer's end, the loss "
-                    "empties the queue, and it sees the true base delay; without slow start it takes nearly all",
+                    why="trang2014:difference-slow-start: slow start takes the late-comer over the buffer's end, the "
+                    "loss empties the queue, and it sees the true base delay; without slow start it takes nearly all",
                 )
             ]
         ),

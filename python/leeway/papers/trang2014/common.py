@@ -10,6 +10,7 @@ from leeway import Channel, Dumbbell, Flow, Scenario, Series, Window
 from leeway.papers.common import PALETTE, frame, history, law_name, look, queue_history, thin
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
 
     from leeway import Run
@@ -178,8 +179,6 @@ def draw_windows(
         label = f"{law_name(law)}, {name}" if several else law_name(law)
         axes.plot(time, cwnd, color=colour, linewidth=1.0, label=label)
     frame(axes, x, "cwnd (packets)", title=title, legend=legend)
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
 
 
 def draw_queue(axes: Axes, run: Run, target: float | None = None, rate: float = RATE) -> None:
@@ -189,5 +188,10 @@ def draw_queue(axes: Axes, run: Run, target: float | None = None, rate: float = 
     if target is not None:
         axes.axhline(target, color=PALETTE["orange"], linewidth=1.0, linestyle="--", label="target")
     frame(axes, "time (s)", "queuing delay (ms)", legend=False)
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
+
+
+def from_zero(axes: np.ndarray) -> None:
+    """Lets both axes begin at zero; only when all is drawn, as it also fixes the other ends."""
+    for panel in axes.flat:
+        panel.set_xlim(left=0)
+        panel.set_ylim(bottom=0)

@@ -20,6 +20,7 @@ from leeway.papers.trang2014.common import (
     bdp,
     draw_queue,
     draw_windows,
+    from_zero,
     instant,
     ledbat,
     network,
@@ -143,6 +144,7 @@ def _draw(canvas: Canvas, columns: dict[str, tuple[Run, dict[str, str]]]) -> Non
         if column:
             axes[0][column].set_ylabel("")
             axes[1][column].set_ylabel("")
+    from_zero(axes)
 
 
 def two_alike(law: str, spread: float = 0.0, every: str | None = None) -> Scenario:

@@ -180,10 +180,9 @@ def fig3_4(setting: Setting) -> Steps:
                     "yes",
                     "; ".join(f"{rate} Mb/s {_count(s)} of {s.size}, {s}" for rate, s in rates.items()),
                     rising([rates[rate] for rate in RATES]),
-                    "trang2014:difference-displacement: at 50 Mb/s and long delays LEDBAT comes out of slow start with a "
-                    "window that TCP, growing by a packet in each round trip, has not displaced by the end",
-                    "numbers rise with C (in a sample: no step down beyond the intervals), and that at 1 is below that "
-                    "at 50 Mb/s",
+                    "trang2014:difference-displacement: at the largest C and long delays LEDBAT comes out of slow start "
+                    "with a window that TCP, growing by a packet in each round trip, has not displaced by the end",
+                    "numbers rise with C (in a sample: no step down beyond the intervals); 1 below 50 Mb/s",
                 ),
                 Claim.fact(
                     "A target of 5 ms has the most Right",
@@ -352,4 +351,6 @@ def _draw(canvas: Canvas, rows: Mapping[str, Mapping[tuple[int, int], Share]]) -
                 legend=False,
                 title=f"{rate} Mb/s" if row == 0 else "",
             )
-    axes[0][-1].legend(frameon=False, fontsize="small", loc="upper left")
+    top = max(found.size for shares in rows.values() for found in shares.values())
+    axes[0][0].set_ylim(0, 1.25 * top)
+    axes[0][0].legend(frameon=False, fontsize="small", loc="upper left", ncols=2)

@@ -16,6 +16,7 @@ from leeway.papers.trang2014.common import (
     background,
     draw_queue,
     draw_windows,
+    from_zero,
     instant,
     ledbat,
     network,
@@ -90,6 +91,7 @@ def draw_orders(runs: dict[str, Run], flows: dict[str, str]) -> Callable[[Canvas
             if column:
                 axes[0][column].set_ylabel("")
                 axes[1][column].set_ylabel("")
+        from_zero(axes)
 
     return draw
 
