@@ -10,12 +10,12 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## simulate published experiments, compare with their outcome, write HTML to out/
-	@tools/setup.sh build
+run: ## repeat the published experiments in their quick form, write a report to out/
+	@tools/setup.sh build python
 	@tools/run.sh
 
 test: ## run every test
-	@tools/setup.sh build test
+	@tools/setup.sh build test python
 	@tools/test.sh
 
 lint: ## check formatting and lints of Rust, C, Python, shell and the documents
@@ -26,8 +26,8 @@ format: ## format Rust, C and Python
 	@tools/setup.sh build lint
 	@tools/format.sh
 
-bench: ## measure the simulator against a bare loop
-	@tools/setup.sh build
+bench: ## measure the simulator against a bare loop, and the lab
+	@tools/setup.sh build python
 	@bench/run
 
 pictures: ## draw the pictures of the documents anew

@@ -71,7 +71,8 @@ def main() -> int:
     """Prints both, and fails where a limit is not kept."""
     python, engine = overheads(500)
     cost = statistics.median(python)
-    print(f"python: {cost * 1e6:.0f} us a run beside {statistics.median(engine) * 1e6:.0f} us of the simulator (median)")
+    beside = statistics.median(engine)
+    print(f"python: {cost * 1e6:.0f} us a run, beside {beside * 1e6:.0f} us of the simulator (medians)")
     grown, rate = growth()
     print(f"run_many: {grown / 1e6:+.1f} MB from {FEW} to {MANY} runs, {rate:.0f} runs/s of 1 s on {cores()} cores")
     return int(cost > LIMIT_S or grown > LIMIT_BYTES)

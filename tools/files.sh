@@ -12,5 +12,5 @@ c_files() {
 
 # Those named *.sh and those that a shell's #! starts.
 shell_files() {
-	files | xargs -0 -r grep -lZ -m 1 -E '^#!.*\b(ba)?sh( |$)|^# shellcheck shell=' --
+	files | xargs -0 -r grep -d skip -lZ -m 1 -E '^#!.*\b(ba)?sh( |$)|^# shellcheck shell=' --
 }

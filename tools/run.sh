@@ -1,15 +1,11 @@
 #!/usr/bin/env bash
-# Simulates a small set of published experiments and compares them with what was published; results go to out/.
+# A backup beside a home's own traffic, then every published experiment in its quick form; results go to out/.
+# A second run only simulates what has changed since.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo build --release --locked --quiet --package leeway-cli
-leeway=${CARGO_TARGET_DIR:-target}/release/leeway
+"${CARGO_TARGET_DIR:-target}/release/leeway" sim examples/home-backup.toml --out out/home-backup
 
-papers=(rossi2010 trang2014)
-for paper in "${papers[@]}"; do
-	"$leeway" sim examples/"$paper"/*.toml --out "out/$paper" --quiet
-done
-python3 tools/compare.py "${papers[@]/#/out/}"
-printf '\nWindows, queues and rates over time:\n'
-printf "  $PWD/out/%s/report.html\n" "${papers[@]}"
+printf '\nThe experiments of the literature, quick form:\n'
+target/python/bin/leeway-lab report --cache out/results.sqlite --out out/report

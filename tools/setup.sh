@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the tools a target needs are there: as root it installs them, otherwise it says how to.
-# usage: tools/setup.sh build|test|lint...
+# usage: tools/setup.sh build|test|lint|python...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,12 +26,16 @@ main() {
 			need shellcheck has shellcheck
 			need python3-venv python3 -c 'import ensurepip, venv'
 			;;
-		*) fail "setup: build, test or lint, not $what" ;;
+		python)
+			need python3-venv python3 -c 'import ensurepip, venv'
+			;;
+		*) fail "setup: build, test, lint or python, not $what" ;;
 		esac
 	done
 	install_packages ${packages[@]+"${packages[@]}"}
 	check_rust "$@"
 	case " $* " in *" lint "*) install_ruff ;; esac
+	case " $* " in *" python "*) install_lab ;; esac
 }
 
 # need PACKAGE PROBE...: adds a Debian package to the list unless the probe succeeds.
@@ -99,6 +103,38 @@ install_ruff() {
 		"$venv/bin/pip" install --quiet --disable-pip-version-check "ruff==$RUFF_VERSION"
 	fi
 	ln -sfn "ruff-$RUFF_VERSION/bin/ruff" target/tools/ruff
+}
+
+# The lab in a virtual environment of its own, with the extension module built from this checkout.
+install_lab() {
+	local venv=target/python stamp wanted
+	python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Leeway's lab needs Python 3.11 or newer; found: $(python3 --version)"
+	stamp=$(cat python/constraints.txt python/pyproject.toml | sha256sum | cut -c 1-16)
+	if [ ! -e "$venv/$stamp" ]; then
+		say "installing the lab's libraries (pip, into $venv)"
+		rm -rf "$venv"
+		python3 -m venv "$venv"
+		read -ra wanted <<<"$(lab_requirements)"
+		"$venv/bin/pip" install --quiet --disable-pip-version-check --constraint python/constraints.txt \
+			maturin "${wanted[@]}"
+		touch "$venv/$stamp"
+	fi
+	say "building the lab's extension module (maturin)"
+	(
+		cd python
+		VIRTUAL_ENV=$PWD/../$venv PIP_DISABLE_PIP_VERSION_CHECK=1 "../$venv/bin/maturin" develop --release --locked --quiet
+	)
+}
+
+# What pyproject.toml asks for, extras included.
+lab_requirements() {
+	python3 - <<-'PYTHON'
+		import tomllib
+		project = tomllib.load(open("python/pyproject.toml", "rb"))["project"]
+		extras = project.get("optional-dependencies", {}).values()
+		names = [name for extra in extras for name in extra if not name.startswith("leeway")]
+		print(*dict.fromkeys(name.replace(" ", "") for name in [*project["dependencies"], *names]))
+	PYTHON
 }
 
 say() {

@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import struct
 import types
 import typing
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
+
+from leeway import encoding
 
 Named = TypeVar("Named", bound="WindowSummary | GroupSummary | LinkSummary | Harm")
 
@@ -324,10 +324,8 @@ class Run:
 
     def encode(self) -> bytes:
         """Everything as bytes: for a cache, or to send."""
-        summary = zlib.compress(json.dumps(self.to_dict(), separators=(",", ":")).encode(), 6)
-        parts = [summary, *(_write_table(table) if len(table) else b"" for table in (self.flows, self.links))]
-        body = struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
-        return _MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+        summary = json.dumps(self.to_dict(), separators=(",", ":")).encode()
+        return encoding.pack(summary, self.flows, self.links)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -338,29 +336,15 @@ class Run:
         ValueError
             If they are not, are cut off or damaged, or are of another version of the format.
         """
-        if data[:4] != _MAGIC[:4]:
-            raise ValueError("these bytes are not an encoded run")
-        if data[:5] != _MAGIC:
-            raise ValueError(
-                f"the run was encoded by another version of the format: {data[4:5].hex()}, not {_VERSION:02x}"
-            )
-        body = memoryview(data)[9:]
-        if len(body) < 24 or zlib.crc32(body) != int.from_bytes(data[5:9], "little"):
-            raise ValueError("the encoded run is damaged")
-        sizes = struct.unpack_from("<3Q", body)
-        parts, start = [], 24
-        for size in sizes:
-            parts.append(body[start : start + size])
-            start += size
-        summary = json.loads(zlib.decompress(parts[0]))
-        return cls.from_summary(summary, *(_read_table(p) if len(p) else None for p in parts[1:]))
+        summary, flows, links = encoding.unpack(data)
+        return cls.from_summary(json.loads(summary), flows, links)
 
     @classmethod
     def from_summary(cls, summary: dict[str, Any], flows: Any = None, links: Any = None) -> Self:
         """The run with this summary, as `to_dict` gives it, and these series: anything that Arrow reads."""
         windows = [_make(WindowSummary, window) for window in summary["windows"]]
-        flows = _empty(FLOWS) if flows is None else flows
-        links = _empty(LINKS) if links is None else links
+        flows = _NO_FLOWS if flows is None else flows
+        links = _NO_LINKS if links is None else links
         return cls(summary["seed"], windows, _make(Work, summary["work"]), flows, links)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -371,9 +355,6 @@ class Run:
 
         return run(self)
 
-
-_VERSION = 1
-_MAGIC = b"lwr\x00" + bytes([_VERSION])
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 FLOWS = pa.schema(
@@ -402,21 +383,7 @@ LINKS = pa.schema(
 )
 """Columns of `Run.links`."""
 
-
-def _empty(schema: pa.Schema) -> pa.Table:
-    return schema.empty_table()
-
-
-def _write_table(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd" if pa.Codec.is_available("zstd") else None)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _read_table(data: memoryview) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+_NO_FLOWS, _NO_LINKS = FLOWS.empty_table(), LINKS.empty_table()
 
 
 def _named(entries: Sequence[Named], name: str | None, what: str) -> Named:

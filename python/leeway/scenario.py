@@ -6,19 +6,16 @@ The classes have the fields of the TOML files, with their spellings: quantities 
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import hashlib
 import json
 import os
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from leeway import _core
 from leeway.errors import ScenarioError
+from leeway.parts import Part, StructureError, make
 
 Quantity = str
 """Text with a unit: "50 ms", "10 Mbit/s", "1500 B", "84 pkt", "1.5 BDP"."""
@@ -26,42 +23,6 @@ Quantity = str
 Drawn = str | dict[str, Any]
 """A quantity, or the distribution it is drawn from: ``{"uniform": ["0 s", "30 s"]}``, ``{"exponential": "20 ms"}``,
 ``{"pareto": {"mean": "50 kB", "shape": 1.2}}``."""
-
-
-@dataclass(kw_only=True, repr=False)
-class Part:
-    """What the parts of a scenario have in common."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields that differ from their defaults, with the names of the TOML."""
-        fields = {}
-        for name, attribute, default in _fields(type(self)):
-            value = getattr(self, attribute)
-            if value is not None and value != default:
-                fields[name] = _plain(value)
-        return fields
-
-    def __repr__(self) -> str:
-        changed = [
-            f"{attribute}={value!r}"
-            for _, attribute, default in _fields(type(self))
-            if (value := getattr(self, attribute)) != default
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """The part with these fields.
-
-        Raises
-        ------
-        ScenarioError
-            If there is no such field, one is missing, or one is of another kind.
-        """
-        try:
-            return _make(cls, fields)
-        except _StructureError as wrong:
-            raise ScenarioError(str(wrong), "field", message=str(wrong)) from None
 
 
 @dataclass(kw_only=True, repr=False)
@@ -334,8 +295,8 @@ class Scenario(Part):
             If there is no such field, one is missing, or one is of another kind.
         """
         try:
-            return _make(cls, fields)
-        except _StructureError as wrong:
+            return make(cls, fields)
+        except StructureError as wrong:
             # Whoever reads TOML says it better, with the line.
             _core.check(fields)
             raise ScenarioError(str(wrong), "field", message=str(wrong)) from None
@@ -433,75 +394,3 @@ class Scenario(Part):
         from leeway._html import scenario
 
         return scenario(self)
-
-
-class _StructureError(Exception):
-    """A dictionary that is not the data of a class."""
-
-
-_ABSENT = object()
-
-
-@functools.cache
-def _fields(cls: type) -> list[tuple[str, str, Any]]:
-    """Name in TOML, name in Python and default of each field."""
-    fields = []
-    for each in dataclasses.fields(cls):
-        default = each.default if each.default is not dataclasses.MISSING else _ABSENT
-        if each.default_factory is not dataclasses.MISSING:
-            default = each.default_factory()
-        fields.append((each.name.rstrip("_"), each.name, default))
-    return fields
-
-
-@functools.cache
-def _types(cls: type) -> dict[str, tuple[str, type | None, bool]]:
-    """By name in TOML: name in Python, the class of parts that it holds, and whether it holds a list of them."""
-    found = {}
-    for attribute, hint in typing.get_type_hints(cls).items():
-        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        part = next((option for option in options if isinstance(option, type) and issubclass(option, Part)), None)
-        is_list = typing.get_origin(hint) is list
-        inner = typing.get_args(hint)[0] if is_list else None
-        if isinstance(inner, type) and issubclass(inner, Part):
-            part = inner
-        found[attribute.rstrip("_")] = (attribute, part, is_list)
-    return found
-
-
-def _make(cls: type[Any], fields: Any) -> Any:
-    if not isinstance(fields, dict):
-        raise _StructureError(f"found {fields!r}, expected a table with the fields of {cls.__name__}")
-    known = _types(cls)
-    values = {}
-    for name, value in fields.items():
-        if name not in known:
-            raise _StructureError(f"there is no field `{name}` in {cls.__name__} (the fields are: {', '.join(known)})")
-        attribute, part, is_list = known[name]
-        if part is None or value is None:
-            values[attribute] = _copy(value)
-        elif not is_list:
-            values[attribute] = _make(part, value)
-        elif isinstance(value, list | tuple):
-            values[attribute] = [_make(part, entry) for entry in value]
-        else:
-            raise _StructureError(f"found {value!r}, expected a list of tables for `{name}`")
-    missing = [name for name, attribute, default in _fields(cls) if default is _ABSENT and attribute not in values]
-    if missing:
-        raise _StructureError(f"`{missing[0]}` is missing in {cls.__name__}")
-    return cls(**values)
-
-
-def _plain(value: Any) -> Any:
-    """Parts as dictionaries, wherever they are."""
-    if isinstance(value, Part):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value
-
-
-def _copy(value: Any) -> Any:
-    return _plain(value) if isinstance(value, dict | list | tuple) else value

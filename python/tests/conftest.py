@@ -46,6 +46,16 @@ def small() -> Scenario:
 
 
 @pytest.fixture
+def program() -> Path:
+    """The program ``leeway``, where it has been built."""
+    target = Path(__file__).parents[2] / os.environ.get("CARGO_TARGET_DIR", "target")
+    built = [path for path in (target / "debug/leeway", target / "release/leeway") if path.exists()]
+    if not built:
+        pytest.skip("the program is not built")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+@pytest.fixture
 def long(small: Scenario) -> Scenario:
     """One that takes minutes to play."""
     return small.set("duration", "1000 s").set("dumbbell.bottleneck.rate", "10 Gbit/s")

@@ -77,7 +77,7 @@ def test_list_as_json(run):
 def test_run_prints_claims_and_takes_the_rest_from_the_cache(run):
     code, out, _ = run("run", "own:share", "--workers", "2")
     assert code == 0
-    assert re.search(r"^  holds    NewReno's share beside LEDBAT\n +published: 0\.9; here: 0\.\d+ ± ", out, re.M)
+    assert re.search(r"^  holds    NewReno's share beside LEDBAT\n +published: 0\.9 · here: 0\.\d+ ± ", out, re.M)
     assert re.search(r"^  open     NewReno's share beside FLOWER$", out, re.M)
     assert "6 runs over 3 seeds, " in out
     assert "1 experiment, 2 claims: 1 hold, 0 differ, 1 open in the paper" in out

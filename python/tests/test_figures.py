@@ -106,6 +106,18 @@ def test_what_is_dense_becomes_an_image_and_its_axes_stay_text(draw):
     assert len(svg) < 500_000
 
 
+def test_layout_needs_no_asking_and_bears_it():
+    def asked(canvas):
+        axes = canvas.subplots()
+        canvas.colorbar(axes.pcolormesh([[1, 2], [3, 4]]))
+        canvas.tight_layout(rect=(0, 0.25, 1, 1))
+
+    with figures.style():
+        canvas = figures.draw(figure_of(asked))
+        figures.file_png(canvas)
+        assert canvas.axes[0].get_tightbbox().y0 / canvas.bbox.height >= 0.25
+
+
 def test_what_is_not_dense_stays_lines():
     assert "<image" not in figures.svg(figure_of(lambda canvas: canvas.subplots().plot(np.sin(np.arange(5000) / 100))))
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import leeway
 from leeway import _core
 
-PROGRAM = Path(__file__).parents[2] / "target" / "release" / "leeway"
 NAMES = [law.name for law in leeway.laws()]
 
 
@@ -24,12 +23,11 @@ def test_what_there_is_is_listed():
     assert {"droptail", "red", "codel", "pie", "sfq", "fq_codel"} <= {queue.name for queue in leeway.queues()}
 
 
-@pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not built")
-def test_the_lists_are_the_programs():
-    listing = subprocess.run([PROGRAM, "laws"], capture_output=True, text=True, check=True).stdout
+def test_the_lists_are_the_programs(program: Path):
+    listing = subprocess.run([program, "laws"], capture_output=True, text=True, check=True).stdout
     for law in leeway.laws():
         assert f"{law.name}: {law.summary}" in listing
-    schema = subprocess.run([PROGRAM, "schema"], capture_output=True, text=True, check=True).stdout
+    schema = subprocess.run([program, "schema"], capture_output=True, text=True, check=True).stdout
     assert json.loads(schema) == json.loads(_core.schema())
 
 

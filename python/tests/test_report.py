@@ -179,7 +179,7 @@ def test_large_figure_becomes_an_image(limit, as_image, monkeypatch):
 def test_failed_experiment_is_shown_as_such(page, text, record):
     assert "1 experiment did not come to an end: trang2014:fig5.4" in page.text
     assert "This experiment did not come to an end. ValueError" in page.text
-    assert "**This experiment did not come to an end.** ValueError" in text
+    assert "**This experiment did not come to an end.**\n\n```\nValueError" in text
     assert [each["id"] for each in record["experiments"] if each["error"]] == ["trang2014:fig5.4"]
 
 
@@ -389,6 +389,18 @@ def test_cells(value, expected):
 
 
 @pytest.mark.parametrize(
+    "text", ["1", "-0.5", "1e-07", "0.5 ± 0.1", "3 ± 1.2e-05 (n = 4)", "17%", "17 %", "-", "", "∞"]
+)
+def test_numbers_are_known_as_such(text):
+    assert words.is_number(text)
+
+
+@pytest.mark.parametrize("text", ["a", "1 a", "5 ms", "ledbat", "0.27 (komnios)", "±", "%"])
+def test_and_other_text_is_not(text):
+    assert not words.is_number(text)
+
+
+@pytest.mark.parametrize(
     ("seconds", "expected"),
     [(0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.6, "1 min 0 s"), (3599.7, "1 h 0 min"), (7260, "2 h 1 min")],
 )
@@ -407,6 +419,12 @@ def test_notes_are_markdown_without_html_and_images():
     page = html.render(report)
     assert "<em>one</em> <code>two</code> &lt;b&gt;three&lt;/b&gt;" in page
     assert "<img" not in page and "<h1>five" not in page
+
+
+def test_only_an_open_claim_is_open():
+    claims = [Claim.fact("ours", "", "yes", True), Claim.open("theirs", "no")]
+    section = model.build([one_experiment(Outcome(claims=claims))], Context()).sections[0]
+    assert [row.published for row in section.rows] == ["-", "open"]
 
 
 def test_claim_without_reason_has_no_remark():

@@ -117,7 +117,6 @@ def test_ctrl_c_stops_at_once(long: Scenario, tmp_path: Path, call: str):
     file.write_text(long.to_toml())
     program = f"""
         import leeway, sys, time
-        sys.path
         scenario = leeway.Scenario.load({str(file)!r})
         print("begun", flush=True)
         try:
@@ -136,8 +135,8 @@ def test_ctrl_c_stops_at_once(long: Scenario, tmp_path: Path, call: str):
     process.send_signal(signal.SIGINT)
     heard = float(process.stdout.readline())
     assert process.wait(timeout=10) == 3
-    # 0.1 s, and as much again for a machine that is busy with other tests.
-    assert heard - sent < 0.2
+    # It is listened for every 0.04 s; the rest is for a machine that is busy with other things.
+    assert heard - sent < 0.5
 
 
 def test_memory_does_not_grow_with_the_number_of_runs(small: Scenario):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import pickle
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import leeway
 from leeway import Channel, Dumbbell, Event, Flow, Link, Scenario, ScenarioError, Series, Window, _core
-from leeway.scenario import Part
+from leeway.parts import Part
 
 ROOT = Path(__file__).parents[2]
 
@@ -194,6 +195,25 @@ def test_an_error_says_what_the_program_says(small: Scenario):
     assert "ledbatt" in small.to_toml().splitlines()[error.line - 1]
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "duration = ",
+        "duration = '1 s'\nflow = [{ name = 'a', lw = 'cubic' }]",
+        "duration = 10",
+        "duration = '1 s'\nseed = -1",
+        "duration = '1 s'\n[dumbbell]\nbottleneck = { rate = '1 Mbit/s', trace = 'nothing' }\n[[flow]]\nname = 'a'",
+    ],
+)
+def test_an_error_in_a_file_is_word_for_word_the_programs(text: str, tmp_path: Path, program: Path):
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(file)
+    said = subprocess.run([program, "sim", file], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.strip()) == (2, str(caught.value).strip())
 
 
 @pytest.mark.parametrize(

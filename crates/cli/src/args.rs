@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(
     name = "leeway",
-    version,
+    version = leeway_sim::ENGINE,
     disable_help_subcommand = true,
     after_help = "Exit codes: 0 everything went well, 1 a run failed, 2 bad usage or a bad scenario.\n\n\
                   Example: leeway sim examples/home-backup.toml --out report"

@@ -113,7 +113,7 @@ def _run(args: Namespace) -> int:
         cache, engine = _means(args, stack)
         for each in _finished(chosen, args, engine, cache):
             finished.append(each)
-            print(words.finished_text(each), flush=True)
+            print(f"{words.finished_text(each)}\n", flush=True)
             if args.out is not None:
                 export.export(each, args.out)
     print(words.summary_text(finished) + (f"; figures and tables are in {args.out}" if args.out else ""))

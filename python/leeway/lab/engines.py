@@ -18,7 +18,7 @@ import leeway
 from leeway.lab.errors import EngineError, RunError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future, as_completed
 
     from leeway import Scenario
 
@@ -169,54 +169,84 @@ class Dask(Engine):
         from distributed import as_completed
 
         waiting = iter(jobs)
-        pending = as_completed(with_results=True, raise_errors=False)
-        under_way: dict[str, Job] = {}
+        completed = as_completed()
+        under_way: dict[Future, Job] = {}
         try:
-            self._fill(pending, waiting, under_way)
+            self._fill(completed, waiting, under_way)
             while under_way:
-                future, result = next(pending)
-                job = under_way.pop(future.key)
-                if future.status != "finished":
-                    raise _failure(job, future.status, result)
-                engine, data, seconds = result
-                if engine != leeway.ENGINE:
-                    raise EngineError(
-                        f"a Dask worker has another version of leeway: {engine}, here it is {leeway.ENGINE}. "
-                        "Install the same version everywhere"
-                    )
+                future = next(completed)
+                result = self._result(future, under_way[future])
+                del under_way[future]
                 future.release()
-                self._fill(pending, waiting, under_way)
-                yield Done(job.key, data, seconds)
+                self._fill(completed, waiting, under_way)
+                yield result
         finally:
             if under_way and self.client.status == "running":
-                self.client.cancel(list(pending.futures))
+                self.client.cancel(list(under_way))
 
-    def _fill(self, pending: Any, waiting: Iterator[Job], under_way: dict[str, Job]) -> None:
+    def _result(self, future: Future, job: Job) -> Done:
+        """What a future holds, once it is completed: if its worker is lost just then, once it is computed again."""
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            engine, data, seconds = future.result()
+        except (CancelledError, OSError) as error:
+            raise EngineError(GONE) from error
+        except ImportError as error:
+            raise EngineError(f"a Dask worker cannot use leeway: {error}. {SAME_VERSION}") from error
+        except KilledWorker as error:
+            raise EngineError(
+                f"several Dask workers died one after the other during the run with seed {job.seed} of "
+                f"{_called(job.scenario)}: perhaps their memory is short"
+            ) from error
+        except Exception as error:
+            raise _failed(job, error) from error
+        if engine != leeway.ENGINE:
+            raise EngineError(
+                f"a Dask worker has another version of leeway: {engine}, here it is {leeway.ENGINE}. {SAME_VERSION}"
+            )
+        return Done(job.key, data, seconds)
+
+    def _fill(self, completed: as_completed, waiting: Iterator[Job], under_way: dict[Future, Job]) -> None:
         """Hands over so many jobs that every worker has one to go on with."""
         for job in itertools.islice(waiting, self._window() - len(under_way)):
-            name = f"leeway-{job.key}"
-            under_way[name] = job
-            text = job.scenario.to_toml()
-            pending.add(self.client.submit(simulate, text, job.seed, job.scenario.key(), key=name))
+            task = (simulate, job.scenario.to_toml(), job.seed, job.scenario.key(), leeway.ENGINE)
+            try:
+                future = self.client.submit(*task, key=f"leeway-{job.key}")
+            except OSError as error:
+                raise EngineError(GONE) from error
+            under_way[future] = job
+            completed.add(future)
 
     def _window(self) -> int:
         """Jobs to have under way; workers come and go, so it looks again every second."""
         if time.monotonic() > self._looked_at + 1:
-            threads = sum(self.client.nthreads().values())
+            try:
+                threads = sum(self.client.nthreads().values())
+            except OSError as error:
+                raise EngineError(GONE) from error
             if not threads and not self._looked_at:
                 log.warning("the Dask cluster has no workers yet; waiting for them")
             self._threads, self._looked_at = threads, time.monotonic()
         return max(16, 4 * self._threads)
 
 
-def simulate(scenario: str, seed: int, key: str) -> tuple[str, bytes, float]:
-    """What a Dask worker does, from the text of a scenario: engine version, encoded result, seconds.
+GONE = "the Dask cluster is gone. Everything done so far is kept: start it, and run the same command again"
+SAME_VERSION = "Install the same version everywhere"
+
+
+def simulate(scenario: str, seed: int, key: str, engine: str) -> tuple[str, bytes, float]:
+    """What a Dask worker does, from the text of a scenario: its engine version, the encoded result, seconds.
+
+    There is no result if the version is not the one that was asked for.
 
     Raises
     ------
     ValueError
         If the scenario has another `key` here: a trace file that it names has other contents.
     """
+    if engine != leeway.ENGINE:
+        return leeway.ENGINE, b"", 0.0
     here = leeway.Scenario.from_toml(scenario)
     if here.key() != key:
         raise ValueError("the scenario is not the same on the worker; do its trace files have the same contents there?")
@@ -266,7 +296,9 @@ def _work(shared: _Shared) -> None:
             except leeway.CancelledError:
                 break
             except Exception as error:
-                shared.results.put(_failed(job, error))
+                failed = _failed(job, error)
+                failed.__cause__ = error
+                shared.results.put(failed)
     except BaseException as error:  # of the iterator over the jobs
         shared.results.put(error)
     finally:
@@ -286,30 +318,8 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _failure(job: Job, status: str, error: Any) -> Exception:
-    """In words, what became of a future that has no result."""
-    from distributed import KilledWorker
-
-    if status in ("cancelled", "lost"):
-        return EngineError(
-            "the Dask cluster is gone. Everything done so far is kept: start it, and run the same command again"
-        )
-    if isinstance(error, tuple):  # type, exception, traceback
-        error = error[1]
-    if isinstance(error, ImportError):
-        return EngineError(f"a Dask worker cannot use leeway: {error}. Install the same version everywhere")
-    if isinstance(error, KilledWorker):
-        return EngineError(
-            f"several Dask workers died one after the other during the run with seed {job.seed} of "
-            f"{_called(job.scenario)}: perhaps their memory is short"
-        )
-    return _failed(job, error)
-
-
-def _failed(job: Job, error: Any) -> RunError:
-    failure = RunError(f"the run with seed {job.seed} of {_called(job.scenario)} failed: {error}")
-    failure.__cause__ = error if isinstance(error, BaseException) else None
-    return failure
+def _failed(job: Job, error: Exception) -> RunError:
+    return RunError(f"the run with seed {job.seed} of {_called(job.scenario)} failed: {error}")
 
 
 def _called(scenario: Scenario) -> str:

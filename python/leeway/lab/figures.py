@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -116,13 +115,21 @@ def style(dark: bool = False) -> Iterator[None]:
         yield
 
 
+class _Sheet(Canvas):
+    """A canvas that is laid out without being asked, colour bars and titles included."""
+
+    def tight_layout(self, *, rect: tuple[float, float, float, float] | None = None, **_: Any) -> None:
+        """Keeps what is laid out within `rect` (left, bottom, right, top); the rest is done anyway."""
+        if rect:
+            left, bottom, right, top = rect
+            self.set_layout_engine("constrained", rect=(left, bottom, right - left, top - bottom))
+
+
 def draw(figure: Figure) -> Canvas:
     """Draws into a new canvas; within `style()`."""
-    canvas = Canvas(figsize=figure.size, layout="constrained")
+    canvas = _Sheet(figsize=figure.size, layout="constrained")
     FigureCanvasAgg(canvas)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The figure layout has changed to tight")
-        figure.draw(canvas)
+    figure.draw(canvas)
     for artist in canvas.findobj():
         if _dense(artist):
             artist.set_rasterized(True)

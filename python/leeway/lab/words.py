@@ -108,7 +108,7 @@ def _claim_lines(claim: Claim) -> list[str]:
     facts.append(f"here: {claim.found}")
     if claim.accept:
         facts.append(f"accepted: {claim.accept}")
-    lines = _hanging(claim.verdict, claim.text) + _hanging("", "; ".join(facts))
+    lines = _hanging(claim.verdict, claim.text) + _hanging("", " · ".join(facts))
     return lines + (_hanging("", f"why: {claim.why}") if claim.why else [])
 
 

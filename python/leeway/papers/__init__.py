@@ -1,7 +1,23 @@
 """The experiments of the literature, a module for each paper.
 
-Importing this package registers them; `leeway.lab.experiments` lists them.
+Importing this package registers them, in this order; `leeway.lab.experiments` lists them.
 """
 
-from leeway.papers import komnios2014  # noqa: F401  # isort: skip
-from leeway.papers import scoreboard  # noqa: F401  # isort: skip
+# ruff: noqa: I001  (the order is that of the report)
+from leeway.papers import rossi2010
+from leeway.papers import kuhn2013
+from leeway.papers import komnios2014
+from leeway.papers import trang2014
+from leeway.papers import scoreboard
+from leeway.papers import differences_rossi
+from leeway.papers import differences_kuhn
+
+__all__ = [
+    "differences_kuhn",
+    "differences_rossi",
+    "komnios2014",
+    "kuhn2013",
+    "rossi2010",
+    "scoreboard",
+    "trang2014",
+]

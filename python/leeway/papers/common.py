@@ -7,14 +7,14 @@ the page that shows the figure.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from leeway.lab import Interval
+from leeway.lab import Claim, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,6 +86,7 @@ def frame(
         axes.set_ylim(*ylim)
     if title:
         axes.set_title(title, fontsize="medium")
+    axes.set_axisbelow(True)
     axes.grid(True, color=PALETTE["grey"], alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if legend and axes.get_legend_handles_labels()[0]:
@@ -96,6 +97,11 @@ def curve(axes: Axes, x: Sequence[float], y: Sequence[Interval], **keywords: Any
     """Means with their confidence intervals as error bars; none where there was a single run."""
     halves = [0.0 if math.isinf(value.half) else value.half for value in y]
     axes.errorbar(x, [value.mean for value in y], yerr=halves, capsize=2, elinewidth=1, **keywords)
+
+
+def with_causes(claims: Iterable[Claim]) -> list[Claim]:
+    """The claims; one that holds keeps no cause why it should not."""
+    return [claim if claim.verdict == "differs" else replace(claim, why="") for claim in claims]
 
 
 @dataclass(frozen=True, slots=True)

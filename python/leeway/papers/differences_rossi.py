@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from leeway.lab import Claim, Figure, Interval, Outcome, Setting, Table, experiment
 from leeway.papers.common import PALETTE, bdp_packets, frame, history, look, thin
-from leeway.papers.rossi2010 import beside_tcp, ratio, twice, two_ledbat, utilisation, window_fairness
+from leeway.papers.rossi2010.network import beside_tcp, ratio, twice, two_ledbat, utilisation, window_fairness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -90,7 +90,7 @@ REPAIRS = {
 
 @experiment("rossi2010:repair", title="How the late-comer repairs its loss", kind="difference")
 def repair(setting: Setting) -> Steps:
-    """Figure 3, second LEDBAT flow 10 s later, 40 packets: close to fair after the loss was published; here F = 0.72.
+    """Figure 3, second LEDBAT flow 10 s later, 40 packets: close to fair after the loss was published; here F = 0.7.
 
     The loss drains the queue, so that both flows see the same base delay from then on. What differs is how deep the
     late-comer falls: to half its window, or, with a timeout in place of the fast retransmit, to one packet.

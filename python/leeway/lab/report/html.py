@@ -17,6 +17,8 @@ from markupsafe import Markup, escape
 from leeway.lab.report import words
 from leeway.lab.report.model import Report, Standing
 
+_GLUE = "\N{NO-BREAK SPACE}"
+_UNITS = "s|ms|min|h|km|MHz|B|kB|MB|[kMG]?bit/s|[kMG]b/s|pkt|packets?|BDP|RTT|seeds?|runs?|flows?"
 _markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["heading", "lheading", "image"])
 
 
@@ -38,7 +40,7 @@ def _environment() -> Environment:
         "count": words.count,
         "command": words.command,
         "duration": words.duration,
-        "paragraphs": lambda text: Markup(_markdown.render(text)),
+        "paragraphs": _paragraphs,
         "size": words.size,
         "uri": lambda png: Markup("data:image/png;base64," + base64.b64encode(png).decode()),
         "verbatim": Markup,
@@ -47,7 +49,17 @@ def _environment() -> Environment:
 
 
 def _code(text: str) -> Markup:
-    """Plain text in which `code` may be marked with backticks; a mean and its interval stay on one line."""
-    text = re.sub(r" ± (?=\d)", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", text)
-    text = re.sub(r"\(n = (\d+)\)", "(n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}\\1)", text)
-    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
+    """Plain text in which `code` may be marked with backticks."""
+    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", _together(str(escape(text)))))
+
+
+def _paragraphs(text: str) -> Markup:
+    """Markdown."""
+    return Markup(_together(_markdown.render(text)))
+
+
+def _together(text: str) -> str:
+    """Keeps a number on one line with its unit, and a mean with its interval."""
+    text = re.sub(r" ± (?=\d)", f"{_GLUE}±{_GLUE}", text)
+    text = re.sub(r"\(n = (\d+)\)", f"(n{_GLUE}={_GLUE}\\1)", text)
+    return re.sub(rf"(?<=\d) (?=(?:{_UNITS})\b|%)", _GLUE, text)

@@ -84,7 +84,8 @@ def _section(section: Section) -> Iterator[str]:
     yield f"### {plain(section.title)}\n"
     yield f"`{section.id}`\n"
     if done.outcome is None:
-        yield f"**This experiment did not come to an end.** {plain(done.error)}\n"
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", done.error)), default=0))
+        yield f"**This experiment did not come to an end.**\n\n{fence}\n{done.error}\n{fence}\n"
     if section.description:
         yield f"{section.description}\n"
     if section.explains:
@@ -92,12 +93,15 @@ def _section(section: Section) -> Iterator[str]:
         for row in section.explains:
             yield f"- [{row.section.id}](#{row.section.anchor}): {plain(row.claim.text)}"
         yield ""
+    table_first = done.experiment.kind == "scoreboard"
+    if table_first:
+        yield from _grids(section)
     if section.rows:
         yield from _table(["claim", "published", "here", "accepted", "verdict"], [_claim(row) for row in section.rows])
     for picture in section.pictures:
         yield from _picture(picture)
-    for grid in section.grids:
-        yield from _grid(grid)
+    if not table_first:
+        yield from _grids(section)
     if section.notes:
         yield "#### Notes\n"
         for note in section.notes:
@@ -107,7 +111,7 @@ def _section(section: Section) -> Iterator[str]:
 
 def _claim(row: Row) -> list[str]:
     claim = row.claim
-    texts = [_cell(text) for text in (claim.text, claim.published or "open", claim.found, claim.accept)]
+    texts = [_cell(text) for text in (claim.text, row.published, claim.found, claim.accept)]
     return [*texts, f"{_verdict(row)}: {_cause(row)}" if row.why else _verdict(row)]
 
 
@@ -131,11 +135,16 @@ def _picture(picture: Picture) -> Iterator[str]:
     yield f"{caption}\n"
 
 
+def _grids(section: Section) -> Iterator[str]:
+    for grid in section.grids:
+        yield from _grid(grid)
+
+
 def _grid(grid: Grid) -> Iterator[str]:
     yield f"**{plain(grid.table.name)}.** {plain(grid.table.caption)}{grid.remark}\n"
     if grid.long:
         yield f"<details><summary>{len(grid.rows)} rows</summary>\n"
-    alignment = "".join("r" if numeric else "l" for numeric in grid.numeric)
+    alignment = "".join("r" if kind == "number" else "l" for kind in grid.kinds)
     yield from _table(
         [_cell(column) for column in grid.table.columns],
         [[_cell(text) for text in row] for row in grid.rows],

@@ -15,7 +15,7 @@ from leeway.lab import figures
 from leeway.lab.driver import Finished
 from leeway.lab.experiment import Claim, Figure, Table, registered
 from leeway.lab.report.context import Context
-from leeway.lab.report.words import cell, common_count, count, duration, paper, size, slug
+from leeway.lab.report.words import cell, column_kind, common_count, count, duration, paper, size, slug
 
 LARGEST_SVG = 400_000
 """Bytes of an SVG above which the page gets an image instead, if that is smaller."""
@@ -80,6 +80,11 @@ class Row:
     cause: Section | None = None
 
     @property
+    def published(self) -> str:
+        """What the paper reports, or that it was left open; a claim of our own has nothing there."""
+        return self.claim.published or ("open" if self.claim.holds is None else "-")
+
+    @property
     def standing(self) -> Standing:
         """How the claim stands."""
         if self.claim.holds is None:
@@ -119,15 +124,15 @@ class Grid:
 
     Attributes
     ----------
-    numeric
-        For each column, whether it holds numbers.
+    kinds
+        What each column holds: "number", "word" or "text".
     runs
         Number of runs behind each of its intervals, where that is the same for all; otherwise the cells say it.
     """
 
     table: Table
     rows: list[list[str]]
-    numeric: list[bool]
+    kinds: list[str]
     runs: int | None
 
     @property
@@ -402,10 +407,8 @@ def _picture(figure: Figure, name: str) -> Picture:
 
 def _grid(table: Table) -> Grid:
     runs = common_count(table)
-    numeric = [
-        any(not isinstance(row[i], str | None) for row in table.rows if i < len(row)) for i in range(len(table.columns))
-    ]
-    return Grid(table, [[cell(value, runs) for value in row] for row in table.rows], numeric, runs)
+    rows = [[cell(value, runs) for value in row] for row in table.rows]
+    return Grid(table, rows, [column_kind([row[i] for row in rows]) for i in range(len(table.columns))], runs)
 
 
 def _link(sections: Iterable[Section]) -> None:

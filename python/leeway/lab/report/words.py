@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from leeway.lab.experiment import Setting, Table
@@ -81,6 +82,18 @@ def cell(value: Any, runs: int | None = None) -> str:
             return f"{value:.4g}"
         case _:
             return str(value)
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell holds a number, with an interval or a unit of one character perhaps, or nothing."""
+    return bool(re.fullmatch(r"(-?([\d.,]+(e[-+]?\d+)?|∞)( ± [\d.e+-]+)?( ?%| \(.*run\)| \(n = \d+\))?|-|)", text))
+
+
+def column_kind(cells: Sequence[str]) -> str:
+    """What a column holds: "number", short "word", or "text" that wraps."""
+    if all(map(is_number, cells)):
+        return "number"
+    return "text" if max(map(len, cells)) > 14 else "word"
 
 
 def command(name: str, setting: Setting) -> str:

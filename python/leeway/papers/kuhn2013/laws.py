@@ -12,9 +12,10 @@ TARGETS_MS = (5, 15, 25, 100)
 """Targets of LEDBAT that the paper compares."""
 
 
-def ledbat(target_ms: float) -> str:
-    """LEDBAT with this target."""
-    return f"ledbat:target={target_ms:g}ms,slow_start=standard,floor=1"
+def ledbat(target_ms: float, gain: float = 1.0) -> str:
+    """LEDBAT with this target, and this gain (packets per round trip) both above and below it."""
+    gains = "" if gain == 1 else f",gain_up={gain:.3f},gain_down={gain:.3f}"
+    return f"ledbat:target={target_ms:g}ms,slow_start=standard,floor=1{gains}"
 
 
 def flow(name: str, law: str, **fields: Any) -> Flow:

@@ -29,9 +29,11 @@ QUEUES = ("1 BDP", "4 BDP", "16 BDP")
 HEADINGS = ("case", "primary", "secondary", "primary (% of C)", "secondary (% of C)", "mean queue (s)")
 
 
-def scenario(number: int, buffer: str = "unlimited", jitter: float = 0.0) -> Scenario:
-    """One case; the secondary starts at 500 s, or up to `jitter` (s) later."""
+def scenario(number: int, buffer: str = "unlimited", jitter: float = 0.0, slow_start: bool = True) -> Scenario:
+    """One case; the secondary starts at 500 s, or up to `jitter` (s) later; LEDBAT in slow start or not."""
     primary, secondary = CASES[number]
+    if secondary and not slow_start:
+        secondary = secondary.replace("slow_start=standard", "slow_start=none")
     flows = [flow("primary", primary)]
     if secondary:
         start = {"uniform": ["500 s", f"{500 + jitter:g} s"]} if jitter else "500 s"
@@ -66,10 +68,11 @@ def queue(run: Run) -> float:
 def table1(setting: Setting) -> Steps:
     """10 Mbit/s, 250 ms, queue effectively infinite; the primary from 0 to 800 s, the secondary from 500 to 800 s.
 
-    Throughput of each, in % of the capacity, over the shared period. (1) CUBIC alone; (2) CUBIC and Vegas; (3) CUBIC and
-    LEDBAT with a target of 25 ms; (4) the same with 100 ms; (5) Vegas and LEDBAT with 100 ms. Published: open.
+    Throughput of each, in % of the capacity, over the shared period. (1) CUBIC alone; (2) CUBIC and Vegas; (3) CUBIC
+    and LEDBAT with a target of 25 ms; (4) the same with 100 ms; (5) Vegas and LEDBAT with 100 ms. Published: open.
     """
     seeds = setting.seeds(quick=2, full=10)
+    queues = setting.pick(QUEUES[:1], QUEUES)
     results = yield [
         *(Case(scenario(number), 1, {"case": number, "starts": "published"}) for number in CASES),
         *(
@@ -77,15 +80,17 @@ def table1(setting: Setting) -> Steps:
             for number in CASES
             for seed in seeds
         ),
+        *(Case(scenario(number, slow_start=False), 1, {"case": number, "starts": "linear"}) for number in (3, 4, 5)),
         *(
             Case(scenario(number, buffer), 1, {"case": number, "queue": buffer})
-            for buffer in setting.pick(QUEUES[:1], QUEUES)
+            for buffer in queues
             for number in CASES
         ),
     ]
     exact = {number: results.one(case=number, starts="published") for number in CASES}
     drawn = {number: results.where(case=number, starts="drawn") for number in CASES}
     names = {number: [law_name(law) for law in CASES[number] if law] for number in CASES}
+    linear = results.one(case=5, starts="linear")
     claims = []
     for number, laws in names.items():
         metrics = [primary, secondary][: len(laws)]
@@ -96,6 +101,10 @@ def table1(setting: Setting) -> Steps:
             )
             for law, metric in zip(laws, metrics, strict=True)
         ]
+    claims += [
+        Claim.open(f"Case 5 without LEDBAT's slow start: {law} (% of C)", f"{metric(linear):.2f}")
+        for law, metric in (("Vegas", primary), ("LEDBAT (100 ms)", secondary))
+    ]
     return Outcome(
         claims=claims,
         figures=[
@@ -108,6 +117,12 @@ def table1(setting: Setting) -> Steps:
         ],
         tables=[
             Table("table1", "An endless queue, 500 to 800 s", HEADINGS, [_row(n, run) for n, run in exact.items()]),
+            Table(
+                "table1-linear",
+                "The same when LEDBAT begins without slow start",
+                HEADINGS,
+                [_row(number, results.one(case=number, starts="linear")) for number in (3, 4, 5)],
+            ),
             *(
                 Table(
                     f"table1-{buffer.split()[0]}bdp",
@@ -115,13 +130,13 @@ def table1(setting: Setting) -> Steps:
                     HEADINGS,
                     [_row(number, results.one(case=number, queue=buffer)) for number in CASES],
                 )
-                for buffer in setting.pick(QUEUES[:1], QUEUES)
+                for buffer in queues
             ),
         ],
         notes=[
-            "No start-up is given: both protocols begin in slow start with an unlimited threshold. A queue that never "
-            "overflows then never ends CUBIC's slow start, and the queue grows as long as the run lasts. The tables with "
-            "finite queues show how far the outcome depends on that.",
+            "No start-up is given: all begin in slow start with an unlimited threshold. A queue that never overflows "
+            "then never ends the slow start of CUBIC, nor LEDBAT's in case 5, and the queue grows as long as the run "
+            "lasts. The other tables show how far the outcome depends on that.",
             "Interval: the secondary starts up to one round trip (500 ms) later, drawn for each seed. Case 1 draws "
             "nothing.",
         ],

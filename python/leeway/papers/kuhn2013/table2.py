@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from leeway import Channel, Dumbbell, Run, Scenario, Series, Window
 from leeway.lab import Case, Claim, Figure, Interval, Outcome, Results, Setting, Table, experiment
-from leeway.papers.common import PALETTE, frame, history, look
+from leeway.papers.common import PALETTE, frame, history, look, with_causes
 from leeway.papers.kuhn2013.laws import CUBIC, TARGETS_MS, flow, ledbat
 from leeway.satellite import OPPORTUNITY_BITS, SAMPLE_S, LandMobile, cached_trace
 
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 CHANNEL = LandMobile()
 BUFFER = "1000 pkt"
-BUFFERS = ("250 pkt", "500 pkt", "1000 pkt", "2000 pkt", "unlimited")
-LOSS = "random:p=0.1%"
+"""The large queue."""
+
+BUFFERS = ("250 pkt", "500 pkt", "2000 pkt", "unlimited")
+"""Other sizes of the queue that are tried."""
+
+ERRORS_PERCENT = 0.1
+"""Packets lost on the air after coding, before they are sent again."""
+
 ARQ = "tries=4,delay=536ms"
 """A packet lost on the air is sent again once the satellite has carried the news and the repeat: 250 + 286 ms."""
 
@@ -40,24 +46,27 @@ PUBLISHED = {
 """CUBIC's and LEDBAT's kbit/s in each window, by target (ms)."""
 
 
-def scenario(target_ms: float, trace: str | Path, buffer: str = BUFFER, arq: bool = True) -> Scenario:
+def downlink(trace: str | Path, buffer: str = BUFFER, errors_percent: float = ERRORS_PERCENT) -> Channel:
+    """The satellite's link to the user: a trace, the queue before it, losses on the air and their repeats."""
+    errors = {"loss": f"random:p={errors_percent:g}%", "arq": ARQ} if errors_percent else {}
+    return Channel(trace=str(trace), delay="286 ms", buffer=buffer, queue="droptail", **errors)
+
+
+def scenario(
+    target_ms: float,
+    trace: str | Path,
+    buffer: str = BUFFER,
+    errors_percent: float = ERRORS_PERCENT,
+    gain: float = 1.0,
+) -> Scenario:
     """CUBIC from 0 to 225 s and from 270 to 450 s, LEDBAT from 112.5 to 337.5 s, over a link that a trace drives."""
     return Scenario(
         duration="450 s",
         profile="ns2",
-        dumbbell=Dumbbell(
-            bottleneck=Channel(
-                trace=str(trace),
-                delay="286 ms",
-                buffer=buffer,
-                queue="droptail",
-                loss=LOSS if arq else None,
-                arq=ARQ if arq else None,
-            )
-        ),
+        dumbbell=Dumbbell(bottleneck=downlink(trace, buffer, errors_percent)),
         flow=[
-            flow("cubic", CUBIC, intervals=[["0 s", "225 s"], ["270 s", "450 s"]]),
-            flow("ledbat", ledbat(target_ms), intervals=[["112.5 s", "337.5 s"]]),
+            flow("cubic", CUBIC, app={"kind": "on_off", "on": "225 s", "off": "45 s"}),
+            flow("ledbat", ledbat(target_ms, gain), start="112.5 s", stop="337.5 s"),
         ],
         window=[Window(name=name, from_=f"{a:g} s", to=f"{b:g} s") for name, (a, b) in WINDOWS.items()],
         series=Series(every="500 ms"),
@@ -79,26 +88,19 @@ def traces(seeds: range) -> dict[int, Path]:
 def table2(setting: Setting) -> Steps:
     """LTE in S-band, 5 MHz, suburban, elevation 40 degrees, 60 km/h over 8 km; 2.3 Mbit/s on average; a large queue.
 
-    CUBIC 0-225 s and 270-450 s, LEDBAT 112.5-337.5 s; targets 5, 15, 25 and 100 ms. Published, CUBIC/LEDBAT in kbit/s in
-    112.5-225, 225-270, 270-337.5 and 337-450 s: target 5 ms 2292/0, 329/50, 2191/10, 2298/0.1; 100 ms 2292/0, 329/25,
-    2190/8, 2298/0.1. A smaller target uses the free period better; LEDBAT takes nothing while CUBIC is busy.
+    CUBIC 0-225 s and 270-450 s, LEDBAT 112.5-337.5 s; targets 5, 15, 25 and 100 ms. Published, CUBIC/LEDBAT in kbit/s
+    in 112.5-225, 225-270, 270-337.5 and 337-450 s: target 5 ms 2292/0, 329/50, 2191/10, 2298/0.1; 100 ms 2292/0,
+    329/25, 2190/8, 2298/0.1. A smaller target uses the free period better; LEDBAT takes nothing while CUBIC is busy.
     """
     roads = traces(setting.seeds(quick=3, full=20))
-    variants = [(buffer, True) for buffer in BUFFERS if buffer != BUFFER] + [(BUFFER, False)]
+    variants = setting.pick((), BUFFERS)
     results = yield [
-        *(
-            Case(scenario(target, trace), seed, {"target": target, "variant": None})
-            for target in TARGETS_MS
-            for seed, trace in roads.items()
-        ),
-        *(
-            Case(scenario(target, trace, buffer, arq), seed, {"target": target, "variant": (buffer, arq)})
-            for buffer, arq in setting.pick([], variants)
-            for target in (5, 100)
-            for seed, trace in roads.items()
-        ),
+        Case(scenario(target, trace, buffer), seed, {"target": target, "buffer": buffer})
+        for buffer in (BUFFER, *variants)
+        for target in (TARGETS_MS if buffer == BUFFER else (5, 100))
+        for seed, trace in roads.items()
     ]
-    main = results.where(variant=None)
+    main = results.where(buffer=BUFFER)
     found = {target: _all(main.where(target=target)) for target in TARGETS_MS}
     shared, free = list(WINDOWS)[:2]
     better = Interval.of(
@@ -114,27 +116,28 @@ def table2(setting: Setting) -> Steps:
             accept="at most 23 kbit/s, 1 % of the link, with each target",
         ),
         Claim.fact(
-            "A smaller target uses the free period better: 5 ms above 100 ms from 225 to 270 s, the same trace (kbit/s)",
+            "A smaller target uses the free period better: 5 ms above 100 ms from 225 to 270 s (kbit/s)",
             "50 against 25",
-            f"{found[5][free][1].text()} against {found[100][free][1].text()}; difference {better.text()}",
+            f"{found[5][free][1].text()} against {found[100][free][1].text()}; on the same trace {better.text()}",
             better.mean > 0,
             accept="difference above 0",
+            why="kuhn2013:gain: with a gain of 1/target per millisecond, on top of the division by the target that the "
+            "law already has, the published numbers come out; with a gain of 1 a larger target uses more.",
         ),
     ]
     for target, values in PUBLISHED.items():
-        for (name, (start, end)), (cubic, background) in zip(WINDOWS.items(), values, strict=True):
-            ours = found[target][name]
+        for (name, (start, end)), pair in zip(WINDOWS.items(), values, strict=True):
             span = f"{start:g} to {end:g} s, target {target} ms"
-            if cubic > 1000:
-                accept = (0.9 * cubic, 1.1 * cubic)
-                claims.append(Claim.number(f"CUBIC, {span}", str(cubic), ours[0], accept, "kbit/s"))
-            else:
-                claims.append(Claim.open(f"CUBIC, {span} (published: {cubic})", ours[0], "kbit/s"))
-            if background != 0:
-                claims.append(Claim.open(f"LEDBAT, {span} (published: {background})", ours[1], "kbit/s"))
+            for law, published, here in zip(("CUBIC", "LEDBAT"), pair, found[target][name], strict=True):
+                text = f"{law}, {span}"
+                if published > 1000:
+                    accept = (round(0.9 * published), round(1.1 * published))
+                    claims.append(Claim.number(text, f"{published} kbit/s", here, accept, "kbit/s"))
+                else:
+                    claims.append(Claim(text, f"{published} kbit/s", here.text("kbit/s"), None))
     first = min(roads)
     return Outcome(
-        claims=claims,
+        claims=with_causes(claims),
         figures=[
             Figure(
                 "table2",
@@ -148,16 +151,27 @@ def table2(setting: Setting) -> Steps:
                 (9.0, 5.6),
             )
         ],
-        tables=[_table("table2", "CUBIC / LEDBAT in kbit/s, beside what was published", found)],
+        tables=[
+            _table("table2", "CUBIC and LEDBAT in kbit/s, beside what was published", found),
+            *(
+                _table(
+                    f"table2-{buffer.split()[0]}",
+                    f"The same with a queue of {buffer.replace('pkt', 'packets')}",
+                    {target: _all(results.where(buffer=buffer, target=target)) for target in (5, 100)},
+                )
+                for buffer in variants
+            ),
+        ],
         notes=[_source(), _SILENT],
     )
 
 
 _SILENT = (
-    "The paper gives no size for its large queue. What CUBIC still delivers after it stopped, 329 kbit/s over 45 s, "
-    "is about 1200 packets, in the queue and in flight together; so 1000 packets are used here. Lost packets on the air "
-    "are 0.1 % after coding; each is sent again 536 ms later, up to four times, and those behind wait. The last "
-    "period begins at 337.5 s, when LEDBAT ends, not at 337 s."
+    "The paper gives no size for its large queue. What CUBIC still delivers after it paused, 329 kbit/s over 45 s, is "
+    "about 1200 packets, in the queue and in flight together; so 1000 packets are used here. On the air 0.1 % of the "
+    "packets are lost after coding; each is sent again 536 ms later, up to three times, and those behind wait. The "
+    "last period begins at 337.5 s, when LEDBAT ends, not at 337 s. Numbers below 1000 kbit/s follow the trace too "
+    "closely to be judged; they stand beside the published ones."
 )
 
 
