@@ -130,7 +130,7 @@ def test_a_trace_with_other_contents_on_the_worker_is_noticed(make, client, tmp_
     text, key = scenario.to_toml(), scenario.key()
     trace.write_text("1\n5\n9\n")
     with pytest.raises(ValueError, match="not the same on the worker"):
-        simulate(text, 1, key)
+        simulate(text, 1, key, leeway.ENGINE)
 
 
 def test_a_cluster_that_goes_away_is_said_to_be_gone(make):

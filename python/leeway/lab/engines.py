@@ -210,9 +210,9 @@ class Dask(Engine):
     def _fill(self, completed: as_completed, waiting: Iterator[Job], under_way: dict[Future, Job]) -> None:
         """Hands over so many jobs that every worker has one to go on with."""
         for job in itertools.islice(waiting, self._window() - len(under_way)):
-            text, key = job.scenario.to_toml(), job.scenario.key()
+            task = (simulate, job.scenario.to_toml(), job.seed, job.scenario.key(), leeway.ENGINE)
             try:
-                future = self.client.submit(simulate, text, job.seed, key, key=f"leeway-{job.key}")
+                future = self.client.submit(*task, key=f"leeway-{job.key}")
             except OSError as error:
                 raise EngineError(GONE) from error
             under_way[future] = job
@@ -235,14 +235,18 @@ GONE = "the Dask cluster is gone. Everything done so far is kept: start it, and 
 SAME_VERSION = "Install the same version everywhere"
 
 
-def simulate(scenario: str, seed: int, key: str) -> tuple[str, bytes, float]:
-    """What a Dask worker does, from the text of a scenario: engine version, encoded result, seconds.
+def simulate(scenario: str, seed: int, key: str, engine: str) -> tuple[str, bytes, float]:
+    """What a Dask worker does, from the text of a scenario: its engine version, the encoded result, seconds.
+
+    There is no result if the version is not the one that was asked for.
 
     Raises
     ------
     ValueError
         If the scenario has another `key` here: a trace file that it names has other contents.
     """
+    if engine != leeway.ENGINE:
+        return leeway.ENGINE, b"", 0.0
     here = leeway.Scenario.from_toml(scenario)
     if here.key() != key:
         raise ValueError("the scenario is not the same on the worker; do its trace files have the same contents there?")

@@ -72,9 +72,15 @@ def floor(setting: Setting) -> Steps:
         for name, law in (("fLEDBAT", FLEDBAT), ("fLEDBAT, floor 1/4", QUARTER))
         for seed in setting.seeds(quick=8, full=30)
     ]
-    results = yield alike + halves
+    under_red = {name: variants[name] | {"queue": QUEUES["red"]} for name in list(variants)[:3]}
+    results = yield [*alike, *halves, *cases(setting, "a", 48, under_red)]
     claims = []
-    homogeneous = Results(result for result in results if "mixed" not in result.labels)
+    red = results.where(backhaul="a", flows=48)
+    for variant, accept in (("fLEDBAT", (0.95, 1.2)), ("fLEDBAT, floor 1/4", (0.0, 0.95))):
+        ratio = Interval.of(values(red, "timeouts", variant) / values(red, "timeouts", "NewReno"))
+        text = f"(a), RED, 48 flows, {variant}: timeouts over NewReno's"
+        claims.append(Claim.number(text, "below 1", ratio, accept))
+    homogeneous = Results(result for result in results if "mixed" not in result.labels and result.labels["flows"] != 48)
     for (backhaul, flows), group in homogeneous.groups("backhaul", "flows"):
         newreno = values(group, "fairness", "NewReno")
         for variant, accept in (

@@ -101,7 +101,8 @@ def efficiency(curves: Curves, start: int) -> list[Claim]:
     for law in ("ledbat", "fledbat"):
         for metric, text in (("again", "retransmissions"), ("timeouts", "timeouts")):
             found = curves.ratio(metric, law, "newreno", inside)
-            why = SLOW_START if law == "ledbat" and found.mean > 0.999 else ""
+            cause = SLOW_START if law == "ledbat" else FLOOR
+            why = cause if metric == "timeouts" and found.mean > 0.999 else ""
             claims.append(
                 Claim.number(
                     f"Inside, {law_name(law)}'s {text} over NewReno's", "below 1", found, (0.0, 0.999), why=why

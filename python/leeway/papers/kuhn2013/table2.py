@@ -46,6 +46,12 @@ PUBLISHED = {
 """CUBIC's and LEDBAT's kbit/s in each window, by target (ms)."""
 
 
+def downlink(trace: str | Path, buffer: str = BUFFER, errors_percent: float = ERRORS_PERCENT) -> Channel:
+    """The satellite's link to the user: a trace, the queue before it, losses on the air and their repeats."""
+    errors = {"loss": f"random:p={errors_percent:g}%", "arq": ARQ} if errors_percent else {}
+    return Channel(trace=str(trace), delay="286 ms", buffer=buffer, queue="droptail", **errors)
+
+
 def scenario(
     target_ms: float,
     trace: str | Path,
@@ -54,13 +60,10 @@ def scenario(
     gain: float = 1.0,
 ) -> Scenario:
     """CUBIC from 0 to 225 s and from 270 to 450 s, LEDBAT from 112.5 to 337.5 s, over a link that a trace drives."""
-    errors = {"loss": f"random:p={errors_percent:g}%", "arq": ARQ} if errors_percent else {}
     return Scenario(
         duration="450 s",
         profile="ns2",
-        dumbbell=Dumbbell(
-            bottleneck=Channel(trace=str(trace), delay="286 ms", buffer=buffer, queue="droptail", **errors),
-        ),
+        dumbbell=Dumbbell(bottleneck=downlink(trace, buffer, errors_percent)),
         flow=[
             flow("cubic", CUBIC, app={"kind": "on_off", "on": "225 s", "off": "45 s"}),
             flow("ledbat", ledbat(target_ms, gain), start="112.5 s", stop="337.5 s"),

@@ -24,7 +24,7 @@ CLIENTS = 5
 
 
 def web(network: Network) -> Flow:
-    """Clients that ask for answers of heavy-tailed sizes: each takes 0.1 s of the link in the mean, all about a third."""
+    """Clients that ask for answers of heavy-tailed sizes: 0.1 s of the link each in the mean, a third of it in all."""
     mean_bytes = max(1500, round(network.rate_bps * 0.1 / 8))
     size = {"pareto": {"mean": f"{mean_bytes} B", "shape": 1.5}}
     app = {"kind": "request", "size": size, "think": {"exponential": "1 s"}}

@@ -54,9 +54,7 @@ def plain(rate_bps: float, one_way_s: float, buffer: str, queue: str = "droptail
 
 def satellite() -> Dumbbell:
     """The land-mobile satellite of Kuhn 2013, table 2, with its link-layer retransmission."""
-    trace = str(cached_trace(table2.CHANNEL))
-    channel = Channel(trace=trace, delay="286 ms", buffer=table2.BUFFER, loss=table2.LOSS, arq=table2.ARQ)
-    return Dumbbell(bottleneck=channel)
+    return Dumbbell(bottleneck=table2.downlink(cached_trace(table2.CHANNEL)))
 
 
 def of_rossi() -> list[Network]:

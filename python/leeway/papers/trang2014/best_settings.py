@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leeway.lab import Case, Claim, Figure, Interval, Outcome, Results, Setting, Table, experiment
-from leeway.papers.common import history
+from leeway.papers.common import history, with_causes
 from leeway.papers.trang2014.common import (
     CUBIC,
     JITTER,
@@ -83,7 +83,7 @@ def table3_1(setting: Setting) -> Steps:
         for group, reported in zip(taken, published[chosen], strict=False):
             text = f"B = {buffer}, {_spelled(chosen)}: {'NewReno' if group == 'newreno' else 'LEDBAT'}"
             if buffer == 84:
-                accept = (reported - 1, min(reported + 1, 100.0))
+                accept = (max(reported - 1, 0.0), min(reported + 1, 100.0))
                 claims.append(Claim.number(text, f"{reported} %", taken[group], accept, "%", digits=4))
             else:
                 claims.append(Claim.open(text, taken[group], "%", digits=4))
@@ -136,7 +136,7 @@ def table3_2(setting: Setting) -> Steps:
             PHASES,
             TIMES,
             "That these are the best settings for this buffer is so only while LEDBAT remembers the empty path: "
-            "differences:trang2014-table3.2.",
+            "trang2014:difference-base-history.",
         ],
     )
 
@@ -226,18 +226,22 @@ def fig3_8(setting: Setting) -> Steps:
         draw_queue(lower, own, 5)
 
     return Outcome(
-        claims=[
-            Claim.number(
-                "The second flow's share of the last 100 s",
-                "late-comer advantage",
-                drawn.interval(share("second")),
-                (0.8, 1.0),
-                why="differences:trang2014-fig3.8: slow start takes the late-comer over the buffer's end, the loss "
-                "empties the queue, and it sees the true base delay; without slow start it takes nearly all",
-            )
-        ],
+        claims=with_causes(
+            [
+                Claim.number(
+                    "The second flow's share of the last 100 s",
+                    "late-comer advantage",
+                    drawn.interval(share("second")),
+                    (0.8, 1.0),
+                    why="trang2014:difference-slow-start: slow start takes the late-comer over the buffer's end, the loss "
+                    "empties the queue, and it sees the true base delay; without slow start it takes nearly all",
+                )
+            ]
+        ),
         figures=[
-            Figure("fig3.8", "Windows of two LEDBAT flows at (5 ms; 10), and queuing delay (target dashed).", draw)
+            Figure(
+                "fig3.8", "Windows of two LEDBAT flows at (5 ms; 10), and queuing delay; the target is dashed.", draw
+            )
         ],
         notes=[
             RECOVERY,

@@ -22,7 +22,7 @@ def changed(scenario: Scenario, **fields: object) -> Scenario:
 
 
 @experiment(
-    "differences:trang2014-fig3.2A", title="Figure 3.2 A: recovery from the overshoot of slow start", kind="difference"
+    "trang2014:difference-recovery", title="Figure 3.2 A: recovery from the overshoot of slow start", kind="difference"
 )
 def fig3_2a(setting: Setting) -> Steps:
     """Figure 3.2 A in time, with other recoveries.
@@ -83,7 +83,7 @@ def fig3_2a(setting: Setting) -> Steps:
 
 
 @experiment(
-    "differences:trang2014-fig5.1", title="Figure 5.1: how long TCP recovers from slow start", kind="difference"
+    "trang2014:difference-long-recovery", title="Figure 5.1: how long TCP recovers from slow start", kind="difference"
 )
 def fig5_1(setting: Setting) -> Steps:
     """Figure 5.1 in time, with a longer recovery and with a larger buffer.
@@ -142,7 +142,7 @@ def fig5_1(setting: Setting) -> Steps:
     )
 
 
-@experiment("differences:trang2014-fig3.6", title="Figure 3.6: what CUBIC keeps after a loss", kind="difference")
+@experiment("trang2014:difference-cubic-decrease", title="Figure 3.6: what CUBIC keeps after a loss", kind="difference")
 def fig3_6(setting: Setting) -> Steps:
     """Figure 3.6 A with the decrease of the CUBIC of 2010 (0.8) and that of later Linux and RFC 9438 (0.7).
 
@@ -170,7 +170,7 @@ def fig3_6(setting: Setting) -> Steps:
     )
 
 
-@experiment("differences:trang2014-fig3.8", title="Figure 3.8: the late-comer's slow start", kind="difference")
+@experiment("trang2014:difference-slow-start", title="Figure 3.8: the late-comer's slow start", kind="difference")
 def fig3_8(setting: Setting) -> Steps:
     """Figure 3.8 with and without slow start of LEDBAT.
 
@@ -204,7 +204,7 @@ def fig3_8(setting: Setting) -> Steps:
 
 
 @experiment(
-    "differences:trang2014-fig3.4", title="Figure 3.4: windows that TCP cannot displace in time", kind="difference"
+    "trang2014:difference-displacement", title="Figure 3.4: windows that TCP cannot displace in time", kind="difference"
 )
 def fig3_4(setting: Setting) -> Steps:
     """Points of figure 3.4 at 50 Mb/s and long delays, with and without slow start of LEDBAT.
@@ -259,7 +259,7 @@ def _begins(scenario: Scenario, slow_start: str) -> Scenario:
     return changed(scenario, flow__ledbat__law=law.replace("slow_start=standard", f"slow_start={slow_start}"))
 
 
-@experiment("differences:trang2014-table3.2", title="Table 3.2: a base delay that expires", kind="difference")
+@experiment("trang2014:difference-base-history", title="Table 3.2: a base delay that expires", kind="difference")
 def table3_2(setting: Setting) -> Steps:
     """Which target is the locally best one, with RFC 6817's base history and with a base delay that is kept.
 
@@ -301,7 +301,9 @@ def table3_2(setting: Setting) -> Steps:
     )
 
 
-@experiment("differences:trang2014-fig5.2", title="Figure 5.2: a standing queue for a base delay", kind="difference")
+@experiment(
+    "trang2014:difference-standing-queue", title="Figure 5.2: a standing queue for a base delay", kind="difference"
+)
 def fig5_2(setting: Setting) -> Steps:
     """Five LEDBAT flows beside five CUBIC flows, coming later or first.
 

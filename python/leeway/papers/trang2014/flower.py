@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from leeway.lab import Case, Claim, Figure, Outcome, Setting, Table, experiment, jain
-from leeway.papers.common import history
+from leeway.papers.common import history, with_causes
 from leeway.papers.trang2014.common import (
     BUFFERS,
     FLOWER,
@@ -69,30 +69,34 @@ def fig5_1(setting: Setting) -> Steps:
     drawn = {law: results.where(law=law, own=False).interval(share(law)) for law in LAWS}
     restart, yields, halves, zone = timeline(runs["flower"])
     why = (
-        "differences:trang2014-fig5.1: in the thesis TCP is busy until 10 s with what slow start lost, here until 2 "
-        "s; with a recovery that long both instants are the published ones"
+        "trang2014:difference-long-recovery: in the thesis TCP is busy until 10 s with what slow start lost, here "
+        "until 2 s; with a recovery that long both instants are the published ones"
     )
     return Outcome(
-        claims=[
-            Claim.number("FLOWER's share", "far below TCP's", drawn["flower"], (0.0, 0.2)),
-            Claim.number("LEDBAT's share", "aggressive", drawn["ledbat"], (0.5, 1.0)),
-            Claim.fact(
-                "FLOWER's smallest window in the first 2 s",
-                "restarts at 1 packet",
-                f"{restart:.0f} packets",
-                restart <= 1.01,
-                accept="1 packet",
-            ),
-            Claim.fact("FLOWER is at one packet again", "9.3 s", instant(yields), 8 <= yields <= 11, why, "8 to 11 s"),
-            Claim.fact("TCP halves", "21.8 s", instant(halves), 20 <= halves <= 24, why, "20 to 24 s"),
-            Claim.fact(
-                "The fall of the delay trips FLOWER's loss zone",
-                "yes",
-                f"{zone:.2f} s after TCP halves" if np.isfinite(zone) else "never",
-                zone <= 1.0,
-                accept="within 1 s",
-            ),
-        ],
+        claims=with_causes(
+            [
+                Claim.number("FLOWER's share", "far below TCP's", drawn["flower"], (0.0, 0.2)),
+                Claim.number("LEDBAT's share", "aggressive", drawn["ledbat"], (0.5, 1.0)),
+                Claim.fact(
+                    "FLOWER's smallest window in the first 2 s",
+                    "restarts at 1 packet",
+                    f"{restart:.0f} packets",
+                    restart <= 1.01,
+                    accept="1 packet",
+                ),
+                Claim.fact(
+                    "FLOWER is at one packet again", "9.3 s", instant(yields), 8 <= yields <= 11, why, "8 to 11 s"
+                ),
+                Claim.fact("TCP halves", "21.8 s", instant(halves), 20 <= halves <= 24, why, "20 to 24 s"),
+                Claim.fact(
+                    "The fall of the delay trips FLOWER's loss zone",
+                    "yes",
+                    f"{zone:.2f} s after TCP halves" if np.isfinite(zone) else "never",
+                    zone <= 1.0,
+                    accept="within 1 s",
+                ),
+            ]
+        ),
         figures=[
             Figure(
                 "fig5.1",
@@ -171,17 +175,21 @@ def fig5_3(setting: Setting) -> Steps:
     fairness = {law: drawn[law].interval(_fairness) for law in LAWS}
     shares = {law: drawn[law].interval(share("first")) for law in LAWS}
     return Outcome(
-        claims=[
-            Claim.fact(
-                "LEDBAT's first flow is at its minimum",
-                "131 s",
-                instant(minimum),
-                minimum <= 140,
-                accept="by 140 s",
-            ),
-            Claim.number("LEDBAT's first flow's share of the last 50 s", "its minimum", shares["ledbat"], (0.0, 0.1)),
-            Claim.number("Jain's index of two FLOWER flows, last 50 s", "fair", fairness["flower"], (0.95, 1.0)),
-        ],
+        claims=with_causes(
+            [
+                Claim.fact(
+                    "LEDBAT's first flow is at its minimum",
+                    "131 s",
+                    instant(minimum),
+                    minimum <= 140,
+                    accept="by 140 s",
+                ),
+                Claim.number(
+                    "LEDBAT's first flow's share of the last 50 s", "its minimum", shares["ledbat"], (0.0, 0.1)
+                ),
+                Claim.number("Jain's index of two FLOWER flows, last 50 s", "fair", fairness["flower"], (0.95, 1.0)),
+            ]
+        ),
         figures=[
             Figure(
                 "fig5.3",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from leeway.lab import Case, Claim, Figure, Outcome, Results, Setting, Table, experiment
-from leeway.papers.common import history
+from leeway.papers.common import history, with_causes
 from leeway.papers.trang2014.common import (
     CUBIC,
     JITTER,
@@ -116,18 +116,20 @@ def fig3_1(setting: Setting) -> Steps:
     runs, drawn = _own(results), results.where(own=False)
     highest = max(history(run, "ledbat").delay.max() for run in runs.values())
     return Outcome(
-        claims=[
-            Claim.number(
-                "LEDBAT's share, all orders", "0.5 (equal)", drawn.interval(share("ledbat", "shared")), (0.40, 0.60)
-            ),
-            Claim.fact(
-                "The delay never reaches the target",
-                "never",
-                f"at most {highest:.1f} of {TARGET} ms",
-                highest < TARGET,
-                accept="below 100 ms",
-            ),
-        ],
+        claims=with_causes(
+            [
+                Claim.number(
+                    "LEDBAT's share, all orders", "0.5 (equal)", drawn.interval(share("ledbat", "shared")), (0.40, 0.60)
+                ),
+                Claim.fact(
+                    "The delay never reaches the target",
+                    "never",
+                    f"at most {highest:.1f} of {TARGET} ms",
+                    highest < TARGET,
+                    accept="below 100 ms",
+                ),
+            ]
+        ),
         figures=[
             Figure(
                 "fig3.1",
@@ -159,7 +161,7 @@ def fig3_2(setting: Setting) -> Steps:
     runs, drawn = _own(results), results.where(own=False)
     lowest, over, halves = timeline(runs["A"])
     why = (
-        "differences:trang2014-fig3.2A: here LEDBAT repairs the overshoot of slow start with SACK, without a "
+        "trang2014:difference-recovery: here LEDBAT repairs the overshoot of slow start with SACK, without a "
         "timeout, and goes on from half its window"
     )
     worse = [
@@ -172,21 +174,25 @@ def fig3_2(setting: Setting) -> Steps:
         for order in ORDERS
     ]
     return Outcome(
-        claims=[
-            *worse,
-            Claim.fact(
-                "A: LEDBAT's smallest window after slow start (1 to 3 s)",
-                "1 packet",
-                f"{lowest:.0f} packets",
-                lowest <= 2,
-                why,
-                "at most 2 packets",
-            ),
-            Claim.fact(
-                "A: the delay passes the target", "about 11 s", instant(over), 10 <= over <= 12, why, "10 to 12 s"
-            ),
-            Claim.fact("A: TCP overflows and halves", "15 s", instant(halves), 14 <= halves <= 16, why, "14 to 16 s"),
-        ],
+        claims=with_causes(
+            [
+                *worse,
+                Claim.fact(
+                    "A: LEDBAT's smallest window after slow start (1 to 3 s)",
+                    "1 packet",
+                    f"{lowest:.0f} packets",
+                    lowest <= 2,
+                    why,
+                    "at most 2 packets",
+                ),
+                Claim.fact(
+                    "A: the delay passes the target", "about 11 s", instant(over), 10 <= over <= 12, why, "10 to 12 s"
+                ),
+                Claim.fact(
+                    "A: TCP overflows and halves", "15 s", instant(halves), 14 <= halves <= 16, why, "14 to 16 s"
+                ),
+            ]
+        ),
         figures=[
             Figure(
                 "fig3.2",
@@ -240,35 +246,36 @@ def fig3_6(setting: Setting) -> Steps:
     early = drawn.where(order="A").interval(share("ledbat", "early"))
     ends = ratio("ledbat", "cubic", "end")(runs["A"])
     why = (
-        "differences:trang2014-fig3.6: CUBIC keeps 0.8 of its window after a loss here, as in 2010, and ends about "
-        "even with LEDBAT; with 0.7, Linux's later value, it yields"
+        "trang2014:difference-cubic-decrease: CUBIC keeps 0.8 of its window after a loss here, as in 2010, and ends "
+        "about even with LEDBAT; with 0.7, Linux's later value, it yields"
     )
     beside_newreno = results.where(own=None).interval(share("ledbat", "early"))
     return Outcome(
-        claims=[
-            Claim.fact(
-                "A: LEDBAT gains more slowly on CUBIC than on NewReno (its share, 50 to 150 s)",
-                "slower",
-                f"{early} beside CUBIC, {beside_newreno} beside NewReno",
-                early.high < beside_newreno.low if setting.full else early.mean < beside_newreno.mean,
-                accept="below; at full size with intervals apart",
-            ),
-            Claim.fact(
-                "A, both exactly at 0: LEDBAT's throughput over CUBIC's in the end (450 to 600 s)",
-                "above 1",
-                f"{ends:.3g}",
-                ends > 1,
-                why,
-                "above 1",
-            ),
-            Claim.number(
-                "A, starts drawn: LEDBAT's throughput over CUBIC's in the end (450 to 600 s)",
-                "above 1",
-                drawn.where(order="A").interval(ratio("ledbat", "cubic", "end")),
-                (1.0, float("inf")),
-                why=why,
-            ),
-        ],
+        claims=with_causes(
+            [
+                Claim.fact(
+                    "A: LEDBAT gains more slowly on CUBIC than on NewReno (its share, 50 to 150 s)",
+                    "slower",
+                    f"{early} beside CUBIC, {beside_newreno} beside NewReno",
+                    early.high < beside_newreno.low if setting.full else early.mean < beside_newreno.mean,
+                    accept="below; at full size with intervals apart",
+                ),
+                Claim.fact(
+                    "A, both exactly at 0: LEDBAT's throughput over CUBIC's in the end (450 to 600 s)",
+                    "above 1",
+                    f"{ends:.3g}",
+                    ends > 1,
+                    accept="above 1",
+                ),
+                Claim.number(
+                    "A, starts drawn: LEDBAT's throughput over CUBIC's in the end (450 to 600 s)",
+                    "above 1",
+                    drawn.where(order="A").interval(ratio("ledbat", "cubic", "end")),
+                    (1.0, float("inf")),
+                    why=why,
+                ),
+            ]
+        ),
         figures=[
             Figure(
                 "fig3.6",
