@@ -28,8 +28,7 @@ def lines(canvas):
 
 
 def inline(figure, prefix="a-"):
-    with figures.style():
-        return figures.inline_svg(figures.draw(figure), figure, prefix)
+    return figures.Drawing(figure).inline(prefix)
 
 
 def texts(svg):
@@ -60,6 +59,22 @@ def test_same_figure_same_bytes():
     assert figures.svg(one) == figures.svg(two)
     assert figures.png(one) == figures.png(two)
     assert inline(one) == inline(two)
+
+
+def test_one_drawing_gives_what_three_give():
+    figure = figure_of(lines)
+    drawing = figures.Drawing(figure)
+    assert (drawing.inline("a-"), drawing.svg(), drawing.png()) == (
+        inline(figure),
+        figures.svg(figure),
+        figures.png(figure),
+    )
+
+
+def test_file_is_on_white_and_page_on_what_it_is():
+    figure = figure_of(lambda canvas: None)
+    assert "#ffffff" in figures.svg(figure)
+    assert "--card" not in inline(figure)
 
 
 def test_file_has_plain_colours_and_page_has_those_of_the_page():
@@ -112,10 +127,9 @@ def test_layout_needs_no_asking_and_bears_it():
         canvas.colorbar(axes.pcolormesh([[1, 2], [3, 4]]))
         canvas.tight_layout(rect=(0, 0.25, 1, 1))
 
-    with figures.style():
-        canvas = figures.draw(figure_of(asked))
-        figures.file_png(canvas)
-        assert canvas.axes[0].get_tightbbox().y0 / canvas.bbox.height >= 0.25
+    pixels = image.imread(io.BytesIO(figures.png(figure_of(asked), dpi=50)))
+    lowest = max(np.flatnonzero((pixels[:, :, :3] < 0.9).any(axis=(1, 2)))) / len(pixels)
+    assert 0.6 < lowest <= 0.75
 
 
 def test_what_is_not_dense_stays_lines():

@@ -6,10 +6,12 @@ a dark background; as a file it is an ordinary SVG on white, for any viewer. The
 
 from __future__ import annotations
 
+import copy
 import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree
@@ -43,6 +45,7 @@ _DENSE_LINE = 50_000
 _DENSE_SCATTER = 3_000
 _DENSE_MESH = 400
 
+_GROUND = "ground"
 _SVG = "http://www.w3.org/2000/svg"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONT = "system-ui, 'DejaVu Sans', Verdana, Arial, sans-serif"
@@ -51,8 +54,7 @@ ElementTree.register_namespace("", _SVG)
 
 def svg(figure: Figure) -> str:
     """The figure as the text of an SVG file, on white."""
-    with style():
-        return file_svg(draw(figure), figure)
+    return Drawing(figure).svg()
 
 
 def png(figure: Figure, dpi: float = 144, dark: bool = False) -> bytes:
@@ -65,8 +67,7 @@ def png(figure: Figure, dpi: float = 144, dark: bool = False) -> bytes:
     dark
         On a dark background.
     """
-    with style(dark):
-        return file_png(draw(figure), dpi)
+    return Drawing(figure, dark).png(dpi)
 
 
 @contextmanager
@@ -90,6 +91,10 @@ def style(dark: bool = False) -> Iterator[None]:
                 "axes.titlelocation": "left",
                 "axes.titlesize": "medium",
                 "boxplot.flierprops.color": ink,
+                "figure.constrained_layout.h_pad": 0.06,
+                "figure.constrained_layout.hspace": 0.04,
+                "figure.constrained_layout.w_pad": 0.06,
+                "figure.constrained_layout.wspace": 0.04,
                 "figure.edgecolor": paper,
                 "figure.facecolor": paper,
                 "font.size": 10,
@@ -115,6 +120,87 @@ def style(dark: bool = False) -> Iterator[None]:
         yield
 
 
+class Drawing:
+    """A figure, drawn once, to be written in several ways.
+
+    Parameters
+    ----------
+    figure
+        What to draw.
+    dark
+        On a dark background.
+    """
+
+    def __init__(self, figure: Figure, dark: bool = False):
+        self._figure, self._dark = figure, dark
+        with style(dark):
+            self._canvas = _Sheet(figsize=figure.size, layout="constrained")
+            FigureCanvasAgg(self._canvas)
+            figure.draw(self._canvas)
+            for artist in self._canvas.findobj():
+                if _dense(artist):
+                    artist.set_rasterized(True)
+            self._canvas.patch.set_gid(_GROUND)
+            self._canvas.draw_without_rendering()
+            self._canvas.set_layout_engine("none")
+
+    def svg(self) -> str:
+        """The text of an SVG file, on white."""
+        root = copy.deepcopy(self._tree)
+        _rename(root, "")
+        return _text(root)
+
+    def inline(self, prefix: str) -> str:
+        """An SVG element for a page, in the page's colours (``--card``, ``--line``, ``--c0`` to ``--c7``).
+
+        Parameters
+        ----------
+        prefix
+            Begins every id, so that figures of one page have none in common.
+        """
+        root = copy.deepcopy(self._tree)
+        root.set("fill", "currentColor")
+        for element in root.iter():
+            for ground in [child for child in element if child.get("id") == _GROUND]:
+                element.remove(ground)
+            for name in ("style", "fill", "stroke"):
+                if value := element.get(name):
+                    element.set(name, re.sub("#[0-9a-f]{6}", lambda found: _THEMED.get(found[0], found[0]), value))
+        _rename(root, prefix)
+        return _text(root)
+
+    def png(self, dpi: float = 144) -> bytes:
+        """A PNG image with `dpi` pixels an inch."""
+        file = io.BytesIO()
+        with style(self._dark):
+            self._canvas.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
+        return file.getvalue()
+
+    @cached_property
+    def _tree(self) -> ElementTree.Element:
+        """The SVG of matplotlib without what a reader does not need, and with a name."""
+        file = io.StringIO()
+        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        with style(self._dark):
+            self._canvas.savefig(file, format="svg", dpi=144, metadata=nothing)
+        root = ElementTree.fromstring(file.getvalue())
+        for parent in list(root.iter()):
+            for child in list(parent):
+                if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
+                    parent.remove(child)
+        for element in root.iter():
+            _clean(element)
+            _flow(element)
+        root.attrib |= {
+            "role": "img",
+            "aria-label": self._figure.caption or self._figure.name,
+            "font-family": _FONT,
+            "stroke-linejoin": "round",
+            "stroke-linecap": "butt",
+        }
+        return root
+
+
 class _Sheet(Canvas):
     """A canvas that is laid out without being asked, colour bars and titles included."""
 
@@ -123,49 +209,6 @@ class _Sheet(Canvas):
         if rect:
             left, bottom, right, top = rect
             self.set_layout_engine("constrained", rect=(left, bottom, right - left, top - bottom))
-
-
-def draw(figure: Figure) -> Canvas:
-    """Draws into a new canvas; within `style()`."""
-    canvas = _Sheet(figsize=figure.size, layout="constrained")
-    FigureCanvasAgg(canvas)
-    figure.draw(canvas)
-    for artist in canvas.findobj():
-        if _dense(artist):
-            artist.set_rasterized(True)
-    return canvas
-
-
-def file_svg(canvas: Canvas, figure: Figure) -> str:
-    """What `draw` made as the text of an SVG file; within `style()`."""
-    return _text(_tree(canvas, figure))
-
-
-def inline_svg(canvas: Canvas, figure: Figure, prefix: str) -> str:
-    """What `draw` made as an SVG element, in the colours of the page (``--card``, ``--line``, ``--c0`` to ``--c7``).
-
-    Parameters
-    ----------
-    prefix
-        Begins every id, so that figures of one page have none in common.
-    """
-    canvas.patch.set_visible(False)
-    root = _tree(canvas, figure)
-    canvas.patch.set_visible(True)
-    root.set("fill", "currentColor")
-    for element in root.iter():
-        for name in ("style", "fill", "stroke"):
-            if value := element.get(name):
-                element.set(name, re.sub("#[0-9a-f]{6}", lambda found: _THEMED.get(found[0], found[0]), value))
-    _rename(root, prefix)
-    return _text(root)
-
-
-def file_png(canvas: Canvas, dpi: float = 144) -> bytes:
-    """What `draw` made as a PNG image; within `style()`."""
-    file = io.BytesIO()
-    canvas.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
-    return file.getvalue()
 
 
 def _dense(artist: Any) -> bool:
@@ -179,29 +222,6 @@ def _dense(artist: Any) -> bool:
             markers = artist.get_marker() not in ("", " ", "None", "none", None) and artist.get_markevery() is None
             return len(artist.get_xdata(orig=False)) > (_DENSE_SCATTER if markers else _DENSE_LINE)
     return False
-
-
-def _tree(canvas: Canvas, figure: Figure) -> ElementTree.Element:
-    """The SVG of matplotlib without what a reader does not need, and with a name."""
-    file = io.StringIO()
-    canvas.savefig(file, format="svg", dpi=144, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    root = ElementTree.fromstring(file.getvalue())
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
-                parent.remove(child)
-    for element in root.iter():
-        _clean(element)
-        _flow(element)
-    _rename(root, "")
-    root.attrib |= {
-        "role": "img",
-        "aria-label": figure.caption or figure.name,
-        "font-family": _FONT,
-        "stroke-linejoin": "round",
-        "stroke-linecap": "butt",
-    }
-    return root
 
 
 def _clean(element: ElementTree.Element) -> None:

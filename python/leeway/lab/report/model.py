@@ -386,19 +386,10 @@ def _picture_name(section: Section, figure: Figure) -> str:
 
 def _picture(figure: Figure, name: str) -> Picture:
     try:
-        with figures.style():
-            canvas = figures.draw(figure)
-            inline = figures.inline_svg(canvas, figure, f"{name}-")
-            png = figures.file_png(canvas)
-            picture = Picture(
-                figure,
-                name,
-                "" if len(inline) > max(LARGEST_SVG, len(png)) else inline,
-                figures.file_svg(canvas, figure),
-                png,
-            )
-            canvas.clear()
-            return picture
+        drawing = figures.Drawing(figure)
+        inline, png = drawing.inline(f"{name}-"), drawing.png()
+        large = len(inline) > max(LARGEST_SVG, len(png))
+        return Picture(figure, name, "" if large else inline, drawing.svg(), png)
     except Exception as error:  # a mistake in one figure must not cost the report of a day of runs
         message = f"{type(error).__name__}: {error}"
         warnings.warn(f"{name} cannot be drawn: {message}", RuntimeWarning, stacklevel=2)
