@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import json
+import platform
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -14,6 +15,7 @@ import pytest
 from demonstration import HOSTILE
 from markdown_it import MarkdownIt
 
+import leeway
 from leeway.lab.driver import Finished
 from leeway.lab.experiment import Claim, Experiment, Figure, Outcome, Setting, Table
 from leeway.lab.report import Context, files, html, markdown, model, words, write
@@ -350,6 +352,16 @@ def one_experiment(outcome: Outcome, name: str = "a:b") -> Finished:
         """Text."""
 
     return Finished(Experiment(name, "Title", steps), Setting(), outcome, "", 1, 0, 1.0, 1.0, 1)
+
+
+def test_context_of_this_machine():
+    context = Context.here("leeway-lab report", 12.5, title="Here")
+    assert context.engine == leeway.ENGINE
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", context.date)
+    assert context.packages["numpy"] == np.__version__
+    assert context.python == platform.python_version()
+    assert re.search(r"\d cores?\b", context.machine) and context.system
+    assert (context.command, context.wall_s, context.title) == ("leeway-lab report", 12.5, "Here")
 
 
 def test_anchors_of_similar_names_differ():
