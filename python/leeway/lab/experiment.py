@@ -14,6 +14,7 @@ So the same function can be listed, counted, run on any engine, and resumed from
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -316,10 +317,16 @@ def experiment(name: str, title: str, kind: Kind = "paper") -> Callable[[Callabl
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments by id, in the order of the papers."""
+    """All experiments by id: paper by paper, a paper's differences after its experiments."""
     import leeway.papers  # noqa: F401  (registers them)
 
-    return dict(_registry)
+    papers = list(dict.fromkeys(each.paper for each in _registry.values()))
+
+    def place(each: Experiment) -> tuple[int, bool, list[str | int]]:
+        parts = [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", each.id)]
+        return papers.index(each.paper), each.kind == "difference", parts
+
+    return {each.id: each for each in sorted(_registry.values(), key=place)}
 
 
 def registered() -> frozenset[str]:
