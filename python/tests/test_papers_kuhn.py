@@ -7,12 +7,11 @@ from papers_claims import assert_drawn, assert_explained, assert_tables_fit, out
 
 import leeway
 from leeway.lab import Setting, experiments
-from leeway.papers import differences_kuhn
-from leeway.papers.kuhn2013 import groups, table1, table2
+from leeway.papers.kuhn2013 import differences, groups, table1, table2
 from leeway.satellite import LandMobile, write_trace
 
 PAPER = ["kuhn2013:table1", "kuhn2013:table2", "kuhn2013:fig2", "kuhn2013:fig3"]
-DIFFERENCES = ["kuhn2013:gain", "kuhn2013:ledbat-period", "kuhn2013:access"]
+DIFFERENCES = ["kuhn2013:difference-gain", "kuhn2013:difference-ledbat-period", "kuhn2013:difference-access"]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -115,9 +114,9 @@ def test_keys_depend_on_what_a_trace_says_not_where_it_is(tmp_path):
 
 
 def test_gains_of_one_over_the_target():
-    assert differences_kuhn.gain_of(5, twice=True) == 0.2
-    assert differences_kuhn.gain_of(100, twice=True) == 0.01
-    assert differences_kuhn.gain_of(100, twice=False) == 1
+    assert differences.gain_of(5, twice=True) == 0.2
+    assert differences.gain_of(100, twice=True) == 0.01
+    assert differences.gain_of(100, twice=False) == 1
     law = table2.scenario(100, "unused", gain=0.01).flow[1].law
     assert leeway.law(law) is not None
     assert "gain_up=0.010,gain_down=0.010" in law
@@ -125,4 +124,4 @@ def test_gains_of_one_over_the_target():
 
 def test_scenarios_are_valid():
     table1.scenario(5, jitter=0.5).check()
-    differences_kuhn.linked(2, 5, seed=1).check()
+    differences.linked(2, 5, seed=1).check()

@@ -7,7 +7,7 @@ from leeway.lab import Setting, experiments
 from leeway.papers.rossi2010 import network
 
 PAPER = ["rossi2010:fig2a", "rossi2010:fig2b", "rossi2010:fig3", "rossi2010:slowstart"]
-DIFFERENCES = ["rossi2010:tcp-alone", "rossi2010:repair"]
+DIFFERENCES = ["rossi2010:difference-tcp-alone", "rossi2010:difference-repair"]
 
 
 def test_all_of_the_paper_is_there():

@@ -9,12 +9,8 @@ from leeway.papers import kuhn2013
 from leeway.papers import komnios2014
 from leeway.papers import trang2014
 from leeway.papers import scoreboard
-from leeway.papers import differences_rossi
-from leeway.papers import differences_kuhn
 
 __all__ = [
-    "differences_kuhn",
-    "differences_rossi",
     "komnios2014",
     "kuhn2013",
     "rossi2010",

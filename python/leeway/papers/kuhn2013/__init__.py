@@ -6,6 +6,6 @@ reaction to loss and a window of at least one packet; timers and initial window 
 has in the network when its application pauses is still delivered, and the connection goes on with the window it had.
 """
 
-from leeway.papers.kuhn2013 import table1, table2, groups  # isort: skip  (the order of the paper)
+from leeway.papers.kuhn2013 import differences, groups, table1, table2
 
-__all__ = ["groups", "table1", "table2"]
+__all__ = ["differences", "groups", "table1", "table2"]

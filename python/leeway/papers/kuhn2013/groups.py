@@ -161,21 +161,21 @@ class Grid:
 _SILENT = (
     "The printed table of transmission times is ambiguous. Two readings are run: LEDBAT flows send as long as the run "
     "lasts, or from 0 to 90 s. The published gains are only possible with the first, by which the claims are judged: "
-    "the experiment kuhn2013:ledbat-period shows why.",
+    "the experiment kuhn2013:difference-ledbat-period shows why.",
     "CUBIC connections go on after a pause with the window they had, as an application of ns-2 that starts and stops; "
     "group B is the one exception: its second half, from 180 s, is a new connection. Each flow's access delay is drawn "
     "anew for each seed; a group's flows start together. Goodput is of application bytes, so 97.3 % is the most there "
     "is.",
     "Access links have their delay only. Their rate is that of the satellite; what it does to single flows depends on "
-    "a queue that the paper does not give. The experiment kuhn2013:access compares.",
+    "a queue that the paper does not give. The experiment kuhn2013:difference-access compares.",
 )
 
 TOLERANCE = 6
 """What is accepted as agreement in figure 2 (points of the capacity)."""
 
 _GAIN = (
-    "kuhn2013:gain: with a gain of 1/target per millisecond, on top of the division by the target that the law already "
-    "has, the published number comes out; with a gain of 1 LEDBAT fills the pauses with any target."
+    "kuhn2013:difference-gain: with a gain of 1/target per millisecond, on top of the division by the target that the law "
+    "already has, the published number comes out; with a gain of 1 LEDBAT fills the pauses with any target."
 )
 
 PUBLISHED = {5: {"CUBIC": -8, "LEDBAT": 28, "both": 20}, 100: {"CUBIC": -11, "LEDBAT": 22, "both": 11}}

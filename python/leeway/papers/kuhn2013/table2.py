@@ -121,8 +121,8 @@ def table2(setting: Setting) -> Steps:
             f"{found[5][free][1].text()} against {found[100][free][1].text()}; on the same trace {better.text()}",
             better.mean > 0,
             accept="difference above 0",
-            why="kuhn2013:gain: with a gain of 1/target per millisecond, on top of the division by the target that the "
-            "law already has, the published numbers come out; with a gain of 1 a larger target uses more.",
+            why="kuhn2013:difference-gain: with a gain of 1/target per millisecond, on top of the division by the "
+            "target that the law already has, the published numbers come out; with a gain of 1 a larger target uses more.",
         ),
     ]
     for target, values in PUBLISHED.items():

@@ -9,6 +9,6 @@ round trip (50 ms) later than published, drawn anew for each seed. A claim is ju
 interval says how far it depends on exact starts.
 """
 
-from leeway.papers.rossi2010 import fig2, fig3, slowstart
+from leeway.papers.rossi2010 import differences, fig2, fig3, slowstart
 
-__all__ = ["fig2", "fig3", "slowstart"]
+__all__ = ["differences", "fig2", "fig3", "slowstart"]

@@ -49,7 +49,7 @@ def changes(with_ledbat: Results, alone: Results) -> dict[str, Interval]:
     return {metric: Interval.of(ours[metric] - before[metric] for ours, before in pairs) for metric in METRICS}
 
 
-@experiment("kuhn2013:gain", title="A gain of one over the target", kind="difference")
+@experiment("kuhn2013:difference-gain", title="A gain of one over the target", kind="difference")
 def gain(setting: Setting) -> Steps:
     """Table 2 and figure 2: a smaller target uses free capacity better, was published; here a larger one does.
 
@@ -194,7 +194,9 @@ IDLE = (95.0, 145.0)
 """A time in which no CUBIC flow of groups B and C sends, without its first and last seconds."""
 
 
-@experiment("kuhn2013:ledbat-period", title="When LEDBAT has to send to take what was published", kind="difference")
+@experiment(
+    "kuhn2013:difference-ledbat-period", title="When LEDBAT has to send to take what was published", kind="difference"
+)
 def ledbat_period(setting: Setting) -> Steps:
     """Figure 2: 50 LEDBAT flows take 28 % of the capacity of 300 s, was published; ambiguous is when they send.
 
@@ -288,7 +290,7 @@ def linked(count: int, target_ms: float, seed: int) -> Scenario:
     return Scenario(duration=f"{DURATION_S} s", profile="ns2", link=links, flow=flows)
 
 
-@experiment("kuhn2013:access", title="What the access links' rate does", kind="difference")
+@experiment("kuhn2013:difference-access", title="What the access links' rate does", kind="difference")
 def access(setting: Setting) -> Steps:
     """Figure 2: access links of 5 Mbit/s, as fast as the satellite, were published, without the size of their queues.
 

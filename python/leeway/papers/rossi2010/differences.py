@@ -19,7 +19,7 @@ PACKETS = 10e6 * DURATION_S / (8 * 1500)
 """What the bottleneck carries in figure 2a."""
 
 
-@experiment("rossi2010:tcp-alone", title="How much TCP alone leaves of the link", kind="difference")
+@experiment("rossi2010:difference-tcp-alone", title="How much TCP alone leaves of the link", kind="difference")
 def tcp_alone(setting: Setting) -> Steps:
     """Figure 2a's utilisation is published as 16 % above that of TCP alone; here it is 3 %.
 
@@ -88,7 +88,7 @@ REPAIRS = {
 """How the late-comer's loss is repaired, as choices of its TCP."""
 
 
-@experiment("rossi2010:repair", title="How the late-comer repairs its loss", kind="difference")
+@experiment("rossi2010:difference-repair", title="How the late-comer repairs its loss", kind="difference")
 def repair(setting: Setting) -> Steps:
     """Figure 3, second LEDBAT flow 10 s later, 40 packets: close to fair after the loss was published; here F = 0.7.
 
