@@ -180,8 +180,8 @@ def fig3_4(setting: Setting) -> Steps:
                     "yes",
                     "; ".join(f"{rate} Mb/s {_count(s)} of {s.size}, {s}" for rate, s in rates.items()),
                     rising([rates[rate] for rate in RATES]),
-                    "trang2014:difference-displacement: at the largest C and long delays LEDBAT comes out of slow start "
-                    "with a window that TCP, growing by a packet in each round trip, has not displaced by the end",
+                    "trang2014:difference-displacement: at large C and long delays LEDBAT leaves slow start "
+                    "with a window that TCP, growing by a packet per round trip, has not displaced by the end",
                     "numbers rise with C (in a sample: no step down beyond the intervals); 1 below 50 Mb/s",
                 ),
                 Claim.fact(
