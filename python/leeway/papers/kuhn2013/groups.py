@@ -174,8 +174,8 @@ TOLERANCE = 6
 """What is accepted as agreement in figure 2 (points of the capacity)."""
 
 _GAIN = (
-    "kuhn2013:difference-gain: with a gain of 1/target per millisecond, on top of the division by the target that the law "
-    "already has, the published number comes out; with a gain of 1 LEDBAT fills the pauses with any target."
+    "kuhn2013:difference-gain: with a gain of 1/target per millisecond, on top of the division by the target that the "
+    "law already has, the published number comes out; with a gain of 1 LEDBAT fills the pauses with any target."
 )
 
 PUBLISHED = {5: {"CUBIC": -8, "LEDBAT": 28, "both": 20}, 100: {"CUBIC": -11, "LEDBAT": 22, "both": 11}}

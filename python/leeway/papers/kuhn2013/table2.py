@@ -122,7 +122,8 @@ def table2(setting: Setting) -> Steps:
             better.mean > 0,
             accept="difference above 0",
             why="kuhn2013:difference-gain: with a gain of 1/target per millisecond, on top of the division by the "
-            "target that the law already has, the published numbers come out; with a gain of 1 a larger target uses more.",
+            "target that the law already has, the published numbers come out; with a gain of 1 a larger target uses "
+            "more.",
         ),
     ]
     for target, values in PUBLISHED.items():

@@ -70,8 +70,8 @@ def fig2a(setting: Setting) -> Steps:
                 drawn_gain,
                 (11, 21),
                 "%",
-                why="rossi2010:difference-tcp-alone: TCP alone fills so much of the link that nothing can be 16 % above it; "
-                "what LEDBAT adds to TCP's bytes in the same run is about 16 %.",
+                why="rossi2010:difference-tcp-alone: TCP alone fills so much of the link that nothing can be 16 % "
+                "above it; what LEDBAT adds to TCP's bytes in the same run is about 16 %.",
             ),
         ],
         figures=[

@@ -83,8 +83,9 @@ def fig3(setting: Setting) -> Steps:
                 fair,
                 drawn(late, lambda run: window_fairness(run, 50)),
                 (0.9, 1),
-                why="rossi2010:difference-repair: one packet is lost and repaired at once, which only halves the late-comer; "
-                "from equal base delays on both grow alike and keep their distance. Repaired by a timeout they are fair.",
+                why="rossi2010:difference-repair: one packet is lost and repaired at once, which only halves the "
+                "late-comer; from equal base delays on both grow alike and keep their distance. Repaired by a timeout "
+                "they are fair.",
             ),
             judged("(10 s, 100): losses", "0", losses(runs[large]), drawn(large, losses), (0, 0)),
             judged(
