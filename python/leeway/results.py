@@ -65,7 +65,7 @@ class LinkSummary:
     marked
         Packets marked congestion-experienced.
     queue_fill
-        Mean time in the queue over the time that a full buffer takes; None without a limit.
+        Mean time in the queue over the time that a full buffer takes; None without a limit, and where the rate changes.
     queue_mean_pkt
         Packets waiting, the mean over time.
     delay

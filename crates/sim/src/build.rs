@@ -40,7 +40,7 @@ pub struct ReportedLink {
     pub name: String,
     /// How much it can carry.
     pub capacity: Capacity,
-    /// The delay of a full buffer; nothing without a limit.
+    /// The delay of a full buffer; nothing without a limit, or where the rate changes.
     pub full: Option<Duration>,
 }
 
@@ -207,13 +207,16 @@ impl Builder<'_> {
         let step = self.network.link(spec.transmitter(seed), after);
         let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
         let changes = changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?))));
+        let changes: Vec<_> = changes.collect();
+        let steady = changes.is_empty() && channel.trace.is_none();
         self.reported.push(ReportedLink {
             name: match direction {
                 Direction::Forward => link.name.clone(),
                 Direction::Reverse => format!("{} (reverse)", link.name),
             },
-            capacity: Capacity::new(rate, changes.collect()),
+            capacity: Capacity::new(rate, changes),
             full: match limit {
+                _ if !steady => None,
                 BufferLimit::Packets(packets) => Some(rate.time_for(self.packet) * u64::from(packets)),
                 BufferLimit::Bytes(bytes) => Some(rate.time_for(bytes)),
                 BufferLimit::Unlimited => None,

@@ -87,7 +87,8 @@ pub struct LinkSummary {
     pub dropped: u64,
     /// Packets marked congestion-experienced.
     pub marked: u64,
-    /// Mean queuing delay over the delay of a full buffer (D_Q); absent without a limit.
+    /// Mean queuing delay over the delay of a full buffer (D_Q); absent without a limit, and where the rate
+    /// changes.
     pub queue_fill: Option<f64>,
     /// Mean queue length in packets, over time.
     pub queue_mean_pkt: f64,

@@ -400,6 +400,21 @@ to = "20 s"
 }
 
 #[test]
+fn a_queue_is_part_full_only_where_the_rate_is_always_the_same() {
+    let dumbbell = |rate: &str| {
+        format!(
+            "duration = \"20 s\"\n[dumbbell.bottleneck]\n{rate}\ndelay = \"10 ms\"\nbuffer = \"20 pkt\"\n[[flow]]\nname = \"x\"\n"
+        )
+    };
+    let fill = |text: &str| play(text).windows[0].links[0].queue_fill;
+    assert!(fill(&dumbbell("rate = \"5 Mbit/s\"")).is_some_and(|fill| (0.2..1.0).contains(&fill)));
+    let falling = "rates = [{ at = \"0 s\", rate = \"5 Mbit/s\" }, { at = \"2 s\", rate = \"50 kbit/s\" }]";
+    assert_eq!(fill(&dumbbell(falling)), None, "a full buffer took 100 times as long at the end");
+    let event = "[[event]]\nat = \"2 s\"\nrate = \"50 kbit/s\"\n";
+    assert_eq!(fill(&(dumbbell("rate = \"5 Mbit/s\"") + event)), None);
+}
+
+#[test]
 fn table_of_buffers_laws_and_numbers_of_flows() {
     let mut table = String::from("law      buffer | Mbit/s  loss %  delay ms\n");
     for law in [

@@ -102,7 +102,7 @@ def _bars(canvas: Canvas, grid: list[tuple[int, int]], metrics: list[str], found
                 ecolor=PALETTE["grey"],
                 label=f"slow start {mode}",
             )
-        axes.set_xticks(places, [f"{rate} Mbit/s\n{buffer} pkt" for rate, buffer in grid], fontsize="small")
+        axes.set_xticks(places, [f"{rate} Mb/s\n{buffer} pkt" for rate, buffer in grid], fontsize="x-small")
         frame(axes, "", metric, legend=False, ylim=None if "loss" in metric else (0, 1.05))
         axes.set_ylim(bottom=0)
     handles, labels = axes.get_legend_handles_labels()

@@ -120,13 +120,13 @@ def details(made: list[Line]) -> list[Table]:
             [name, *(number(getattr(score, column), 3) for column in COLUMNS)] for name, score in line.scores.items()
         ]
         caption = f"{line.row.name} ({line.row.law}; {line.row.source}) on each network."
-        tables.append(Table(f"details-{line.row.slug}", caption, ("network", *COLUMNS), rows))
+        tables.append(Table(f"details-{line.row.slug}", caption, ("network", *COLUMNS.values()), rows))
     return tables
 
 
 STEPS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
-SHADES = ("#1c7c4c", "#4fae6f", "#a9d18e", "#f2c14e", "#e8893a", "#d9485f", "#8f1d3c")
-"""Greens up to the margin, then yellow to dark red."""
+SHADES = ("#2166ac", "#67a9cf", "#c6dcec", "#fdd9a8", "#f1a340", "#cf5f1c", "#8a2f08")
+"""Blues up to the margin, then yellow to dark brown: told apart with any kind of colour vision."""
 
 
 def draw_map(made: list[Line]) -> Callable:
@@ -140,7 +140,7 @@ def draw_map(made: list[Line]) -> Callable:
             values, cmap=colours, norm=BoundaryNorm(STEPS, colours.N), edgecolors="#7f879255", linewidth=0.4
         )
         answers = np.argwhere(np.array([line.values("web") for line in made]) > MARGIN) + 0.5
-        axes.scatter(answers[:, 1], answers[:, 0], s=5, color="#101418", linewidths=0)
+        axes.scatter(answers[:, 1], answers[:, 0], s=9, color="#ffffff", edgecolors="#101418", linewidths=0.6)
         axes.set_yticks(np.arange(len(made)) + 0.5, [line.row.name for line in made], fontsize="small")
         axes.set_xticks(np.arange(values.shape[1]) + 0.5, list(made[0].scores), rotation=90, fontsize="x-small")
         axes.invert_yaxis()
@@ -215,7 +215,7 @@ def everything(setting: Setting) -> Steps:
     picture = Figure(
         "map",
         "Harm to the throughput of bulk primaries (NewReno or CUBIC, the larger), law by network, best law first: "
-        f"green is up to {MARGIN:g}. A dot: answers to web-like requests are harmed by more than {MARGIN:g}.",
+        f"blue is up to {MARGIN:g}. A dot: answers to web-like requests are harmed by more than {MARGIN:g}.",
         draw_map(made),
         (max(7.0, 2.5 + 0.24 * len(places)), 4.8),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -136,7 +136,21 @@ class Score:
         return float(np.fmax(self.newreno, self.cubic))
 
 
-COLUMNS = tuple(f.name for f in fields(Score) if not f.name.startswith("_"))
+COLUMNS = {
+    "newreno": "harm to NewReno",
+    "cubic": "harm to CUBIC",
+    "delay": "harm to delay",
+    "web": "harm to answers",
+    "spare": "spare use",
+    "alone": "use alone",
+    "two": "F of 2",
+    "five": "F of 5",
+    "late": "late-comer",
+    "loss": "loss added",
+    "voice_ms": "call: delay added (ms)",
+    "mos": "call: MOS",
+}
+"""Fields of `Score` and what they are called in tables."""
 
 
 def scores(results: Results) -> dict[tuple[str, str], Score]:

@@ -1,0 +1,101 @@
+"""Writes docs/results.md, the claims of all experiments, from a report of the lab.
+
+usage: results.py REPORT_FOLDER > docs/results.md
+"""
+
+import json
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+SIGNS = {"holds": "✓", "explained": "≠", "differs": "✗", "open": "○"}
+PAPERS = {
+    "rossi2010": "Rossi 2010",
+    "kuhn2013": "Kuhn 2013",
+    "komnios2014": "Komnios 2014",
+    "trang2014": "Trang 2014",
+}
+HEAD = """# Results
+
+What was published, and what comes out here, of every experiment of four papers at full size. Written by
+`tools/results.py` from what this command gives; the report itself has the figures, tables and notes as well.
+
+```
+leeway-lab report --full --out report
+```
+
+Engine {engine}; {machine}. {runs:,} runs, {hours:.1f} hours of one core.
+
+| | |
+|---|---:|
+| ✓ holds | {holds} |
+| ≠ differs, and an experiment shows [the cause](known-differences.md) | {explained} |
+| ✗ differs, cause unknown | {differs} |
+| ○ the paper's outcome was left open: recorded | {open} |
+
+± is the half-width of the 95 % confidence interval of the mean over *n* seeds.
+"""
+
+
+def main() -> None:
+    report = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
+    experiments = report["experiments"]
+    print(
+        HEAD.format(
+            engine=report["context"]["engine"],
+            machine=report["context"]["machine"],
+            runs=sum(each["runs"] for each in experiments),
+            hours=sum(each["simulated_s"] for each in experiments) / 3600,
+            **report["counts"],
+        )
+    )
+    for each in experiments:
+        if each["kind"] == "scoreboard":
+            scoreboard(each)
+    for paper, members in groupby((e for e in experiments if e["kind"] == "paper"), lambda e: e["id"].split(":")[0]):
+        print(f"## {PAPERS.get(paper, paper)}\n")
+        for each in members:
+            claims(each)
+    print("## Causes of the differences\n")
+    for each in experiments:
+        if each["kind"] == "difference":
+            claims(each)
+
+
+def scoreboard(experiment: Record) -> None:
+    board = experiment["tables"][0]
+    print(f"## The scoreboard\n\n{board['caption']} [What each column means](scoreboard.md).\n")
+    print_table(board["columns"], board["rows"])
+
+
+def claims(experiment: Record) -> None:
+    print(f"### {experiment['id']}\n\n{experiment['title']}. {experiment['runs']:,} runs.\n")
+    rows = []
+    for claim in experiment["claims"]:
+        sign = SIGNS["explained" if claim["cause"] and claim["verdict"] == "differs" else claim["verdict"]]
+        text = claim["text"] + (f" *({claim['why']})*" if claim["why"] else "")
+        rows.append([sign, text, claim["published"], claim["found"]])
+    if rows:
+        print_table(["", "claim", "published", "here"], rows)
+
+
+def print_table(columns: list[str], rows: list[list[Any]]) -> None:
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(cell(value) for value in row) + " |")
+    print()
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, dict):
+        value = value.get("text", value.get("mean"))
+    if isinstance(value, float):
+        value = f"{value:.3g}"
+    return ("" if value is None else str(value)).replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    main()
