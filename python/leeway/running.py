@@ -38,12 +38,16 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
     ------
     ScenarioError
         If the scenario cannot be run.
+    ValueError
+        If the seed is out of its range.
     SimulationError
         If the run fails.
     CancelledError
         If `cancel` was set.
     """
     seed = scenario.seed if seed is None else int(seed)
+    if not 0 <= seed < 1 << 63:
+        raise ValueError(f"the seed is {seed}, not from 0 to 2^63 - 1")
     summary, flows, links, _ = _core.run(scenario.to_dict(), seed, cancel)
     return Run.from_summary(json.loads(summary), flows if len(flows) else None, links if len(links) else None)
 
