@@ -120,10 +120,8 @@ install_lab() {
 		touch "$venv/$stamp"
 	fi
 	say "building the lab's extension module (maturin)"
-	(
-		cd python
-		VIRTUAL_ENV=$PWD/../$venv PIP_DISABLE_PIP_VERSION_CHECK=1 "../$venv/bin/maturin" develop --release --locked --quiet
-	)
+	VIRTUAL_ENV=$PWD/$venv PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/maturin" develop --manifest-path python/Cargo.toml \
+		--release --locked >"$venv/build.log" 2>&1 || fail "$(cat "$venv/build.log")"
 }
 
 # What pyproject.toml asks for, extras included.

@@ -60,7 +60,7 @@ def test_list_shows_ids_titles_and_runs(run):
     code, out, _ = run("list", "own", "other:many", "--runs")
     assert code == 0
     rows = {line.split("  ")[0]: line.split() for line in out.splitlines()}
-    assert list(rows) == ["id", "own:share", "own:differs", "own:explained", "other:many"]
+    assert list(rows) == ["id", "own:differs", "own:explained", "own:share", "other:many"]
     assert "What a law leaves to NewReno" in out
     assert rows["own:share"][-2:] == ["6", "20"]
     assert rows["other:many"][-2:] == ["60", "2,000"]
