@@ -26,7 +26,8 @@ What was published, and what comes out here, of every experiment of four papers 
 leeway-lab report --full --out report
 ```
 
-Engine {engine}; {machine}. {runs:,} runs, {hours:.1f} hours of one core.
+Engine {engine}; {machine}. {runs:,} runs, {hours:.1f} hours of one
+core; runs that several experiments share are counted in each.
 
 | | |
 |---|---:|
@@ -48,7 +49,7 @@ def main() -> None:
             machine=report["context"]["machine"],
             runs=sum(each["runs"] for each in experiments),
             hours=sum(each["simulated_s"] for each in experiments) / 3600,
-            **report["counts"],
+            **dict.fromkeys(SIGNS, 0) | report["counts"],
         )
     )
     for each in experiments:

@@ -93,15 +93,14 @@ def _section(section: Section) -> Iterator[str]:
         for row in section.explains:
             yield f"- [{row.section.id}](#{row.section.anchor}): {plain(row.claim.text)}"
         yield ""
-    table_first = done.experiment.kind == "scoreboard"
-    if table_first:
-        yield from _grids(section)
+    for grid in section.leading:
+        yield from _grid(grid)
     if section.rows:
         yield from _table(["claim", "published", "here", "accepted", "verdict"], [_claim(row) for row in section.rows])
     for picture in section.pictures:
         yield from _picture(picture)
-    if not table_first:
-        yield from _grids(section)
+    for grid in section.following:
+        yield from _grid(grid)
     if section.notes:
         yield "#### Notes\n"
         for note in section.notes:
@@ -133,11 +132,6 @@ def _picture(picture: Picture) -> Iterator[str]:
     alt = plain(picture.figure.caption.replace("`", ""))
     yield f"[![{alt}](figures/{picture.name}.png)](figures/{picture.name}.svg)\n"
     yield f"{caption}\n"
-
-
-def _grids(section: Section) -> Iterator[str]:
-    for grid in section.grids:
-        yield from _grid(grid)
 
 
 def _grid(grid: Grid) -> Iterator[str]:

@@ -193,6 +193,16 @@ class Section:
         return [inspect.cleandoc(note) for note in self.finished.outcome.notes] if self.finished.outcome else []
 
     @property
+    def leading(self) -> list[Grid]:
+        """Tables that come first: a scoreboard is its first table."""
+        return self.grids[:1] if self.finished.experiment.kind == "scoreboard" else []
+
+    @property
+    def following(self) -> list[Grid]:
+        """The other tables, after the pictures."""
+        return self.grids[len(self.leading) :]
+
+    @property
     def counts(self) -> Counts:
         """Its claims by how they stand."""
         return Counts(row.standing for row in self.rows)
@@ -227,6 +237,16 @@ class Chapter:
     citation: str = ""
     text: str = ""
     sections: list[Section] = field(default_factory=list)
+
+    @property
+    def leading(self) -> list[Grid]:
+        """Tables that come first: a scoreboard is its first table."""
+        return self.grids[:1] if self.finished.experiment.kind == "scoreboard" else []
+
+    @property
+    def following(self) -> list[Grid]:
+        """The other tables, after the pictures."""
+        return self.grids[len(self.leading) :]
 
     @property
     def counts(self) -> Counts:
