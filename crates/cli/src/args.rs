@@ -48,6 +48,12 @@ pub enum Command {
         /// Only this one.
         name: Option<String>,
     },
+    /// Run the laws as TCP congestion control of this machine's kernel (root).
+    Kernel {
+        /// What to do.
+        #[command(subcommand)]
+        command: crate::kernel::KernelCommand,
+    },
     /// Print the JSON Schema of scenario files, for editors and checkers.
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,
