@@ -4,8 +4,8 @@ use crate::error::KernelError;
 use crate::shared::{Config, Socket};
 use crate::{ffi, pins};
 use leeway_control::LawSpec;
-use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
+use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder};
 use std::io::Read;
 use std::os::fd::AsFd;
 
@@ -60,14 +60,14 @@ impl Loaded {
         let value = ops.lookup(&0u32.to_ne_bytes(), MapFlags::empty()).map_err(doing())?.unwrap_or_default();
         // The kernel shows the identifiers of the programs where their addresses are.
         let ids: Vec<u64> = value.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        for program in ProgInfoIter::default() {
+        for program in ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default().include_map_ids(true)) {
             if !ids.contains(&u64::from(program.id)) {
                 continue;
             }
             let maps: Vec<MapHandle> =
                 program.map_ids.iter().filter_map(|&id| MapHandle::from_map_id(id).ok()).collect();
             let config = maps.iter().find(|map| map.name() == ".rodata.config");
-            let sockets = maps.iter().position(|map| map.name().to_string_lossy().ends_with("_sockets"));
+            let sockets = maps.iter().position(|map| map.map_type() == MapType::SkStorage);
             if let (Some(config), Some(sockets)) = (config, sockets) {
                 let bytes = config.lookup(&0u32.to_ne_bytes(), MapFlags::empty()).map_err(doing())?;
                 let config = bytes.as_deref().and_then(Config::read);

@@ -29,8 +29,8 @@ __weak int leeway_base_update_alone(struct leeway_base *b __arg_nonnull, __u64 n
 	return 0;
 }
 
-__weak __u32 leeway_current_update_alone(struct leeway_current *c __arg_nonnull, __u64 now_us, __u32 sample_us,
-					 __u32 age_us)
+__weak __u32 leeway_current_update_alone(struct leeway_current *c __arg_nonnull, __u64 now_us,
+					 __u32 sample_us, __u32 age_us)
 {
 	return leeway_current_update(c, now_us, sample_us, age_us);
 }
@@ -423,17 +423,14 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 	void BPF_PROG(X##_cong_control, struct sock *sk, __u32 number, int flag,                             \
 		      const struct rate_sample *rs)                                                          \
 	{                                                                                                    \
-		struct X##_socket *s =                                                                       \
-			bpf_sk_storage_get(&X##_sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);            \
+		struct X##_socket *s = bpf_sk_storage_get(&X##_sockets, sk, NULL, 0);                        \
 		struct tcp_sock *tp = (struct tcp_sock *)sk;                                                 \
 		struct leeway_record *record;                                                                \
 		struct leeway_ack ack = {};                                                                  \
 		struct leeway_path path = {};                                                                \
                                                                                                              \
-		if (!s)                                                                                      \
+		if (!s || !s->glue.live) /* the acknowledgement of the SYN comes before init */              \
 			return;                                                                              \
-		if (!s->glue.live)                                                                           \
-			X##_begin(sk, s);                                                                    \
 		leeway_see_ack(&ack, tp, &s->glue, &s->out, flag, rs);                                       \
 		if (!ack.acked_bytes && !ack.ce_bytes)                                                       \
 			return;                                                                              \
