@@ -70,8 +70,14 @@ impl Testbed {
         ));
         if loss_percent > 0 {
             sh(&format!(
-                "ip netns exec {r} nft 'table ip t {{ chain c {{ type filter hook forward priority 0;
-                 oifname right numgen random mod 100 < {loss_percent} drop; }} }}'"
+                "ip netns exec {r} nft -f - <<END
+                 table ip loss {{
+                     chain forwarded {{
+                         type filter hook forward priority 0;
+                         oifname right numgen random mod 100 < {loss_percent} drop
+                     }}
+                 }}
+END"
             ));
         }
         bed
