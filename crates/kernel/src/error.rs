@@ -23,9 +23,7 @@ pub enum KernelError {
     )]
     NoBtf(PathBuf),
     /// The kernel's name of a congestion control has at most 15 characters.
-    #[error(
-        "{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits, '_' or '-'"
-    )]
+    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits, '_' or '-'")]
     BadName(String),
     /// A congestion control of that name exists already.
     #[error("{0} is loaded already; choose another with --name, or unload it: leeway kernel unload {0}")]

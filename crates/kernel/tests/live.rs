@@ -7,7 +7,7 @@ use leeway_kernel::{Event, KernelError, Load, Loaded, Record, State};
 use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use testbed::{Testbed, ready, unique};
+use testbed::{Chance, Testbed, ready, unique};
 
 /// Fails where an event does not lead the law of user space to the same state, byte by byte.
 #[derive(Default)]
@@ -15,6 +15,7 @@ struct Replay {
     sockets: HashMap<u64, (u32, State)>,
     acks: usize,
     losses: usize,
+    marks: usize,
 }
 
 impl Replay {
@@ -31,6 +32,7 @@ impl Replay {
             Event::Init => {}
             Event::Ack(ack) => {
                 self.acks += 1;
+                self.marks += usize::from(ack.ce_bytes > 0);
                 state.on_ack(ack, path);
             }
             Event::Loss(loss) => {
@@ -53,11 +55,11 @@ impl Replay {
     }
 }
 
-fn replay_all(loss_percent: u32) {
+fn replay_all(chance: Chance) {
     if !ready() {
         return;
     }
-    let bed = Testbed::new("20mbit", "60k", loss_percent);
+    let bed = Testbed::new("20mbit", "60k", chance);
     for law in leeway_control::laws() {
         let spec = LawSpec::new(law.name).expect("a law of the table");
         let load = Load { name: unique(&law.name[..law.name.len().min(7)]), ..Load::new(spec.clone()) };
@@ -65,23 +67,35 @@ fn replay_all(loss_percent: u32) {
         let mut flow = bed.flow(&load.name);
         let mut replay = Replay::default();
         let deadline = Instant::now() + Duration::from_secs(60);
-        while replay.acks < 300 || (loss_percent > 0 && replay.losses < 2) {
-            assert!(Instant::now() < deadline, "{spec}: {} acks, {} losses", replay.acks, replay.losses);
+        let enough = |replay: &Replay| match chance {
+            Chance::None => replay.acks >= 300,
+            Chance::Loss => replay.acks >= 300 && replay.losses >= 2,
+            Chance::Mark => replay.acks >= 300 && replay.marks >= 2,
+        };
+        while !enough(&replay) {
+            let Replay { acks, losses, marks, .. } = &replay;
+            assert!(Instant::now() < deadline, "{spec}: only {acks} acks, {losses} losses and {marks} marks");
             flow.send();
             recording.read(Duration::ZERO, |record| replay.take(&spec, &record)).expect("the ring buffer");
         }
-        eprintln!("{spec}: {} acks and {} losses lead to equal states", replay.acks, replay.losses);
+        let Replay { acks, losses, marks, .. } = &replay;
+        eprintln!("{spec}: {acks} acks, {losses} losses and {marks} marks lead to equal states");
     }
 }
 
 #[test]
 fn every_law_does_the_same_here_and_in_the_kernel() {
-    replay_all(0);
+    replay_all(Chance::None);
 }
 
 #[test]
 fn every_law_does_the_same_here_and_in_the_kernel_where_packets_are_lost() {
-    replay_all(3);
+    replay_all(Chance::Loss);
+}
+
+#[test]
+fn every_law_does_the_same_here_and_in_the_kernel_where_packets_are_marked() {
+    replay_all(Chance::Mark);
 }
 
 /// Takes a pin out at the end of a test, however it ends.
@@ -98,7 +112,7 @@ fn a_pinned_law_is_shown_and_leaves_its_flows_running() {
     if !ready() {
         return;
     }
-    let bed = Testbed::new("20mbit", "60k", 0);
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
     let spec: LawSpec = "ledbat:target=5ms".parse().expect("a law");
     let load = Load { name: unique("pin"), ..Load::new(spec.clone()) };
     let _unload = Unload(load.name.clone());
@@ -131,7 +145,7 @@ fn ledbat_keeps_the_delay_near_its_target() {
         return;
     }
     // 250 kB at 10 Mbit/s are 200 ms: eight times the target.
-    let bed = Testbed::new("10mbit", "250k", 0);
+    let bed = Testbed::new("10mbit", "250k", Chance::None);
     let load =
         Load { name: unique("del"), ..Load::new("ledbat:target=25ms,ssthresh=8".parse().expect("a law")) };
     let _unload = Unload(load.name.clone());
@@ -152,6 +166,43 @@ fn ledbat_keeps_the_delay_near_its_target() {
     eprintln!("ledbat with a target of 25 ms: median RTT {median_ms:.1} ms at {mbps:.1} Mbit/s");
     assert!((12.0..45.0).contains(&median_ms), "median RTT {median_ms} ms");
     assert!(mbps > 7.0, "{mbps} Mbit/s of 10");
+}
+
+#[test]
+fn a_window_below_one_segment_still_sends() {
+    if !ready() {
+        return;
+    }
+    // CUBIC holds 60 kB at 2 Mbit/s, 240 ms: far above the target, so the window falls to its floor.
+    let bed = Testbed::new("2mbit", "60k", Chance::None);
+    let spec = "ledbat:target=10ms,floor=0.2,gain_down=10".parse().expect("a law");
+    let load = Load { name: unique("sub"), ..Load::new(spec) };
+    let _unload = Unload(load.name.clone());
+    load.pinned().unwrap_or_else(|error| panic!("{error}"));
+    let loaded = Loaded::find(&load.name).unwrap_or_else(|error| panic!("{error}"));
+    let (mut flow, mut primary) = (bed.flow(&load.name), bed.flow("cubic"));
+    let below = || {
+        let socket = &loaded.sockets().expect("the sockets")[0];
+        socket.output.cwnd_q16 >> 16 < 500 && socket.inflight <= 1
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !below() {
+        assert!(Instant::now() < deadline, "the window does not fall: {:?}", loaded.sockets());
+        primary.send();
+        flow.send();
+    }
+    let (before, began) = ((flow.acknowledged(), primary.acknowledged()), Instant::now());
+    while flow.acknowledged() < before.0 + 5000 {
+        assert!(Instant::now() < deadline, "it stands still: {:?}", loaded.sockets());
+        primary.send();
+        flow.send();
+    }
+    let span = began.elapsed().as_secs_f64();
+    let kbps = |bytes: u64| bytes as f64 * 8e-3 / span;
+    let (own, other) = (kbps(flow.acknowledged() - before.0), kbps(primary.acknowledged() - before.1));
+    eprintln!("below one segment: {own:.0} kbit/s beside {other:.0} of CUBIC");
+    // One segment every round trip would be 48 kbit/s or more.
+    assert!(own < 40.0 && other > 1000.0, "{own} beside {other} kbit/s");
 }
 
 #[test]

@@ -44,6 +44,27 @@ fn sh(command: &str) {
     assert!(output.status.success(), "{command}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// What happens to packets at random.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Chance {
+    /// Nothing.
+    None,
+    /// Three percent are lost.
+    Loss,
+    /// Three percent are marked congestion-experienced.
+    Mark,
+}
+
+impl Chance {
+    fn rule(self) -> Option<&'static str> {
+        match self {
+            Chance::None => None,
+            Chance::Loss => Some("numgen random mod 100 < 3 drop"),
+            Chance::Mark => Some("ip ecn ect0 numgen random mod 100 < 3 ip ecn set ce"),
+        }
+    }
+}
+
 /// The namespaces; dropping it removes them.
 pub struct Testbed {
     sender: String,
@@ -52,8 +73,8 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// A bottleneck of that rate and queue towards the receiver, where packets are lost at random.
-    pub fn new(rate: &str, queue: &str, loss_percent: u32) -> Testbed {
+    /// A bottleneck of that rate and queue towards the receiver, where chance does something to packets.
+    pub fn new(rate: &str, queue: &str, chance: Chance) -> Testbed {
         let bed = Testbed { sender: unique("lws"), router: unique("lwr"), receiver: unique("lwd") };
         let Testbed { sender: s, router: r, receiver: d } = &bed;
         sh(&format!(
@@ -65,16 +86,17 @@ impl Testbed {
              for n in {s} {r}; do ip -n $n link set left up; done
              for n in {r} {d}; do ip -n $n link set right up; done
              ip -n {s} route add default via 10.77.1.2; ip -n {d} route add default via 10.77.2.2
+             for n in {s} {d}; do ip netns exec $n sh -c 'echo 1 > /proc/sys/net/ipv4/tcp_ecn'; done
              ip netns exec {r} sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'
              tc -n {r} qdisc add dev right root tbf rate {rate} burst 5k limit {queue}"
         ));
-        if loss_percent > 0 {
+        if let Some(rule) = chance.rule() {
             sh(&format!(
                 "ip netns exec {r} nft -f - <<END
                  table ip loss {{
                      chain forwarded {{
                          type filter hook forward priority 0;
-                         oifname right numgen random mod 100 < {loss_percent} drop
+                         oifname right {rule}
                      }}
                  }}
 END"
