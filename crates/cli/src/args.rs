@@ -49,6 +49,7 @@ pub enum Command {
         name: Option<String>,
     },
     /// Run the laws as TCP congestion control of this machine's kernel (root).
+    #[command(after_help = "Example: leeway kernel load ledbat:target=5ms --name lb5")]
     Kernel {
         /// What to do.
         #[command(subcommand)]
