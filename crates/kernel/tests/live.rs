@@ -217,6 +217,7 @@ fn a_killed_loader_leaves_a_whole_law_or_nothing() {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "loads_what_a_parent_asks_for"])
             .env("LEEWAY_TEST_LOAD", &name)
+            .stdout(std::process::Stdio::null())
             .spawn()
             .expect("this test runs");
         std::thread::sleep(Duration::from_millis(round * 15));
