@@ -14,6 +14,10 @@ main() {
 			need build-essential works_cc
 			need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
 			need python3 has python3
+			need clang-16 has clang-16
+			need pkg-config has pkg-config
+			need libelf-dev test -e /usr/include/libelf.h
+			need zlib1g-dev test -e /usr/include/zlib.h
 			;;
 		test)
 			need clang-16 has clang-16

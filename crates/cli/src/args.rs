@@ -48,6 +48,13 @@ pub enum Command {
         /// Only this one.
         name: Option<String>,
     },
+    /// Run the laws as TCP congestion control of this machine's kernel (root).
+    #[command(after_help = "Example: leeway kernel load ledbat:target=5ms --name lb5")]
+    Kernel {
+        /// What to do.
+        #[command(subcommand)]
+        command: crate::kernel::KernelCommand,
+    },
     /// Print the JSON Schema of scenario files, for editors and checkers.
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,

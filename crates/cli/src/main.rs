@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod engine;
+mod kernel;
 mod output;
 mod plan;
 mod runner;
@@ -74,6 +75,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Sim(sim) => commands::sim(&sim),
         Command::Laws { name } => commands::laws(name.as_deref()),
         Command::Queues { name } => commands::queues(name.as_deref()),
+        Command::Kernel { command } => kernel::run(&command),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),

@@ -1,0 +1,130 @@
+//! `leeway kernel`: the laws as TCP congestion control of this machine.
+
+use crate::Failure;
+use clap::Subcommand;
+use leeway_control::{LawSpec, Phase};
+use leeway_kernel::{KernelError, Load, Loaded, Socket};
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What to do with congestion control in the kernel.
+#[derive(Subcommand)]
+pub enum KernelCommand {
+    /// Make a law available to every program of this machine, under a name; it stays until it is unloaded or the
+    /// machine restarts.
+    #[command(after_help = "Examples:\n  \
+        leeway kernel load ledbat                        as leeway_ledbat\n  \
+        leeway kernel load ledbat:target=5ms --name lb5  another beside it\n  \
+        ip route change default via 192.0.2.1 congctl lb5    every connection of that route")]
+    Load {
+        /// The law with its parameters, as `leeway laws` lists them: `ledbat:target=5ms`.
+        law: String,
+        /// The kernel's name for it, up to 15 characters; `leeway_` and the law by default.
+        #[arg(long)]
+        name: Option<String>,
+        /// Ignore TCP timestamps: the law sees round-trip times only. For peers whose clocks do not tick in
+        /// milliseconds.
+        #[arg(long)]
+        no_timestamps: bool,
+    },
+    /// Take a law out. Connections that use it keep it until they end.
+    Unload {
+        /// Its name.
+        name: String,
+    },
+    /// List what is loaded, with the number of sockets that use it.
+    List,
+    /// Show the parameters of one and the sockets that it drives, of all network namespaces.
+    Show {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl From<KernelError> for Failure {
+    fn from(error: KernelError) -> Self {
+        match error {
+            KernelError::Law(_) | KernelError::BadName(_) | KernelError::Unknown { .. } => {
+                Failure::Usage(error.to_string())
+            }
+            error => Failure::Run(error.to_string()),
+        }
+    }
+}
+
+/// Does it.
+pub fn run(command: &KernelCommand) -> Result<(), Failure> {
+    match command {
+        KernelCommand::Load { law, name, no_timestamps } => load(law, name.as_deref(), !no_timestamps),
+        KernelCommand::Unload { name } => Ok(leeway_kernel::unload(name)?),
+        KernelCommand::List => list(),
+        KernelCommand::Show { name } => show(&Loaded::find(name)?),
+    }
+}
+
+fn load(law: &str, name: Option<&str>, timestamps: bool) -> Result<(), Failure> {
+    let spec: LawSpec = law.parse().map_err(KernelError::from)?;
+    let mut load = Load { timestamps, ..Load::new(spec) };
+    if let Some(name) = name {
+        load.name = name.to_owned();
+    }
+    load.pinned()?;
+    writeln!(io::stdout(), "{} is loaded as {}", load.spec, load.name)?;
+    Ok(())
+}
+
+fn list() -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let loaded = leeway_kernel::loaded()?;
+    if loaded.is_empty() {
+        writeln!(out, "nothing is loaded")?;
+        return Ok(());
+    }
+    writeln!(out, "{:15}  {:>7}  {:>9}  law", "name", "sockets", "loaded")?;
+    for law in &loaded {
+        let sockets = law.sockets()?.len();
+        writeln!(out, "{:15}  {sockets:>7}  {:>9}  {}", law.name, age(law.loaded_unix_s), law.spec)?;
+    }
+    Ok(())
+}
+
+fn show(law: &Loaded) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}: {}", law.name, law.spec.law().summary)?;
+    writeln!(out, "loaded {} ago", age(law.loaded_unix_s))?;
+    writeln!(out, "timestamps: {}", if law.timestamps { "used" } else { "ignored" })?;
+    for param in &law.spec.law().params {
+        let value = law.spec.get(param.name).map_err(KernelError::from)?;
+        writeln!(out, "    {:16}  {value}", param.name)?;
+    }
+    let mut sockets = law.sockets()?;
+    sockets.sort_by_key(|socket| (socket.netns, socket.local, socket.remote));
+    writeln!(out, "sockets: {}", sockets.len())?;
+    sockets.iter().try_for_each(|socket| write_socket(socket, &mut out))?;
+    Ok(())
+}
+
+fn write_socket(socket: &Socket, out: &mut impl Write) -> io::Result<()> {
+    let Socket { local, remote, netns, .. } = socket;
+    let packets = socket.output.window_bytes_f64() / f64::from(socket.mss_bytes.max(1));
+    let delay_ms = f64::from(socket.output.queuing_delay_us) / 1000.0;
+    let rtt_ms = f64::from(socket.srtt_us) / 1000.0;
+    let phase: Phase = socket.output.phase();
+    writeln!(
+        out,
+        "    {local} > {remote}  netns {netns}  window {packets:.2} pkt  in flight {} pkt  \
+         queuing delay {delay_ms:.1} ms  RTT {rtt_ms:.1} ms  {phase}",
+        socket.inflight
+    )
+}
+
+/// How long ago, for people.
+fn age(unix_s: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    match now.saturating_sub(unix_s) {
+        s @ ..120 => format!("{s} s"),
+        s @ 120..7200 => format!("{} min", s / 60),
+        s @ 7200..172_800 => format!("{} h", s / 3600),
+        s => format!("{} days", s / 86_400),
+    }
+}

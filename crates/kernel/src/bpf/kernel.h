@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The kernel's types as far as the glue touches them. Offsets are relocated when the program is loaded (CO-RE), so
+ * neither the build nor another kernel needs these to be complete; names and kinds of fields are Linux 6.10's.
+ */
+#ifndef LEEWAY_KERNEL_H
+#define LEEWAY_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u16 __sum16;
+typedef _Bool bool;
+
+#define NULL ((void *)0)
+
+/* uapi/linux/bpf.h */
+#define BPF_MAP_TYPE_SK_STORAGE      24
+#define BPF_MAP_TYPE_RINGBUF         27
+#define BPF_F_NO_PREALLOC            1
+#define BPF_LOCAL_STORAGE_GET_CREATE 1
+
+/* net/tcp.h, uapi/linux/tcp.h, net/sock.h */
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+#define TCP_CA_CWR            2
+#define TCP_CA_RECOVERY       3
+#define TCP_CA_LOSS           4
+#define CA_EVENT_TX_START     0
+#define SK_PACING_NONE        0
+#define SK_PACING_NEEDED      1
+
+/* net/ipv4/tcp_input.c: the acknowledgement carried ECN-echo (or AccECN counted new marks). */
+#define FLAG_ECE 0x40
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct rb_node {
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct sk_buff {
+	__u64 skb_mstamp_ns; /* when it was last sent, CLOCK_MONOTONIC */
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct netns_ipv4 {
+	__u8 sysctl_tcp_slow_start_after_idle;
+};
+
+struct net {
+	struct ns_common ns;
+	struct netns_ipv4 ipv4;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct rb_root tcp_rtx_queue;
+	__u32 sk_pacing_status;
+	unsigned long sk_pacing_rate;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	__u32 icsk_rto;
+	__u8 icsk_ca_state : 5;
+	__u8 icsk_retransmits;
+};
+
+struct tcp_options_received {
+	__u32 rcv_tsval;
+	__u32 rcv_tsecr;
+	__u16 saw_tstamp : 1;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u64 tcp_mstamp; /* now, in microseconds of CLOCK_MONOTONIC */
+	__u32 delivered;
+	__u32 lost_out;
+	__u32 lsndtime;
+	__u32 max_packets_out;
+	__u32 mss_cache;
+	__u32 packets_out;
+	__u32 retrans_out;
+	__u32 sacked_out;
+	__u32 snd_cwnd;
+	__u32 snd_cwnd_clamp;
+	__u32 snd_nxt;
+	__u32 snd_ssthresh;
+	__u32 snd_una;
+	__u32 srtt_us; /* eighths of a microsecond */
+	__u32 write_seq;
+	__u8 is_cwnd_limited : 1;
+	__u8 tcp_usec_ts : 1;
+	struct tcp_options_received rx_opt;
+};
+
+struct rate_sample {
+	__u32 prior_delivered;
+	__s32 delivered;
+	long rtt_us;
+	__u32 acked_sacked;
+	__u32 prior_in_flight;
+};
+
+#pragma clang attribute pop
+
+/* Matched member by member with the kernel's when it is loaded; what is left out is zero. */
+struct tcp_congestion_ops {
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*set_state)(struct sock *sk, __u8 state);
+	void (*cwnd_event)(struct sock *sk, int event);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
+	char name[16];
+};
+
+#endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The control laws as TCP congestion control: one struct_ops for each, from one glue text. docs/kernel.md says where
+ * each field of what a law is told comes from.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "glue.h"
+#include "leeway_delay.h"
+
+/*
+ * The verifier walks every path of a program. Global functions are judged by themselves, once: the estimators with
+ * their loops would otherwise multiply with the laws that call them.
+ */
+__weak int leeway_delay_on_ack_alone(struct leeway_delay *d __arg_nonnull,
+				     const struct leeway_ack *ack __arg_nonnull,
+				     const struct leeway_path *path __arg_nonnull)
+{
+	return leeway_delay_on_ack(d, ack, path);
+}
+
+__weak int leeway_base_update_alone(struct leeway_base *b __arg_nonnull, __u64 now_us, __u32 sample_us)
+{
+	leeway_base_update(b, now_us, sample_us);
+	return 0;
+}
+
+__weak __u32 leeway_current_update_alone(struct leeway_current *c __arg_nonnull, __u64 now_us,
+					 __u32 sample_us, __u32 age_us)
+{
+	return leeway_current_update(c, now_us, sample_us, age_us);
+}
+
+#define leeway_delay_on_ack   leeway_delay_on_ack_alone
+#define leeway_base_update    leeway_base_update_alone
+#define leeway_current_update leeway_current_update_alone
+
+/* The build script gives this storage class to functions without a pointer that have to be judged alone. */
+#define LEEWAY_ALONE __weak __attribute__((noinline))
+
+#include "leeway_cubic.h"
+#include "leeway_fledbat.h"
+#include "leeway_flower.h"
+#include "leeway_ledbat.h"
+#include "leeway_ledbatpp.h"
+#include "leeway_lp.h"
+#include "leeway_newreno.h"
+#include "leeway_nice.h"
+#include "leeway_vegas.h"
+
+char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+const volatile struct leeway_config leeway_config SEC(".rodata.config");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 25);
+} leeway_events SEC(".maps");
+
+extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
+
+/* The parameters as the law's init takes them; the loader wrote them, which the compiler must not know better. */
+static __always_inline const void *leeway_params(void)
+{
+	const void *params = (const void *)leeway_config.params;
+
+	asm volatile("" : "+r"(params));
+	return params;
+}
+
+static __always_inline __u32 leeway_packets_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+static __always_inline void leeway_see_path(struct leeway_path *path, const struct tcp_sock *tp,
+					    const struct leeway_glue *g)
+{
+	path->inflight_bytes = (__u64)leeway_packets_in_flight(tp) * tp->mss_cache;
+	path->mss_bytes = tp->mss_cache;
+	path->initial_window_bytes = g->initial_window_bytes;
+	path->srtt_us = tp->srtt_us >> 3;
+	path->min_rtt_us = g->min_rtt_us;
+}
+
+/* When the first segment that is not acknowledged was last sent. */
+static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
+{
+	struct rb_node *node = sk->tcp_rtx_queue.rb_node, *left;
+	struct sk_buff *skb;
+	int depth;
+
+	if (!node)
+		return 0;
+	/* The verifier takes what lies in a union for its first member, so every step says what it is. */
+	for (depth = 0; depth < 40; depth++) { /* a red-black tree of 2^20 is at most 40 deep */
+		node = bpf_rdonly_cast(node, bpf_core_type_id_kernel(struct rb_node));
+		left = node->rb_left;
+		if (!left)
+			break;
+		node = left;
+	}
+	/* A queued sk_buff begins with its tree node. */
+	skb = bpf_rdonly_cast(node, bpf_core_type_id_kernel(struct sk_buff));
+	return skb->skb_mstamp_ns / 1000;
+}
+
+/*
+ * The window did not stop sending. As the kernel's own laws see it (tcp_is_cwnd_limited), where slow start may use half
+ * of the window; below one segment it is the pacing that stops sending, so unsent data tells.
+ */
+static __always_inline int leeway_app_limited(struct tcp_sock *tp, const struct leeway_output *out)
+{
+	if (out->cwnd_q16 >> 16 < tp->mss_cache)
+		return tp->write_seq == tp->snd_nxt;
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return 0;
+	return !(out->phase == LEEWAY_SLOW_START && tp->snd_cwnd < 2 * tp->max_packets_out);
+}
+
+/*
+ * A one-way delay sample: the receiver's clock minus the sender's, as the timestamps of this acknowledgement have them.
+ * Only where it acknowledges in sequence: behind a hole the receiver echoes the last segment before the hole (RFC 7323,
+ * 4.3).
+ */
+static __always_inline void leeway_see_owd(struct leeway_ack *ack, struct tcp_sock *tp)
+{
+	__u32 resolution_us = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1 : 1000;
+
+	if (leeway_config.timestamps == LEEWAY_TIMESTAMPS_OFF)
+		return;
+	if (!BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp) || !tp->rx_opt.rcv_tsecr)
+		return;
+	ack->owd_us = (tp->rx_opt.rcv_tsval - tp->rx_opt.rcv_tsecr) * resolution_us;
+	ack->owd_resolution_us = resolution_us;
+}
+
+static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_sock *tp, struct leeway_glue *g,
+					   const struct leeway_output *out, int flag,
+					   const struct rate_sample *rs)
+{
+	__u32 mss = tp->mss_cache;
+
+	ack->now_us = tp->tcp_mstamp;
+	ack->acked_bytes = (__u64)rs->acked_sacked * mss;
+	ack->prior_inflight_bytes = (__u64)rs->prior_in_flight * mss;
+	if (rs->rtt_us > 0) {
+		ack->rtt_us = rs->rtt_us >> 32 ? ~0U : (__u32)rs->rtt_us;
+		if (!g->min_rtt_us || ack->rtt_us < g->min_rtt_us)
+			g->min_rtt_us = ack->rtt_us;
+	}
+	if (tp->snd_una != g->una)
+		leeway_see_owd(ack, tp);
+	g->una = tp->snd_una;
+	/* RFC 3168, 6.1.2: the receiver repeats the echo; one counts in a window of data. */
+	if (flag & FLAG_ECE && (__s32)(tp->snd_una - g->mark_end) >= 0) {
+		g->mark_end = tp->snd_nxt;
+		g->congested = 1;
+	}
+	if (g->congested)
+		ack->ce_bytes = ack->acked_bytes ? ack->acked_bytes : 1;
+	g->congested = 0;
+	if (g->restart_bytes != LEEWAY_UNLIMITED) {
+		g->restart_bytes += ack->acked_bytes;
+		if (g->restart_bytes >= out->cwnd_q16 >> 16)
+			g->restart_bytes = LEEWAY_UNLIMITED;
+	}
+	ack->app_limited = g->restart_bytes != LEEWAY_UNLIMITED || leeway_app_limited(tp, out);
+	if (rs->delivered >= 0 && (__s32)(rs->prior_delivered - g->round_delivered) >= 0) {
+		ack->round_start = 1;
+		g->round_delivered = tp->delivered;
+	}
+	ack->recovering = g->recovering;
+	g->recovering = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state) == TCP_CA_RECOVERY;
+}
+
+static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct sock *sk, struct tcp_sock *tp,
+					    struct leeway_glue *g, const struct leeway_output *out,
+					    __u8 state)
+{
+	loss->now_us = tp->tcp_mstamp;
+	loss->lost_bytes = (__u64)tp->lost_out * tp->mss_cache;
+	loss->sent_us = leeway_first_sent_us(sk);
+	if (state == TCP_CA_LOSS) {
+		loss->kind = LEEWAY_LOSS_TIMEOUT;
+		/* The kernel counts this one after it has told us. */
+		loss->timeouts = tp->inet_conn.icsk_retransmits + 1;
+	}
+	/* A timeout within a recovery, and further timeouts, belong to the same loss. */
+	if (!g->undoable || BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state) < TCP_CA_RECOVERY) {
+		g->undo_cwnd_q16 = out->cwnd_q16;
+		g->undo_ssthresh_bytes = out->ssthresh_bytes;
+		g->undoable = 1;
+	}
+}
+
+/*
+ * The rate that paces. A window below one segment is sent as one segment every 1/W round trips, so it paces; otherwise
+ * this is what tcp_update_pacing_rate() does for laws without cong_control: it sizes TSO bursts, and paces under fq.
+ */
+static __always_inline void leeway_pace(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
+					const struct leeway_output *out)
+{
+	__u64 srtt_us = tp->srtt_us >> 3, rate, packets, percent;
+	bool below_one = out->cwnd_q16 >> 16 < tp->mss_cache;
+
+	if (!srtt_us)
+		return;
+	if (out->pacing_bytes_per_s) {
+		rate = out->pacing_bytes_per_s;
+	} else if (below_one) {
+		rate = (out->cwnd_q16 * 1000000 / srtt_us) >> 16;
+	} else {
+		percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
+		packets = tp->snd_cwnd > tp->packets_out ? tp->snd_cwnd : tp->packets_out;
+		rate = packets * tp->mss_cache * percent * 10000 / srtt_us;
+	}
+	sk->sk_pacing_rate = rate ? rate : 1;
+	if ((below_one || out->pacing_bytes_per_s) && sk->sk_pacing_status == SK_PACING_NONE) {
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+		g->paced = 1;
+	} else if (g->paced && !below_one && !out->pacing_bytes_per_s) {
+		if (sk->sk_pacing_status == SK_PACING_NEEDED)
+			sk->sk_pacing_status = SK_PACING_NONE;
+		g->paced = 0;
+	}
+}
+
+/* The law's decision in the kernel's units. */
+static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
+					 const struct leeway_output *out)
+{
+	__u32 mss = tp->mss_cache ? tp->mss_cache : 1;
+	__u64 packets = leeway_min_u64(out->cwnd_q16 >> 16, g->restart_bytes) / mss;
+	__u64 ssthresh = TCP_INFINITE_SSTHRESH;
+
+	packets = leeway_min_u64(packets, tp->snd_cwnd_clamp);
+	tp->snd_cwnd = packets ? (__u32)packets : 1;
+	if (out->ssthresh_bytes != LEEWAY_UNLIMITED)
+		ssthresh = leeway_min_u64(out->ssthresh_bytes / mss, TCP_INFINITE_SSTHRESH);
+	tp->snd_ssthresh = (__u32)ssthresh;
+	leeway_pace(sk, tp, g, out);
+}
+
+/* RFC 5681, 4.1; the kernel leaves it to laws with cong_control. The same as the simulator's. */
+static __always_inline void leeway_idle(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g)
+{
+	if ((__s32)((__u32)bpf_jiffies64() - tp->lsndtime) <= (__s32)tp->inet_conn.icsk_rto)
+		return;
+	if (sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle)
+		g->restart_bytes = g->initial_window_bytes;
+}
+
+/* Undo of a loss that was none: window and threshold as before, unless they are higher by now. */
+static __always_inline void leeway_undo(struct leeway_glue *g, struct leeway_output *out)
+{
+	if (!g->undoable)
+		return;
+	out->cwnd_q16 = leeway_max_u64(out->cwnd_q16, g->undo_cwnd_q16);
+	out->ssthresh_bytes = leeway_max_u64(out->ssthresh_bytes, g->undo_ssthresh_bytes);
+	g->undoable = 0;
+}
+
+static __always_inline void leeway_begin(struct tcp_sock *tp, struct leeway_glue *g)
+{
+	g->live = 1;
+	g->restart_bytes = LEEWAY_UNLIMITED;
+	g->initial_window_bytes = tp->snd_cwnd * tp->mss_cache;
+	g->una = tp->snd_una;
+	g->mark_end = tp->snd_una;
+	g->round_delivered = tp->delivered;
+}
+
+static __always_inline struct leeway_record *leeway_record(struct sock *sk, struct leeway_glue *g, __u32 kind,
+							   const struct leeway_path *path)
+{
+	struct leeway_record *record;
+
+	g->events++;
+	record = bpf_ringbuf_reserve(&leeway_events, sizeof(*record), 0);
+	if (!record)
+		return NULL;
+	record->socket = (__u64)(unsigned long)sk;
+	record->number = g->events;
+	record->kind = kind;
+	record->path = *path;
+	return record;
+}
+
+#define LEEWAY_STRUCT_OPS(X)                                                                                 \
+	struct X##_socket {                                                                                  \
+		struct leeway_glue glue;                                                                     \
+		union {                                                                                      \
+			struct leeway_##X law;                                                               \
+			struct leeway_output out;                                                            \
+		};                                                                                           \
+	};                                                                                                   \
+	_Static_assert(sizeof(struct leeway_##X) <= LEEWAY_STATE_MAX, "LEEWAY_STATE_MAX");                   \
+	_Static_assert(sizeof(struct leeway_##X##_params) <= 4 * LEEWAY_PARAMS_MAX, "LEEWAY_PARAMS_MAX");    \
+	struct {                                                                                             \
+		__uint(type, BPF_MAP_TYPE_SK_STORAGE);                                                       \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                                        \
+		__type(key, int);                                                                            \
+		__type(value, struct X##_socket);                                                            \
+	} X##_sockets SEC(".maps");                                                                          \
+                                                                                                             \
+	static __always_inline void X##_submit(struct leeway_record *record, const struct X##_socket *s)     \
+	{                                                                                                    \
+		__builtin_memcpy(record->state, &s->law, sizeof(s->law));                                    \
+		bpf_ringbuf_submit(record, 0);                                                               \
+	}                                                                                                    \
+                                                                                                             \
+	static __always_inline void X##_begin(struct sock *sk, struct X##_socket *s)                         \
+	{                                                                                                    \
+		struct tcp_sock *tp = (struct tcp_sock *)sk;                                                 \
+		struct leeway_record *record;                                                                \
+		struct leeway_path path = {};                                                                \
+                                                                                                             \
+		leeway_begin(tp, &s->glue);                                                                  \
+		leeway_see_path(&path, tp, &s->glue);                                                        \
+		leeway_##X##_init(&s->law, leeway_params(), &path);                                          \
+		leeway_apply(sk, tp, &s->glue, &s->out);                                                     \
+		if (leeway_config.record) {                                                                  \
+			record = leeway_record(sk, &s->glue, LEEWAY_RECORD_INIT, &path);                     \
+			if (record)                                                                          \
+				X##_submit(record, s);                                                       \
+		}                                                                                            \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("struct_ops")                                                                                    \
+	void BPF_PROG(X##_init, struct sock *sk)                                                             \
+	{                                                                                                    \
+		struct X##_socket *s =                                                                       \
+			bpf_sk_storage_get(&X##_sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);            \
+                                                                                                             \
+		if (s)                                                                                       \
+			X##_begin(sk, s);                                                                    \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("struct_ops")                                                                                    \
+	void BPF_PROG(X##_release, struct sock *sk)                                                          \
+	{                                                                                                    \
+		bpf_sk_storage_delete(&X##_sockets, sk);                                                     \
+	}                                                                                                    \
+                                                                                                             \
+	/* The kernel asks before it tells of a loss; set_state has the answer. */                           \
+	SEC("struct_ops")                                                                                    \
+	__u32 BPF_PROG(X##_ssthresh, struct sock *sk)                                                        \
+	{                                                                                                    \
+		return ((struct tcp_sock *)sk)->snd_ssthresh;                                                \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("struct_ops")                                                                                    \
+	void BPF_PROG(X##_set_state, struct sock *sk, __u8 state)                                            \
+	{                                                                                                    \
+		struct X##_socket *s = bpf_sk_storage_get(&X##_sockets, sk, NULL, 0);                        \
+		struct tcp_sock *tp = (struct tcp_sock *)sk;                                                 \
+		struct leeway_record *record;                                                                \
+		struct leeway_loss loss = {};                                                                \
+		struct leeway_path path = {};                                                                \
+                                                                                                             \
+		if (!s || !s->glue.live)                                                                     \
+			return;                                                                              \
+		if (state == TCP_CA_CWR)                                                                     \
+			s->glue.congested = 1;                                                               \
+		if (state != TCP_CA_RECOVERY && state != TCP_CA_LOSS)                                        \
+			return;                                                                              \
+		s->glue.recovering = state == TCP_CA_RECOVERY;                                               \
+		leeway_see_loss(&loss, sk, tp, &s->glue, &s->out, state);                                    \
+		leeway_see_path(&path, tp, &s->glue);                                                        \
+		leeway_##X##_on_loss(&s->law, &loss, &path);                                                 \
+		leeway_apply(sk, tp, &s->glue, &s->out);                                                     \
+		if (leeway_config.record) {                                                                  \
+			record = leeway_record(sk, &s->glue, LEEWAY_RECORD_LOSS, &path);                     \
+			if (record) {                                                                        \
+				record->loss = loss;                                                         \
+				X##_submit(record, s);                                                       \
+			}                                                                                    \
+		}                                                                                            \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("struct_ops")                                                                                    \
+	void BPF_PROG(X##_cwnd_event, struct sock *sk, int event)                                            \
+	{                                                                                                    \
+		struct tcp_sock *tp = (struct tcp_sock *)sk;                                                 \
+		struct X##_socket *s;                                                                        \
+                                                                                                             \
+		if (event != CA_EVENT_TX_START)                                                              \
+			return;                                                                              \
+		s = bpf_sk_storage_get(&X##_sockets, sk, NULL, 0);                                           \
+		if (!s || !s->glue.live)                                                                     \
+			return;                                                                              \
+		leeway_idle(sk, tp, &s->glue);                                                               \
+		leeway_apply(sk, tp, &s->glue, &s->out);                                                     \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("struct_ops")                                                                                    \
+	__u32 BPF_PROG(X##_undo_cwnd, struct sock *sk)                                                       \
+	{                                                                                                    \
+		struct X##_socket *s = bpf_sk_storage_get(&X##_sockets, sk, NULL, 0);                        \
+		struct tcp_sock *tp = (struct tcp_sock *)sk;                                                 \
+		struct leeway_record *record;                                                                \
+		struct leeway_path path = {};                                                                \
+                                                                                                             \
+		if (!s || !s->glue.live)                                                                     \
+			return tp->snd_cwnd;                                                                 \
+		leeway_undo(&s->glue, &s->out);                                                              \
+		leeway_apply(sk, tp, &s->glue, &s->out);                                                     \
+		if (leeway_config.record) {                                                                  \
+			leeway_see_path(&path, tp, &s->glue);                                                \
+			record = leeway_record(sk, &s->glue, LEEWAY_RECORD_UNDO, &path);                     \
+			if (record)                                                                          \
+				X##_submit(record, s);                                                       \
+		}                                                                                            \
+		return tp->snd_cwnd;                                                                         \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("struct_ops")                                                                                    \
+	void BPF_PROG(X##_cong_control, struct sock *sk, __u32 number, int flag,                             \
+		      const struct rate_sample *rs)                                                          \
+	{                                                                                                    \
+		struct X##_socket *s = bpf_sk_storage_get(&X##_sockets, sk, NULL, 0);                        \
+		struct tcp_sock *tp = (struct tcp_sock *)sk;                                                 \
+		struct leeway_record *record;                                                                \
+		struct leeway_ack ack = {};                                                                  \
+		struct leeway_path path = {};                                                                \
+                                                                                                             \
+		if (!s || !s->glue.live) /* the acknowledgement of the SYN comes before init */              \
+			return;                                                                              \
+		leeway_see_ack(&ack, tp, &s->glue, &s->out, flag, rs);                                       \
+		if (!ack.acked_bytes && !ack.ce_bytes)                                                       \
+			return;                                                                              \
+		leeway_see_path(&path, tp, &s->glue);                                                        \
+		leeway_##X##_on_ack(&s->law, &ack, &path);                                                   \
+		leeway_apply(sk, tp, &s->glue, &s->out);                                                     \
+		if (leeway_config.record) {                                                                  \
+			record = leeway_record(sk, &s->glue, LEEWAY_RECORD_ACK, &path);                      \
+			if (record) {                                                                        \
+				record->ack = ack;                                                           \
+				X##_submit(record, s);                                                       \
+			}                                                                                    \
+		}                                                                                            \
+	}                                                                                                    \
+                                                                                                             \
+	SEC(".struct_ops.link")                                                                              \
+	struct tcp_congestion_ops leeway_##X = {                                                             \
+		.init = (void *)X##_init,                                                                    \
+		.release = (void *)X##_release,                                                              \
+		.ssthresh = (void *)X##_ssthresh,                                                            \
+		.set_state = (void *)X##_set_state,                                                          \
+		.cwnd_event = (void *)X##_cwnd_event,                                                        \
+		.undo_cwnd = (void *)X##_undo_cwnd,                                                          \
+		.cong_control = (void *)X##_cong_control,                                                    \
+		.name = "leeway_" #X,                                                                        \
+	};
+
+LEEWAY_STRUCT_OPS(newreno)
+LEEWAY_STRUCT_OPS(cubic)
+LEEWAY_STRUCT_OPS(vegas)
+LEEWAY_STRUCT_OPS(nice)
+LEEWAY_STRUCT_OPS(lp)
+LEEWAY_STRUCT_OPS(ledbat)
+LEEWAY_STRUCT_OPS(fledbat)
+LEEWAY_STRUCT_OPS(ledbatpp)
+LEEWAY_STRUCT_OPS(flower)

@@ -1,0 +1,72 @@
+//! What can go wrong with congestion control in the kernel; every message says what would be right.
+
+use std::path::PathBuf;
+
+/// Why the kernel does not run a law, or cannot say what it runs.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The specification of the law is wrong.
+    #[error(transparent)]
+    Law(#[from] leeway_control::LawError),
+    /// Not root, or the rights of root were taken away.
+    #[error(
+        "loading congestion control needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and, to mount \
+         the BPF file system, CAP_SYS_ADMIN: {doing}"
+    )]
+    Permission {
+        /// What was refused.
+        doing: String,
+    },
+    /// The kernel has no description of its types.
+    #[error(
+        "this kernel has no BTF ({0} is missing): it needs CONFIG_DEBUG_INFO_BTF=y, which distributions' kernels have"
+    )]
+    NoBtf(PathBuf),
+    /// The kernel's name of a congestion control has at most 15 characters.
+    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits, '_' or '-'")]
+    BadName(String),
+    /// A congestion control of that name exists already.
+    #[error("{0} is loaded already; choose another with --name, or unload it: leeway kernel unload {0}")]
+    Exists(String),
+    /// Nothing of that name is loaded.
+    #[error("no law is loaded as {name:?}; loaded: {loaded}")]
+    Unknown {
+        /// As asked.
+        name: String,
+        /// What there is.
+        loaded: String,
+    },
+    /// The kernel refused the program.
+    #[error("the kernel refused {law}: {reason}\n{log}")]
+    Refused {
+        /// The law.
+        law: &'static str,
+        /// What the system call said.
+        reason: String,
+        /// The end of what the verifier and libbpf said.
+        log: String,
+    },
+    /// A step of the work failed.
+    #[error("cannot {doing}: {reason}")]
+    Failed {
+        /// The step.
+        doing: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl KernelError {
+    pub(crate) fn failed(doing: impl Into<String>) -> impl FnOnce(&dyn std::fmt::Display) -> KernelError {
+        let doing = doing.into();
+        move |reason| KernelError::Failed { doing, reason: reason.to_string() }
+    }
+
+    pub(crate) fn bpf(doing: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> KernelError {
+        let doing = doing.into();
+        move |error| match error.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => KernelError::Permission { doing },
+            _ => KernelError::failed(doing)(&format!("{error:#}")),
+        }
+    }
+}

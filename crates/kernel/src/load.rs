@@ -1,0 +1,211 @@
+//! Putting a law into the kernel and taking it out.
+
+use crate::error::KernelError;
+use crate::shared::{CONFIG_BYTES, Config, PARAMS_MAX, Record, SPEC_MAX};
+use crate::{ffi, pins};
+use leeway_control::LawSpec;
+use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, RingBufferBuilder};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/leeway.bpf.o"));
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// What libbpf and the verifier said during the load that is going on; only one goes on at a time.
+static SAID: Mutex<String> = Mutex::new(String::new());
+static LOADING: Mutex<()> = Mutex::new(());
+/// Of the verifier's log, as much as a person reads: its end tells what was wrong.
+const LOG_LINES: usize = 40;
+
+/// What to load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The law with its parameters.
+    pub spec: LawSpec,
+    /// The kernel's name for it; [`default_name`] unless chosen.
+    pub name: String,
+    /// One-way delays from TCP timestamps; otherwise the law sees round-trip times only.
+    pub timestamps: bool,
+}
+
+/// `leeway_` and the law.
+pub fn default_name(spec: &LawSpec) -> String {
+    format!("leeway_{}", spec.name())
+}
+
+impl Load {
+    /// A law under its default name.
+    pub fn new(spec: LawSpec) -> Load {
+        Load { name: default_name(&spec), spec, timestamps: true }
+    }
+
+    /// Registers the law and pins it, so that it stays when this process ends. Nothing stays behind on an error,
+    /// or if this process is killed on the way: the pin is the last step, and until then the kernel drops everything
+    /// with the process.
+    ///
+    /// # Errors
+    /// Rights, BTF, a name that is taken, a verifier that refuses.
+    pub fn pinned(&self) -> Result<(), KernelError> {
+        check_name(&self.name)?;
+        let path = pins::folder()?.join(&self.name);
+        if path.exists() {
+            return Err(KernelError::Exists(self.name.clone()));
+        }
+        let mut attached = self.attach(false)?;
+        attached.link.pin(&path).map_err(KernelError::bpf(format!("pin {}", path.display())))
+    }
+
+    /// Registers the law for as long as the result lives, and records every event of it.
+    ///
+    /// # Errors
+    /// Those of [`Load::pinned`].
+    pub fn recorded(&self) -> Result<Recording, KernelError> {
+        check_name(&self.name)?;
+        self.attach(true).map(Recording)
+    }
+
+    fn attach(&self, record: bool) -> Result<Attached, KernelError> {
+        if !Path::new(BTF).exists() {
+            return Err(KernelError::NoBtf(BTF.into()));
+        }
+        let _one = LOADING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        let before = libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
+        let result = self.open(record).and_then(|open| self.start(open));
+        libbpf_rs::set_print(before);
+        result
+    }
+
+    /// The object with everything but this law left out, and its configuration.
+    fn open(&self, record: bool) -> Result<OpenObject, KernelError> {
+        let law = self.spec.name();
+        let config = Config {
+            loaded_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            timestamps_off: !self.timestamps,
+            record,
+            params: ffi::params(&self.spec),
+            spec: self.spec.to_string(),
+        };
+        assert!(
+            config.params.len() <= PARAMS_MAX && config.spec.len() < SPEC_MAX,
+            "{law}: too many parameters"
+        );
+        let mut builder = ObjectBuilder::default();
+        builder.name("leeway").map_err(KernelError::bpf("name the programs"))?;
+        let mut open = builder.open_memory(PROGRAMS).map_err(KernelError::bpf("open the programs"))?;
+        let (ops, sockets) = (format!("leeway_{law}"), format!("{law}_sockets"));
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name == ".rodata.config" {
+                let data = map.initial_value_mut().filter(|data| data.len() == CONFIG_BYTES);
+                config.write(data.expect("the configuration is as large as the programs think"));
+            } else if name == ops {
+                rename(map.initial_value_mut().expect("a struct_ops has a value"), &ops, &self.name);
+            } else if name == "leeway_events" && record || name == sockets {
+                continue;
+            } else if name == "leeway_events" || name.starts_with("leeway_") || name.ends_with("_sockets") {
+                map.set_autocreate(false).map_err(KernelError::bpf(format!("leave out {name}")))?;
+            }
+        }
+        for mut program in open.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let ours = name.strip_prefix(law).is_some_and(|rest| rest.starts_with('_'));
+            program.set_autoload(ours);
+        }
+        Ok(open)
+    }
+
+    fn start(&self, open: OpenObject) -> Result<Attached, KernelError> {
+        let object = open.load().map_err(|error| self.refused("load the programs", &error))?;
+        let mut attached = None;
+        let ops = format!("leeway_{}", self.spec.name());
+        let mut object = object;
+        for mut map in object.maps_mut() {
+            if map.name() == ops.as_str() {
+                attached =
+                    Some(map.attach_struct_ops().map_err(|error| self.refused("register the law", &error))?);
+            }
+        }
+        let link = attached.expect("the object has a struct_ops for every law");
+        Ok(Attached { link, object })
+    }
+
+    fn refused(&self, doing: &str, error: &libbpf_rs::Error) -> KernelError {
+        let said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // The verifier says "permission denied" as well; then it also says why.
+        let judged = said.contains("BEGIN PROG LOAD LOG");
+        match error.kind() {
+            ErrorKind::PermissionDenied if !judged => KernelError::Permission { doing: doing.to_owned() },
+            ErrorKind::AlreadyExists if !judged => KernelError::Exists(self.name.clone()),
+            _ => {
+                let lines: Vec<&str> = said.lines().collect();
+                let log = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+                KernelError::Refused { law: self.spec.name(), reason: format!("{error:#}"), log }
+            }
+        }
+    }
+}
+
+/// Takes a law out: no new connection can choose it, those that run keep it until they end.
+///
+/// # Errors
+/// [`KernelError::Unknown`]; the file system's.
+pub fn unload(name: &str) -> Result<(), KernelError> {
+    check_name(name)?;
+    let path = pins::folder()?.join(name);
+    if !path.exists() {
+        let loaded = pins::names()?;
+        let loaded = if loaded.is_empty() { "nothing".to_owned() } else { loaded.join(", ") };
+        return Err(KernelError::Unknown { name: name.to_owned(), loaded });
+    }
+    std::fs::remove_file(&path).map_err(|error| KernelError::failed(format!("unload {name}"))(&error))
+}
+
+/// A registered law and what it runs on.
+struct Attached {
+    link: Link,
+    object: Object,
+}
+
+/// A registered law whose events are recorded; dropping it takes the law out.
+pub struct Recording(Attached);
+
+impl Recording {
+    /// Waits for events, `patience` at most, and visits those that came.
+    ///
+    /// # Errors
+    /// The ring buffer's.
+    pub fn read(&self, patience: Duration, mut visit: impl FnMut(Record)) -> Result<(), KernelError> {
+        let doing = "read the recorded events";
+        let events = self.0.object.maps().find(|map| map.name() == "leeway_events");
+        let events = events.expect("a recording has its ring buffer");
+        let mut builder = RingBufferBuilder::new();
+        let take = |bytes: &[u8]| {
+            if let Some(record) = Record::read(bytes) {
+                visit(record);
+            }
+            0
+        };
+        builder.add(&events, take).map_err(KernelError::bpf(doing))?;
+        let ring = builder.build().map_err(KernelError::bpf(doing))?;
+        ring.poll(patience).map_err(KernelError::bpf(doing))
+    }
+}
+
+fn listen(_: PrintLevel, text: String) {
+    SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push_str(&text);
+}
+
+fn check_name(name: &str) -> Result<(), KernelError> {
+    let fits = (1..=15).contains(&name.len());
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    if fits && plain { Ok(()) } else { Err(KernelError::BadName(name.to_owned())) }
+}
+
+/// Replaces the name in a `struct tcp_congestion_ops`, where nothing else looks like it.
+fn rename(ops: &mut [u8], from: &str, to: &str) {
+    let at = ops.windows(from.len()).position(|window| window == from.as_bytes());
+    let field = &mut ops[at.expect("the programs name their laws")..][..16];
+    field.fill(0);
+    field[..to.len()].copy_from_slice(to.as_bytes());
+}
