@@ -60,7 +60,7 @@ struct leeway_cubic {
 #define LEEWAY_CUBIC_LONGEST_Q12 (1U << 25) /* 8192 s */
 
 /* Cube root of a number below 2^63, rounded down. */
-LEEWAY_INLINE leeway_u32 leeway_cube_root(leeway_u64 x)
+LEEWAY_ALONE leeway_u32 leeway_cube_root(leeway_u64 x)
 {
 	leeway_u64 root = 0, trial;
 	leeway_u32 bit;

@@ -16,7 +16,6 @@ fn main() {
         }
     }
     println!("cargo:rerun-if-env-changed=CLANG");
-    let laws = prepare(&laws, &out.join("laws"));
     let args: [OsString; 7] = [
         "-mcpu=v3".into(),
         "-Wall".into(),
@@ -30,30 +29,6 @@ fn main() {
         compile(&folder.join(format!("src/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
     }
 }
-
-/// A copy of the headers in which functions that the verifier has to judge alone have another storage class; not a
-/// letter of their bodies changes.
-fn prepare(laws: &Path, copy: &Path) -> PathBuf {
-    let mut changed = 0;
-    std::fs::create_dir_all(copy).unwrap_or_else(|e| panic!("{}: {e}", copy.display()));
-    for entry in std::fs::read_dir(laws).expect("was read above").flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "h") {
-            let text =
-                std::fs::read_to_string(entry.path()).unwrap_or_else(|e| panic!("{:?}: {e}", entry.path()));
-            let alone = ALONE.iter().fold(text.clone(), |text, function| {
-                text.replace(&format!("LEEWAY_INLINE {function}("), &format!("LEEWAY_ALONE {function}("))
-            });
-            changed += usize::from(alone != text);
-            std::fs::write(copy.join(entry.file_name()), alone)
-                .expect("the build's own folder can be written");
-        }
-    }
-    assert_eq!(changed, ALONE.len(), "the laws no longer have {ALONE:?}");
-    copy.to_owned()
-}
-
-/// The cube root's loop has 2^21 paths, which the verifier would walk with all that surrounds them.
-const ALONE: [&str; 1] = ["leeway_u32 leeway_cube_root"];
 
 fn compile(source: &Path, object: &Path, args: &[OsString]) {
     let mut builder = SkeletonBuilder::new();

@@ -9,6 +9,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+/* The verifier judges a global function by itself, not again at every place that calls it. */
+#define LEEWAY_ALONE __weak __attribute__((noinline))
+
 #include "glue.h"
 #include "leeway_delay.h"
 
@@ -38,9 +41,6 @@ __weak __u32 leeway_current_update_alone(struct leeway_current *c __arg_nonnull,
 #define leeway_delay_on_ack   leeway_delay_on_ack_alone
 #define leeway_base_update    leeway_base_update_alone
 #define leeway_current_update leeway_current_update_alone
-
-/* The build script gives this storage class to functions without a pointer that have to be judged alone. */
-#define LEEWAY_ALONE __weak __attribute__((noinline))
 
 #include "leeway_cubic.h"
 #include "leeway_fledbat.h"
