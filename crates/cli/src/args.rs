@@ -45,7 +45,7 @@ pub enum Command {
         The command reaches this host at the address in $LEEWAY_GATEWAY.\n\n\
         Exit codes: that of the command, 128 + N if signal N ended it, 127 if it is not there, 126 if it cannot be run; \
         1 and 2 also if there can be no link.")]
-    Link(crate::link::Link),
+    Link(Box<crate::link::Link>),
     /// Become the command behind a link; for `leeway link` itself.
     #[command(name = crate::link::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),
