@@ -24,6 +24,8 @@ main() {
 			need llvm-16 has llvm-objdump-16
 			need libclang-rt-16-dev works_sanitizer
 			need clang-format-16 has clang-format-16
+			need iproute2 has ip
+			need nftables has nft
 			;;
 		lint)
 			need clang-format-16 has clang-format-16

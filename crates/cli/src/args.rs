@@ -34,6 +34,21 @@ pub enum Command {
         compare three laws, ten runs each, with confidence intervals\n\n\
         Exit codes: 0 every run went well, 1 a run failed, 2 bad usage or a bad scenario.")]
     Sim(Sim),
+    /// Run a shell or a command behind an emulated link.
+    #[command(after_help = "Examples:\n  \
+        leeway link --up 2mbit --down 10mbit --delay 25ms\n      \
+        a shell behind an asymmetric line with a round trip of 50 ms\n  \
+        leeway link --up 2mbit --down 10mbit --delay 25ms --queue codel --verbose -- curl -O https://example.org/file\n      \
+        a download behind CoDel, and what the link carried\n  \
+        leeway link --trace lte.trace --delay 20ms -- leeway link --delay 10ms -- iperf3 -c 192.0.2.7\n      \
+        two links, one behind the other\n\n\
+        The command reaches this host at the address in $LEEWAY_GATEWAY.\n\n\
+        Exit codes: that of the command, 128 + N if signal N ended it, 127 if it is not there, 126 if it cannot be run; \
+        1 and 2 also if there can be no link.")]
+    Link(Box<crate::link::Link>),
+    /// Become the command behind a link; for `leeway link` itself.
+    #[command(name = crate::link::ENTER, hide = true)]
+    LinkEnter(crate::link::Enter),
     /// List the control laws with their parameters.
     #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
     Laws {

@@ -178,7 +178,7 @@ pub fn man() -> Result<(), Failure> {
     let mut page = Vec::new();
     let command = Cli::command();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    for subcommand in command.get_subcommands() {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         let name = format!("leeway {}", subcommand.get_name());
         let subcommand = subcommand.clone().bin_name(name.clone()).disable_help_flag(true);
         let man = clap_mangen::Man::new(subcommand);

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod engine;
 mod kernel;
+mod link;
 mod output;
 mod plan;
 mod runner;
@@ -27,6 +28,8 @@ enum Failure {
     Usage(String),
     /// The simulation or its output failed.
     Run(String),
+    /// The command that was run has ended with this exit code.
+    Command(u8),
     /// Whoever read the output has gone: `leeway ... | head`.
     Closed,
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
             eprintln!("error: {message}");
             RUN_FAILED
         }
+        Failure::Command(code) => code,
         Failure::Closed => 0,
     };
     ExitCode::from(code)
@@ -79,5 +83,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
+        Command::Link(link) => link::run(&link),
+        Command::LinkEnter(enter) => link::enter(&enter),
     }
 }

@@ -1,0 +1,227 @@
+//! `leeway link`: a command behind an emulated link.
+
+use crate::Failure;
+use clap::Args;
+use leeway_emulator::{Command, Direction, DirectionOptions, Error, Outcome};
+use leeway_link::{Arq, JitterSpec, LossSpec, Rates};
+use leeway_queue::{QueueSpec, Reason};
+use leeway_units::{Duration, Rate, Size};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+/// Lateness of one packet in a hundred that is worth a warning.
+const LATE: Duration = Duration::from_micros(500);
+
+/// The link and what runs behind it. Spellings are those of scenario files.
+#[derive(Args)]
+pub struct Link {
+    /// Rate from the command to the network, such as `2mbit` or "2 Mbit/s"; "10 Mbit/s, 2 Mbit/s at 5 s" changes it.
+    /// Not limited by default.
+    #[arg(long, value_name = "RATE")]
+    up: Option<Rates>,
+    /// Rate from the network to the command.
+    #[arg(long, value_name = "RATE")]
+    down: Option<Rates>,
+    /// Propagation delay of each direction.
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    delay: Duration,
+    #[command(flatten)]
+    both: Both,
+    #[command(flatten)]
+    ways: Ways,
+    /// Seed of losses, jitter and queues that use chance.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write every packet's arrival, drop and departure to this file, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print at the end what the link carried, dropped and how late it was; otherwise only a warning if it was late.
+    #[arg(long, short)]
+    verbose: bool,
+    /// The command and its arguments; a shell by default.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// What holds for both directions unless one says otherwise.
+#[derive(Args)]
+struct Both {
+    /// Queue discipline of both directions, such as `codel:target=5ms`; `leeway queues` lists them. Drop-tail by default.
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<QueueSpec>,
+    /// What the queues hold: "100 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP by default; 100 packets without a
+    /// delay.
+    #[arg(long, value_name = "SIZE")]
+    buffer: Option<Size>,
+    /// File of delivery opportunities in mahimahi's format, instead of a rate.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["up", "down"])]
+    trace: Option<PathBuf>,
+    /// Losses, such as `random:p=1%` or `gilbert_elliott:p=1%,r=30%`.
+    #[arg(long, value_name = "LOSS")]
+    loss: Option<LossSpec>,
+    /// Delay that varies, such as `uniform:range=5ms`.
+    #[arg(long, value_name = "JITTER")]
+    jitter: Option<JitterSpec>,
+    /// Link-layer retransmission, such as `tries=4,delay=20ms`.
+    #[arg(long, value_name = "ARQ")]
+    arq: Option<Arq>,
+}
+
+/// What holds for one direction only.
+#[derive(Args)]
+struct Ways {
+    /// Queue discipline up.
+    #[arg(long, value_name = "QUEUE")]
+    up_queue: Option<QueueSpec>,
+    /// Queue discipline down.
+    #[arg(long, value_name = "QUEUE")]
+    down_queue: Option<QueueSpec>,
+    /// Buffer up.
+    #[arg(long, value_name = "SIZE")]
+    up_buffer: Option<Size>,
+    /// Buffer down.
+    #[arg(long, value_name = "SIZE")]
+    down_buffer: Option<Size>,
+    /// Trace up.
+    #[arg(long, value_name = "FILE", conflicts_with = "up")]
+    up_trace: Option<PathBuf>,
+    /// Trace down.
+    #[arg(long, value_name = "FILE", conflicts_with = "down")]
+    down_trace: Option<PathBuf>,
+    /// Losses up.
+    #[arg(long, value_name = "LOSS")]
+    up_loss: Option<LossSpec>,
+    /// Losses down.
+    #[arg(long, value_name = "LOSS")]
+    down_loss: Option<LossSpec>,
+}
+
+/// The launcher's part: becomes the command, with its life tied to the parent's.
+#[derive(Args)]
+pub struct Enter {
+    parent: u32,
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+/// The name of the launcher among the subcommands.
+pub const ENTER: &str = "link-enter";
+/// Exit codes of a command that is not there and of one that cannot be run, as shells have them.
+const NOT_FOUND: u8 = 127;
+const NOT_RUN: u8 = 126;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Options(_) | Error::File { .. } => Failure::Usage(error.to_string()),
+            _ => Failure::Run(error.to_string()),
+        }
+    }
+}
+
+/// Runs the command; its end is the program's.
+pub fn run(link: &Link) -> Result<(), Failure> {
+    let specs = [link.direction(Direction::Up)?.spec()?, link.direction(Direction::Down)?.spec()?];
+    let this =
+        std::env::current_exe().map_err(|error| Failure::Run(format!("cannot find itself: {error}")))?;
+    let command = Command {
+        launcher: vec![this.into(), ENTER.into()],
+        arguments: if link.command.is_empty() { vec![shell()] } else { link.command.clone() },
+    };
+    let notice = |text: &str| eprintln!("leeway link: {text}");
+    let outcome = leeway_emulator::run(&specs, link.seed, link.log.as_deref(), &command, notice)?;
+    report(&outcome, link.verbose);
+    let code = match (outcome.status.code(), outcome.status.signal()) {
+        (Some(code), _) => code,
+        (None, signal) => 128 + signal.unwrap_or_default(),
+    };
+    match code {
+        0 => Ok(()),
+        code => Err(Failure::Command(u8::try_from(code).unwrap_or(u8::MAX))),
+    }
+}
+
+/// Becomes the command.
+pub fn enter(enter: &Enter) -> Result<(), Failure> {
+    let error = leeway_emulator::enter(enter.parent, &enter.command);
+    let name = enter.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    eprintln!("leeway link: cannot run `{name}`: {error}");
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    Err(Failure::Command(if missing { NOT_FOUND } else { NOT_RUN }))
+}
+
+fn shell() -> OsString {
+    std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())
+}
+
+impl Link {
+    fn direction(&self, direction: Direction) -> Result<DirectionOptions, Failure> {
+        let Link { both, ways, .. } = self;
+        let (rates, trace, queue, buffer, loss) = match direction {
+            Direction::Up => (&self.up, &ways.up_trace, &ways.up_queue, &ways.up_buffer, &ways.up_loss),
+            Direction::Down => {
+                (&self.down, &ways.down_trace, &ways.down_queue, &ways.down_buffer, &ways.down_loss)
+            }
+        };
+        let limited = rates.is_some() || trace.is_some() || both.trace.is_some();
+        // What is said of both directions concerns those that have a queue; one that neither has is an error.
+        let any =
+            self.up.is_some() || self.down.is_some() || ways.up_trace.is_some() || ways.down_trace.is_some();
+        let of_both = limited || !any;
+        let trace = trace.as_deref().or(both.trace.as_deref());
+        Ok(DirectionOptions {
+            rates: rates.clone(),
+            trace: trace.map(DirectionOptions::read_trace).transpose()?,
+            queue: queue.clone().or(both.queue.clone().filter(|_| of_both)),
+            buffer: buffer.or(both.buffer.filter(|_| of_both)),
+            delay: self.delay,
+            jitter: both.jitter.clone(),
+            loss: loss.clone().or(both.loss.clone()),
+            arq: both.arq.clone(),
+        })
+    }
+}
+
+/// What the link did, on the standard error; only what is amiss unless `verbose`.
+fn report(outcome: &Outcome, verbose: bool) {
+    let ended = &outcome.ended;
+    let late = ended.tallies.iter().any(|tally| tally.lateness.quantile(990) > LATE);
+    let overrun = outcome.overruns.iter().any(|&packets| packets > 0);
+    if !(late || overrun || verbose) {
+        return;
+    }
+    for (i, direction) in Direction::BOTH.into_iter().enumerate() {
+        let tally = &ended.tallies[i];
+        let rate = Rate::of(leeway_units::Bytes::new(tally.left_bytes), ended.ran);
+        let dropped: Vec<String> = Reason::ALL
+            .into_iter()
+            .map(|reason| (reason, tally.drops_by(reason)))
+            .filter(|&(_, packets)| packets > 0)
+            .map(|(reason, packets)| format!("{packets} {reason}"))
+            .collect();
+        let dropped = if dropped.is_empty() { "0".into() } else { dropped.join(", ") };
+        let [p50, p99] = [500, 990].map(|permille| tally.lateness.quantile(permille).micros());
+        eprintln!(
+            "leeway link: {:4}  {} packets, {:.2} Mbit/s, dropped {dropped}, marked {}; \
+             late by {p50} us (median), {p99} us (99 %), {} us (most)",
+            direction.as_str(),
+            tally.left,
+            rate.bits_per_sec() as f64 * 1e-6,
+            tally.marked,
+            tally.lateness.worst().micros(),
+        );
+        let lost = outcome.overruns[i] + tally.refused;
+        if lost > 0 {
+            eprintln!("leeway link: {}: {lost} packets lost outside the link", direction.as_str());
+        }
+    }
+    if late || overrun {
+        let why = if ended.real_time {
+            "the machine is too slow or too busy for this rate"
+        } else {
+            "it had no real-time priority (CAP_SYS_NICE)"
+        };
+        eprintln!("leeway link: warning: the link ran late: {why}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Measures an emulated link against what it was asked for: the delay that it adds, the rate that it lets through.
+//!
+//! Run as root: `cargo run --release -p leeway-emulator --example accuracy`. Datagrams go up the link from a namespace to
+//! this process; both ends read the same monotonic clock and have a real-time priority below the link's own.
+
+use leeway_emulator::{Command, DirectionOptions, Outcome, enter, run};
+use leeway_units::{Duration, Rate};
+use nix::time::{ClockId, clock_gettime};
+use std::ffi::OsString;
+use std::net::UdpSocket;
+use std::process::ExitCode;
+use thread_priority::{RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
+
+/// The propagation delay.
+const DELAY: Duration = Duration::from_millis(25);
+/// A datagram with its IP and UDP headers, and without.
+const PACKET: usize = 1500;
+const PAYLOAD: usize = PACKET - 28;
+/// How long the link is loaded.
+const SECONDS: u64 = 5;
+
+type Outcomes<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let done = match arguments.first().and_then(|first| first.to_str()) {
+        None => measure(),
+        Some("enter") => into_command(&arguments[1..]),
+        Some("send") => send(&arguments[1..]),
+        Some(_) => Err("usage: accuracy".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("accuracy: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What `run` starts: the process id, `--` and the command.
+fn into_command(arguments: &[OsString]) -> Outcomes<()> {
+    let parent = text(arguments, 0)?.parse()?;
+    Err(enter(parent, &arguments[2..]).into())
+}
+
+fn text(arguments: &[OsString], index: usize) -> Outcomes<&str> {
+    Ok(arguments.get(index).and_then(|argument| argument.to_str()).ok_or("an argument is missing")?)
+}
+
+fn measure() -> Outcomes<()> {
+    println!(
+        "| rate | load | packets | added delay p50 / p99 / most | rate error | link late p50 / p99 / most |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for mbit in [10, 100, 200, 400] {
+        for load in [30, 120] {
+            one(Rate::from_bits_per_sec(mbit * 1_000_000), load)?;
+        }
+    }
+    Ok(())
+}
+
+/// One row: datagrams at `load` percent of the rate.
+fn one(rate: Rate, load: u64) -> Outcomes<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let port = socket.local_addr()?.port();
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(1500)))?;
+    let receiver = std::thread::spawn(move || receive(&socket));
+    let options = DirectionOptions { rates: Some(rate.into()), delay: DELAY, ..DirectionOptions::default() };
+    let specs = [options.spec()?, options.spec()?];
+    let this: OsString = std::env::current_exe()?.into();
+    let gap = rate.time_for(leeway_units::Bytes::new(PACKET as u64)).nanos() * 100 / load;
+    let arguments = [this.clone(), "send".into(), port.to_string().into(), gap.to_string().into()];
+    let command = Command { launcher: vec![this, "enter".into()], arguments: arguments.into() };
+    let outcome = run(&specs, 1, None, &command, |_| {})?;
+    let arrivals = receiver.join().map_err(|_| "the receiver has died")?;
+    print(rate, load, &arrivals, &outcome)
+}
+
+fn print(rate: Rate, load: u64, arrivals: &[(u64, u64)], outcome: &Outcome) -> Outcomes<()> {
+    let [(_, first), .., (_, last)] = arrivals else { return Err("nothing came through".into()) };
+    let tally = &outcome.ended.tallies[0];
+    let us = |ns: u64| format!("{:.0} us", ns as f64 * 1e-3);
+    let sent_in = rate.time_for(leeway_units::Bytes::new(PACKET as u64)) + DELAY;
+    // Under overload the delay is the queue's, not the emulator's.
+    let added = if load < 100 {
+        let mut added: Vec<u64> =
+            arrivals.iter().map(|(sent, at)| (at - sent).saturating_sub(sent_in.nanos())).collect();
+        added.sort_unstable();
+        let at = |permille: usize| us(added[(added.len() - 1) * permille / 1000]);
+        format!("{} / {} / {}", at(500), at(990), at(1000))
+    } else {
+        "-".into()
+    };
+    let error = if load > 100 {
+        let bits = (arrivals.len() - 1) as f64 * PACKET as f64 * 8.0;
+        let measured = bits / ((last - first) as f64 * 1e-9);
+        format!("{:+.3} %", (measured / rate.bits_per_sec() as f64 - 1.0) * 100.0)
+    } else {
+        "-".into()
+    };
+    let late = [500, 990, 1000].map(|permille| us(tally.lateness.quantile(permille).nanos()));
+    let note = if outcome.ended.real_time { "" } else { " (no real-time priority)" };
+    println!(
+        "| {rate} | {load} % | {} of {}, {} overrun{note} | {added} | {error} | {} / {} / {} |",
+        arrivals.len(),
+        tally.arrived,
+        outcome.overruns[0],
+        late[0],
+        late[1],
+        late[2]
+    );
+    Ok(())
+}
+
+/// Times at which each datagram was sent and received, until none comes for a while.
+fn receive(socket: &UdpSocket) -> Vec<(u64, u64)> {
+    take_priority();
+    let mut buffer = [0; PACKET];
+    let mut arrivals = Vec::with_capacity(1 << 20);
+    // The first may take its time: the sender has to start.
+    let mut waited = 0;
+    while waited < 3 {
+        match socket.recv(&mut buffer) {
+            Ok(length) if length >= 8 => {
+                waited = 2;
+                let sent = buffer[..8].try_into().map(u64::from_le_bytes).unwrap_or_default();
+                arrivals.push((sent, now()));
+            }
+            _ => waited += 1,
+        }
+    }
+    arrivals
+}
+
+/// Sends a datagram every `gap` nanoseconds.
+fn send(arguments: &[OsString]) -> Outcomes<()> {
+    let (port, gap): (u16, u64) = (text(arguments, 0)?.parse()?, text(arguments, 1)?.parse()?);
+    take_priority();
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect((std::env::var("LEEWAY_GATEWAY")?, port))?;
+    let mut payload = [0; PAYLOAD];
+    let start = now();
+    for i in 0.. {
+        let due = start + i * gap;
+        if due > start + SECONDS * 1_000_000_000 {
+            break;
+        }
+        let wait = due.saturating_sub(now());
+        if wait > 0 {
+            std::thread::sleep(std::time::Duration::from_nanos(wait));
+        }
+        payload[..8].copy_from_slice(&now().to_le_bytes());
+        // A full device queue refuses; the row then shows fewer packets.
+        let _ = socket.send(&payload);
+    }
+    // The last packets are still on the link.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    Ok(())
+}
+
+fn now() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+fn take_priority() {
+    let Ok(priority) = 20u8.try_into() else { return };
+    let got = thread_priority::set_thread_priority_and_policy(
+        thread_priority::thread_native_id(),
+        ThreadPriority::Crossplatform(priority),
+        ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo),
+    );
+    if got.is_err() {
+        eprintln!("accuracy: an end without real-time priority; its own delays count");
+    }
+}

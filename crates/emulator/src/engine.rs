@@ -1,0 +1,216 @@
+//! The loop that moves packets, in real time.
+
+use crate::record::{Event, Writer};
+use crate::tally::Listener;
+use crate::{Direction, Error, Frame, Tally};
+use leeway_link::{Link, LinkSpec};
+use leeway_units::{Duration, Time};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl;
+use nix::sys::time::TimeSpec;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsFd;
+use std::time::Instant;
+use thread_priority::{RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
+use tun_rs::SyncDevice;
+
+/// The most that a device may hand over at once: the longest IP packet.
+const LONGEST: usize = 65_535;
+/// Packets read of one device before the links are looked at again.
+const BURST: usize = 16;
+/// The real-time priority, in the middle of the range.
+const PRIORITY: u8 = 50;
+
+/// Two devices and the links between them.
+pub struct Engine {
+    /// The device of the command's side, then that of the network's.
+    devices: [SyncDevice; 2],
+    ways: [Way; 2],
+    log: Option<Writer>,
+    /// Buffers that wait to be used again.
+    buffers: Vec<Vec<u8>>,
+}
+
+/// One direction: from the device of its own index to the other.
+struct Way {
+    direction: Direction,
+    link: Link<Frame>,
+    tally: Tally,
+}
+
+/// Ends an engine when it is told to, or dropped.
+#[derive(Debug)]
+pub struct Stopper(#[allow(dead_code, reason = "its end is the message")] PipeWriter);
+
+/// What an engine waits for besides packets.
+#[derive(Debug)]
+pub struct Stop(PipeReader);
+
+impl Stop {
+    /// A stop and what calls it.
+    pub fn new() -> Result<(Stopper, Stop), Error> {
+        let (reader, writer) = io::pipe().map_err(Error::of("make a pipe"))?;
+        Ok((Stopper(writer), Stop(reader)))
+    }
+}
+
+/// What an engine did.
+#[derive(Debug)]
+pub struct Ended {
+    /// Up, then down.
+    pub tallies: [Tally; 2],
+    /// Whether it had a real-time priority.
+    pub real_time: bool,
+    /// How long it ran.
+    pub ran: Duration,
+}
+
+impl Engine {
+    /// An engine for the devices of the command's and the network's side, and the links up and down.
+    pub fn new(
+        devices: [SyncDevice; 2],
+        links: &[LinkSpec; 2],
+        seed: u64,
+        log: Option<Writer>,
+    ) -> Result<Self, Error> {
+        for device in &devices {
+            device.set_nonblocking(true).map_err(Error::of("prepare a TUN device"))?;
+        }
+        let way = |direction: Direction, spec: &LinkSpec| Way {
+            direction,
+            link: spec.build(direction.seed(seed)),
+            tally: Tally::default(),
+        };
+        let ways = [way(Direction::Up, &links[0]), way(Direction::Down, &links[1])];
+        Ok(Engine { devices, ways, log, buffers: Vec::new() })
+    }
+
+    /// Moves packets until it is stopped; those still on the link then are lost. It takes a real-time priority for the
+    /// calling thread where it may.
+    pub fn run(mut self, stop: &Stop) -> Result<Ended, Error> {
+        let real_time = take_priority();
+        let start = Instant::now();
+        let clock = || Time::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let mut scratch = vec![0; LONGEST];
+        let stopped = loop {
+            let now = clock();
+            let [first, second] = &self.devices;
+            for (way, to) in self.ways.iter_mut().zip([second, first]) {
+                deliver(way, to, now, &clock, self.log.as_mut(), &mut self.buffers);
+            }
+            let next = self.ways.iter().filter_map(|way| way.link.next()).min();
+            let wait = next.map(|next| TimeSpec::from_duration(next.since(clock()).into_std()));
+            let mut polled = [
+                PollFd::new(first.as_fd(), PollFlags::POLLIN),
+                PollFd::new(second.as_fd(), PollFlags::POLLIN),
+                PollFd::new(stop.0.as_fd(), PollFlags::POLLIN),
+            ];
+            match ppoll(&mut polled, wait, None) {
+                Ok(_) | Err(nix::Error::EINTR) => {}
+                Err(errno) => return Err(Error::of_errno("wait for packets")(errno)),
+            }
+            let [up, down, end] = polled.map(|fd| fd.any().unwrap_or(false));
+            if end {
+                break now;
+            }
+            for (way, (from, readable)) in self.ways.iter_mut().zip([(first, up), (second, down)]) {
+                if readable {
+                    take(way, from, &mut scratch, &clock, self.log.as_mut(), &mut self.buffers)?;
+                }
+            }
+        };
+        if let Some(mut log) = self.log {
+            for way in &self.ways {
+                let (direction, packet) = (way.direction, way.tally.arrived);
+                log.add(crate::record::Record { direction, packet, at: stopped, event: Event::Stop });
+            }
+            log.finish().map_err(Error::of("write the log"))?;
+        }
+        Ok(Ended { tallies: self.ways.map(|way| way.tally), real_time, ran: stopped - Time::ZERO })
+    }
+}
+
+/// Writes to `to` what has come out of the link by `now`.
+fn deliver(
+    way: &mut Way,
+    to: &SyncDevice,
+    now: Time,
+    clock: &impl Fn() -> Time,
+    log: Option<&mut Writer>,
+    buffers: &mut Vec<Vec<u8>>,
+) {
+    let Way { direction, link, tally } = way;
+    let mut listener = Listener { direction: *direction, tally, log, buffers };
+    while let Some(arrival) = link.poll(now, &mut listener) {
+        let frame = arrival.packet;
+        let written = to.send(frame.data());
+        let at = clock();
+        match written {
+            Ok(_) => {
+                listener.tally.left += 1;
+                listener.tally.left_bytes += frame.data().len() as u64;
+            }
+            // A device that is down or full; the packet is lost as it would be on a real wire.
+            Err(_) => listener.tally.refused += 1,
+        }
+        listener.tally.lateness.add(at - arrival.at);
+        listener.record(frame.id, at, Event::Leave { due: arrival.at });
+        listener.buffers.push(frame.into_buffer());
+    }
+}
+
+/// Offers to the link what waits at `from`, a burst at most.
+fn take(
+    way: &mut Way,
+    from: &SyncDevice,
+    scratch: &mut [u8],
+    clock: &impl Fn() -> Time,
+    log: Option<&mut Writer>,
+    buffers: &mut Vec<Vec<u8>>,
+) -> Result<(), Error> {
+    let Way { direction, link, tally } = way;
+    let mut listener = Listener { direction: *direction, tally, log, buffers };
+    for _ in 0..BURST {
+        let length = match from.recv(scratch) {
+            Ok(length) => length,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                break;
+            }
+            // A device that is down has nothing to read; it is asked again when it has.
+            Err(error) if error.raw_os_error() == Some(nix::errno::Errno::EIO as i32) => break,
+            Err(error) => return Err(Error::of("read from a TUN device")(error)),
+        };
+        let mut data = listener.buffers.pop().unwrap_or_default();
+        data.clear();
+        data.extend_from_slice(&scratch[..length]);
+        let frame = Frame::new(listener.tally.arrived, data);
+        let now = clock();
+        listener.arrived(now, &frame);
+        link.offer(now, frame, &mut listener);
+    }
+    Ok(())
+}
+
+/// Asks for a real-time priority, or at least for timers that are not rounded; says whether it got the former.
+fn take_priority() -> bool {
+    // A request that the kernel may refuse; without it wake-ups are 50 us later.
+    let _ = prctl::set_timerslack(1);
+    let Ok(priority) = PRIORITY.try_into() else { return false };
+    thread_priority::set_thread_priority_and_policy(
+        thread_priority::thread_native_id(),
+        ThreadPriority::Crossplatform(priority),
+        ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo),
+    )
+    .is_ok()
+}
+
+/// The standard library's span for one of ours.
+trait IntoStd {
+    fn into_std(self) -> std::time::Duration;
+}
+
+impl IntoStd for Duration {
+    fn into_std(self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.nanos())
+    }
+}

@@ -1,0 +1,188 @@
+//! The outer side: a device with an address, and network address translation as long as it is needed.
+
+use crate::Error;
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// The network of both, a /30.
+    pub network: Ipv4Addr,
+    /// The gateway: this host.
+    pub host: Ipv4Addr,
+    /// The command's side.
+    pub inside: Ipv4Addr,
+}
+
+impl Addresses {
+    /// Those of the device with this number; every number of one namespace has its own.
+    fn of(index: u32) -> Result<Self, Error> {
+        if index >= 1 << 15 {
+            return Err(Error::Options("there are 32768 links already; there are no addresses left".into()));
+        }
+        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + index * 4;
+        let [network, host, inside] = [base, base + 1, base + 2].map(Ipv4Addr::from);
+        Ok(Addresses { network, host, inside })
+    }
+}
+
+/// The host's end of a link. The device goes when its descriptor is closed, the rules when their owner ends: neither can
+/// outlive this process.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub name: String,
+    pub addresses: Addresses,
+    _rules: Rules,
+}
+
+impl Host {
+    /// Makes the device, its address and its rules.
+    pub fn new() -> Result<(Self, SyncDevice), Error> {
+        let device = open_tun("leeway%d")?;
+        let name = device.name().map_err(Error::of("ask for the name of a TUN device"))?;
+        let index = name.trim_start_matches("leeway").parse().unwrap_or(u32::MAX);
+        let addresses = Addresses::of(index)?;
+        let host = addresses.host;
+        let _ = sysctl(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
+        ip(&format!("addr add {host}/30 dev {name}\nlink set {name} up mtu 1500 txqueuelen 1000\n"))?;
+        // Services that listen on the loopback address only are reached at the gateway's.
+        sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
+        let rules = Rules::new(&name, addresses)?;
+        Ok((Host { name, addresses, _rules: rules }, device))
+    }
+
+    /// Whether packets for others than this host go on.
+    pub fn forwards() -> bool {
+        std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1")
+    }
+}
+
+/// An nftables table with its owner, whose end is the table's end.
+#[derive(Debug)]
+struct Rules {
+    owner: Child,
+    /// Closed with this process, however it ends; the owner then ends too.
+    commands: Option<ChildStdin>,
+    /// Kept open so that the owner may write until it ends.
+    _answers: BufReader<PipeReader>,
+}
+
+impl Rules {
+    fn new(name: &str, Addresses { network, host, .. }: Addresses) -> Result<Self, Error> {
+        let (reader, writer) = io::pipe().map_err(Error::of("make a pipe"))?;
+        let errors = writer.try_clone().map_err(Error::of("make a pipe"))?;
+        let mut owner = Command::new("nft")
+            .arg("-i")
+            // It would keep a history of its commands there.
+            .env("HOME", "/nonexistent")
+            .stdin(Stdio::piped())
+            .stdout(writer)
+            .stderr(errors)
+            // Away from the terminal's signals: Ctrl-C is for the command.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| Error::Missing { program: "nft", package: "nftables", error })?;
+        let mut commands = owner.stdin.take();
+        let script = format!(
+            "add table ip {name} {{ flags owner; }}\n\
+             add chain ip {name} in {{ type nat hook prerouting priority -100; }}\n\
+             add chain ip {name} out {{ type nat hook postrouting priority 100; }}\n\
+             add rule ip {name} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} dnat to 127.0.0.1\n\
+             add rule ip {name} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n\
+             list table ip {name}\n"
+        );
+        let sent =
+            commands.as_mut().map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
+        sent.transpose().map_err(Error::of("tell nft its rules"))?;
+        let mut rules = Rules { owner, commands, _answers: BufReader::new(reader) };
+        rules.confirm(name)?;
+        Ok(rules)
+    }
+
+    /// Waits until the table is listed with its last rule.
+    fn confirm(&mut self, name: &str) -> Result<(), Error> {
+        let mut said = String::new();
+        loop {
+            let from = said.len();
+            let read = self._answers.read_line(&mut said).map_err(Error::of("hear from nft"))?;
+            let line = &said[from..];
+            if read == 0 || line.contains("Error") || line.contains("not permitted") {
+                return Err(Error::Program { program: "nft", message: said.trim().to_owned() });
+            }
+            if line.contains("masquerade") && said.contains(&format!("table ip {name}")) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        self.commands = None;
+        // It ends at the end of its input; nothing can be done if it does not.
+        let _ = self.owner.wait();
+    }
+}
+
+/// A TUN device in the namespace of the calling thread, down and without an address.
+pub(crate) fn open_tun(name: &str) -> Result<SyncDevice, Error> {
+    if !Path::new("/dev/net/tun").exists() {
+        return Err(Error::NoTun);
+    }
+    DeviceBuilder::new().name(name).enable(false).build_sync().map_err(Error::of("make a TUN device"))
+}
+
+/// Runs commands of `ip` in the namespace of the calling thread.
+pub(crate) fn ip(batch: &str) -> Result<(), Error> {
+    let missing = |error| Error::Missing { program: "ip", package: "iproute2", error };
+    let mut child = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(missing)?;
+    let input = child.stdin.take();
+    let sent = input.map(|mut pipe| pipe.write_all(batch.as_bytes())).transpose();
+    let output = child.wait_with_output().map_err(missing)?;
+    if !output.status.success() || sent.is_err() {
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Error::Program { program: "ip", message });
+    }
+    Ok(())
+}
+
+/// Packets to the device `name` of the calling thread's namespace that the kernel dropped because nobody had read those
+/// before; none if it does not say.
+pub(crate) fn overruns(name: &str) -> u64 {
+    // Bytes, packets, errors, drops and four more received, then the same sent: the twelfth column.
+    const SENT_DROPS: usize = 11;
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let row = table.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    row.and_then(|row| row.split_whitespace().nth(SENT_DROPS)?.parse().ok()).unwrap_or(0)
+}
+
+/// Sets a parameter of the calling thread's namespace.
+pub(crate) fn sysctl(name: &str, value: &str) -> Result<(), Error> {
+    let path = Path::new("/proc/sys").join(name);
+    std::fs::write(&path, value).map_err(|error| Error::file(&path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_device_has_its_own_addresses() {
+        let first = Addresses::of(0).unwrap();
+        assert_eq!(first.host, Ipv4Addr::new(198, 18, 0, 1));
+        let last = Addresses::of((1 << 15) - 1).unwrap();
+        assert_eq!(last.inside, Ipv4Addr::new(198, 19, 255, 254));
+        assert!(Addresses::of(1 << 15).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! A command behind a link: started, watched, its end passed on.
+
+use crate::Error;
+use crate::engine::{Ended, Engine, Stop};
+use crate::host::{Host, overruns};
+use crate::namespace::Namespace;
+use crate::record::Writer;
+use leeway_link::LinkSpec;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{Pid, getppid};
+use std::ffi::OsString;
+use std::io::{self, PipeReader};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+/// Signals that the command gets as well.
+const PASSED: [Signal; 6] =
+    [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// What to run behind a link.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// A program and its arguments that call [`enter`] with this process's id and `arguments`, which are appended.
+    pub launcher: Vec<OsString>,
+    /// The command itself.
+    pub arguments: Vec<OsString>,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How the command ended.
+    pub status: ExitStatus,
+    /// What the engine did.
+    pub ended: Ended,
+    /// Packets up and down that the kernel dropped because the engine came too late to read them.
+    pub overruns: [u64; 2],
+}
+
+/// Runs `command` behind a link with `links` up and down, and waits for it.
+///
+/// It runs in a network namespace of its own; `LEEWAY_GATEWAY` in its environment is the address of this host. Nothing
+/// of this outlives the calling process: the device goes with its descriptor, the rules with their owner, and the
+/// command is killed. `notice` hears what a user should know before the command starts.
+pub fn run(
+    links: &[LinkSpec; 2],
+    seed: u64,
+    log: Option<&Path>,
+    command: &Command,
+    notice: impl FnOnce(&str),
+) -> Result<Outcome, Error> {
+    let log = log.map(Writer::create).transpose()?;
+    // Before any thread is started, so that all of them inherit it.
+    let passed: SigSet = PASSED.into_iter().collect();
+    passed.thread_block().map_err(Error::of_errno("block signals"))?;
+    let signals = SignalFd::with_flags(&passed, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(Error::of_errno("wait for signals"))?;
+
+    let (host, outer) = Host::new()?;
+    let (ended, ending) = io::pipe().map_err(Error::of("make a pipe"))?;
+    let (namespace, inner) = Namespace::new(&host.name, host.addresses, ending)?;
+    if !Host::forwards() {
+        notice(&format!(
+            "this host forwards nothing (net.ipv4.ip_forward is 0), so the command reaches only this host, at {}; \
+             to reach more: sysctl -w net.ipv4.ip_forward=1",
+            host.addresses.host
+        ));
+    }
+    let engine = Engine::new([inner, outer], links, seed, log)?;
+    let (stopper, stop) = Stop::new()?;
+    let engine = std::thread::spawn(move || engine.run(&stop));
+
+    let pid = namespace.start(prepared(command, &host))?;
+    let pid = Pid::from_raw(pid.try_into().unwrap_or(i32::MAX));
+    pass_signals(&signals, &ended, pid)?;
+    let (status, overruns_up) = namespace.wait()?;
+    let overruns = [overruns_up, overruns(&host.name)];
+    drop(stopper);
+    let ended = engine.join().unwrap_or_else(|_| Err(Error::Options("the engine has died".into())))?;
+    Ok(Outcome { status, ended, overruns })
+}
+
+/// Becomes the command. `parent` is the process that called [`run`]; when it ends, so does the command.
+pub fn enter(parent: u32, arguments: &[OsString]) -> io::Error {
+    let [program, arguments @ ..] = arguments else {
+        return io::Error::new(io::ErrorKind::InvalidInput, "there is no command");
+    };
+    let prepared = prctl::set_pdeathsig(Signal::SIGKILL).and_then(|()| SigSet::all().thread_unblock());
+    if let Err(errno) = prepared {
+        return errno.into();
+    }
+    // It may have ended before the line above.
+    if getppid().as_raw() as u32 != parent {
+        return io::Error::other("the program that keeps the link has ended");
+    }
+    std::process::Command::new(program).args(arguments).exec()
+}
+
+fn prepared(command: &Command, host: &Host) -> std::process::Command {
+    let (program, arguments) = match command.launcher.as_slice() {
+        [program, arguments @ ..] => (program.clone(), arguments),
+        [] => (OsString::new(), [].as_slice()),
+    };
+    let mut prepared = std::process::Command::new(program);
+    prepared
+        .args(arguments)
+        .arg(std::process::id().to_string())
+        .arg("--")
+        .args(&command.arguments)
+        .env("LEEWAY_GATEWAY", host.addresses.host.to_string());
+    prepared
+}
+
+/// Passes signals on until the command has ended.
+fn pass_signals(signals: &SignalFd, ended: &PipeReader, pid: Pid) -> Result<(), Error> {
+    loop {
+        let mut polled =
+            [PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut polled, PollTimeout::NONE) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(errno) => return Err(Error::of_errno("wait for the command")(errno)),
+        }
+        if polled[1].any().unwrap_or(false) {
+            return Ok(());
+        }
+        while let Ok(Some(info)) = signals.read_signal() {
+            // What the terminal sends, the command has got itself. A process sends with a code of 0 or less.
+            if info.ssi_code <= 0
+                && let Ok(signal) = Signal::try_from(info.ssi_signo as i32)
+            {
+                // It may have just ended, but is not waited for before the pipe closes.
+                let _ = kill(pid, signal);
+            }
+        }
+    }
+}
