@@ -58,7 +58,17 @@ fn stdout(command: &mut Command) -> String {
 
 #[test]
 fn help_is_there_for_every_command() {
-    for command in [&[][..], &["sim"], &["laws"], &["queues"], &["schema"], &["completions"], &["man"]] {
+    for command in [
+        &[][..],
+        &["sim"],
+        &["laws"],
+        &["queues"],
+        &["schema"],
+        &["completions"],
+        &["man"],
+        &["link"],
+        &["kernel"],
+    ] {
         let help = stdout(leeway().args(command).arg("--help"));
         assert!(help.contains("Example"), "{command:?}: {help}");
         assert!(!help.contains('\u{1b}'), "no colour where there is no terminal");
