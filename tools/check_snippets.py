@@ -18,6 +18,7 @@ LINK = """
 bottleneck = { rate = "10 Mbit/s", delay = "10 ms" }
 reverse = { rate = "10 Mbit/s", delay = "10 ms" }
 """
+TRACE = "5\n10\n"  # a packet every 5 ms, for a snippet whose trace its reader is to make
 FLOW = '\n[[flow]]\nname = "backup"\nlaw = "ledbat"\n'
 
 
@@ -51,6 +52,8 @@ def problem(leeway: str, scenario: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "snippet.toml"
         file.write_text(scenario, encoding="utf-8")
+        for trace in re.findall(r'^trace = "([^"/]+)"', scenario, re.MULTILINE):
+            (Path(folder) / trace).write_text(TRACE, encoding="utf-8")
         done = subprocess.run([leeway, "sim", str(file), "--quiet"], capture_output=True, text=True, check=False)
         return done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}\n")
 

@@ -60,5 +60,5 @@ def fails(setting: Setting):
 
 @experiment("other:many", title="Many runs")
 def many(setting: Setting):
-    results = yield [Case(beside("ledbat", "60 s"), seed) for seed in setting.seeds(quick=60, full=2000)]
+    results = yield [Case(beside("ledbat", "60 s"), seed) for seed in setting.seeds(quick=60, full=20_000)]
     return Outcome(claims=[Claim.open("share", results.interval(lambda run: run.window().group("tcp").share))])
