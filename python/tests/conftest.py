@@ -1,6 +1,7 @@
 """What the tests share."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from leeway import Channel, Dumbbell, Flow, Scenario
 
 settings.register_profile("leeway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("leeway")
+
+# Where the tests are started in the background SIGINT is ignored, and programs that they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REQUIRE_ALL = os.environ.get("LEEWAY_REQUIRE_ALL") == "1"
 

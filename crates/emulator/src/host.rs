@@ -88,24 +88,26 @@ impl Rules {
             .spawn()
             .map_err(|error| Error::Missing { program: "nft", package: "nftables", error })?;
         let mut commands = owner.stdin.take();
+        // A device's name may be free again a moment before the table of its last owner is gone.
+        let table = format!("{name}_{}", std::process::id());
         let script = format!(
-            "add table ip {name} {{ flags owner; }}\n\
-             add chain ip {name} in {{ type nat hook prerouting priority -100; }}\n\
-             add chain ip {name} out {{ type nat hook postrouting priority 100; }}\n\
-             add rule ip {name} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} dnat to 127.0.0.1\n\
-             add rule ip {name} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n\
-             list table ip {name}\n"
+            "add table ip {table} {{ flags owner; }}\n\
+             add chain ip {table} in {{ type nat hook prerouting priority -100; }}\n\
+             add chain ip {table} out {{ type nat hook postrouting priority 100; }}\n\
+             add rule ip {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} dnat to 127.0.0.1\n\
+             add rule ip {table} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n\
+             list table ip {table}\n"
         );
         let sent =
             commands.as_mut().map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
         sent.transpose().map_err(Error::of("tell nft its rules"))?;
         let mut rules = Rules { owner, commands, _answers: BufReader::new(reader) };
-        rules.confirm(name)?;
+        rules.confirm(&table)?;
         Ok(rules)
     }
 
     /// Waits until the table is listed with its last rule.
-    fn confirm(&mut self, name: &str) -> Result<(), Error> {
+    fn confirm(&mut self, table: &str) -> Result<(), Error> {
         let mut said = String::new();
         loop {
             let from = said.len();
@@ -114,7 +116,7 @@ impl Rules {
             if read == 0 || line.contains("Error") || line.contains("not permitted") {
                 return Err(Error::Program { program: "nft", message: said.trim().to_owned() });
             }
-            if line.contains("masquerade") && said.contains(&format!("table ip {name}")) {
+            if line.contains("masquerade") && said.contains(&format!("table ip {table}")) {
                 return Ok(());
             }
         }
