@@ -178,12 +178,13 @@ fn nothing_stays_behind_a_supervisor_that_was_killed() {
     let mut words = running.line.split_whitespace().map(str::to_owned);
     let [pid, device, namespace] = std::array::from_fn(|_| words.next().expect("three words"));
     let tables = || text(&Command::new("nft").args(["list", "tables"]).output().unwrap().stdout);
-    let listed = |device: &str| tables().lines().any(|line| line.ends_with(&format!(" {device}")));
+    let table = format!(" {device}_{}", running.child.id());
+    let listed = || tables().lines().any(|line| line.ends_with(&table));
     let address = || {
         let addresses = Command::new("ip").args(["-o", "addr", "show", "dev", &device]).output().unwrap();
         text(&addresses.stdout).split_whitespace().nth(3).map(str::to_owned)
     };
-    assert!(listed(&device), "{}", tables());
+    assert!(listed(), "{}", tables());
     assert!(address().is_some());
     let before = address();
     running.child.kill().unwrap();
@@ -195,7 +196,7 @@ fn nothing_stays_behind_a_supervisor_that_was_killed() {
         let inside = std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
             std::fs::read_link(entry.path().join("ns/net")).is_ok_and(|link| link == Path::new(&namespace))
         });
-        !lives && !inside && (!listed(&device) || others(&device)) && (address() != before || others(&device))
+        !lives && !inside && !listed() && (address() != before || others(&device))
     };
     let start = Instant::now();
     while !gone() {
