@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import leeway
 from leeway.lab.errors import EngineError, RunError
+from leeway.running import cores
 
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
@@ -258,11 +259,6 @@ def timed_run(scenario: Scenario, seed: int, cancel: leeway.Cancel | None = None
     begin = time.thread_time()
     data = leeway.run(scenario, seed=seed, cancel=cancel).encode()
     return data, time.thread_time() - begin
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Shared:
