@@ -88,8 +88,17 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket_alloc {
+	struct inode vfs_inode;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct socket *sk_socket; /* the first member of a struct socket_alloc */
 	struct rb_root tcp_rtx_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
@@ -114,6 +123,7 @@ struct tcp_options_received {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	__u64 bytes_acked;
 	__u64 tcp_mstamp; /* now, in microseconds of CLOCK_MONOTONIC */
 	__u32 delivered;
 	__u32 lost_out;

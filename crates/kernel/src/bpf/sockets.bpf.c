@@ -38,6 +38,7 @@ int leeway_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct leeway_socket socket = {};
 	const struct value *value = ctx->value;
+	struct socket_alloc *owner;
 	struct sock *sk = ctx->sk;
 	struct tcp_sock *tp;
 
@@ -55,10 +56,14 @@ int leeway_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
 		BPF_CORE_READ_INTO(&socket.local, sk, __sk_common.skc_v6_rcv_saddr);
 		BPF_CORE_READ_INTO(&socket.remote, sk, __sk_common.skc_v6_daddr);
 	}
+	owner = (struct socket_alloc *)BPF_CORE_READ(sk, sk_socket);
+	if (owner)
+		socket.inode = BPF_CORE_READ(owner, vfs_inode.i_ino);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (tp) {
 		socket.mss_bytes = tp->mss_cache;
 		socket.srtt_us = tp->srtt_us >> 3;
+		socket.acked_bytes = tp->bytes_acked;
 		socket.inflight = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 	}
 	bpf_seq_write(ctx->meta->seq, &socket, sizeof(socket));
