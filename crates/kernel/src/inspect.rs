@@ -28,12 +28,16 @@ pub struct Loaded {
     programs: Vec<u32>,
 }
 
+/// The hooks that the laws have programs for; the kernel cuts the names of programs at 15 characters.
+const HOOKS: [&str; 7] =
+    ["init", "release", "ssthresh", "set_state", "cwnd_event", "undo_cwnd", "cong_control"];
+
 /// What one program of a law has cost since it was loaded, where the kernel counts
 /// (`sysctl kernel.bpf_stats_enabled=1`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The hook it serves: `cong_control`, `set_state`, ...
-    pub hook: String,
+    pub hook: &'static str,
     /// How often it ran.
     pub runs: u64,
     /// How long in all.
@@ -111,7 +115,8 @@ impl Loaded {
             .filter(|program| self.programs.contains(&program.id))
             .map(|program| {
                 let name = program.name.to_string_lossy();
-                let hook = name.split_once('_').map_or(&*name, |(_, hook)| hook).to_owned();
+                let begin = name.split_once('_').map_or(&*name, |(_, begin)| begin);
+                let hook = HOOKS.into_iter().find(|hook| hook.starts_with(begin)).unwrap_or("another");
                 Cost { hook, runs: program.run_cnt, run_time_ns: program.run_time_ns }
             })
             .collect()
