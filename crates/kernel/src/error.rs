@@ -22,6 +22,9 @@ pub enum KernelError {
         "this kernel has no BTF ({0} is missing): it needs CONFIG_DEBUG_INFO_BTF=y, which distributions' kernels have"
     )]
     NoBtf(PathBuf),
+    /// Not every law can drive a window from the receiver.
+    #[error("{0} cannot hold downloads back: the laws for receivers are ledbatpp and ledbat")]
+    NotForReceivers(&'static str),
     /// The kernel's name of a congestion control has at most 15 characters.
     #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits, '_' or '-'")]
     BadName(String),

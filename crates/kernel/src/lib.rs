@@ -9,10 +9,12 @@ mod ffi;
 mod inspect;
 mod load;
 mod pins;
+mod receive;
 mod shared;
 
 pub use error::KernelError;
 pub use ffi::State;
 pub use inspect::{Loaded, loaded};
 pub use load::{Load, Recording, default_name, unload};
+pub use receive::{Budget, Receive, ReceiveRecording, Received, Receiving};
 pub use shared::{Event, Record, Socket};
