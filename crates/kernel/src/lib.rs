@@ -11,10 +11,12 @@ mod libbpf;
 mod load;
 mod machine;
 mod pins;
+mod receive;
 mod shared;
 
 pub use error::KernelError;
 pub use inspect::{Cost, Loaded, names};
 pub use load::{Load, Recording, default_name, unload};
 pub use machine::{btf_path, check_btf, release};
+pub use receive::{Budget, Receive, ReceiveRecording, Received, Receiving};
 pub use shared::{Event, Record, Socket};

@@ -8,8 +8,6 @@ use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject, Rin
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/leeway.bpf.o"));
-/// Of the verifier's log, as much as a person reads: its end tells what was wrong.
-const LOG_LINES: usize = 40;
 
 /// What to load.
 #[derive(Clone, Debug)]
@@ -66,8 +64,7 @@ impl Load {
 
     fn attach(&self, programs: &[u8], record: bool) -> Result<Attached, KernelError> {
         machine::check_btf(&machine::btf_path())?;
-        let (started, said) = libbpf::heard(|| self.open(programs, record).map(|open| self.start(open)));
-        started?.map_err(|refusal| self.refused(&refusal, &said))
+        libbpf::quietly(|| self.open(programs, record).and_then(|open| self.start(open)))
     }
 
     /// The object with everything but this law left out, and its configuration.
@@ -109,36 +106,22 @@ impl Load {
         Ok(open)
     }
 
-    fn start(&self, open: OpenObject) -> Result<Attached, Refusal> {
-        let refusal = |doing: &'static str| move |error| Refusal { doing, error };
-        let mut object = open.load().map_err(refusal("load the programs"))?;
+    fn start(&self, open: OpenObject) -> Result<Attached, KernelError> {
+        let mut object = open.load().map_err(|error| self.refused("load the programs", &error))?;
         let ops = format!("leeway_{}", self.spec.name());
         let mut maps = object.maps_mut();
         let mut map = maps.find(|map| map.name() == ops.as_str()).expect("a struct_ops for every law");
-        let link = map.attach_struct_ops().map_err(refusal("register the law"))?;
+        let link = map.attach_struct_ops().map_err(|error| self.refused("register the law", &error))?;
         drop(maps);
         Ok(Attached { link, object })
     }
 
-    fn refused(&self, Refusal { doing, error }: &Refusal, said: &str) -> KernelError {
-        // The verifier says "permission denied" as well; then it also says why.
-        let judged = said.contains("BEGIN PROG LOAD LOG");
+    fn refused(&self, doing: &str, error: &libbpf_rs::Error) -> KernelError {
         match error.kind() {
-            ErrorKind::PermissionDenied if !judged => KernelError::Permission { doing: (*doing).to_owned() },
-            ErrorKind::AlreadyExists if !judged => KernelError::Exists(self.name.clone()),
-            _ => {
-                let lines: Vec<&str> = said.lines().collect();
-                let log = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
-                KernelError::Refused { law: self.spec.name(), reason: format!("{error:#}"), log }
-            }
+            ErrorKind::AlreadyExists => KernelError::Exists(self.name.clone()),
+            _ => libbpf::refused(self.spec.name(), doing, error),
         }
     }
-}
-
-/// A step that the kernel refused.
-struct Refusal {
-    doing: &'static str,
-    error: libbpf_rs::Error,
 }
 
 /// Takes a law out: no new connection can choose it, those that run keep it until they end.
@@ -168,21 +151,30 @@ impl Recording {
     ///
     /// # Errors
     /// The ring buffer's.
-    pub fn read(&self, patience: Duration, mut visit: impl FnMut(Record)) -> Result<(), KernelError> {
-        let doing = "read the recorded events";
-        let events = self.0.object.maps().find(|map| map.name() == "leeway_events");
-        let events = events.expect("a recording has its ring buffer");
-        let mut builder = RingBufferBuilder::new();
-        let take = |bytes: &[u8]| {
-            if let Some(record) = Record::read(bytes) {
-                visit(record);
-            }
-            0
-        };
-        builder.add(&events, take).map_err(KernelError::bpf(doing))?;
-        let ring = builder.build().map_err(KernelError::bpf(doing))?;
-        ring.poll(patience).map_err(KernelError::bpf(doing))
+    pub fn read(&self, patience: Duration, visit: impl FnMut(Record)) -> Result<(), KernelError> {
+        read_events(&self.0.object, patience, visit)
     }
+}
+
+/// Visits what came to an object's ring buffer of events, waiting for `patience` at most.
+pub(crate) fn read_events(
+    object: &Object,
+    patience: Duration,
+    mut visit: impl FnMut(Record),
+) -> Result<(), KernelError> {
+    let doing = "read the recorded events";
+    let events = object.maps().find(|map| map.name() == "leeway_events");
+    let events = events.expect("a recording has its ring buffer");
+    let mut builder = RingBufferBuilder::new();
+    let take = |bytes: &[u8]| {
+        if let Some(record) = Record::read(bytes) {
+            visit(record);
+        }
+        0
+    };
+    builder.add(&events, take).map_err(KernelError::bpf(doing))?;
+    let ring = builder.build().map_err(KernelError::bpf(doing))?;
+    ring.poll(patience).map_err(KernelError::bpf(doing))
 }
 
 fn check_name(name: &str) -> Result<(), KernelError> {

@@ -23,7 +23,7 @@ pub fn check_btf(path: &Path) -> Result<(), KernelError> {
     if !path.exists() {
         return Err(KernelError::NoBtf(path.to_owned()));
     }
-    let found = libbpf::quiet(|| arguments(path))?;
+    let found = libbpf::quietly(|| arguments(path))?;
     if found == ARGUMENTS {
         return Ok(());
     }
