@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod doctor;
 mod engine;
 mod kernel;
 mod link;
@@ -10,6 +11,7 @@ mod plan;
 mod runner;
 mod stats;
 mod testnet;
+mod top;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -81,6 +83,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Laws { name } => commands::laws(name.as_deref()),
         Command::Queues { name } => commands::queues(name.as_deref()),
         Command::Kernel { command } => kernel::run(&command),
+        Command::Top(top) => top::run(&top),
+        Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
