@@ -145,13 +145,19 @@ pub fn run(link: &Link) -> Result<(), Failure> {
 /// Becomes the command.
 pub fn enter(enter: &Enter) -> Result<(), Failure> {
     let error = leeway_emulator::enter(enter.parent, &enter.command);
-    let name = enter.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    eprintln!("leeway link: cannot run `{name}`: {error}");
-    let missing = error.kind() == std::io::ErrorKind::NotFound;
-    Err(Failure::Command(if missing { NOT_FOUND } else { NOT_RUN }))
+    Err(not_run("link", &enter.command, &error))
 }
 
-fn shell() -> OsString {
+/// A command could not become what runs here.
+pub fn not_run(subcommand: &str, command: &[OsString], error: &std::io::Error) -> Failure {
+    let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    eprintln!("leeway {subcommand}: cannot run `{name}`: {error}");
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    Failure::Command(if missing { NOT_FOUND } else { NOT_RUN })
+}
+
+/// The user's shell.
+pub fn shell() -> OsString {
     std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())
 }
 

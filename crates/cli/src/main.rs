@@ -1,12 +1,14 @@
 //! The `leeway` program.
 
 mod args;
+mod attach;
 mod commands;
 mod engine;
 mod kernel;
 mod link;
 mod output;
 mod plan;
+mod run;
 mod runner;
 mod stats;
 
@@ -85,5 +87,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
         Command::LinkEnter(enter) => link::enter(&enter),
+        Command::Run(run) => run::run(&run),
+        Command::RunReap(reap) => run::reap(&reap),
+        Command::Attach(attach) => attach::run(&attach),
     }
 }

@@ -22,8 +22,25 @@ pub enum KernelError {
         "this kernel has no BTF ({0} is missing): it needs CONFIG_DEBUG_INFO_BTF=y, which distributions' kernels have"
     )]
     NoBtf(PathBuf),
+    /// Control groups are missing.
+    #[error("there is no cgroup v2, which a command is confined by: {0}")]
+    NoCgroup(String),
+    /// There is no such cgroup.
+    #[error("no cgroup {name:?}: {among}")]
+    UnknownCgroup {
+        /// As asked.
+        name: String,
+        /// What there is.
+        among: String,
+    },
+    /// The cgroup is confined already.
+    #[error("cgroup /{0} is attached already; take that off first: leeway attach --cgroup /{0} --detach")]
+    Attached(String),
+    /// The cgroup is not confined.
+    #[error("cgroup /{0} is not attached; leeway attach --list shows what is")]
+    NotAttached(String),
     /// The kernel's name of a congestion control has at most 15 characters.
-    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits, '_' or '-'")]
+    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits or '_'")]
     BadName(String),
     /// A congestion control of that name exists already.
     #[error("{0} is loaded already; choose another with --name, or unload it: leeway kernel unload {0}")]

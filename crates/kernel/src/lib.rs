@@ -4,15 +4,20 @@
 //! choose a law by its name. [`Load`] registers one, [`loaded`] says which there are and which sockets they drive.
 //! `docs/kernel.md` describes where the kernel's part of each number comes from.
 
+mod cgroup;
+mod confine;
 mod error;
 mod ffi;
 mod inspect;
 mod load;
 mod pins;
+mod send;
 mod shared;
 
+pub use confine::{Asker, Confinement, Leftover, Policy, attached, confinement, confinements, leftovers};
 pub use error::KernelError;
 pub use ffi::State;
 pub use inspect::{Loaded, loaded};
 pub use load::{Load, Recording, default_name, unload};
+pub use send::{Dscp, DscpError};
 pub use shared::{Event, Record, Socket};

@@ -68,12 +68,7 @@ impl Load {
         if !Path::new(BTF).exists() {
             return Err(KernelError::NoBtf(BTF.into()));
         }
-        let _one = LOADING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
-        let before = libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
-        let result = self.open(record).and_then(|open| self.start(open));
-        libbpf_rs::set_print(before);
-        result
+        quietly(|| self.open(record).and_then(|open| self.start(open)))
     }
 
     /// The object with everything but this law left out, and its configuration.
@@ -192,13 +187,24 @@ impl Recording {
     }
 }
 
+/// Does what libbpf would complain about on the standard error; what it says goes to the error that is explained.
+pub(crate) fn quietly<T>(step: impl FnOnce() -> T) -> T {
+    let _one = LOADING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+    let before = libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
+    let result = step();
+    libbpf_rs::set_print(before);
+    result
+}
+
 fn listen(_: PrintLevel, text: String) {
     SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push_str(&text);
 }
 
 fn check_name(name: &str) -> Result<(), KernelError> {
     let fits = (1..=15).contains(&name.len());
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    // The kernel takes a dot as well, its file system of pins does not.
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if fits && plain { Ok(()) } else { Err(KernelError::BadName(name.to_owned())) }
 }
 

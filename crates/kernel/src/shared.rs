@@ -144,28 +144,28 @@ impl Record {
 }
 
 /// Bytes in the machine's order, taken from the front.
-struct Bytes<'a>(&'a [u8]);
+pub(crate) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (front, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(front)
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub fn u8(&mut self) -> Option<u8> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    fn u16(&mut self) -> Option<u16> {
+    pub fn u16(&mut self) -> Option<u16> {
         self.take(2)?.try_into().ok().map(u16::from_ne_bytes)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub fn u32(&mut self) -> Option<u32> {
         self.take(4)?.try_into().ok().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub fn u64(&mut self) -> Option<u64> {
         self.take(8)?.try_into().ok().map(u64::from_ne_bytes)
     }
 
