@@ -39,7 +39,8 @@ impl Cgroup {
             // Only directories of this file system have this file.
             fs::metadata(directory.join("cgroup.procs")).map(|_| metadata.ino())
         });
-        let id = id.map_err(|error| KernelError::failed(format!("open cgroup /{}", path.display()))(&error))?;
+        let id =
+            id.map_err(|error| KernelError::failed(format!("open cgroup /{}", path.display()))(&error))?;
         Ok(Cgroup { path: path.to_owned(), directory, id, _mount: mount })
     }
 
@@ -216,8 +217,7 @@ mod tests {
 
     #[test]
     fn a_hierarchy_is_found_in_mountinfo() {
-        let line =
-            "26 25 0:23 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate";
+        let line = "26 25 0:23 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate";
         assert_eq!(mount_point(line).as_deref(), Some("/sys/fs/cgroup/unified"));
         let version_1 = "26 25 0:23 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu";
         assert_eq!(mount_point(version_1), None);

@@ -77,9 +77,10 @@ impl Confinement {
         let all = Locked::new()?;
         all.sweep();
         let parent = Cgroup::of_process(pid)?;
-        let name = free(|n| if n == 1 { format!("run-{pid}") } else { format!("run-{pid}-{n}") }, |name| {
-            all.folder.join(name).exists()
-        });
+        let name = free(
+            |n| if n == 1 { format!("run-{pid}") } else { format!("run-{pid}-{n}") },
+            |name| all.folder.join(name).exists(),
+        );
         let made = format!("{MADE}{}", &name["run-".len()..]);
         let undo = all.begin(&name, &parent.path().join(&made))?;
         let cgroup = parent.make(&made)?;
@@ -288,7 +289,8 @@ impl Locked {
             }
         }
         let kept = |law: &String| {
-            list.iter().any(|one| one.law == *law && !found.contains(&Leftover::Confinement(one.name.clone())))
+            list.iter()
+                .any(|one| one.law == *law && !found.contains(&Leftover::Confinement(one.name.clone())))
         };
         let laws = pins::names().unwrap_or_default();
         let unused = laws.into_iter().filter(|law| law.starts_with(OWN) && !kept(law)).map(Leftover::Law);

@@ -15,11 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/send.bpf.o"));
-/// The programs that every attachment has.
-const ALWAYS: [&str; 2] = ["leeway_connections", "leeway_options"];
-/// Marks a socket as soon as there is one; where the kernel cannot, the others do before a datagram leaves.
-const AT_ONCE: &str = "leeway_sockets_made";
-const INSTEAD: [&str; 4] = ["leeway_connect4", "leeway_connect6", "leeway_sendmsg4", "leeway_sendmsg6"];
+/// The iterator over connections that run already; all other programs are attached to the cgroup.
 const RUNNING: &str = "leeway_running";
 const LAW_MAX: usize = 16;
 const WHAT_MAX: usize = 64;
@@ -79,8 +75,7 @@ impl Config {
         to[..8].copy_from_slice(&self.cgroup.to_ne_bytes());
         to[8..16].copy_from_slice(&self.started_unix_s.to_ne_bytes());
         let tos = self.dscp.map_or(0, |dscp| u32::from(dscp.0) << 2);
-        let words =
-            [self.level, self.owner, u32::from(self.persistent), u32::from(self.dscp.is_some()), tos];
+        let words = [self.level, self.owner, u32::from(self.persistent), u32::from(self.dscp.is_some()), tos];
         for (word, at) in words.iter().zip(to[16..].as_chunks_mut::<4>().0) {
             *at = word.to_ne_bytes();
         }
@@ -116,8 +111,8 @@ impl Config {
 
 /// Names of pins in the folder of an attachment.
 const CONFIG: &str = "config";
-/// The pin of the program that every attachment has.
-pub(crate) const CONNECTIONS: &str = ALWAYS[0];
+/// The pin of the program that looks after TCP.
+pub(crate) const CONNECTIONS: &str = "leeway_connections";
 
 /// Puts a cgroup under a configuration; pins of it all go to `folder`, that of the configuration last.
 ///
@@ -128,11 +123,19 @@ pub(crate) fn attach(
     folder: &Path,
     levels: &Path,
 ) -> Result<usize, KernelError> {
-    let mut object = match load(config, levels, &[AT_ONCE]) {
-        Ok(object) => pin(object, cgroup, folder, &[AT_ONCE])?,
-        // A kernel without BPF among its security modules, or without these hooks.
-        Err(_) => pin(load(config, levels, &INSTEAD)?, cgroup, folder, &INSTEAD)?,
-    };
+    let mut object = load(config, levels)?;
+    let mut links = Vec::new();
+    let directory = File::open(cgroup.directory())
+        .map_err(|error| KernelError::failed(format!("open {}", cgroup.directory().display()))(&error))?;
+    for program in object.progs_mut().filter(|program| program.name() != RUNNING) {
+        let name = program.name().to_string_lossy().into_owned();
+        let link = program.attach_cgroup(directory.as_raw_fd());
+        let doing = format!("attach {name} to cgroup /{}", cgroup.path().display());
+        links.push((link.map_err(KernelError::bpf(doing))?, name));
+    }
+    for (link, name) in &mut links {
+        link.pin(folder.join(&*name)).map_err(KernelError::bpf(format!("pin {name}")))?;
+    }
     let changed = if config.persistent { change_running(&object, cgroup)? } else { 0 };
     for mut map in object.maps_mut() {
         if map.name() == ".rodata.send" {
@@ -142,8 +145,8 @@ pub(crate) fn attach(
     Ok(changed)
 }
 
-/// The object with the programs of every attachment and `others`.
-fn load(config: &Config, levels: &Path, others: &[&str]) -> Result<Object, KernelError> {
+/// The programs, without the iterator where it is not needed.
+fn load(config: &Config, levels: &Path) -> Result<Object, KernelError> {
     let mut builder = ObjectBuilder::default();
     builder.name("leeway_send").map_err(KernelError::bpf("name the programs"))?;
     let mut open: OpenObject =
@@ -159,34 +162,15 @@ fn load(config: &Config, levels: &Path, others: &[&str]) -> Result<Object, Kerne
         }
     }
     for mut program in open.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let wanted = ALWAYS.contains(&&*name) || others.contains(&&*name);
-        program.set_autoload(wanted || name == RUNNING && config.persistent);
+        let iterator = program.name() == RUNNING;
+        program.set_autoload(!iterator || config.persistent);
     }
-    let mut object = crate::load::quietly(|| open.load()).map_err(KernelError::bpf("load the programs of a cgroup"))?;
+    let mut object =
+        crate::load::quietly(|| open.load()).map_err(KernelError::bpf("load the programs of a cgroup"))?;
     for mut map in object.maps_mut() {
         if map.name() == "leeway_levels" && !levels.exists() {
             map.pin(levels).map_err(KernelError::bpf(format!("pin {}", levels.display())))?;
         }
-    }
-    Ok(object)
-}
-
-/// Attaches all, then pins all.
-fn pin(object: Object, cgroup: &Cgroup, folder: &Path, others: &[&str]) -> Result<Object, KernelError> {
-    let directory = File::open(cgroup.directory())
-        .map_err(|error| KernelError::failed(format!("open {}", cgroup.directory().display()))(&error))?;
-    let mut links = Vec::new();
-    for program in object.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        if ALWAYS.contains(&&*name) || others.contains(&&*name) {
-            let link = crate::load::quietly(|| program.attach_cgroup(directory.as_raw_fd()));
-            let doing = format!("attach {name} to cgroup /{}", cgroup.path().display());
-            links.push((link.map_err(KernelError::bpf(doing))?, name));
-        }
-    }
-    for (link, name) in &mut links {
-        link.pin(folder.join(&*name)).map_err(KernelError::bpf(format!("pin {name}")))?;
     }
     Ok(object)
 }

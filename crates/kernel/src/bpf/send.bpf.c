@@ -6,7 +6,6 @@
 #include "context.h"
 
 #include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 
 #include "send.h"
 
@@ -44,10 +43,6 @@ struct {
 } leeway_levels SEC(".maps");
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct socket {
-	struct sock *sk;
-};
 
 struct kernfs_node {
 	__u64 id;
@@ -168,19 +163,7 @@ int leeway_options(struct bpf_sockopt *ctx)
 	return 1;
 }
 
-/* Every socket that is made in the cgroup, so that its first packet is marked already, also a datagram. */
-SEC("lsm_cgroup/socket_post_create")
-int BPF_PROG(leeway_sockets_made, struct socket *sock, int family, int type, int protocol, int kern)
-{
-	struct sock *sk = sock->sk;
-
-	if (sk && leeway_decides(sk))
-		leeway_put_mark(sk, family);
-	return 1;
-}
-
-/* In place of that where the kernel has no BPF among its security modules: then the first of several datagrams from
- * an unconnected socket is not marked. */
+/* Sockets of datagrams and raw ones, before something leaves by them. */
 static __always_inline int leeway_datagram(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk && leeway_decides(ctx->sk))
