@@ -25,7 +25,7 @@ fn main() {
         "-I".into(),
         laws.into(),
     ];
-    for name in ["leeway", "send", "sockets"] {
+    for name in ["leeway", "receive", "send", "sockets"] {
         compile(&folder.join(format!("src/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
     }
 }

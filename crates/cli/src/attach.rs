@@ -27,10 +27,10 @@ pub struct Attach {
     #[command(flatten)]
     manners: Manners,
     /// Take it off.
-    #[arg(long, conflicts_with_all = ["law", "dscp", "list"])]
+    #[arg(long, conflicts_with_all = ["law", "dscp", "receive", "list"])]
     detach: bool,
     /// List the cgroups that give way, those of `leeway run` as well.
-    #[arg(long, conflicts_with_all = ["cgroup", "law", "dscp"])]
+    #[arg(long, conflicts_with_all = ["cgroup", "law", "dscp", "receive"])]
     list: bool,
 }
 
@@ -57,10 +57,11 @@ fn list(out: &mut impl Write) -> Result<(), Failure> {
     for one in all {
         let law = one.spec.map_or_else(|| format!("{} (unloaded)", one.law), |spec| spec.to_string());
         let dscp = one.dscp.map_or_else(|| "none".to_owned(), |dscp| dscp.to_string());
+        let receive = one.receive.map_or_else(|| "none".to_owned(), |spec| spec.to_string());
         let how = if one.persistent { "attached" } else { "runs" };
         writeln!(
             out,
-            "/{}  {how} since {}  law {law}  dscp {dscp}  user {}  {}",
+            "/{}  {how} since {}  law {law}  dscp {dscp}  receive {receive}  user {}  {}",
             one.cgroup.display(),
             age(one.started_unix_s),
             one.asker.uid,

@@ -11,6 +11,7 @@ mod plan;
 mod run;
 mod runner;
 mod stats;
+mod testnet;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -86,6 +87,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
+        Command::Testnet(testnet) => testnet::run(&testnet),
         Command::LinkEnter(enter) => link::enter(&enter),
         Command::Run(run) => run::run(&run),
         Command::RunReap(reap) => run::reap(&reap),

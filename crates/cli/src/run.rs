@@ -3,7 +3,7 @@
 use crate::{Failure, link};
 use clap::Args;
 use leeway_control::{LawError, LawSpec};
-use leeway_kernel::{Asker, Confinement, Dscp, DscpError, Policy};
+use leeway_kernel::{Asker, Confinement, Dscp, DscpError, KernelError, Policy, Receive};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ const FIRST_OTHER: i32 = 3;
 #[command(trailing_var_arg = true)]
 pub struct Run {
     #[command(flatten)]
-    pub manners: Manners,
+    manners: Manners,
     /// The command and its arguments; a shell by default.
     #[arg(value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -47,7 +47,19 @@ pub struct Manners {
     /// Mark of its packets: `le` (lower effort, RFC 8622), a number from 0 to 63, or `none` to leave them as they are.
     #[arg(long, value_name = "DSCP", default_value = "le", value_parser = mark)]
     dscp: Mark,
+    /// The law that holds back what it downloads, by the windows that it announces: `ledbatpp` or `ledbat` with their
+    /// parameters, or `none` to let downloads come.
+    #[arg(long, value_name = "LAW", num_args = 0..=1, require_equals = true, default_value = RECEIVE,
+          default_missing_value = RECEIVE, value_parser = receive)]
+    receive: Downloads,
 }
+
+/// The law that holds downloads back, as far as nothing else is asked for.
+const RECEIVE: &str = "ledbatpp";
+
+/// What holds downloads back, if anything.
+#[derive(Clone)]
+struct Downloads(Option<Receive>);
 
 /// A mark, or that of the program.
 #[derive(Clone, Copy)]
@@ -61,10 +73,17 @@ fn mark(text: &str) -> Result<Mark, DscpError> {
     if text == "none" { Ok(Mark(None)) } else { text.parse().map(|dscp| Mark(Some(dscp))) }
 }
 
+fn receive(text: &str) -> Result<Downloads, KernelError> {
+    if text == "none" {
+        return Ok(Downloads(None));
+    }
+    Receive::new(text.parse()?).map(|receive| Downloads(Some(receive)))
+}
+
 impl Manners {
     /// As the kernel takes it.
     pub fn policy(&self) -> Policy {
-        Policy { law: self.law.clone(), dscp: self.dscp.0 }
+        Policy { law: self.law.clone(), dscp: self.dscp.0, receive: self.receive.0.clone() }
     }
 }
 
@@ -74,7 +93,7 @@ pub fn run(run: &Run) -> Result<(), Failure> {
     let command = if run.command.is_empty() { &shell[..] } else { &run.command };
     confine(&run.manners.policy(), command)?;
     let error = Command::new(&command[0]).args(&command[1..]).exec();
-    Err(link::not_run("run", command, &error))
+    Err(link::not_run(command, &error))
 }
 
 fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {

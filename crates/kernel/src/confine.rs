@@ -7,7 +7,7 @@ use crate::cgroup::Cgroup;
 use crate::error::KernelError;
 use crate::load::Load;
 use crate::send::{self, CONNECTIONS, Config, Dscp};
-use crate::{Loaded, pins};
+use crate::{Loaded, Receive, Receiving, pins};
 use leeway_control::LawSpec;
 use libbpf_rs::Link;
 use libbpf_rs::query::LinkTypeInfo;
@@ -28,13 +28,15 @@ const PLACE: &str = "cgroup";
 /// The pin that all confinements share.
 const LEVELS: &str = "levels";
 
-/// How the programs of a cgroup send.
+/// How the programs of a cgroup send and receive.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The law of their TCP connections.
     pub law: LawSpec,
     /// The mark of their packets; none leaves it to them.
     pub dscp: Option<Dscp>,
+    /// What holds back what they download; none lets it come.
+    pub receive: Option<Receive>,
 }
 
 /// For whom a cgroup is confined.
@@ -59,6 +61,8 @@ pub struct Confinement {
     pub spec: Option<LawSpec>,
     /// The mark of packets.
     pub dscp: Option<Dscp>,
+    /// The law that holds downloads back.
+    pub receive: Option<LawSpec>,
     /// Stays until it is detached; otherwise it goes with the last process.
     pub persistent: bool,
     /// For whom.
@@ -277,6 +281,12 @@ impl Locked {
             law,
             what: asker.what.clone(),
         };
+        if let Some(receive) = &policy.receive {
+            let directory = File::open(cgroup.directory()).map_err(|error| {
+                KernelError::failed(format!("open {}", cgroup.directory().display()))(&error)
+            })?;
+            receive.pinned(&directory, &folder)?;
+        }
         send::attach(&config, cgroup, &folder, &self.folder.join(LEVELS))
     }
 
@@ -408,6 +418,7 @@ fn read(all: &Path, name: &str) -> Option<Confinement> {
         spec: Loaded::pinned(&config.law, &folder.join(LAW)).ok().map(|loaded| loaded.spec),
         law: config.law,
         dscp: config.dscp,
+        receive: Receiving::find(&folder).ok().flatten().map(|receiving| receiving.spec().clone()),
         persistent: config.persistent,
         asker: Asker { uid: config.owner, what: config.what },
         started_unix_s: config.started_unix_s,

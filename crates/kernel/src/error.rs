@@ -39,6 +39,9 @@ pub enum KernelError {
     /// The cgroup is not confined.
     #[error("cgroup /{0} is not attached; leeway attach --list shows what is")]
     NotAttached(String),
+    /// Not every law can drive a window from the receiver.
+    #[error("{0} cannot hold downloads back: the laws for receivers are ledbatpp and ledbat")]
+    NotForReceivers(&'static str),
     /// The kernel's name of a congestion control has at most 15 characters.
     #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits or '_'")]
     BadName(String),

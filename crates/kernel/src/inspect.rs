@@ -106,16 +106,24 @@ impl Loaded {
     /// # Errors
     /// Rights; a kernel without the iterator over socket storage (before 5.9).
     pub fn sockets(&self) -> Result<Vec<Socket>, KernelError> {
-        let doing = || KernelError::bpf(format!("list the sockets of {}", self.name));
-        let object =
-            ObjectBuilder::default().open_memory(ITERATOR).map_err(doing())?.load().map_err(doing())?;
-        let program = object.progs_mut().next().expect("the object has one program");
-        let link = program.attach_iter(self.sockets.as_fd()).map_err(doing())?;
-        let mut iterator = Iter::new(&link).map_err(doing())?;
-        let mut bytes = Vec::new();
-        iterator
-            .read_to_end(&mut bytes)
-            .map_err(|error| KernelError::failed(format!("list the sockets of {}", self.name))(&error))?;
+        let bytes = iterate("leeway_sockets", &self.sockets)?;
         Ok(bytes.chunks_exact(Socket::BYTES).filter_map(Socket::read).collect())
     }
+}
+
+/// What an iterator writes of a map of socket storage.
+pub(crate) fn iterate(program: &str, storage: &MapHandle) -> Result<Vec<u8>, KernelError> {
+    let doing = || KernelError::bpf("list the sockets");
+    let mut open = ObjectBuilder::default().open_memory(ITERATOR).map_err(doing())?;
+    for mut one in open.progs_mut() {
+        let wanted = one.name() == program;
+        one.set_autoload(wanted);
+    }
+    let object = open.load().map_err(doing())?;
+    let one = object.progs_mut().find(|one| one.name() == program).expect("an iterator of this name");
+    let link = one.attach_iter(storage.as_fd()).map_err(doing())?;
+    let mut bytes = Vec::new();
+    let mut iterator = Iter::new(&link).map_err(doing())?;
+    iterator.read_to_end(&mut bytes).map_err(|error| KernelError::failed("list the sockets")(&error))?;
+    Ok(bytes)
 }

@@ -11,6 +11,7 @@ mod ffi;
 mod inspect;
 mod load;
 mod pins;
+mod receive;
 mod send;
 mod shared;
 
@@ -19,5 +20,6 @@ pub use error::KernelError;
 pub use ffi::State;
 pub use inspect::{Loaded, loaded};
 pub use load::{Load, Recording, default_name, unload};
+pub use receive::{Budget, Receive, ReceiveRecording, Received, Receiving};
 pub use send::{Dscp, DscpError};
 pub use shared::{Event, Record, Socket};

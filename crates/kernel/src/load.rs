@@ -65,9 +65,7 @@ impl Load {
     }
 
     fn attach(&self, record: bool) -> Result<Attached, KernelError> {
-        if !Path::new(BTF).exists() {
-            return Err(KernelError::NoBtf(BTF.into()));
-        }
+        check_btf()?;
         quietly(|| self.open(record).and_then(|open| self.start(open)))
     }
 
@@ -126,19 +124,24 @@ impl Load {
     }
 
     fn refused(&self, doing: &str, error: &libbpf_rs::Error) -> KernelError {
-        let said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // The verifier says "permission denied" as well; then it also says why.
-        let judged = said.contains("BEGIN PROG LOAD LOG");
         match error.kind() {
-            ErrorKind::PermissionDenied if !judged => KernelError::Permission { doing: doing.to_owned() },
-            ErrorKind::AlreadyExists if !judged => KernelError::Exists(self.name.clone()),
-            _ => {
-                let lines: Vec<&str> = said.lines().collect();
-                let log = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
-                KernelError::Refused { law: self.spec.name(), reason: format!("{error:#}"), log }
-            }
+            ErrorKind::AlreadyExists => KernelError::Exists(self.name.clone()),
+            _ => refused(self.spec.name(), doing, error),
         }
     }
+}
+
+/// What a refusal within [`quietly`] means.
+pub(crate) fn refused(law: &'static str, doing: &str, error: &libbpf_rs::Error) -> KernelError {
+    let said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // The verifier says "permission denied" as well; then it also says why.
+    let judged = said.contains("BEGIN PROG LOAD LOG");
+    if error.kind() == ErrorKind::PermissionDenied && !judged {
+        return KernelError::Permission { doing: doing.to_owned() };
+    }
+    let lines: Vec<&str> = said.lines().collect();
+    let log = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+    KernelError::Refused { law, reason: format!("{error:#}"), log }
 }
 
 /// Takes a law out: no new connection can choose it, those that run keep it until they end.
@@ -170,21 +173,35 @@ impl Recording {
     ///
     /// # Errors
     /// The ring buffer's.
-    pub fn read(&self, patience: Duration, mut visit: impl FnMut(Record)) -> Result<(), KernelError> {
-        let doing = "read the recorded events";
-        let events = self.0.object.maps().find(|map| map.name() == "leeway_events");
-        let events = events.expect("a recording has its ring buffer");
-        let mut builder = RingBufferBuilder::new();
-        let take = |bytes: &[u8]| {
-            if let Some(record) = Record::read(bytes) {
-                visit(record);
-            }
-            0
-        };
-        builder.add(&events, take).map_err(KernelError::bpf(doing))?;
-        let ring = builder.build().map_err(KernelError::bpf(doing))?;
-        ring.poll(patience).map_err(KernelError::bpf(doing))
+    pub fn read(&self, patience: Duration, visit: impl FnMut(Record)) -> Result<(), KernelError> {
+        read_events(&self.0.object, patience, visit)
     }
+}
+
+/// Visits what came to an object's ring buffer of events, waiting for `patience` at most.
+pub(crate) fn read_events(
+    object: &Object,
+    patience: Duration,
+    mut visit: impl FnMut(Record),
+) -> Result<(), KernelError> {
+    let doing = "read the recorded events";
+    let events = object.maps().find(|map| map.name() == "leeway_events");
+    let events = events.expect("a recording has its ring buffer");
+    let mut builder = RingBufferBuilder::new();
+    let take = |bytes: &[u8]| {
+        if let Some(record) = Record::read(bytes) {
+            visit(record);
+        }
+        0
+    };
+    builder.add(&events, take).map_err(KernelError::bpf(doing))?;
+    let ring = builder.build().map_err(KernelError::bpf(doing))?;
+    ring.poll(patience).map_err(KernelError::bpf(doing))
+}
+
+/// Whether the kernel describes its types.
+pub(crate) fn check_btf() -> Result<(), KernelError> {
+    if Path::new(BTF).exists() { Ok(()) } else { Err(KernelError::NoBtf(BTF.into())) }
 }
 
 /// Does what libbpf would complain about on the standard error; what it says goes to the error that is explained.

@@ -85,7 +85,7 @@ impl Socket {
     }
 }
 
-fn address(family: u16, bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address(family: u16, bytes: &[u8]) -> Option<IpAddr> {
     if family == 2 {
         return Some(Ipv4Addr::from(<[u8; 4]>::try_from(&bytes[..4]).ok()?).into());
     }
@@ -169,7 +169,7 @@ impl<'a> Bytes<'a> {
         self.take(8)?.try_into().ok().map(u64::from_ne_bytes)
     }
 
-    fn output(&mut self) -> Option<Output> {
+    pub fn output(&mut self) -> Option<Output> {
         Some(Output {
             cwnd_q16: self.u64()?,
             ssthresh_bytes: self.u64()?,

@@ -53,6 +53,18 @@ struct bpf_sock_ops {
 	struct bpf_sock *sk;
 };
 
+/* struct __sk_buff up to what tells of merged segments. */
+struct __sk_buff {
+	__u32 len;
+	__u32 unused[35];
+	__u64 flow_keys;
+	__u64 tstamp;
+	__u32 wire_len;
+	__u32 gso_segs;
+	struct bpf_sock *sk;
+	__u32 gso_size;
+};
+
 struct bpf_sock_addr {
 	__u32 user_family;
 	__u32 user_ip4;
