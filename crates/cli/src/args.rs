@@ -59,6 +59,15 @@ pub enum Command {
     /// Become the command behind a link; for `leeway link` itself.
     #[command(name = crate::link::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),
+    /// Run a command whose traffic gives way to everybody else's.
+    #[command(after_help = crate::run::HELP)]
+    Run(crate::run::Run),
+    /// Clean up after a command; for `leeway run` itself.
+    #[command(name = crate::run::REAP, hide = true)]
+    RunReap(crate::run::Reap),
+    /// Make the traffic of what runs already, such as a systemd slice or a container, give way to everybody else's.
+    #[command(after_help = crate::attach::HELP)]
+    Attach(crate::attach::Attach),
     /// List the control laws with their parameters.
     #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
     Laws {

@@ -1,12 +1,14 @@
 //! The `leeway` program.
 
 mod args;
+mod attach;
 mod commands;
 mod engine;
 mod kernel;
 mod link;
 mod output;
 mod plan;
+mod run;
 mod runner;
 mod stats;
 mod testnet;
@@ -87,5 +89,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Link(link) => link::run(&link),
         Command::Testnet(testnet) => testnet::run(&testnet),
         Command::LinkEnter(enter) => link::enter(&enter),
+        Command::Run(run) => run::run(&run),
+        Command::RunReap(reap) => run::reap(&reap),
+        Command::Attach(attach) => attach::run(&attach),
     }
 }
