@@ -34,6 +34,9 @@ pub struct Receive {
 }
 
 impl Receive {
+    /// The law that does best: yields within a second or two, and is back as fast. `docs/receive.md` has the figures.
+    pub const DEFAULT_LAW: &str = "ledbat:target=25ms,gain_down=10,floor=1";
+
     /// Under that law with its parameters: `ledbatpp` or `ledbat`.
     ///
     /// # Errors
