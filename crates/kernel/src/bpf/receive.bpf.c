@@ -224,6 +224,12 @@ static __always_inline void leeway_probe(struct tcp_sock *tp, struct leeway_conn
 
 	edge += tp->rcv_ssthresh < tp->window_clamp ? tp->rcv_ssthresh : tp->window_clamp;
 	c->probe_edge = leeway_after(held, edge) ? held : edge;
+	if (!c->timestamps) {
+		/* What was allowed before says nothing, so there has to be something new. */
+		if (c->probe_edge - held < leeway_segment_bytes(c))
+			return;
+		c->probe_edge = held;
+	}
 	c->probe_ts = (__u32)(tp->tcp_wstamp_ns / ns) + tp->tsoffset;
 	c->probe_us = bpf_ktime_get_ns() / 1000;
 	c->probe_below_one = c->below_one;
@@ -448,13 +454,11 @@ static __always_inline void leeway_see_tick(struct leeway_connection *c, const s
 static __always_inline __u32 leeway_see_answer(struct leeway_connection *c, const struct leeway_segment *seg)
 {
 	__u32 rtt_us = 0;
-	bool later;
 
 	if (c->probe == LEEWAY_PROBE_NONE)
 		return 0;
 	if (!seg->timestamps) {
-		later = leeway_after(seg->seq + seg->bytes + leeway_segment_bytes(c), c->probe_edge);
-		if (!later)
+		if (!leeway_after(seg->seq + seg->bytes, c->probe_edge))
 			return 0;
 		c->hungry = 1;
 		c->probe = LEEWAY_PROBE_NONE;
