@@ -26,6 +26,8 @@ main() {
 			need clang-format-16 has clang-format-16
 			need iproute2 has ip
 			need nftables has nft
+			need iperf3 has iperf3
+			need iputils-ping has ping
 			;;
 		lint)
 			need clang-format-16 has clang-format-16

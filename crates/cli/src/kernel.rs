@@ -75,15 +75,25 @@ fn load(law: &str, name: Option<&str>, timestamps: bool) -> Result<(), Failure> 
 
 fn list() -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let loaded = leeway_kernel::loaded()?;
-    if loaded.is_empty() {
+    let names = leeway_kernel::names()?;
+    if names.is_empty() {
         writeln!(out, "nothing is loaded")?;
         return Ok(());
     }
     writeln!(out, "{:15}  {:>7}  {:>9}  law", "name", "sockets", "loaded")?;
-    for law in &loaded {
-        let sockets = law.sockets()?.len();
-        writeln!(out, "{:15}  {sockets:>7}  {:>9}  {}", law.name, age(law.loaded_unix_s), law.spec)?;
+    for name in &names {
+        let law = Loaded::find(name);
+        match law.and_then(|law| Ok((law.sockets()?.len(), law))) {
+            Ok((sockets, law)) => {
+                writeln!(out, "{name:15}  {sockets:>7}  {:>9}  {}", age(law.loaded_unix_s), law.spec)?;
+            }
+            Err(KernelError::Failed { reason, .. }) => {
+                writeln!(out, "{name:15}  {:>7}  {:>9}  {reason}", "?", "?")?;
+            }
+            // Somebody unloaded it meanwhile.
+            Err(KernelError::Unknown { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod output;
 mod plan;
 mod runner;
 mod stats;
+mod testnet;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -84,6 +85,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
+        Command::Testnet(testnet) => testnet::run(&testnet),
         Command::LinkEnter(enter) => link::enter(&enter),
     }
 }

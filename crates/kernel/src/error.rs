@@ -22,6 +22,17 @@ pub enum KernelError {
         "this kernel has no BTF ({0} is missing): it needs CONFIG_DEBUG_INFO_BTF=y, which distributions' kernels have"
     )]
     NoBtf(PathBuf),
+    /// Congestion control in BPF takes over a part of the kernel's work that older kernels do not hand out.
+    #[error(
+        "this kernel is too old{}: Linux 6.10 or newer is needed, where cong_control takes four arguments, not {found}",
+        .release.as_ref().map(|release| format!(" (Linux {release})")).unwrap_or_default()
+    )]
+    TooOld {
+        /// Arguments of `cong_control`; 0: there is none.
+        found: usize,
+        /// The version of the kernel that runs, where it is its types that were looked at.
+        release: Option<String>,
+    },
     /// Not every law can drive a window from the receiver.
     #[error("{0} cannot hold downloads back: the laws for receivers are ledbatpp and ledbat")]
     NotForReceivers(&'static str),
@@ -63,6 +74,12 @@ impl KernelError {
     pub(crate) fn failed(doing: impl Into<String>) -> impl FnOnce(&dyn std::fmt::Display) -> KernelError {
         let doing = doing.into();
         move |reason| KernelError::Failed { doing, reason: reason.to_string() }
+    }
+
+    /// Nothing has that name, but these.
+    pub(crate) fn unknown(name: &str, known: &[String]) -> KernelError {
+        let loaded = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+        KernelError::Unknown { name: name.to_owned(), loaded }
     }
 
     pub(crate) fn bpf(doing: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> KernelError {

@@ -3,13 +3,12 @@
 
 use crate::error::KernelError;
 use crate::inspect::iterate;
-use crate::load::{check_btf, quietly, read_events, refused};
+use crate::libbpf::{quietly, refused};
+use crate::load::read_events;
+use crate::machine;
 use crate::shared::{Bytes, CONFIG_BYTES, Config, Record, address};
-use crate::ffi;
 use leeway_control::{LawSpec, Output};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject,
-};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
@@ -102,7 +101,7 @@ impl Receive {
     }
 
     fn start(&self, cgroup: impl AsFd, record: bool) -> Result<Started, KernelError> {
-        check_btf()?;
+        machine::check_btf(&machine::btf_path())?;
         quietly(|| {
             let load = |open: OpenObject| {
                 open.load().map_err(|error| refused(self.spec.name(), "load the programs", &error))
@@ -115,8 +114,7 @@ impl Receive {
                 program.attach_cgroup(cgroup).map_err(KernelError::bpf("attach to the cgroup"))
             };
             // Those that measure first: a window without measurement would stay as it is.
-            let links =
-                vec![attach(&format!("{}_arrivals", self.spec.name()))?, attach("leeway_windows")?];
+            let links = vec![attach(&format!("{}_arrivals", self.spec.name()))?, attach("leeway_windows")?];
             let receiving = Receiving {
                 spec: self.spec.clone(),
                 budget: map_of(&object, BUDGET)?,
@@ -132,7 +130,7 @@ impl Receive {
             loaded_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             timestamps_off: false,
             record,
-            params: ffi::params(&self.spec),
+            params: self.spec.words().to_vec(),
             spec: self.spec.to_string(),
         };
         let mut builder = ObjectBuilder::default();
@@ -174,12 +172,12 @@ impl Receiving {
             return Ok(None);
         }
         let doing = || format!("read {}", folder.display());
-        let map = |name: &str| {
-            MapHandle::from_pinned_path(folder.join(name)).map_err(KernelError::bpf(doing()))
-        };
+        let map =
+            |name: &str| MapHandle::from_pinned_path(folder.join(name)).map_err(KernelError::bpf(doing()));
         let config = map(PIN_CONFIG)?.lookup(&0u32.to_ne_bytes(), MapFlags::empty());
         let config = config.map_err(KernelError::bpf(doing()))?.as_deref().and_then(Config::read);
-        let config = config.ok_or_else(|| KernelError::failed(doing())(&"another version of leeway wrote it"))?;
+        let config =
+            config.ok_or_else(|| KernelError::failed(doing())(&"another version of leeway wrote it"))?;
         let (budget, connections) = (map(PIN_BUDGET)?, map(PIN_CONNECTIONS)?);
         Ok(Some(Receiving { spec: config.spec.parse()?, budget, connections, _links: Vec::new() }))
     }

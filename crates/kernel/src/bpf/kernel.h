@@ -102,8 +102,17 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket_alloc {
+	struct inode vfs_inode;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct socket *sk_socket; /* the first member of a struct socket_alloc */
 	struct rb_root tcp_rtx_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
@@ -129,6 +138,7 @@ struct tcp_options_received {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	__u64 bytes_acked;
 	__u64 tcp_mstamp;    /* now, in microseconds of CLOCK_MONOTONIC */
 	__u64 tcp_wstamp_ns; /* of the last transmission, CLOCK_MONOTONIC */
 	__u64 bytes_received;
@@ -149,7 +159,7 @@ struct tcp_sock {
 	__u32 snd_nxt;
 	__u32 snd_ssthresh;
 	__u32 snd_una;
-	__u32 srtt_us; /* eighths of a microsecond */
+	__u32 srtt_us;  /* eighths of a microsecond */
 	__u32 tsoffset; /* of the timestamps sent */
 	__u32 window_clamp;
 	__u32 write_seq;
