@@ -65,6 +65,14 @@ struct {
 	__uint(max_entries, 1 << 25);
 } leeway_events SEC(".maps");
 
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
 /* What one packet says. */
 struct leeway_segment {
 	__u64 now_us;
@@ -708,3 +716,19 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 
 LEEWAY_RECEIVE(ledbat)
 LEEWAY_RECEIVE(ledbatpp)
+
+/* Nobody holds back any more: the connections of one network namespace may announce again what their buffers take. */
+SEC("iter/tcp")
+int leeway_release_all(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	__u32 clamp = LEEWAY_SCALE_CLAMP;
+	struct tcp_sock *tp;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (tp && bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
+		bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+	return 0;
+}
