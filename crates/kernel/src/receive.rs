@@ -271,12 +271,14 @@ impl Drop for Receiving {
     }
 }
 
-/// Those network namespaces, by their inode numbers, as far as some process is in them.
+/// Those network namespaces, by their inode numbers, as far as some process is in them or `ip netns` names them.
 fn namespaces(wanted: &BTreeSet<u64>) -> Vec<File> {
+    let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let processes = entries("/proc").map(|entry| entry.path().join("ns/net"));
     let mut found = BTreeMap::new();
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+    for path in processes.chain(entries("/run/netns").map(|entry| entry.path())) {
         // One that has just ended has none.
-        if let Ok(namespace) = File::open(process.path().join("ns/net"))
+        if let Ok(namespace) = File::open(path)
             && let Ok(inode) = namespace.metadata().map(|metadata| metadata.ino())
             && wanted.contains(&inode)
         {
