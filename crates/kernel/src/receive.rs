@@ -8,10 +8,16 @@ use crate::load::read_events;
 use crate::machine;
 use crate::shared::{Bytes, CONFIG_BYTES, Config, Record, address};
 use leeway_control::{LawSpec, Output};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
@@ -20,6 +26,7 @@ const LAWS: [&str; 2] = ["ledbatpp", "ledbat"];
 const BUDGET: &str = "leeway_budgets";
 const CONNECTIONS: &str = "leeway_received";
 const EVENTS: &str = "leeway_events";
+const RELEASE: &str = "leeway_release_all";
 /// Pins in the folder that a caller names; the links come last.
 const PIN_BUDGET: &str = "receive_budget";
 const PIN_CONNECTIONS: &str = "receive_connections";
@@ -33,6 +40,9 @@ pub struct Receive {
 }
 
 impl Receive {
+    /// The law that does best: yields within a second or two, and is back as fast. `docs/receive.md` has the figures.
+    pub const DEFAULT_LAW: &str = "ledbat:target=25ms,gain_down=10,floor=1";
+
     /// Under that law with its parameters: `ledbatpp` or `ledbat`.
     ///
     /// # Errors
@@ -69,14 +79,17 @@ impl Receive {
         if pinned.is_err() {
             let _ = Receive::unpin(folder);
         }
+        // What is pinned goes on without us.
+        started.receiving.links.clear();
         pinned
     }
 
-    /// Takes back what [`Receive::pinned`] did in that folder; connections are free at once. The folder stays.
+    /// Takes back what [`Receive::pinned`] did in that folder, and frees the connections. The folder stays.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's; rights.
     pub fn unpin(folder: &Path) -> Result<(), KernelError> {
+        let found = Receiving::find(folder);
         for name in PIN_LINKS.iter().rev().chain(&[PIN_CONFIG, PIN_BUDGET, PIN_CONNECTIONS]) {
             let path = folder.join(name);
             match std::fs::remove_file(&path) {
@@ -86,7 +99,7 @@ impl Receive {
                 _ => {}
             }
         }
-        Ok(())
+        found?.map_or(Ok(()), |receiving| receiving.release())
     }
 
     /// As [`Receive::attach`], and every event that the law hears of is recorded.
@@ -116,7 +129,7 @@ impl Receive {
                 spec: self.spec.clone(),
                 budget: map_of(&object, BUDGET)?,
                 connections: map_of(&object, CONNECTIONS)?,
-                _links: links,
+                links,
             };
             Ok(Started { receiving, object })
         })
@@ -156,7 +169,7 @@ pub struct Receiving {
     spec: LawSpec,
     budget: MapHandle,
     connections: MapHandle,
-    _links: Vec<Link>,
+    links: Vec<Link>,
 }
 
 impl Receiving {
@@ -176,7 +189,50 @@ impl Receiving {
         let config =
             config.ok_or_else(|| KernelError::failed(doing())(&"another version of leeway wrote it"))?;
         let (budget, connections) = (map(PIN_BUDGET)?, map(PIN_CONNECTIONS)?);
-        Ok(Some(Receiving { spec: config.spec.parse()?, budget, connections, _links: Vec::new() }))
+        Ok(Some(Receiving { spec: config.spec.parse()?, budget, connections, links: Vec::new() }))
+    }
+
+    /// Lets the connections announce what their buffers take again. The kernel keeps a clamp for as long as a connection
+    /// lives, so somebody has to lift it when the programs are gone.
+    fn release(&self) -> Result<(), KernelError> {
+        let doing = "free the connections";
+        let wanted: BTreeSet<u64> = self.connections()?.iter().map(|one| u64::from(one.netns)).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let object = quietly(|| self.releaser()).map_err(KernelError::bpf(doing))?;
+        let program = object.progs_mut().find(|one| one.name() == RELEASE).expect("the program was kept");
+        for namespace in namespaces(&wanted) {
+            let link = program.attach().map_err(KernelError::bpf(doing))?;
+            thread::scope(|scope| {
+                let work = || -> Result<(), KernelError> {
+                    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                        .map_err(|error| KernelError::failed("enter a network namespace")(&error))?;
+                    let mut iterator = Iter::new(&link).map_err(KernelError::bpf(doing))?;
+                    iterator.read_to_end(&mut Vec::new()).map_err(|e| KernelError::failed(doing)(&e))?;
+                    Ok(())
+                };
+                scope.spawn(work).join().expect("an iterator does not panic")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The iterator that lifts clamps, over our connections.
+    fn releaser(&self) -> libbpf_rs::Result<Object> {
+        let mut open = ObjectBuilder::default().open_memory(PROGRAMS)?;
+        for mut map in open.maps_mut() {
+            if map.name() == CONNECTIONS {
+                map.reuse_fd(self.connections.as_fd())?;
+            } else {
+                map.set_autocreate(false)?;
+            }
+        }
+        for mut program in open.progs_mut() {
+            let wanted = program.name() == RELEASE;
+            program.set_autoload(wanted);
+        }
+        open.load()
     }
 
     /// The law.
@@ -203,6 +259,33 @@ impl Receiving {
         let bytes = iterate("leeway_receivers", &self.connections)?;
         Ok(bytes.chunks_exact(Received::BYTES).filter_map(Received::read).collect())
     }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        // One that was pinned or found goes on; of one that was held, nothing may stay.
+        if !self.links.is_empty() {
+            self.links.clear();
+            let _ = self.release();
+        }
+    }
+}
+
+/// Those network namespaces, by their inode numbers, as far as some process is in them or `ip netns` names them.
+fn namespaces(wanted: &BTreeSet<u64>) -> Vec<File> {
+    let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let processes = entries("/proc").map(|entry| entry.path().join("ns/net"));
+    let mut found = BTreeMap::new();
+    for path in processes.chain(entries("/run/netns").map(|entry| entry.path())) {
+        // One that has just ended has none.
+        if let Ok(namespace) = File::open(path)
+            && let Ok(inode) = namespace.metadata().map(|metadata| metadata.ino())
+            && wanted.contains(&inode)
+        {
+            found.entry(inode).or_insert(namespace);
+        }
+    }
+    found.into_values().collect()
 }
 
 /// What all connections of a cgroup share.
@@ -324,7 +407,7 @@ impl Started {
             };
             map.pin(folder.join(name)).map_err(doing(name))?;
         }
-        for (link, name) in self.receiving._links.iter_mut().zip(PIN_LINKS) {
+        for (link, name) in self.receiving.links.iter_mut().zip(PIN_LINKS) {
             link.pin(folder.join(name)).map_err(doing(name))?;
         }
         Ok(())

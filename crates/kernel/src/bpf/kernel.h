@@ -32,8 +32,10 @@ typedef _Bool bool;
 #define BPF_ANY                      0
 
 #define BPF_SOCK_OPS_RWND_INIT              2
+#define BPF_SOCK_OPS_TCP_CONNECT_CB         3
 #define BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB  4
 #define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
+#define BPF_SOCK_OPS_TCP_LISTEN_CB          11
 #define BPF_SOCK_OPS_HDR_OPT_LEN_CB         14
 #define BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG  64
 #define BPF_WRITE_HDR_TCP_CURRENT_MSS       1

@@ -23,6 +23,12 @@
 #define LEEWAY_TICK_FAST_US   100000
 #define LEEWAY_TICK_SEEN_US   2000000
 #define LEEWAY_DUPTHRESH      3 /* RFC 5681, 3.2 */
+/* The least that the kernel lets a clamp be, and less than a segment: a sender sends that much when its persist timer
+ * expires. */
+#define LEEWAY_CLOSED_BYTES   1152
+#define LEEWAY_SAVED_ROUNDS   16 /* for which a share below one segment may be saved up */
+/* Chooses a window scale of 8: fine steps, and windows of up to 16 MB. */
+#define LEEWAY_SCALE_CLAMP    ((1U << 24) - 1)
 
 char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -58,6 +64,14 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 25);
 } leeway_events SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
 
 /* What one packet says. */
 struct leeway_segment {
@@ -104,9 +118,9 @@ static __always_inline __u32 leeway_segment_bytes(const struct leeway_connection
 
 /*
  * What one connection may have in flight. Those that fill their windows share what the others leave; nobody gets less
- * than an equal part of all, nor less than a segment, which is the least that a sender can use.
+ * than an equal part of all.
  */
-static __always_inline __u32 leeway_window(const struct leeway_budget *b, const struct leeway_connection *c)
+static __always_inline __u32 leeway_share(const struct leeway_budget *b, const struct leeway_connection *c)
 {
 	__u64 all = b->window_bytes, mss = leeway_segment_bytes(c), share, equal;
 	__u32 active = b->active > b->active_coming ? b->active : b->active_coming;
@@ -119,9 +133,34 @@ static __always_inline __u32 leeway_window(const struct leeway_budget *b, const 
 	share = leeway_max_u64(hungry ? share / hungry : share, equal);
 	if (!c->hungry)
 		share = leeway_min_u64(share, 2ULL * c->used_bytes + 2 * mss);
-	share = share / mss * mss;
-	share = leeway_max_u64(share, mss);
 	return (__u32)leeway_min_u64(share, 1U << 30);
+}
+
+/*
+ * The share in whole segments; what is left over becomes one more for a part of the connections, so that the sum is
+ * right. Less than one is one segment now and then: the window is closed, as far as that goes, until the share of the
+ * time since pays for what came.
+ */
+static __always_inline __u32 leeway_window(const struct leeway_budget *b, struct leeway_connection *c)
+{
+	__u32 share = leeway_share(b, c), mss = leeway_segment_bytes(c), srtt_us = b->srtt_us;
+	__u64 now_us, elapsed_us;
+
+	c->below_one = share < mss;
+	if (share >= mss)
+		return (share / mss + ((__u64)(share % mss) << 16 > (__u64)c->place * mss)) * mss;
+	now_us = bpf_ktime_get_ns() / 1000;
+	elapsed_us = leeway_min_u64(now_us - c->paid_us, 1U << 22);
+	c->paid_us = now_us;
+	if (srtt_us)
+		__sync_fetch_and_add(&c->owed_bytes, -(__s64)(elapsed_us * share / srtt_us));
+	c->owed_bytes = c->owed_bytes > (__s64)mss ? (__s64)mss : c->owed_bytes;
+	/* Nothing is saved up that the share of today would not pay soon. */
+	if (c->owed_bytes < -LEEWAY_SAVED_ROUNDS * (__s64)share)
+		c->owed_bytes = -LEEWAY_SAVED_ROUNDS * (__s64)share;
+	if (c->owed_bytes > 0 && mss > LEEWAY_CLOSED_BYTES)
+		return LEEWAY_CLOSED_BYTES;
+	return mss;
 }
 
 static __always_inline void leeway_find_remote(struct leeway_remote *remote, const struct sock *sk)
@@ -193,10 +232,36 @@ static __always_inline void leeway_probe(struct tcp_sock *tp, struct leeway_conn
 
 	edge += tp->rcv_ssthresh < tp->window_clamp ? tp->rcv_ssthresh : tp->window_clamp;
 	c->probe_edge = leeway_after(held, edge) ? held : edge;
+	if (!c->timestamps) {
+		/* What was allowed before says nothing, so there has to be something new. */
+		if (c->probe_edge - held < leeway_segment_bytes(c))
+			return;
+		c->probe_edge = held;
+	}
 	c->probe_ts = (__u32)(tp->tcp_wstamp_ns / ns) + tp->tsoffset;
 	c->probe_us = bpf_ktime_get_ns() / 1000;
+	c->probe_below_one = c->below_one;
 	barrier();
 	c->probe = LEEWAY_PROBE_SENT;
+}
+
+/* A connection that begins counts at once, so that thirty do not think each that it is alone. */
+static __always_inline struct leeway_connection *leeway_enter(struct bpf_sock *sk, struct leeway_budget *b)
+{
+	struct leeway_connection *c = bpf_sk_storage_get(&leeway_received, sk, NULL, 0);
+
+	if (c)
+		return c;
+	c = bpf_sk_storage_get(&leeway_received, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	if (!c)
+		return NULL;
+	c->hungry = 1;
+	c->epoch = b->epoch;
+	/* Multiples of the golden ratio, modulo 1: any few of them in a row are spread evenly. */
+	c->place = (__u16)(__sync_fetch_and_add(&b->connections, 1) * 40503);
+	__sync_fetch_and_add(&b->active_coming, 1);
+	__sync_fetch_and_add(&b->hungry_coming, 1);
+	return c;
 }
 
 static __always_inline void leeway_begin(struct bpf_sock_ops *ops, struct leeway_budget *b)
@@ -209,19 +274,15 @@ static __always_inline void leeway_begin(struct bpf_sock_ops *ops, struct leeway
 
 	if (!sk)
 		return;
-	c = bpf_sk_storage_get(&leeway_received, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	c = leeway_enter(sk, b);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!c || !tp)
 		return;
 	leeway_base_begin(&c->down);
 	leeway_base_begin(&c->up);
 	c->high = tp->rcv_nxt;
-	c->hungry = 1;
 	c->tick_us = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1 : 1000;
 	c->timestamps = BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok);
-	c->epoch = b->epoch;
-	__sync_fetch_and_add(&b->active_coming, 1);
-	__sync_fetch_and_add(&b->hungry_coming, 1);
 	/* The handshake is one round trip, and the packet that ends it has seen the queue that the data will see. */
 	rtt_us = tp->srtt_us >> 3;
 	if (rtt_us && leeway_claim(b)) {
@@ -265,14 +326,21 @@ int leeway_windows(struct bpf_sock_ops *ops)
 {
 	struct leeway_budget *b = leeway_the_budget();
 	struct leeway_connection stranger = { .hungry = 1 };
-	__u32 segments;
+	__u32 segments, clamp = LEEWAY_SCALE_CLAMP;
 
 	if (!b)
 		return 1;
 	switch (ops->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		if (ops->sk)
+			leeway_enter(ops->sk, b);
+		/* fall through */
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+		break;
 	case BPF_SOCK_OPS_RWND_INIT:
 		/* Not by the clamp: before the handshake that would choose a window scale too small for good. */
-		segments = leeway_window(b, &stranger) / leeway_segment_bytes(&stranger);
+		segments = leeway_share(b, &stranger) / leeway_segment_bytes(&stranger);
 		/* The answer lies where the arguments did. */
 		ops->args[0] = leeway_clamp_u32(segments, LEEWAY_SYN_LEAST, LEEWAY_SYN_MOST);
 		break;
@@ -394,13 +462,11 @@ static __always_inline void leeway_see_tick(struct leeway_connection *c, const s
 static __always_inline __u32 leeway_see_answer(struct leeway_connection *c, const struct leeway_segment *seg)
 {
 	__u32 rtt_us = 0;
-	bool later;
 
 	if (c->probe == LEEWAY_PROBE_NONE)
 		return 0;
 	if (!seg->timestamps) {
-		later = leeway_after(seg->seq + seg->bytes + leeway_segment_bytes(c), c->probe_edge);
-		if (!later)
+		if (!leeway_after(seg->seq + seg->bytes, c->probe_edge))
 			return 0;
 		c->hungry = 1;
 		c->probe = LEEWAY_PROBE_NONE;
@@ -448,13 +514,11 @@ static __always_inline __u32 leeway_see_queue(struct leeway_connection *c, const
 static __always_inline void leeway_count(struct leeway_budget *b, struct leeway_connection *c, __u64 now_us)
 {
 	__u64 length_us = 2ULL * b->srtt_us + LEEWAY_EPOCH_US, since_us = now_us - b->epoch_us;
-	bool stale;
 
 	if (since_us >= length_us) {
-		stale = since_us >= 2 * length_us;
-		b->active = stale ? 0 : b->active_coming;
-		b->hungry = stale ? 0 : b->hungry_coming;
-		b->modest_bytes = stale ? 0 : b->modest_coming;
+		b->active = b->active_coming;
+		b->hungry = b->hungry_coming;
+		b->modest_bytes = b->modest_coming;
 		b->active_coming = 0;
 		b->hungry_coming = 0;
 		b->modest_coming = 0;
@@ -508,6 +572,8 @@ static __always_inline __u64 leeway_see_bytes(struct leeway_connection *c, const
 		c->high = end;
 	}
 	c->epoch_bytes += fresh;
+	if (c->below_one)
+		__sync_fetch_and_add(&c->owed_bytes, fresh);
 	return fresh + __sync_lock_test_and_set(&c->missed_bytes, 0);
 }
 
@@ -552,11 +618,10 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 	least_rtt_us = leeway_remote_rtt(&tp->inet_conn.icsk_inet.sk, seg->now_us, rtt_us);
 	queuing_us = leeway_see_queue(c, seg, rtt_us, least_rtt_us);
 	c->queuing_us = queuing_us;
-	b->queuing_us = queuing_us;
 	told->ack.acked_bytes = leeway_see_bytes(c, seg);
 	b->received_bytes += told->ack.acked_bytes;
-	/* A sender that waits for its program makes round trips look long. */
-	if (rtt_us && (c->hungry || rtt_us < b->srtt_us)) {
+	/* A sender that waits for its program, or for its persist timer, makes round trips look long. */
+	if (rtt_us && ((c->hungry && !c->probe_below_one) || rtt_us < b->srtt_us)) {
 		c->rtt_us = rtt_us;
 		leeway_see_rtt(b, rtt_us);
 		/* Connections to near and far hosts look alike: as far as the nearest, plus the queue. */
@@ -651,3 +716,19 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 
 LEEWAY_RECEIVE(ledbat)
 LEEWAY_RECEIVE(ledbatpp)
+
+/* Nobody holds back any more: the connections of one network namespace may announce again what their buffers take. */
+SEC("iter/tcp")
+int leeway_release_all(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	__u32 clamp = LEEWAY_SCALE_CLAMP;
+	struct tcp_sock *tp;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (tp && bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
+		bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+	return 0;
+}

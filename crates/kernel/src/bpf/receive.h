@@ -36,7 +36,7 @@ struct leeway_budget {
 	leeway_u32 min_rtt_us;
 	leeway_u32 mss_bytes; /* of the last segment */
 	leeway_u32 events;    /* that the law was told of */
-	leeway_u32 queuing_us; /* the last sample of any connection */
+	leeway_u32 connections; /* that ever began */
 	union leeway_receive_law law;
 };
 
@@ -60,6 +60,8 @@ struct leeway_connection {
 	leeway_u64 epoch_bytes;  /* received in this epoch */
 	leeway_u64 first_us;     /* when the first timestamp came */
 	leeway_u64 hole_us;      /* when the hole was seen */
+	leeway_u64 paid_us;      /* when the share was last counted against what came */
+	leeway_s64 owed_bytes;   /* received beyond a share below one segment */
 	leeway_u64 probe_us;     /* when the probe went out */
 	leeway_u32 first_ts;     /* the first timestamp */
 	leeway_u32 tick_us;      /* of the peer's timestamps */
@@ -79,7 +81,11 @@ struct leeway_connection {
 	leeway_u8 missing;    /* there is a hole */
 	leeway_u8 overtaken;  /* segments that came after it; four: the law knows of the loss */
 	leeway_u8 timestamps; /* one-way delays come from timestamps */
+	leeway_u8 below_one;  /* the share is less than a segment */
+	leeway_u8 probe_below_one; /* it was when the probe went out */
 	leeway_u16 segment_bytes;
+	leeway_u16 place; /* among the connections, 0 to 1 in 16 bits */
+	leeway_u16 reserved[3];
 };
 
 /* One connection as the iterator shows it. */
