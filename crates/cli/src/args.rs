@@ -76,7 +76,7 @@ pub enum Command {
         make a token for bob\n  \
         leeway relay --law ledbat:target=25ms\n      \
         serve on port 4433; what goes to clients yields to everything else\n  \
-        leeway relay --tcp lp --queue fq_codel --demand flower\n      \
+        leeway relay --tcp lp --queue codel --demand flower\n      \
         offer TCP under the kernel's TCP-LP too; clients over QUIC send under FLOWER\n\n\
         Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.")]
     Relay(Box<crate::relay::Relay>),

@@ -31,7 +31,7 @@ pub struct Join {
     #[arg(long, value_name = "LAW")]
     law: Option<String>,
     /// The queue in front of the law's window.
-    #[arg(long, value_name = "QUEUE", default_value = "codel")]
+    #[arg(long, value_name = "QUEUE", default_value = "fq_codel")]
     queue: QueueSpec,
     /// Lead only this network into the tunnel, such as 192.0.2.0/24. May be repeated. Everything by default.
     #[arg(long = "route", value_name = "NETWORK")]
@@ -59,7 +59,8 @@ pub fn run(join: &Join) -> Result<(), Failure> {
         "-" => std::io::read_to_string(std::io::stdin())?,
         token => token.to_owned(),
     };
-    let token: Token = text.parse().map_err(|error: leeway_tunnel::TokenError| Failure::Usage(error.to_string()))?;
+    let token: Token =
+        text.parse().map_err(|error: leeway_tunnel::TokenError| Failure::Usage(error.to_string()))?;
     let transport = match join.transport {
         Carrier::Quic => {
             let law = join.law.as_deref().unwrap_or(QUIC_LAW);
@@ -69,8 +70,7 @@ pub fn run(join: &Join) -> Result<(), Failure> {
         }
         Carrier::Tcp => Transport::Tcp(join.law.clone().unwrap_or_else(|| TCP_LAW.to_owned())),
     };
-    let options =
-        ClientOptions { transport, queue: join.queue.clone(), mtu: join.mtu, mark: Some(MARK) };
+    let options = ClientOptions { transport, queue: join.queue.clone(), mtu: join.mtu, mark: Some(MARK) };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(stay(join, token, options))
 }

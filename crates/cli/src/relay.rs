@@ -37,7 +37,7 @@ pub struct Relay {
     #[arg(long, value_name = "NAME", requires = "tcp")]
     demand_tcp: Option<String>,
     /// The queue in front of each client's window; `leeway queues` lists them.
-    #[arg(long, value_name = "QUEUE", default_value = "codel")]
+    #[arg(long, value_name = "QUEUE", default_value = "fq_codel")]
     queue: QueueSpec,
     /// The network that clients get their IPv4 addresses from; that of IPv6 follows from the server's key.
     #[arg(long, value_name = "NETWORK", default_value_t = Network4::default())]

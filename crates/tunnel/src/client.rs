@@ -140,12 +140,8 @@ impl Client {
     }
 
     async fn carry(&self, tunnel: Tunnel, inward: Arc<dyn Inward>) -> Error {
-        let ends = Ends {
-            egress: Arc::clone(&self.egress),
-            inward,
-            from: None,
-            counts: Arc::clone(&self.counts),
-        };
+        let ends =
+            Ends { egress: Arc::clone(&self.egress), inward, from: None, counts: Arc::clone(&self.counts) };
         match tunnel {
             Tunnel::Quic { connection, line, endpoint } => {
                 self.line.send_replace(Some(Arc::clone(&line)));
@@ -181,7 +177,8 @@ impl Client {
     async fn connect_quic(&self, server: SocketAddr, law: &LawSpec) -> Result<(Tunnel, Welcome), Error> {
         let line = Line::new(law.clone());
         let tls = client_tls(&self.token.secret, self.token.server)?;
-        let crypto = QuicClientConfig::try_from(Arc::new(tls)).map_err(|error| Error::Options(error.to_string()))?;
+        let crypto =
+            QuicClientConfig::try_from(Arc::new(tls)).map_err(|error| Error::Options(error.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
         config.transport_config(quic::transport(&line));
         let any: IpAddr =
@@ -213,8 +210,7 @@ impl Client {
     }
 
     async fn greet_quic(&self, connection: &Connection) -> Result<Greeting, Error> {
-        let (mut send, mut receive) =
-            connection.open_bi().await.map_err(|error| quic::explain(&error))?;
+        let (mut send, mut receive) = connection.open_bi().await.map_err(|error| quic::explain(&error))?;
         quic::greet(&mut send, &self.hello()).await?;
         let _ = send.finish();
         let said = quic::greeting(&mut receive).await;

@@ -76,9 +76,10 @@ impl ServerHost {
                  list table inet {table}\n"
             ),
         )?;
+        let own_v6 =
+            if has_v6(name) { format!("addr add {v6}/{V6_BITS} dev {name} nodad\n") } else { String::new() };
         ip(&format!(
-            "addr add {v4}/{bits} dev {name}\naddr add {v6}/{V6_BITS} dev {name} nodad\n\
-             link set {name} up mtu {mtu} txqueuelen 1000\n"
+            "addr add {v4}/{bits} dev {name}\n{own_v6}link set {name} up mtu {mtu} txqueuelen 1000\n"
         ))?;
         Ok(ServerHost { _rules: rules })
     }
@@ -110,7 +111,8 @@ impl FromStr for Route {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Options(format!("{text:?} is not a network such as 192.0.2.0/24 or 2001:db8::/32"));
+        let wrong =
+            || Error::Options(format!("{text:?} is not a network such as 192.0.2.0/24 or 2001:db8::/32"));
         let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
@@ -136,16 +138,20 @@ impl ClientHost {
     pub fn new(tun: &Tun, welcome: &Welcome, routes: &[Route]) -> Result<Self, Error> {
         let name = tun.name();
         let Welcome { v4, v6, server_v4, server_v6, mtu, .. } = welcome;
-        let mut batch = format!(
-            "addr add {v4} peer {server_v4}/32 dev {name}\naddr add {v6} peer {server_v6}/128 dev {name} nodad\n\
-             link set {name} up mtu {mtu} txqueuelen 1000\n"
-        );
+        let mut batch = format!("addr add {v4} peer {server_v4}/32 dev {name}\n");
+        let families: &[&str] = if has_v6(name) {
+            batch.push_str(&format!("addr add {v6} peer {server_v6}/128 dev {name} nodad\n"));
+            &["-4", "-6"]
+        } else {
+            &["-4"]
+        };
+        batch.push_str(&format!("link set {name} up mtu {mtu} txqueuelen 1000\n"));
         let everything = routes.is_empty();
         if everything {
             remove_rules();
             // As wg-quick does it: everything without the mark looks into a table of its own, unless the main table knows
             // better than by its default route.
-            for family in ["-4", "-6"] {
+            for family in families {
                 batch.push_str(&format!(
                     "{family} route add default dev {name} table {MARK}\n\
                      {family} rule add not fwmark {MARK} table {MARK} priority {}\n\
@@ -249,6 +255,11 @@ impl Drop for Rules {
         // It ends at the end of its input; nothing can be done if it does not.
         let _ = self.owner.wait();
     }
+}
+
+/// Whether the device can have IPv6 addresses; also where the host's other devices have none.
+fn has_v6(name: &str) -> bool {
+    sysctl(&format!("net/ipv6/conf/{name}/disable_ipv6"), "0").is_ok()
 }
 
 /// Runs lines of `ip`, of which each may begin with the family.

@@ -7,9 +7,7 @@ use crate::Error;
 use crate::wire::PROTOCOL;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
-};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
@@ -79,9 +77,8 @@ impl Secret {
 
     fn certified(&self) -> Result<CertifiedKey, Error> {
         // PKCS #8 of an Ed25519 key (RFC 8410, 7): everything but the 32 bytes is fixed.
-        const PREFIX: [u8; 16] = [
-            0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
-        ];
+        const PREFIX: [u8; 16] =
+            [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
         let der = PrivatePkcs8KeyDer::from([PREFIX.as_slice(), &self.0].concat());
         let key: Arc<dyn SigningKey> =
             rustls::crypto::ring::sign::any_eddsa_type(&der).map_err(|error| unusable(&error))?;
@@ -122,8 +119,7 @@ pub(crate) fn server_tls(
 ) -> Result<rustls::ServerConfig, Error> {
     let resolver = rustls::server::AlwaysResolvesServerRawPublicKeys::new(Arc::new(secret.certified()?));
     let provider = provider();
-    let verifier =
-        Arc::new(Clients { admission, algorithms: provider.signature_verification_algorithms });
+    let verifier = Arc::new(Clients { admission, algorithms: provider.signature_verification_algorithms });
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| unusable(&error))?
@@ -163,7 +159,9 @@ pub(crate) fn explain_alert(alert: u8) -> Option<&'static str> {
         45 => Some("the server refuses this token: it has expired"),
         49 => Some("the server is not the one that made this token"),
         116 => Some("the server wants a token, and none was shown"),
-        120 => Some("the server speaks another version of the tunnel's protocol; use the same release on both ends"),
+        120 => Some(
+            "the server speaks another version of the tunnel's protocol; use the same release on both ends",
+        ),
         _ => None,
     }
 }

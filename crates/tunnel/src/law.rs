@@ -86,11 +86,12 @@ impl Line {
         *self.law.lock().unwrap_or_else(PoisonError::into_inner) = law;
     }
 
-    /// How many bytes may wait inside the transport, so that it has always something to send and nothing grows old there.
+    /// How many bytes may wait inside the transport, so that it has always something to send and nothing grows old there: one
+    /// full packet at the least.
     pub fn ahead_bytes(&self) -> u64 {
         let (window, mss) =
             (self.window_bytes.load(Ordering::Relaxed), self.mss_bytes.load(Ordering::Relaxed));
-        let least = 2 * mss;
+        let least = mss / 2;
         match self.srtt_us.load(Ordering::Relaxed) {
             0 => least,
             srtt_us => (window.saturating_mul(AHEAD_US) / srtt_us).clamp(least, AHEAD_BYTES),

@@ -95,19 +95,13 @@ mod tests {
         let sent = u32::MAX - 3_000;
         let at = |sent_us: u32, delay_us: u32| (sent_us.wrapping_add(delay_us).wrapping_add(77), sent_us);
         let (now, stamp) = at(sent, 20_000);
-        assert_eq!(
-            meter.arrived(now, stamp),
-            Some(Report { delay_us: 20_077, stamp_us: stamp, packets: 1 })
-        );
+        assert_eq!(meter.arrived(now, stamp), Some(Report { delay_us: 20_077, stamp_us: stamp, packets: 1 }));
         for (after, delay) in [(1_000, 20_500), (2_000, 20_300), (3_000, 20_900)] {
             let (now, stamp) = at(sent.wrapping_add(after), delay);
             assert_eq!(meter.arrived(now, stamp), None);
         }
         let (now, stamp) = at(sent.wrapping_add(6_000), 21_000);
-        assert_eq!(
-            meter.arrived(now, stamp),
-            Some(Report { delay_us: 20_377, stamp_us: stamp, packets: 4 })
-        );
+        assert_eq!(meter.arrived(now, stamp), Some(Report { delay_us: 20_377, stamp_us: stamp, packets: 4 }));
     }
 
     #[test]

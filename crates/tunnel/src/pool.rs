@@ -95,9 +95,8 @@ impl FromStr for Network4 {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || {
-            Error::Options(format!("{text:?} is not an IPv4 network such as 10.213.0.0/16, of /8 to /29"))
-        };
+        let wrong =
+            || Error::Options(format!("{text:?} is not an IPv4 network such as 10.213.0.0/16, of /8 to /29"));
         let (base, bits) = text.split_once('/').ok_or_else(wrong)?;
         let base: Ipv4Addr = base.parse().map_err(|_| wrong())?;
         let bits: u8 = bits.parse().ok().filter(|bits| (8..=29).contains(bits)).ok_or_else(wrong)?;

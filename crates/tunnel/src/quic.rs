@@ -113,6 +113,7 @@ pub(crate) fn explain(error: &ConnectionError) -> Error {
         ConnectionError::ApplicationClosed(ApplicationClose { error_code, reason }) => {
             let words: String =
                 String::from_utf8_lossy(reason).chars().filter(|c| !c.is_control()).take(200).collect();
+            let words = if words.is_empty() { "the other side has left".to_owned() } else { words };
             if *error_code == CLOSE_FOR_GOOD { Error::Refused(words) } else { Error::Lost(words) }
         }
         ConnectionError::ConnectionClosed(close) => by_code(u64::from(close.error_code), error),

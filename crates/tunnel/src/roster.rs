@@ -83,15 +83,10 @@ impl Roster {
     /// # Errors
     /// [`Error::File`] and [`Error::State`].
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(Error::file(folder))?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(Error::file(folder))?;
         let _lock = lock(folder)?;
         let secret = key(&folder.join("server.key"))?;
-        let roster =
-            Roster { folder: folder.to_owned(), secret, read: Mutex::new((None, Vec::new())) };
+        let roster = Roster { folder: folder.to_owned(), secret, read: Mutex::new((None, Vec::new())) };
         roster.refresh()?;
         Ok(roster)
     }
@@ -148,7 +143,9 @@ impl Roster {
                 client.revoked = true;
                 Ok(())
             }
-            None => Err(Error::Options(format!("nobody is invited as {name:?}; leeway invite --list shows who is"))),
+            None => Err(Error::Options(format!(
+                "nobody is invited as {name:?}; leeway invite --list shows who is"
+            ))),
         })
     }
 
@@ -228,9 +225,9 @@ fn seconds(at: SystemTime) -> u64 {
 
 /// The least number that nobody has: a new client under an old name gets new addresses, as the old one may still be there.
 fn free_number(clients: &[Invited]) -> Result<u32, Error> {
-    (1..=MOST_CLIENTS)
-        .find(|number| clients.iter().all(|client| client.number != *number))
-        .ok_or_else(|| Error::Options(format!("{MOST_CLIENTS} clients are invited; there are no addresses left")))
+    (1..=MOST_CLIENTS).find(|number| clients.iter().all(|client| client.number != *number)).ok_or_else(|| {
+        Error::Options(format!("{MOST_CLIENTS} clients are invited; there are no addresses left"))
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<Invited>, Error> {

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 /// Handshakes at a time, in all and from one place.
@@ -134,27 +135,31 @@ impl Server {
     /// Serves until `stop` is told.
     pub async fn run(self, stop: &Notify) {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
+        // They end with the server.
+        let mut connections = JoinSet::new();
         loop {
+            while connections.try_join_next().is_some() {}
             tokio::select! {
                 () = stop.notified() => break,
                 incoming = self.endpoint.accept() => match incoming {
-                    Some(incoming) => self.arrived(incoming),
+                    Some(incoming) => self.arrived(incoming, &mut connections),
                     None => break,
                 },
                 accepted = stream::accept(self.listener.as_ref()) => {
                     if let Some(place) = self.shared.throng.enter(accepted.1.ip()) {
                         let serving = stream::serve(Arc::clone(&self.shared), acceptor.clone(), accepted, place);
-                        tokio::spawn(serving);
+                        connections.spawn(serving);
                     }
                 }
             }
         }
         self.endpoint.close(CLOSE_AGAIN, b"the server has stopped");
+        connections.shutdown().await;
         // The word has to get out.
         let _ = tokio::time::timeout(Duration::from_millis(300), self.endpoint.wait_idle()).await;
     }
 
-    fn arrived(&self, incoming: Incoming) {
+    fn arrived(&self, incoming: Incoming, connections: &mut JoinSet<()>) {
         let throng = &self.shared.throng;
         if !incoming.remote_address_validated() && throng.len() >= BUSY {
             // A stateless answer: who gave a false address does not hear it.
@@ -168,7 +173,7 @@ impl Server {
         let line = Line::new(self.shared.options.law.clone());
         let Ok(config) = self.config(&line) else { return };
         let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
+        connections.spawn(async move {
             let Ok(connecting) = incoming.accept_with(Arc::new(config)) else { return };
             let connection = tokio::select! {
                 connection = tokio::time::timeout(HANDSHAKE, connecting) => connection,

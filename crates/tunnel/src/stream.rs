@@ -187,10 +187,7 @@ fn peer(stream: &TlsStream<TcpStream>) -> Option<Fingerprint> {
     Some(Fingerprint::of(key))
 }
 
-async fn greeting(
-    stream: &mut (impl AsyncRead + Unpin),
-    buffer: &mut BytesMut,
-) -> Result<Greeting, Error> {
+async fn greeting(stream: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Result<Greeting, Error> {
     loop {
         if let Some((body, used)) =
             wire::frame(buffer).map_err(|malformed| Error::Refused(malformed.to_string()))?

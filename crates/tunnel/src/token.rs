@@ -31,7 +31,9 @@ pub enum TokenError {
     #[error("this is not a token of `leeway invite`: those begin with {PREFIX}")]
     Prefix,
     /// Damaged.
-    #[error("the token is incomplete or has a typing error; copy the whole line that `leeway invite` printed")]
+    #[error(
+        "the token is incomplete or has a typing error; copy the whole line that `leeway invite` printed"
+    )]
     Damaged,
     /// Its address cannot be one.
     #[error("an address is a host and a port, such as relay.example.org:4433 or [2001:db8::1]:4433")]

@@ -159,8 +159,7 @@ impl<'a> Datagram<'a> {
                 part: input.rest()?,
             }),
             REPORT => {
-                let report =
-                    Report { delay_us: input.u32()?, stamp_us: input.u32()?, packets: input.u16()? };
+                let report = Report { delay_us: input.u32()?, stamp_us: input.u32()?, packets: input.u16()? };
                 input.end()?;
                 Ok(Datagram::Report(report))
             }
