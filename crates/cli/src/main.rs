@@ -4,11 +4,14 @@ mod args;
 mod attach;
 mod commands;
 mod engine;
+mod invite;
+mod join;
 mod kernel;
 mod link;
 mod output;
 mod plan;
 mod run;
+mod relay;
 mod runner;
 mod stats;
 mod testnet;
@@ -83,6 +86,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Laws { name } => commands::laws(name.as_deref()),
         Command::Queues { name } => commands::queues(name.as_deref()),
         Command::Kernel { command } => kernel::run(&command),
+        Command::Relay(relay) => relay::run(&relay),
+        Command::Invite(invite) => invite::run(&invite),
+        Command::Join(join) => join::run(&join),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
