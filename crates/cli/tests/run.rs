@@ -82,7 +82,7 @@ fn datagrams_are_marked_and_keep_their_bits_of_ecn() {
         assert_eq!(bytes, expected, "{name}");
         cases += 1;
     }
-    assert_eq!(cases, 7, "{output}");
+    assert_eq!(cases, 9, "{output}");
 }
 
 #[test]
@@ -326,4 +326,22 @@ fn the_terminal_is_the_commands_own() {
     }
     let output = succeed(Command::new("python3").args([&script("terminal.py"), leeway()]));
     assert_eq!(output, "interrupted 3\nstopped, continued and ended\n");
+}
+
+#[test]
+fn a_reaper_ends_when_somebody_else_has_swept() {
+    if !possible() {
+        return;
+    }
+    let mut talk = Talk::start(&mut run("", &["sh", "-c", "echo ready; read end"]));
+    assert_eq!(talk.line(), "ready");
+    let command = talk.child.id();
+    wait_for("a reaper", || reaper(command).is_some());
+    let reaper_pid = pid(reaper(command).expect("a reaper"));
+    rustix::process::kill_process(reaper_pid, rustix::process::Signal::STOP).unwrap();
+    talk.say("end");
+    talk.child.wait().unwrap();
+    succeed(&mut run("", &["true"]));
+    rustix::process::kill_process(reaper_pid, rustix::process::Signal::CONT).unwrap();
+    wait_for("it ends", || reaper(command).is_none());
 }
