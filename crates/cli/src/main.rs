@@ -4,6 +4,7 @@ mod args;
 mod attach;
 mod commands;
 mod engine;
+mod helper;
 mod kernel;
 mod link;
 mod output;
@@ -91,6 +92,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::LinkEnter(enter) => link::enter(&enter),
         Command::Run(run) => run::run(&run),
         Command::RunReap(reap) => run::reap(&reap),
+        Command::Helper(helper) => helper::run(&helper),
         Command::Attach(attach) => attach::run(&attach),
     }
 }
