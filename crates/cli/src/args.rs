@@ -68,6 +68,9 @@ pub enum Command {
     /// Make the traffic of what runs already, such as a systemd slice or a container, give way to everybody else's.
     #[command(after_help = crate::attach::HELP)]
     Attach(crate::attach::Attach),
+    /// Let ordinary users run commands whose traffic gives way (root; a service).
+    #[command(after_help = crate::helper::HELP)]
+    Helper(crate::helper::Helper),
     /// List the control laws with their parameters.
     #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
     Laws {

@@ -6,6 +6,7 @@ mod commands;
 mod engine;
 mod invite;
 mod join;
+mod helper;
 mod kernel;
 mod link;
 mod output;
@@ -97,6 +98,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::LinkEnter(enter) => link::enter(&enter),
         Command::Run(run) => run::run(&run),
         Command::RunReap(reap) => run::reap(&reap),
+        Command::Helper(helper) => helper::run(&helper),
         Command::Attach(attach) => attach::run(&attach),
     }
 }
