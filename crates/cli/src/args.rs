@@ -59,6 +59,15 @@ pub enum Command {
     /// Become the command behind a link; for `leeway link` itself.
     #[command(name = crate::link::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),
+    /// Run a command whose traffic gives way to everybody else's.
+    #[command(after_help = crate::run::HELP)]
+    Run(crate::run::Run),
+    /// Clean up after a command; for `leeway run` itself.
+    #[command(name = crate::run::REAP, hide = true)]
+    RunReap(crate::run::Reap),
+    /// Make the traffic of what runs already, such as a systemd slice or a container, give way to everybody else's.
+    #[command(after_help = crate::attach::HELP)]
+    Attach(crate::attach::Attach),
     /// List the control laws with their parameters.
     #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
     Laws {
@@ -80,6 +89,34 @@ pub enum Command {
         #[command(subcommand)]
         command: crate::kernel::KernelCommand,
     },
+    /// Serve tunnels: clients send and receive IP under a control law (root).
+    #[command(after_help = "Examples:\n  \
+        leeway invite --name bob --address relay.example.org:4433\n      \
+        make a token for bob\n  \
+        leeway relay --law ledbat:target=25ms\n      \
+        serve on port 4433; what goes to clients yields to everything else\n  \
+        leeway relay --tcp lp --queue codel --demand flower\n      \
+        offer TCP under the kernel's TCP-LP too; clients over QUIC send under FLOWER\n\n\
+        Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.")]
+    Relay(Box<crate::relay::Relay>),
+    /// Invite a client to a relay: print its token.
+    #[command(after_help = "Examples:\n  \
+        leeway invite --name bob --address relay.example.org:4433 --expires '720 h'\n  \
+        leeway invite --list\n  \
+        leeway invite --revoke bob\n\n\
+        A token is a password: who has it is bob. The server keeps only a fingerprint of its public key.\n\n\
+        Exit codes: 0 done, 2 bad usage or a bad state folder.")]
+    Invite(crate::invite::Invite),
+    /// Join a relay: bring up a tunnel and send this machine's traffic through it (root).
+    #[command(after_help = "Examples:\n  \
+        leeway join leeway1_...\n      \
+        everything through the tunnel, by QUIC under LEDBAT\n  \
+        leeway join --law flower --route 192.0.2.0/24 - < token\n      \
+        one network through the tunnel, under FLOWER\n  \
+        leeway join --transport tcp --law vegas leeway1_...\n      \
+        over TCP under the kernel's Vegas\n\n\
+        Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 the server refuses or it failed, 2 bad usage.")]
+    Join(Box<crate::join::Join>),
     /// Print the JSON Schema of scenario files, for editors and checkers.
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,

@@ -1,12 +1,17 @@
 //! The `leeway` program.
 
 mod args;
+mod attach;
 mod commands;
 mod engine;
+mod invite;
+mod join;
 mod kernel;
 mod link;
 mod output;
 mod plan;
+mod run;
+mod relay;
 mod runner;
 mod stats;
 mod testnet;
@@ -81,11 +86,17 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Laws { name } => commands::laws(name.as_deref()),
         Command::Queues { name } => commands::queues(name.as_deref()),
         Command::Kernel { command } => kernel::run(&command),
+        Command::Relay(relay) => relay::run(&relay),
+        Command::Invite(invite) => invite::run(&invite),
+        Command::Join(join) => join::run(&join),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
         Command::Testnet(testnet) => testnet::run(&testnet),
         Command::LinkEnter(enter) => link::enter(&enter),
+        Command::Run(run) => run::run(&run),
+        Command::RunReap(reap) => run::reap(&reap),
+        Command::Attach(attach) => attach::run(&attach),
     }
 }
