@@ -294,6 +294,14 @@ fn announced(bed: &Testbed) -> u64 {
     windows.max().unwrap_or(0)
 }
 
+fn wait_for_window(bed: &Testbed, what: &str, right: impl Fn(u64) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while !right(announced(bed)) {
+        assert!(Instant::now() < deadline, "{what}: {} bytes are announced", announced(bed));
+        sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn connections_are_free_when_nobody_holds_them_back() {
     if !ready() {
@@ -304,13 +312,6 @@ fn connections_are_free_when_nobody_holds_them_back() {
     let receive = receive("ledbat:target=2ms,gain_down=10,floor=1");
     let folder = BpfFolder::new();
     let server = Server::new(&bed, SENDER);
-    let wait = |what: &str, right: &dyn Fn(u64) -> bool| {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !right(announced(&bed)) {
-            assert!(Instant::now() < deadline, "{what}: {} bytes are announced", announced(&bed));
-            sleep(Duration::from_millis(50));
-        }
-    };
     for pinned in [false, true] {
         let receiving = if pinned {
             receive.pinned(cgroup.open(), &folder.0).unwrap_or_else(|error| panic!("{error}"));
@@ -322,7 +323,7 @@ fn connections_are_free_when_nobody_holds_them_back() {
         assert_eq!(receiving.spec(), receive.spec());
         let _downloads = Downloads::begin(&cgroup, &bed, &server, 1, 0);
         wait_for_parts(&receiving, None, |own, _| own > 0.3);
-        wait("held back", &|bytes| bytes < 20_000);
+        wait_for_window(&bed, "held back", |bytes| bytes < 20_000);
         drop(receiving);
         if pinned {
             sleep(Duration::from_millis(300));
@@ -330,8 +331,24 @@ fn connections_are_free_when_nobody_holds_them_back() {
             Receive::unpin(&folder.0).unwrap_or_else(|error| panic!("{error}"));
             assert!(Receiving::find(&folder.0).is_ok_and(|found| found.is_none()), "nothing is left");
         }
-        wait("free", &|bytes| bytes > 100_000);
+        wait_for_window(&bed, "free", |bytes| bytes > 100_000);
     }
+}
+
+#[test]
+fn connections_that_run_already_are_held_back() {
+    if !ready() {
+        return;
+    }
+    let (bed, cgroup) = (bed(), Cgroup::new());
+    let server = Server::new(&bed, SENDER);
+    let _downloads = Downloads::begin(&cgroup, &bed, &server, 2, 0);
+    wait_for_window(&bed, "not held back", |bytes| bytes > 100_000);
+    let receiving = receive("ledbat:target=5ms,gain_down=10,floor=1").attach(cgroup.open());
+    let receiving = receiving.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(receiving.connections().unwrap_or_else(|error| panic!("{error}")).len(), 2);
+    wait_for_window(&bed, "held back", |bytes| bytes < 40_000);
+    wait_for_parts(&receiving, None, |own, _| own > 0.3);
 }
 
 /// A folder for pins that is removed at the end.

@@ -1,24 +1,25 @@
 //! Control from the receiver: a law holds back what the programs of a cgroup download, by the window that their
 //! connections announce. All connections of the cgroup share one law and one window; `docs/receive.md` has the rest.
 
+mod state;
+mod visit;
+
+pub use state::{Budget, Received};
+
 use crate::error::KernelError;
 use crate::inspect::iterate;
 use crate::libbpf::{quietly, refused};
 use crate::load::read_events;
 use crate::machine;
-use crate::shared::{Bytes, CONFIG_BYTES, Config, Record, address};
-use leeway_control::{LawSpec, Output};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
-use std::net::SocketAddr;
+use crate::shared::{CONFIG_BYTES, Config, Record};
+use leeway_control::LawSpec;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::thread;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use visit::{in_namespaces, namespaces, namespaces_of};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
 /// The laws that can drive a window from the receiver.
@@ -26,6 +27,7 @@ const LAWS: [&str; 2] = ["ledbatpp", "ledbat"];
 const BUDGET: &str = "leeway_budgets";
 const CONNECTIONS: &str = "leeway_received";
 const EVENTS: &str = "leeway_events";
+const ADOPT: &str = "leeway_adopt_all";
 const RELEASE: &str = "leeway_release_all";
 /// Pins in the folder that a caller names; the links come last.
 const PIN_BUDGET: &str = "receive_budget";
@@ -59,8 +61,8 @@ impl Receive {
         &self.spec
     }
 
-    /// Holds a cgroup of version 2 (an open directory) back for as long as the result lives: connections that begin
-    /// from now on, beside whatever other programs the cgroup has.
+    /// Holds a cgroup of version 2 (an open directory) back for as long as the result lives, beside whatever other
+    /// programs the cgroup has. Connections that run already use up first what they have announced.
     ///
     /// # Errors
     /// Rights, BTF, a verifier that refuses, something that is not a cgroup.
@@ -112,12 +114,15 @@ impl Receive {
 
     fn start(&self, cgroup: impl AsFd, record: bool) -> Result<Started, KernelError> {
         machine::check_btf(&machine::btf_path())?;
+        let cgroup = cgroup.as_fd().as_raw_fd();
+        let directory = PathBuf::from(format!("/proc/self/fd/{cgroup}"));
+        let number = std::fs::metadata(&directory).map(|metadata| metadata.ino());
+        let number = number.map_err(|error| KernelError::failed("look at the cgroup")(&error))?;
         quietly(|| {
             let load = |open: OpenObject| {
                 open.load().map_err(|error| refused(self.spec.name(), "load the programs", &error))
             };
-            let object = self.open(record).and_then(load)?;
-            let cgroup = cgroup.as_fd().as_raw_fd();
+            let object = self.open(number, record).and_then(load)?;
             let attach = |program: &str| {
                 let program = object.progs_mut().find(|one| one.name() == program);
                 let program = program.expect("the programs have names that are known here");
@@ -131,11 +136,13 @@ impl Receive {
                 connections: map_of(&object, CONNECTIONS)?,
                 links,
             };
+            // A namespace that cannot be entered keeps its old connections as they are.
+            let _ = in_namespaces(&object, ADOPT, &namespaces_of(&directory));
             Ok(Started { receiving, object })
         })
     }
 
-    fn open(&self, record: bool) -> Result<OpenObject, KernelError> {
+    fn open(&self, cgroup: u64, record: bool) -> Result<OpenObject, KernelError> {
         let config = Config {
             loaded_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             timestamps_off: false,
@@ -150,6 +157,9 @@ impl Receive {
             if map.name() == ".rodata.config" {
                 let data = map.initial_value_mut().filter(|data| data.len() == CONFIG_BYTES);
                 config.write(data.expect("the configuration is as large as the programs think"));
+            } else if map.name() == ".rodata.cgroup" {
+                let data = map.initial_value_mut().filter(|data| data.len() == size_of::<u64>());
+                data.expect("one number").copy_from_slice(&cgroup.to_ne_bytes());
             } else if map.name() == EVENTS && !record {
                 // The programs name it, so it has to be there; a page is the least.
                 map.set_max_entries(4096).map_err(KernelError::bpf("shrink the ring buffer"))?;
@@ -157,7 +167,8 @@ impl Receive {
         }
         let arrivals = format!("{}_arrivals", self.spec.name());
         for mut program in open.progs_mut() {
-            let ours = program.name() == "leeway_windows" || program.name() == arrivals.as_str();
+            let ours = program.name() == "leeway_windows" || program.name() == ADOPT;
+            let ours = ours || program.name() == arrivals.as_str();
             program.set_autoload(ours);
         }
         Ok(open)
@@ -195,27 +206,12 @@ impl Receiving {
     /// Lets the connections announce what their buffers take again. The kernel keeps a clamp for as long as a connection
     /// lives, so somebody has to lift it when the programs are gone.
     fn release(&self) -> Result<(), KernelError> {
-        let doing = "free the connections";
         let wanted: BTreeSet<u64> = self.connections()?.iter().map(|one| u64::from(one.netns)).collect();
         if wanted.is_empty() {
             return Ok(());
         }
-        let object = quietly(|| self.releaser()).map_err(KernelError::bpf(doing))?;
-        let program = object.progs_mut().find(|one| one.name() == RELEASE).expect("the program was kept");
-        for namespace in namespaces(&wanted) {
-            let link = program.attach().map_err(KernelError::bpf(doing))?;
-            thread::scope(|scope| {
-                let work = || -> Result<(), KernelError> {
-                    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                        .map_err(|error| KernelError::failed("enter a network namespace")(&error))?;
-                    let mut iterator = Iter::new(&link).map_err(KernelError::bpf(doing))?;
-                    iterator.read_to_end(&mut Vec::new()).map_err(|e| KernelError::failed(doing)(&e))?;
-                    Ok(())
-                };
-                scope.spawn(work).join().expect("an iterator does not panic")
-            })?;
-        }
-        Ok(())
+        let object = quietly(|| self.releaser()).map_err(KernelError::bpf("free the connections"))?;
+        in_namespaces(&object, RELEASE, &namespaces(&wanted))
     }
 
     /// The iterator that lifts clamps, over our connections.
@@ -268,124 +264,6 @@ impl Drop for Receiving {
             self.links.clear();
             let _ = self.release();
         }
-    }
-}
-
-/// Those network namespaces, by their inode numbers, as far as some process is in them or `ip netns` names them.
-fn namespaces(wanted: &BTreeSet<u64>) -> Vec<File> {
-    let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let processes = entries("/proc").map(|entry| entry.path().join("ns/net"));
-    let mut found = BTreeMap::new();
-    for path in processes.chain(entries("/run/netns").map(|entry| entry.path())) {
-        // One that has just ended has none.
-        if let Ok(namespace) = File::open(path)
-            && let Ok(inode) = namespace.metadata().map(|metadata| metadata.ino())
-            && wanted.contains(&inode)
-        {
-            found.entry(inode).or_insert(namespace);
-        }
-    }
-    found.into_values().collect()
-}
-
-/// What all connections of a cgroup share.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    /// What all of them together may have in flight, in bytes.
-    pub window_bytes: u64,
-    /// Received since the beginning, in bytes.
-    pub received_bytes: u64,
-    /// Connections that received something lately.
-    pub active: u32,
-    /// Those of them whose sender was limited by the window.
-    pub hungry: u32,
-    /// Smoothed round-trip time in microseconds, of all connections.
-    pub srtt_us: u32,
-    /// The smallest one.
-    pub min_rtt_us: u32,
-    /// What the law decided, and its estimate of the queuing delay. Zeros before the first packet.
-    pub output: Output,
-}
-
-impl Budget {
-    fn read(from: &[u8]) -> Option<Budget> {
-        let mut bytes = Bytes(from);
-        bytes.take(8)?;
-        let window_bytes = bytes.u64()?;
-        bytes.take(16)?;
-        let received_bytes = bytes.u64()?;
-        bytes.take(16 + 4)?;
-        let [active, active_coming, hungry, hungry_coming] =
-            [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
-        let (srtt_us, min_rtt_us) = (bytes.u32()?, bytes.u32()?);
-        bytes.take(12)?;
-        Some(Budget {
-            window_bytes,
-            received_bytes,
-            active: active.max(active_coming),
-            hungry: hungry.max(hungry_coming),
-            srtt_us,
-            min_rtt_us,
-            output: bytes.output()?,
-        })
-    }
-}
-
-/// One connection that is held back.
-#[derive(Clone, Debug)]
-pub struct Received {
-    /// This end; the address of the network namespace it lives in.
-    pub local: SocketAddr,
-    /// The other end.
-    pub remote: SocketAddr,
-    /// Inode number of the network namespace.
-    pub netns: u32,
-    /// The largest segment seen, in bytes.
-    pub segment_bytes: u16,
-    /// Its share: what it may have in flight, in bytes.
-    pub window_bytes: u32,
-    /// What is announced and has not arrived yet, in bytes; above the share while an earlier announcement is used up.
-    pub announced_bytes: u32,
-    /// Queuing delay of the last packet, in microseconds.
-    pub queuing_us: u32,
-    /// The last round-trip time, in microseconds; 0: none yet.
-    pub rtt_us: u32,
-    /// The window is what limits the sender.
-    pub hungry: bool,
-    /// Delays come from TCP timestamps; otherwise from round-trip times.
-    pub timestamps: bool,
-    /// Received in sequence, in bytes.
-    pub received_bytes: u64,
-}
-
-impl Received {
-    /// Bytes of `struct leeway_received`.
-    const BYTES: usize = 72;
-
-    fn read(from: &[u8]) -> Option<Received> {
-        let mut bytes = Bytes(from);
-        let (local, remote) = (bytes.take(16)?, bytes.take(16)?);
-        let family = bytes.u16()?;
-        let (local_port, remote_port) = (bytes.u16()?, u16::from_be(bytes.u16()?));
-        let segment_bytes = bytes.u16()?;
-        let netns = bytes.u32()?;
-        let (window_bytes, announced_bytes) = (bytes.u32()?, bytes.u32()?);
-        let (queuing_us, rtt_us) = (bytes.u32()?, bytes.u32()?);
-        let (hungry, timestamps) = (bytes.u8()? != 0, bytes.u8()? != 0);
-        bytes.take(2)?;
-        Some(Received {
-            local: SocketAddr::new(address(family, local)?, local_port),
-            remote: SocketAddr::new(address(family, remote)?, remote_port),
-            netns,
-            segment_bytes,
-            window_bytes,
-            announced_bytes,
-            queuing_us,
-            rtt_us,
-            hungry,
-            timestamps,
-            received_bytes: bytes.u64()?,
-        })
     }
 }
 
