@@ -120,6 +120,18 @@ pub enum Command {
         over TCP under the kernel's Vegas\n\n\
         Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 the server refuses or it failed, 2 bad usage.")]
     Join(Box<crate::join::Join>),
+    /// Watch every socket under a law in the kernel: window, queuing delay, phase, rate (root).
+    #[command(after_help = "Examples:\n  \
+        leeway top                     live, until q\n  \
+        leeway top ledbat --sort delay     only LEDBAT, the longest queues first\n  \
+        leeway top --json --interval 5     rates over five seconds, for other programs")]
+    Top(crate::top::Top),
+    /// Tell what this machine can do and what is missing; remove what a crash left.
+    #[command(after_help = "Examples:\n  \
+        leeway doctor            every line with what to do about it\n  \
+        leeway doctor --clean    also remove what nobody uses any more\n\n\
+        Exit codes: 0 the laws can run in this machine's kernel, 1 something essential is missing.")]
+    Doctor(crate::doctor::Doctor),
     /// Print the JSON Schema of scenario files, for editors and checkers.
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,

@@ -3,19 +3,21 @@
 mod args;
 mod attach;
 mod commands;
+mod doctor;
 mod engine;
+mod helper;
 mod invite;
 mod join;
-mod helper;
 mod kernel;
 mod link;
 mod output;
 mod plan;
-mod run;
 mod relay;
+mod run;
 mod runner;
 mod stats;
 mod testnet;
+mod top;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -90,6 +92,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Relay(relay) => relay::run(&relay),
         Command::Invite(invite) => invite::run(&invite),
         Command::Join(join) => join::run(&join),
+        Command::Top(top) => top::run(&top),
+        Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
