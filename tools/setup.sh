@@ -27,6 +27,8 @@ main() {
 			need iproute2 has ip
 			need iputils-ping has ping
 			need nftables has nft
+			need iperf3 has iperf3
+			need iputils-ping has ping
 			;;
 		lint)
 			need clang-format-16 has clang-format-16

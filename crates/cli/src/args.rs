@@ -46,9 +46,28 @@ pub enum Command {
         Exit codes: that of the command, 128 + N if signal N ended it, 127 if it is not there, 126 if it cannot be run; \
         1 and 2 also if there can be no link.")]
     Link(Box<crate::link::Link>),
+    /// Run a shell or a command on a host of a test network: several hosts with links between them.
+    #[command(after_help = "Examples:\n  \
+        leeway testnet examples/testnets/home.toml\n      \
+        a shell on the first host; the others are known by their names\n  \
+        leeway testnet examples/testnets/home.toml --on laptop --verbose -- iperf3 -c server -t 10\n      \
+        a measurement, and what the links carried\n  \
+        leeway testnet exec server -- ss -ti\n      \
+        from that shell: a command on another host\n\n\
+        Exit codes: those of `leeway link`.")]
+    Testnet(crate::testnet::Testnet),
     /// Become the command behind a link; for `leeway link` itself.
     #[command(name = crate::link::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),
+    /// Run a command whose traffic gives way to everybody else's.
+    #[command(after_help = crate::run::HELP)]
+    Run(crate::run::Run),
+    /// Clean up after a command; for `leeway run` itself.
+    #[command(name = crate::run::REAP, hide = true)]
+    RunReap(crate::run::Reap),
+    /// Make the traffic of what runs already, such as a systemd slice or a container, give way to everybody else's.
+    #[command(after_help = crate::attach::HELP)]
+    Attach(crate::attach::Attach),
     /// List the control laws with their parameters.
     #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
     Laws {

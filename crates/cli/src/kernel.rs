@@ -44,9 +44,12 @@ pub enum KernelCommand {
 impl From<KernelError> for Failure {
     fn from(error: KernelError) -> Self {
         match error {
-            KernelError::Law(_) | KernelError::BadName(_) | KernelError::Unknown { .. } => {
-                Failure::Usage(error.to_string())
-            }
+            KernelError::Law(_)
+            | KernelError::BadName(_)
+            | KernelError::Unknown { .. }
+            | KernelError::UnknownCgroup { .. }
+            | KernelError::Attached(_)
+            | KernelError::NotAttached(_) => Failure::Usage(error.to_string()),
             error => Failure::Run(error.to_string()),
         }
     }
@@ -75,15 +78,25 @@ fn load(law: &str, name: Option<&str>, timestamps: bool) -> Result<(), Failure> 
 
 fn list() -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let loaded = leeway_kernel::loaded()?;
-    if loaded.is_empty() {
+    let names = leeway_kernel::names()?;
+    if names.is_empty() {
         writeln!(out, "nothing is loaded")?;
         return Ok(());
     }
     writeln!(out, "{:15}  {:>7}  {:>9}  law", "name", "sockets", "loaded")?;
-    for law in &loaded {
-        let sockets = law.sockets()?.len();
-        writeln!(out, "{:15}  {sockets:>7}  {:>9}  {}", law.name, age(law.loaded_unix_s), law.spec)?;
+    for name in &names {
+        let law = Loaded::find(name);
+        match law.and_then(|law| Ok((law.sockets()?.len(), law))) {
+            Ok((sockets, law)) => {
+                writeln!(out, "{name:15}  {sockets:>7}  {:>9}  {}", age(law.loaded_unix_s), law.spec)?;
+            }
+            Err(KernelError::Failed { reason, .. }) => {
+                writeln!(out, "{name:15}  {:>7}  {:>9}  {reason}", "?", "?")?;
+            }
+            // Somebody unloaded it meanwhile.
+            Err(KernelError::Unknown { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }
@@ -119,7 +132,7 @@ fn write_socket(socket: &Socket, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// How long ago, for people.
-fn age(unix_s: u64) -> String {
+pub fn age(unix_s: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     match now.saturating_sub(unix_s) {
         s @ ..120 => format!("{s} s"),

@@ -1,6 +1,7 @@
 //! The `leeway` program.
 
 mod args;
+mod attach;
 mod commands;
 mod engine;
 mod invite;
@@ -9,9 +10,11 @@ mod kernel;
 mod link;
 mod output;
 mod plan;
+mod run;
 mod relay;
 mod runner;
 mod stats;
+mod testnet;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -90,6 +93,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
+        Command::Testnet(testnet) => testnet::run(&testnet),
         Command::LinkEnter(enter) => link::enter(&enter),
+        Command::Run(run) => run::run(&run),
+        Command::RunReap(reap) => run::reap(&reap),
+        Command::Attach(attach) => attach::run(&attach),
     }
 }
