@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod engine;
+mod gateway;
 mod kernel;
 mod link;
 mod output;
@@ -80,6 +81,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Laws { name } => commands::laws(name.as_deref()),
         Command::Queues { name } => commands::queues(name.as_deref()),
         Command::Kernel { command } => kernel::run(&command),
+        Command::Gateway(gateway) => gateway::run(&gateway),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
