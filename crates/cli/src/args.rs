@@ -132,6 +132,15 @@ pub enum Command {
         leeway doctor --clean    also remove what nobody uses any more\n\n\
         Exit codes: 0 the laws can run in this machine's kernel, 1 something essential is missing.")]
     Doctor(crate::doctor::Doctor),
+    /// Share this line: a proxy that gives others what its owner does not use.
+    #[command(after_help = "Examples:\n  \
+        leeway gateway --listen 0.0.0.0:3128 --client 10.20.0.0/16 --home 192.168.1.0/24\n      \
+        an HTTP proxy for the machines of 10.20.0.0/16, which reach the Internet but not the home\n  \
+        leeway gateway --config examples/gateway.toml --check\n      \
+        look at a configuration\n\n\
+        It runs in the foreground until SIGTERM or Ctrl-C. Root is not needed, except for what the file says so of.\n\n\
+        Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
+    Gateway(crate::gateway::GatewayArgs),
     /// Print the JSON Schema of scenario files, for editors and checkers.
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,

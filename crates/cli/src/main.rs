@@ -5,6 +5,7 @@ mod attach;
 mod commands;
 mod doctor;
 mod engine;
+mod gateway;
 mod helper;
 mod invite;
 mod join;
@@ -94,6 +95,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Join(join) => join::run(&join),
         Command::Top(top) => top::run(&top),
         Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Gateway(gateway) => gateway::run(&gateway),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),

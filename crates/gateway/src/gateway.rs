@@ -1,12 +1,15 @@
 //! The gateway as a whole: listeners, what they share, and its end.
 
+use crate::accounts;
 use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
 use crate::http::Proxy;
 use crate::resolve::Resolver;
 use crate::socket;
+use crate::socks;
+use crate::transparent::{self, Divert};
 use crate::upstream::Connector;
-use crate::users::{Place, User, Users};
+use crate::users::{Place, Users};
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -42,11 +45,15 @@ pub struct Gateway {
     listeners: Vec<(Kind, TcpListener)>,
     proxy: Arc<Proxy>,
     budget: Option<Arc<Budget>>,
+    divert: Option<Divert>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Http,
+    Socks,
+    Metrics,
+    Transparent,
 }
 
 impl Gateway {
@@ -64,14 +71,26 @@ impl Gateway {
             Arc::new(Connector::new(config, config.policy(own), resolver, users.clone(), budget.clone()));
         let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone()));
         let mut listeners = Vec::new();
-        for (kind, &address) in config.listen.iter().map(|address| (Kind::Http, address)) {
+        let http = config.listen.iter().map(|&address| (Kind::Http, address));
+        let socks = config.socks.iter().map(|&address| (Kind::Socks, address));
+        let metrics = config.metrics.iter().map(|&address| (Kind::Metrics, address));
+        for (kind, address) in http.chain(socks).chain(metrics) {
             let listener = listen(address).map_err(|error| GatewayError::Listen(address, error))?;
             listeners.push((kind, listener));
         }
-        Ok(Gateway { listeners, proxy, budget })
+        let divert = config.transparent.as_ref().map(|transparent| {
+            let listener = transparent::listen(transparent.port)?;
+            listeners.push((Kind::Transparent, listener));
+            let open: Vec<u16> = config.listen.iter().chain(&config.socks).map(SocketAddr::port).collect();
+            Divert::new(transparent, &open)
+        });
+        let divert = divert
+            .transpose()
+            .map_err(|error| GatewayError::System("divert clients without configuration (needs root, nft, ip)", error))?;
+        Ok(Gateway { listeners, proxy, budget, divert })
     }
 
-    /// The addresses that it listens on, in the order of the configuration.
+    /// The addresses that it listens on: HTTP, SOCKS, metrics, each in the order of the configuration.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|(_, listener)| listener.local_addr().ok()).collect()
     }
@@ -116,6 +135,7 @@ impl Gateway {
         stop.await;
         // New clients are refused from here on.
         background.shutdown().await;
+        drop(self.divert);
         let end = tokio::time::Instant::now() + GRACE;
         while self.proxy.users.connections() > 0 && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -133,11 +153,20 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
                 continue;
             }
         };
-        let Some((place, client, _user)) = admit(&proxy, &stream, from) else { continue };
         let proxy = proxy.clone();
+        if kind == Kind::Metrics {
+            tokio::spawn(async move {
+                let budget = proxy.connector.budget.as_deref();
+                accounts::serve(stream, &proxy.users, budget).await;
+            });
+            continue;
+        }
+        let Some((place, client)) = admit(&proxy, &stream, from) else { continue };
         tokio::spawn(async move {
             match kind {
-                Kind::Http => proxy.serve(stream, client).await,
+                Kind::Socks => socks::serve(proxy, stream, client).await,
+                Kind::Transparent => transparent::serve(proxy, stream, client).await,
+                Kind::Http | Kind::Metrics => proxy.serve(stream, client).await,
             }
             drop(place);
         });
@@ -145,7 +174,7 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
 }
 
 /// A client's place; none for those who may not use the gateway or have too many connections, who are cut off.
-fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, IpAddr, Arc<User>)> {
+fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, IpAddr)> {
     let client = from.ip().to_canonical();
     if !proxy.connector.policy.is_client(client) {
         return None;
@@ -156,7 +185,7 @@ fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, 
         return None;
     };
     socket::prepare(stream).ok()?;
-    Some((place, client, user))
+    Some((place, client))
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

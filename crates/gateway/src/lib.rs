@@ -5,6 +5,7 @@
 //! keeps as large as the line has capacity to spare: downloads are held back from the receiving end, by asking for no
 //! more than the window, whether in one transfer or in a hundred small ones ([`admission`]).
 
+pub mod accounts;
 pub mod admission;
 pub mod budget;
 pub mod config;
@@ -16,6 +17,9 @@ pub mod policy;
 pub mod pool;
 pub mod resolve;
 mod socket;
+mod socks;
+pub mod socks_wire;
+mod transparent;
 mod tunnel;
 pub mod upstream;
 pub mod users;
