@@ -27,7 +27,7 @@ fn main() {
         "-I".into(),
         folder.join("src/bpf").into(),
     ];
-    for name in ["leeway", "receive", "sockets"] {
+    for name in ["leeway", "receive", "send", "sockets"] {
         compile(&folder.join(format!("src/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
     }
     // What the tests of refusals load.

@@ -58,9 +58,12 @@ pub enum KernelCommand {
 impl From<KernelError> for Failure {
     fn from(error: KernelError) -> Self {
         match error {
-            KernelError::Law(_) | KernelError::BadName(_) | KernelError::Unknown { .. } => {
-                Failure::Usage(error.to_string())
-            }
+            KernelError::Law(_)
+            | KernelError::BadName(_)
+            | KernelError::Unknown { .. }
+            | KernelError::UnknownCgroup { .. }
+            | KernelError::Attached(_)
+            | KernelError::NotAttached(_) => Failure::Usage(error.to_string()),
             error => Failure::Run(error.to_string()),
         }
     }
@@ -143,7 +146,7 @@ fn write_socket(socket: &Socket, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// How long ago, for people.
-fn age(unix_s: u64) -> String {
+pub fn age(unix_s: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     match now.saturating_sub(unix_s) {
         s @ ..120 => format!("{s} s"),

@@ -33,11 +33,28 @@ pub enum KernelError {
         /// The version of the kernel that runs, where it is its types that were looked at.
         release: Option<String>,
     },
+    /// Control groups are missing.
+    #[error("there is no cgroup v2, which a command is confined by: {0}")]
+    NoCgroup(String),
+    /// There is no such cgroup.
+    #[error("no cgroup {name:?}: {among}")]
+    UnknownCgroup {
+        /// As asked.
+        name: String,
+        /// What there is.
+        among: String,
+    },
+    /// The cgroup is confined already.
+    #[error("cgroup /{0} is attached already; take that off first: leeway attach --cgroup /{0} --detach")]
+    Attached(String),
+    /// The cgroup is not confined.
+    #[error("cgroup /{0} is not attached; leeway attach --list shows what is")]
+    NotAttached(String),
     /// Not every law can drive a window from the receiver.
     #[error("{0} cannot hold downloads back: the laws for receivers are ledbatpp and ledbat")]
     NotForReceivers(&'static str),
     /// The kernel's name of a congestion control has at most 15 characters.
-    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits, '_' or '-'")]
+    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits or '_'")]
     BadName(String),
     /// A congestion control of that name exists already.
     #[error("{0} is loaded already; choose another with --name, or unload it: leeway kernel unload {0}")]

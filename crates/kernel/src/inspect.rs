@@ -8,6 +8,7 @@ use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder};
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 static ITERATOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
 
@@ -62,8 +63,13 @@ impl Loaded {
         if !known.iter().any(|one| one == name) {
             return Err(KernelError::unknown(name, &known));
         }
+        Self::pinned(name, &pins::path(name))
+    }
+
+    /// The law of that name, which is pinned there.
+    pub(crate) fn pinned(name: &str, path: &Path) -> Result<Loaded, KernelError> {
         libbpf::quietly(|| {
-            let link = Link::open(pins::path(name)).map_err(KernelError::bpf(format!("open {name}")))?;
+            let link = Link::open(path).map_err(KernelError::bpf(format!("open {name}")))?;
             let info = link.info().map_err(KernelError::bpf(format!("look at {name}")))?;
             let LinkTypeInfo::StructOps(ops) = info.info else {
                 return Err(KernelError::failed(format!("read {name}"))(&"it is not a congestion control"));

@@ -5,6 +5,8 @@
 //! which there are, [`Loaded`] which sockets they drive and what they cost.
 //! `docs/kernel.md` describes where the kernel's part of each number comes from.
 
+mod cgroup;
+mod confine;
 mod error;
 mod inspect;
 mod libbpf;
@@ -12,11 +14,14 @@ mod load;
 mod machine;
 mod pins;
 mod receive;
+mod send;
 mod shared;
 
+pub use confine::{Asker, Confinement, Leftover, Policy, attached, confinement, confinements, leftovers};
 pub use error::KernelError;
 pub use inspect::{Cost, Loaded, names};
 pub use load::{Load, Recording, default_name, unload};
 pub use machine::{btf_path, check_btf, release};
 pub use receive::{Budget, Receive, ReceiveRecording, Received, Receiving};
+pub use send::{Dscp, DscpError};
 pub use shared::{Event, Record, Socket};

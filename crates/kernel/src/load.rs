@@ -197,7 +197,8 @@ pub(crate) fn read_events(
 
 fn check_name(name: &str) -> Result<(), KernelError> {
     let fits = (1..=15).contains(&name.len());
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    // The kernel takes a dot as well, its file system of pins does not.
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if fits && plain { Ok(()) } else { Err(KernelError::BadName(name.to_owned())) }
 }
 

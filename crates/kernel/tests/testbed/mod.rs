@@ -163,7 +163,8 @@ END"
         }
     }
 
-    fn netns(&self, end: End) -> &str {
+    /// The name of its namespace.
+    pub fn netns(&self, end: End) -> &str {
         match end {
             End::Sender => &self.sender,
             End::Receiver => &self.receiver,
@@ -218,7 +219,7 @@ impl Drop for Testbed {
 }
 
 /// Runs a step in a namespace, on a thread of its own.
-fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+pub fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let file = File::open(format!("/run/netns/{netns}"))?;
     let work = move || {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
