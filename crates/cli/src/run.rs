@@ -55,7 +55,7 @@ pub struct Manners {
 }
 
 /// The law that holds downloads back, as far as nothing else is asked for.
-const RECEIVE: &str = "ledbatpp";
+const RECEIVE: &str = Receive::DEFAULT_LAW;
 
 /// What holds downloads back, if anything.
 #[derive(Clone)]
