@@ -18,12 +18,12 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 const PAIRS: [(&str, &str); 2] = [("reno", "newreno"), ("cubic", "cubic")];
 const SOCKETS: usize = 10_000;
 /// One transfer, and what is not measured of its beginning.
-const RUN: Duration = Duration::from_millis(1000);
+const RUN: Duration = Duration::from_millis(500);
 const WARM_UP: Duration = Duration::from_millis(200);
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 fn main() -> ExitCode {
-    let rounds = std::env::args().nth(1).map_or(Ok(7), |text| text.parse());
+    let rounds = std::env::args().nth(1).map_or(Ok(15), |text| text.parse());
     let outcome = match rounds {
         Ok(rounds @ 1..) => measure(rounds),
         _ => Err("usage: leeway-bench-kernel [ROUNDS]".into()),

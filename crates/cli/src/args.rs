@@ -68,6 +68,9 @@ pub enum Command {
     /// Make the traffic of what runs already, such as a systemd slice or a container, give way to everybody else's.
     #[command(after_help = crate::attach::HELP)]
     Attach(crate::attach::Attach),
+    /// Let ordinary users run commands whose traffic gives way (root; a service).
+    #[command(after_help = crate::helper::HELP)]
+    Helper(crate::helper::Helper),
     /// List the control laws with their parameters.
     #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
     Laws {
@@ -117,6 +120,27 @@ pub enum Command {
         over TCP under the kernel's Vegas\n\n\
         Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 the server refuses or it failed, 2 bad usage.")]
     Join(Box<crate::join::Join>),
+    /// Watch every socket under a law in the kernel: window, queuing delay, phase, rate (root).
+    #[command(after_help = "Examples:\n  \
+        leeway top                     live, until q\n  \
+        leeway top ledbat --sort delay     only LEDBAT, the longest queues first\n  \
+        leeway top --json --interval 5     rates over five seconds, for other programs")]
+    Top(crate::top::Top),
+    /// Tell what this machine can do and what is missing; remove what a crash left.
+    #[command(after_help = "Examples:\n  \
+        leeway doctor            every line with what to do about it\n  \
+        leeway doctor --clean    also remove what nobody uses any more\n\n\
+        Exit codes: 0 the laws can run in this machine's kernel, 1 something essential is missing.")]
+    Doctor(crate::doctor::Doctor),
+    /// Share this line: a proxy that gives others what its owner does not use.
+    #[command(after_help = "Examples:\n  \
+        leeway gateway --listen 0.0.0.0:3128 --client 10.20.0.0/16 --home 192.168.1.0/24\n      \
+        an HTTP proxy for the machines of 10.20.0.0/16, which reach the Internet but not the home\n  \
+        leeway gateway --config examples/gateway.toml --check\n      \
+        look at a configuration\n\n\
+        It runs in the foreground until SIGTERM or Ctrl-C. Root is not needed, except for what the file says so of.\n\n\
+        Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
+    Gateway(crate::gateway::GatewayArgs),
     /// Print the JSON Schema of scenario files, for editors and checkers.
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,

@@ -36,6 +36,11 @@ pub struct Attach {
 
 /// Does it.
 pub fn run(attach: &Attach) -> Result<(), Failure> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::Run(
+            "attaching to cgroups, and listing them, needs root: sudo leeway attach ...".into(),
+        ));
+    }
     let mut out = io::stdout().lock();
     let Some(cgroup) = attach.cgroup.as_deref() else { return list(&mut out) };
     if attach.detach {

@@ -1,5 +1,6 @@
 //! `leeway run`: a command whose traffic gives way.
 
+use crate::helper::request::{self, Request};
 use crate::{Failure, link};
 use clap::Args;
 use leeway_control::{LawError, LawSpec};
@@ -42,7 +43,7 @@ pub struct Run {
 pub struct Manners {
     /// The law of its TCP connections, with parameters if need be, such as `ledbat:target=5ms`; `leeway laws` lists
     /// them.
-    #[arg(long, value_name = "LAW", default_value = "ledbat", value_parser = law)]
+    #[arg(long, value_name = "LAW", default_value = LAW, value_parser = law)]
     law: LawSpec,
     /// Mark of its packets: `le` (lower effort, RFC 8622), a number from 0 to 63, or `none` to leave them as they are.
     #[arg(long, value_name = "DSCP", default_value = "le", value_parser = mark)]
@@ -54,6 +55,8 @@ pub struct Manners {
     receive: Downloads,
 }
 
+/// The law of connections, as far as nothing else is asked for; `docs/run.md` says why.
+const LAW: &str = "ledbat:target=25ms";
 /// The law that holds downloads back, as far as nothing else is asked for.
 const RECEIVE: &str = Receive::DEFAULT_LAW;
 
@@ -96,9 +99,15 @@ pub fn run(run: &Run) -> Result<(), Failure> {
     Err(link::not_run(command, &error))
 }
 
+/// Moves this process to a cgroup under the policy: root itself, others by the helper, who also cleans up.
 fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    let asker = Asker { uid: rustix::process::getuid().as_raw(), what: words.join(" ") };
+    let what = words.join(" ");
+    let uid = rustix::process::geteuid();
+    if !uid.is_root() {
+        return request::ask(&Request::new(policy, &what));
+    }
+    let asker = Asker { uid: uid.as_raw(), what };
     let confinement = Confinement::of_process(std::process::id(), policy, &asker)?;
     start_reaper(&confinement.name)
 }

@@ -1,139 +1,13 @@
-//! `leeway run` and `leeway attach` with real programs: needs root, BTF, cgroup v2, `python3` and `iperf3`.
+//! `leeway run` with real programs: needs root, BTF, cgroup v2, `python3` and `iperf3`.
 
-use std::io::{BufRead, BufReader, Write};
+mod confined;
+mod live;
+
+use confined::{Talk, ends, is_loaded, listed, own_law, possible, run, script, succeed, wait_for};
+use live::{leeway, text};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
-
-/// Whether commands can be confined here; says why not, and fails where everything has to be tested.
-fn possible() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let has = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
-    };
-    let missing: Vec<&str> = [
-        (status.lines().any(|line| line.starts_with("Uid:\t0\t")), "root"),
-        (Path::new("/sys/kernel/btf/vmlinux").exists(), "a kernel with BTF"),
-        (mounts.lines().any(|line| line.contains(" cgroup2 ")), "a mounted cgroup2"),
-        (has("python3"), "python3"),
-        (has("iperf3"), "iperf3"),
-        (has("setpriv"), "setpriv (util-linux)"),
-    ]
-    .into_iter()
-    .filter(|(there, _)| !there)
-    .map(|(_, what)| what)
-    .collect();
-    if missing.is_empty() {
-        return true;
-    }
-    let all = std::env::var("LEEWAY_REQUIRE_ALL").is_ok_and(|value| value == "1");
-    assert!(!all, "LEEWAY_REQUIRE_ALL=1, but a live test lacks {}", missing.join(", "));
-    eprintln!("skipped: a live test lacks {}", missing.join(", "));
-    false
-}
-
-fn leeway() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_leeway"))
-}
-
-/// `leeway run` with options and a command.
-fn run(options: &str, command: &[&str]) -> Command {
-    let mut leeway = leeway();
-    leeway.arg("run").args(options.split_whitespace()).arg("--").args(command);
-    leeway
-}
-
-fn script(name: &str) -> String {
-    format!("{}/tests/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output.stderr));
-    text(&output.stdout)
-}
-
-/// A law with parameters that no other process uses.
-fn own_law() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = std::process::id() % 10_000 * 20 + NEXT.fetch_add(1, Ordering::Relaxed);
-    let law: leeway_control::LawSpec = format!("ledbat:target={}us", 5_000 + number).parse().expect("a law");
-    law.to_string()
-}
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < Duration::from_secs(60), "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(30));
-    }
-}
-
-/// What `leeway attach --list` says of a law.
-fn listed(law: &str) -> Vec<String> {
-    let all = succeed(leeway().args(["attach", "--list"]));
-    all.lines().filter(|line| line.contains(&format!("law {law} "))).map(str::to_owned).collect()
-}
-
-/// Whether a law is in the kernel.
-fn is_loaded(law: &str) -> bool {
-    succeed(leeway().args(["kernel", "list"])).lines().any(|line| line.ends_with(&format!("  {law}")))
-}
-
-/// A process that talks in lines.
-struct Talk {
-    child: Child,
-    input: Option<ChildStdin>,
-    lines: Receiver<String>,
-}
-
-impl Talk {
-    fn start(command: &mut Command) -> Talk {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (lines, received) = channel();
-        std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)).ok()
-        });
-        let input = child.stdin.take();
-        Talk { child, input, lines: received }
-    }
-
-    fn line(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(60)).expect("a line")
-    }
-
-    fn say(&mut self, line: &str) {
-        writeln!(self.input.as_mut().expect("an open input"), "{line}").expect("a process that listens");
-    }
-}
-
-impl Drop for Talk {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Laws and ports that `ends.py` saw.
-fn ends(output: &str) -> Vec<(u16, Vec<String>)> {
-    let parse = |line: &str| {
-        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        let laws = value["laws"].as_array().expect("laws").iter();
-        let laws = laws.map(|law| law.as_str().expect("a name").to_owned()).collect();
-        (value["port"].as_u64().expect("a port") as u16, laws)
-    };
-    output.lines().map(parse).collect()
-}
+use std::process::Command;
 
 #[test]
 fn both_ends_are_under_the_law_whatever_the_program_chooses() {
@@ -208,7 +82,7 @@ fn datagrams_are_marked_and_keep_their_bits_of_ecn() {
         assert_eq!(bytes, expected, "{name}");
         cases += 1;
     }
-    assert_eq!(cases, 7, "{output}");
+    assert_eq!(cases, 9, "{output}");
 }
 
 #[test]
@@ -251,7 +125,10 @@ fn the_end_of_the_command_is_its_own() {
         );
     }
     // Options of the command are its own, also without `--`.
-    assert_eq!(succeed(leeway().args(["run", "--dscp", "le", "echo", "--law", "x", "-n"])), "--law x -n\n");
+    assert_eq!(
+        succeed(Command::new(leeway()).args(["run", "--dscp", "le", "echo", "--law", "x", "-n"])),
+        "--law x -n\n"
+    );
 }
 
 #[test]
@@ -376,19 +253,15 @@ fn a_law_that_others_loaded_is_used_and_left() {
     }
     let law = own_law();
     let name = format!("mine{}", std::process::id());
-    succeed(leeway().args(["kernel", "load", &law, "--name", &name]));
+    succeed(Command::new(leeway()).args(["kernel", "load", &law, "--name", &name]));
     let program = format!("python3 {} 127.0.0.1; read go; python3 {0} 127.0.0.1", script("ends.py"));
     let mut talk = Talk::start(&mut run(&format!("--law {law}"), &["sh", "-c", &program]));
     assert_eq!(ends(&talk.line())[0].1[0], name);
     // Whoever unloads it does not take it from those that use it.
-    succeed(leeway().args(["kernel", "unload", &name]));
+    succeed(Command::new(leeway()).args(["kernel", "unload", &name]));
     talk.say("go");
     assert_eq!(ends(&talk.line())[0].1[0], name);
     assert!(talk.child.wait().unwrap().success());
-}
-
-fn error(output: &Output) -> String {
-    text(&output.stderr)
 }
 
 #[test]
@@ -401,7 +274,74 @@ fn bad_usage_says_what_would_be_right() {
         ("--lwa ledbat", "--lwa"),
     ] {
         let output = run(options, &["true"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{options}: {}", error(&output));
-        assert!(error(&output).contains(why), "{options}: {}", error(&output));
+        assert_eq!(output.status.code(), Some(2), "{options}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(why), "{options}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn the_innermost_of_nested_commands_decides() {
+    if !possible() {
+        return;
+    }
+    let ends_of = script("ends.py");
+    let program =
+        [leeway(), "run", "--law", "flower", "--dscp", "8", "--receive=none", "--", "python3", &ends_of];
+    let capture = Talk::start(Command::new("python3").arg(script("capture.py")));
+    assert_eq!(capture.line(), "ready");
+    for (port, laws) in ends(&succeed(&mut run("--law newreno --receive=none", &program))) {
+        assert!(laws.iter().all(|name| name.starts_with("run_flower")), "{laws:?}");
+        let bytes = captured(&capture, port, 7);
+        assert!(bytes.iter().all(|byte| byte & !3 == 0x20), "{bytes:x?}");
+    }
+}
+
+#[test]
+fn it_works_behind_a_link_and_in_a_namespace_that_hides_sys() {
+    if !possible() || !live::possible(&["ip", "nft"]) {
+        return;
+    }
+    let law = own_law();
+    let program = [leeway(), "run", "--law", &law, "--", "python3", &script("ends.py"), "127.0.0.1"];
+    let namespace = format!("lwrun{}", std::process::id());
+    succeed(Command::new("ip").args(["netns", "add", &namespace]));
+    succeed(Command::new("ip").args(["-n", &namespace, "link", "set", "lo", "up"]));
+    let outputs = [
+        Command::new(leeway()).args(["link", "--delay", "1ms", "--"]).args(program).output().unwrap(),
+        Command::new("ip").args(["netns", "exec", &namespace]).args(program).output().unwrap(),
+    ];
+    succeed(Command::new("ip").args(["netns", "del", &namespace]));
+    for output in outputs {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let laws = &ends(&text(&output.stdout))[0].1;
+        assert!(laws.iter().all(|name| name.starts_with("run_ledbat")), "{laws:?}");
+    }
+    wait_for("nothing is left", || !is_loaded(&law) && listed(&law).is_empty());
+}
+
+#[test]
+fn the_terminal_is_the_commands_own() {
+    if !possible() {
+        return;
+    }
+    let output = succeed(Command::new("python3").args([&script("terminal.py"), leeway()]));
+    assert_eq!(output, "interrupted 3\nstopped, continued and ended\n");
+}
+
+#[test]
+fn a_reaper_ends_when_somebody_else_has_swept() {
+    if !possible() {
+        return;
+    }
+    let mut talk = Talk::start(&mut run("", &["sh", "-c", "echo ready; read end"]));
+    assert_eq!(talk.line(), "ready");
+    let command = talk.child.id();
+    wait_for("a reaper", || reaper(command).is_some());
+    let reaper_pid = pid(reaper(command).expect("a reaper"));
+    rustix::process::kill_process(reaper_pid, rustix::process::Signal::STOP).unwrap();
+    talk.say("end");
+    talk.child.wait().unwrap();
+    succeed(&mut run("", &["true"]));
+    rustix::process::kill_process(reaper_pid, rustix::process::Signal::CONT).unwrap();
+    wait_for("it ends", || reaper(command).is_none());
 }

@@ -1,13 +1,20 @@
 //! Control groups, version 2: where they are, and one for a command.
 
 use crate::error::KernelError;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+/// How long to wait for news before looking.
+const LOOK_AGAIN: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// How old an empty cgroup is that nobody is about to use.
+const DESERTED: Duration = Duration::from_secs(60);
 
 /// A directory of the file system of control groups.
 #[derive(Debug)]
@@ -67,6 +74,23 @@ impl Cgroup {
                 Err(KernelError::UnknownCgroup { name: name.to_owned(), among })
             }
         }
+    }
+
+    /// Those anywhere whose name begins like that and which have been empty for a minute at least.
+    pub fn deserted(prefix: &str) -> Result<Vec<Cgroup>, KernelError> {
+        let (root, _mount) = root()?;
+        let named = |directory: &PathBuf| {
+            directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        };
+        let paths = below(&root).into_iter().filter(named);
+        let open = |directory: PathBuf| Self::open(directory.strip_prefix(&root).ok()?).ok();
+        let deserted = |cgroup: &Cgroup| {
+            let changed =
+                fs::metadata(cgroup.directory.join("cgroup.procs")).and_then(|file| file.modified());
+            let old = changed.is_ok_and(|then| then.elapsed().is_ok_and(|age| age >= DESERTED));
+            old && !cgroup.is_populated()
+        };
+        Ok(paths.filter_map(open).filter(deserted).collect())
     }
 
     /// Makes one in this one.
@@ -133,7 +157,8 @@ impl Cgroup {
             if read.is_err() || text.lines().any(|line| line == "populated 0") {
                 return Ok(());
             }
-            match poll(&mut [PollFd::new(&events, PollFlags::PRI)], None) {
+            // Nobody tells of a removal, which may come before the news that it is empty.
+            match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&LOOK_AGAIN)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -13,7 +13,7 @@ use libbpf_rs::Link;
 use libbpf_rs::query::LinkTypeInfo;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -70,6 +70,8 @@ pub struct Confinement {
     /// Seconds since 1970 at which it began.
     pub started_unix_s: u64,
     folder: PathBuf,
+    /// The kernel's number of the cgroup.
+    id: u64,
 }
 
 impl Confinement {
@@ -120,8 +122,12 @@ impl Confinement {
     ///
     /// # Errors
     /// The file system's.
-    pub fn wait(&self) -> io::Result<()> {
-        Cgroup::open(&self.cgroup).map_or(Ok(()), |cgroup| cgroup.wait_until_empty())
+    pub fn wait(&self) -> Result<(), KernelError> {
+        // Where it is gone already there is nothing to wait for.
+        let Ok(cgroup) = Cgroup::open(&self.cgroup) else { return Ok(()) };
+        cgroup.wait_until_empty().map_err(|error| {
+            KernelError::failed(format!("wait for cgroup /{}", self.cgroup.display()))(&error)
+        })
     }
 
     /// Moves this process to the cgroup above, for one that waits for the others.
@@ -139,7 +145,9 @@ impl Confinement {
     /// The file system's.
     pub fn remove(&self) -> Result<(), KernelError> {
         let all = Locked::new()?;
-        all.remove(&self.name)
+        // Where somebody else was faster, the name may have been taken again.
+        let same = Config::pinned(&self.folder).is_some_and(|config| config.cgroup == self.id);
+        if same { all.remove(&self.name) } else { Ok(()) }
     }
 
     /// Whether it is over: its cgroup is gone or, if it was made for a command, empty.
@@ -150,8 +158,7 @@ impl Confinement {
         if link.is_ok_and(|link| gone(&link.info)) {
             return true;
         }
-        let id = Config::pinned(&self.folder).map(|config| config.cgroup);
-        let cgroup = Cgroup::open(&self.cgroup).ok().filter(|cgroup| Some(cgroup.id()) == id);
+        let cgroup = Cgroup::open(&self.cgroup).ok().filter(|cgroup| cgroup.id() == self.id);
         !self.persistent && cgroup.is_some_and(|cgroup| !cgroup.is_populated())
     }
 }
@@ -194,6 +201,8 @@ pub enum Leftover {
     Confinement(String),
     /// A law that was loaded for cgroups, none of which is left.
     Law(String),
+    /// A cgroup that was made for a command and has neither processes nor a policy; its path.
+    Cgroup(PathBuf),
 }
 
 impl std::fmt::Display for Leftover {
@@ -201,6 +210,7 @@ impl std::fmt::Display for Leftover {
         match self {
             Leftover::Confinement(name) => write!(f, "what confined {name}"),
             Leftover::Law(name) => write!(f, "the law {name}"),
+            Leftover::Cgroup(path) => write!(f, "the empty cgroup /{}", path.display()),
         }
     }
 }
@@ -213,7 +223,12 @@ pub fn leftovers() -> Result<Vec<Leftover>, KernelError> {
     if pins::cgroups_if_any().is_none() {
         return Ok(Vec::new());
     }
-    Ok(Locked::new()?.leftovers())
+    let all = Locked::new()?;
+    let mut found = all.leftovers();
+    let known: Vec<PathBuf> = all.list().into_iter().map(|one| one.cgroup).collect();
+    let deserted = Cgroup::deserted(MADE)?.into_iter().map(|cgroup| cgroup.path().to_owned());
+    found.extend(deserted.filter(|path| !known.contains(path)).map(Leftover::Cgroup));
+    Ok(found)
 }
 
 impl Leftover {
@@ -223,7 +238,11 @@ impl Leftover {
     /// The file system's.
     pub fn remove(&self) -> Result<(), KernelError> {
         let all = Locked::new()?;
-        if all.leftovers().contains(self) { all.remove_leftover(self) } else { Ok(()) }
+        let still = match self {
+            Leftover::Cgroup(path) => Cgroup::open(path).is_ok_and(|cgroup| !cgroup.is_populated()),
+            _ => all.leftovers().contains(self),
+        };
+        if still { all.remove_leftover(self) } else { Ok(()) }
     }
 }
 
@@ -320,6 +339,10 @@ impl Locked {
         match leftover {
             Leftover::Confinement(name) => self.remove(name),
             Leftover::Law(name) => crate::unload(name),
+            Leftover::Cgroup(path) => {
+                let removed = Cgroup::open(path)?.remove();
+                removed.map_err(|error| KernelError::failed(format!("remove /{}", path.display()))(&error))
+            }
         }
     }
 
@@ -424,6 +447,7 @@ fn read(all: &Path, name: &str) -> Option<Confinement> {
         persistent: config.persistent,
         asker: Asker { uid: config.owner, what: config.what },
         started_unix_s: config.started_unix_s,
+        id: config.cgroup,
         folder,
     })
 }

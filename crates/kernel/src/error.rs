@@ -10,7 +10,7 @@ pub enum KernelError {
     Law(#[from] leeway_control::LawError),
     /// Not root, or the rights of root were taken away.
     #[error(
-        "loading congestion control needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and, to mount \
+        "congestion control in the kernel needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and, to mount \
          the BPF file system, CAP_SYS_ADMIN: {doing}"
     )]
     Permission {

@@ -5,9 +5,12 @@ use crate::shared::{CONFIG_BYTES, Config, PARAMS_MAX, Record, SPEC_MAX};
 use crate::{libbpf, machine, pins};
 use leeway_control::LawSpec;
 use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject, RingBufferBuilder};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/leeway.bpf.o"));
+/// How long a name may still be taken after its law was unloaded.
+const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// What to load.
 #[derive(Clone, Debug)]
@@ -44,12 +47,19 @@ impl Load {
     /// The same with other programs than those that were built in: to test what is said of them.
     #[doc(hidden)]
     pub fn pinned_from(&self, programs: &[u8]) -> Result<(), KernelError> {
-        check_name(&self.name)?;
+        self.check()?;
         let path = pins::folder()?.join(&self.name);
         if path.exists() {
             return Err(KernelError::Exists(self.name.clone()));
         }
-        let mut attached = self.attach(programs, false)?;
+        let began = Instant::now();
+        let mut attached = loop {
+            match self.attach(programs, false) {
+                // One that was just unloaded: the kernel lets go of it a moment after its pin.
+                Err(KernelError::Exists(_)) if began.elapsed() < LETTING_GO => thread::sleep(LETTING_GO / 50),
+                attached => break attached?,
+            }
+        };
         attached.link.pin(&path).map_err(KernelError::bpf(format!("pin {}", path.display())))
     }
 
@@ -58,8 +68,16 @@ impl Load {
     /// # Errors
     /// Those of [`Load::pinned`].
     pub fn recorded(&self) -> Result<Recording, KernelError> {
-        check_name(&self.name)?;
+        self.check()?;
         self.attach(PROGRAMS, true).map(Recording)
+    }
+
+    /// Whether the name can be one of the kernel's.
+    ///
+    /// # Errors
+    /// [`KernelError::BadName`].
+    pub fn check(&self) -> Result<(), KernelError> {
+        check_name(&self.name)
     }
 
     fn attach(&self, programs: &[u8], record: bool) -> Result<Attached, KernelError> {

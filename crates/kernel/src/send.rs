@@ -80,11 +80,13 @@ impl Config {
             *at = word.to_ne_bytes();
         }
         to[40..][..self.law.len()].copy_from_slice(self.law.as_bytes());
-        let mut end = self.what.len().min(WHAT_MAX - 1);
-        while !self.what.is_char_boundary(end) {
+        // Users write it and others read it on their terminals.
+        let what: String = self.what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mut end = what.len().min(WHAT_MAX - 1);
+        while !what.is_char_boundary(end) {
             end -= 1;
         }
-        to[40 + LAW_MAX..][..end].copy_from_slice(&self.what.as_bytes()[..end]);
+        to[40 + LAW_MAX..][..end].copy_from_slice(&what.as_bytes()[..end]);
     }
 
     fn read(from: &[u8]) -> Option<Config> {
@@ -233,12 +235,12 @@ mod tests {
             persistent: true,
             dscp: Some(Dscp(63)),
             law: "run_ledbatpp_99".into(),
-            what: "ä".repeat(40),
+            what: format!("\x1b{}", "ä".repeat(40)),
         };
         let mut bytes = vec![0xff; CONFIG_BYTES];
         config.write(&mut bytes);
         let read = Config::read(&bytes).expect("a whole configuration");
-        assert_eq!(read.what, "ä".repeat(31), "cut between characters");
+        assert_eq!(read.what, format!(" {}", "ä".repeat(31)), "cut between characters");
         assert_eq!(format!("{:?}", Config { what: config.what.clone(), ..read }), format!("{config:?}"));
         assert!(Config::read(&bytes[1..]).is_none());
     }

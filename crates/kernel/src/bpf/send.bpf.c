@@ -163,12 +163,24 @@ int leeway_options(struct bpf_sockopt *ctx)
 	return 1;
 }
 
-/* Sockets of datagrams and raw ones, before something leaves by them. */
+/* Sockets of datagrams and raw ones, mostly before something leaves by them (docs/run.md). */
 static __always_inline int leeway_datagram(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk && leeway_decides(ctx->sk))
 		leeway_put_mark(ctx, ctx->family);
 	return 1;
+}
+
+SEC("cgroup/bind4")
+int leeway_bind4(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
+}
+
+SEC("cgroup/bind6")
+int leeway_bind6(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
 }
 
 SEC("cgroup/connect4")

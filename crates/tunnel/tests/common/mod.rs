@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Inbox(UnboundedSender<Bytes>);
 
 impl Inbox {
-    pub fn new() -> (Arc<dyn Inward>, UnboundedReceiver<Bytes>) {
+    pub fn pair() -> (Arc<dyn Inward>, UnboundedReceiver<Bytes>) {
         let (sender, receiver) = unbounded_channel();
         (Arc::new(Inbox(sender)), receiver)
     }
@@ -66,7 +66,7 @@ pub fn anywhere() -> SocketAddr {
 impl Running {
     pub fn start(state: &Path, options: ServerOptions) -> Running {
         let roster = Arc::new(Roster::open(state).unwrap());
-        let (inward, inbox) = Inbox::new();
+        let (inward, inbox) = Inbox::pair();
         let log = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&log);
         let server =
@@ -116,7 +116,7 @@ pub fn tcp() -> Transport {
 pub async fn join(token: Token, transport: Transport) -> Joined {
     let options = ClientOptions { transport, queue: "fq_codel".parse().unwrap(), mtu: 1400, mark: None };
     let client = Arc::new(Client::new(token, options).await.unwrap());
-    let (inward, inbox) = Inbox::new();
+    let (inward, inbox) = Inbox::pair();
     let running = Arc::clone(&client);
     let task = tokio::spawn(async move { running.run(|_| Ok(Arc::clone(&inward))).await });
     Joined { client, inbox, task }
