@@ -170,7 +170,8 @@ pub fn not_run(command: &[OsString], error: &io::Error) -> Failure {
     Failure::Command(if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN })
 }
 
-fn shell() -> OsString {
+/// The user's shell.
+pub fn shell() -> OsString {
     std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())
 }
 

@@ -71,6 +71,8 @@ fn help_is_there_for_every_command() {
         &["link"],
         &["testnet"],
         &["kernel"],
+        &["top"],
+        &["doctor"],
     ] {
         let help = stdout(leeway().args(command).arg("--help"));
         assert!(help.contains("Example"), "{command:?}: {help}");

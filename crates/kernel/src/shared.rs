@@ -60,11 +60,15 @@ pub struct Socket {
     pub srtt_us: u32,
     /// Packets in flight.
     pub inflight: u32,
+    /// Bytes acknowledged since the connection began.
+    pub acked_bytes: u64,
+    /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed it.
+    pub inode: u64,
 }
 
 impl Socket {
     /// Bytes of `struct leeway_socket`.
-    pub(crate) const BYTES: usize = 88;
+    pub(crate) const BYTES: usize = 104;
 
     pub(crate) fn read(from: &[u8]) -> Option<Socket> {
         let mut bytes = Bytes(from);
@@ -81,6 +85,8 @@ impl Socket {
             mss_bytes: bytes.u32()?,
             srtt_us: bytes.u32()?,
             inflight: bytes.u32()?,
+            acked_bytes: bytes.u64()?,
+            inode: bytes.u64()?,
         })
     }
 }

@@ -6,27 +6,25 @@
  * One program measures every packet that arrives, before TCP sees it, and tells the law. Another one sets the window
  * just before TCP chooses what to announce; TCP itself never takes back what it has announced.
  */
-#include "kernel.h"
 #include "context.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 
-#include "alone.h"
-#include "receive.h"
+#include "receive_delay.h"
+#include "receive_packet.h"
+#include "receive_share.h"
 
-#define LEEWAY_SEGMENTS_FIRST 10 /* RFC 6928: of the whole budget, before anything was measured */
-#define LEEWAY_SYN_LEAST      2  /* segments: a smaller first window makes senders halve their segments */
-#define LEEWAY_SYN_MOST       10
-#define LEEWAY_EPOCH_US       40000 /* a delayed acknowledgement: the least of an epoch beyond round trips */
-#define LEEWAY_TICK_FAST_US   100000
-#define LEEWAY_TICK_SEEN_US   2000000
-#define LEEWAY_DUPTHRESH      3 /* RFC 5681, 3.2 */
+#define LEEWAY_SYN_LEAST 2 /* segments: a smaller first window makes senders halve their segments */
+#define LEEWAY_SYN_MOST  10
+#define LEEWAY_DUPTHRESH 3 /* RFC 5681, 3.2 */
+/* Chooses a window scale of 8: fine steps, and windows of up to 16 MB. */
+#define LEEWAY_SCALE_CLAMP ((1U << 24) - 1)
 
 char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-const volatile struct leeway_config leeway_config SEC(".rodata.config");
+const volatile __u64 leeway_cgroup SEC(".rodata.cgroup"); /* its number */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -42,42 +40,40 @@ struct {
 	__type(value, struct leeway_connection);
 } leeway_received SEC(".maps");
 
-/* The other end: what its smallest round-trip time was outlives connections. */
-struct leeway_remote {
-	__u32 address[4];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct leeway_remote);
-	__type(value, struct leeway_base);
-} leeway_remotes SEC(".maps");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 25);
 } leeway_events SEC(".maps");
 
-/* What one packet says. */
-struct leeway_segment {
-	__u64 now_us;
-	__u32 seq;
-	__u32 bytes; /* of payload */
-	__u32 tsval;
-	__u32 tsecr;
-	__u16 mss;
-	__u8 timestamps;
-	__u8 marked; /* congestion experienced */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
 };
 
-static __always_inline const void *leeway_params(void)
-{
-	const void *params = (const void *)leeway_config.params;
+struct kernfs_node {
+	__u64 id;
+};
 
-	asm volatile("" : "+r"(params));
-	return params;
-}
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock___cgroup {
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+#pragma clang attribute pop
 
 static __always_inline struct leeway_budget *leeway_the_budget(void)
 {
@@ -97,106 +93,26 @@ static __always_inline void leeway_release(struct leeway_budget *b)
 	__sync_val_compare_and_swap(&b->busy, 1, 0);
 }
 
-static __always_inline __u32 leeway_segment_bytes(const struct leeway_connection *c)
+/* A connection that begins counts at once, so that thirty do not think each that it is alone. */
+static __always_inline struct leeway_connection *leeway_enter(struct bpf_sock *sk, struct leeway_budget *b)
 {
-	return c->segment_bytes ? c->segment_bytes : 1448;
+	struct leeway_connection *c = bpf_sk_storage_get(&leeway_received, sk, NULL, 0);
+
+	if (c)
+		return c;
+	c = bpf_sk_storage_get(&leeway_received, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	if (c)
+		leeway_count_in(c, b);
+	return c;
 }
 
-/*
- * What one connection may have in flight. Those that fill their windows share what the others leave; nobody gets less
- * than an equal part of all, nor less than a segment, which is the least that a sender can use.
- */
-static __always_inline __u32 leeway_window(const struct leeway_budget *b, const struct leeway_connection *c)
+static __always_inline void leeway_look_at(struct leeway_connection *c, struct tcp_sock *tp)
 {
-	__u64 all = b->window_bytes, mss = leeway_segment_bytes(c), share, equal;
-	__u32 active = b->active > b->active_coming ? b->active : b->active_coming;
-	__u32 hungry = b->hungry > b->hungry_coming ? b->hungry : b->hungry_coming;
-
-	if (!all)
-		all = LEEWAY_SEGMENTS_FIRST * mss;
-	equal = active ? all / active : all;
-	share = leeway_less(all, b->modest_bytes);
-	share = leeway_max_u64(hungry ? share / hungry : share, equal);
-	if (!c->hungry)
-		share = leeway_min_u64(share, 2ULL * c->used_bytes + 2 * mss);
-	share = share / mss * mss;
-	share = leeway_max_u64(share, mss);
-	return (__u32)leeway_min_u64(share, 1U << 30);
-}
-
-static __always_inline void leeway_find_remote(struct leeway_remote *remote, const struct sock *sk)
-{
-	remote->address[0] = 0;
-	remote->address[1] = 0;
-	remote->address[2] = bpf_htonl(0xffff);
-	remote->address[3] = sk->__sk_common.skc_daddr;
-	if (sk->__sk_common.skc_family != 2)
-		BPF_CORE_READ_INTO(&remote->address, sk, __sk_common.skc_v6_daddr);
-}
-
-/* The history of the law's own base delay, here for round-trip times of the other end and delays of a connection. */
-static __always_inline void leeway_base_begin(struct leeway_base *b)
-{
-	/* Both laws' parameters begin with the window's and the delay's. */
-	const struct leeway_ledbat_params *p = leeway_params();
-
-	leeway_base_init(b, p->delay.base_history, p->delay.base_interval_us, p->delay.skew);
-}
-
-_Static_assert(__builtin_offsetof(struct leeway_ledbat_params, delay) ==
-		       __builtin_offsetof(struct leeway_ledbatpp_params, delay),
-	       "leeway_base_begin() reads the same words for both");
-
-/* Learns the smallest round-trip time to the other end; 0 while it is unknown. */
-static __always_inline __u32 leeway_remote_rtt(const struct sock *sk, __u64 now_us, __u32 rtt_us)
-{
-	struct leeway_remote remote;
-	struct leeway_base fresh = {}, *known;
-
-	leeway_find_remote(&remote, sk);
-	known = bpf_map_lookup_elem(&leeway_remotes, &remote);
-	if (!known) {
-		if (!rtt_us)
-			return 0;
-		leeway_base_begin(&fresh);
-		bpf_map_update_elem(&leeway_remotes, &remote, &fresh, BPF_ANY);
-		known = bpf_map_lookup_elem(&leeway_remotes, &remote);
-		if (!known)
-			return 0;
-	}
-	if (rtt_us)
-		leeway_base_update(known, now_us, rtt_us);
-	return known->count ? known->min_us : 0;
-}
-
-/* RFC 6298, 2, without the variance. */
-static __always_inline void leeway_see_rtt(struct leeway_budget *b, __u32 rtt_us)
-{
-	if (!rtt_us)
-		return;
-	b->srtt_us = b->srtt_us ? (__u32)((7ULL * b->srtt_us + rtt_us) / 8) : rtt_us;
-	if (!b->min_rtt_us || rtt_us < b->min_rtt_us)
-		b->min_rtt_us = rtt_us;
-}
-
-static __always_inline bool leeway_after(__u32 a, __u32 b)
-{
-	return (__s32)(a - b) > 0;
-}
-
-/* What went out last and what it allowed: the beginning of a round-trip time, and of the question whether the sender
- * fills its window. */
-static __always_inline void leeway_probe(struct tcp_sock *tp, struct leeway_connection *c)
-{
-	__u32 ns = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1000 : 1000000;
-	__u32 held = tp->rcv_wup + tp->rcv_wnd, edge = tp->rcv_nxt;
-
-	edge += tp->rcv_ssthresh < tp->window_clamp ? tp->rcv_ssthresh : tp->window_clamp;
-	c->probe_edge = leeway_after(held, edge) ? held : edge;
-	c->probe_ts = (__u32)(tp->tcp_wstamp_ns / ns) + tp->tsoffset;
-	c->probe_us = bpf_ktime_get_ns() / 1000;
-	barrier();
-	c->probe = LEEWAY_PROBE_SENT;
+	leeway_base_begin(&c->down);
+	leeway_base_begin(&c->up);
+	c->high = tp->rcv_nxt;
+	c->tick_us = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1 : 1000;
+	c->timestamps = BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok);
 }
 
 static __always_inline void leeway_begin(struct bpf_sock_ops *ops, struct leeway_budget *b)
@@ -209,19 +125,11 @@ static __always_inline void leeway_begin(struct bpf_sock_ops *ops, struct leeway
 
 	if (!sk)
 		return;
-	c = bpf_sk_storage_get(&leeway_received, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	c = leeway_enter(sk, b);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!c || !tp)
 		return;
-	leeway_base_begin(&c->down);
-	leeway_base_begin(&c->up);
-	c->high = tp->rcv_nxt;
-	c->hungry = 1;
-	c->tick_us = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1 : 1000;
-	c->timestamps = BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok);
-	c->epoch = b->epoch;
-	__sync_fetch_and_add(&b->active_coming, 1);
-	__sync_fetch_and_add(&b->hungry_coming, 1);
+	leeway_look_at(c, tp);
 	/* The handshake is one round trip, and the packet that ends it has seen the queue that the data will see. */
 	rtt_us = tp->srtt_us >> 3;
 	if (rtt_us && leeway_claim(b)) {
@@ -264,15 +172,22 @@ SEC("sockops")
 int leeway_windows(struct bpf_sock_ops *ops)
 {
 	struct leeway_budget *b = leeway_the_budget();
-	struct leeway_connection stranger = { .hungry = 1 };
-	__u32 segments;
+	struct leeway_connection stranger = {.hungry = 1};
+	__u32 segments, clamp = LEEWAY_SCALE_CLAMP;
 
 	if (!b)
 		return 1;
 	switch (ops->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		if (ops->sk)
+			leeway_enter(ops->sk, b);
+		/* fall through */
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+		break;
 	case BPF_SOCK_OPS_RWND_INIT:
 		/* Not by the clamp: before the handshake that would choose a window scale too small for good. */
-		segments = leeway_window(b, &stranger) / leeway_segment_bytes(&stranger);
+		segments = leeway_share(b, &stranger) / leeway_segment_bytes(&stranger);
 		/* The answer lies where the arguments did. */
 		ops->args[0] = leeway_clamp_u32(segments, LEEWAY_SYN_LEAST, LEEWAY_SYN_MOST);
 		break;
@@ -286,193 +201,6 @@ int leeway_windows(struct bpf_sock_ops *ops)
 		break;
 	}
 	return 1;
-}
-
-/* RFC 7323, 3.2: the timestamps option, wherever it stands. */
-static __always_inline void leeway_see_timestamps(struct __sk_buff *skb, struct leeway_segment *seg, __u32 at,
-						  __u32 end)
-{
-	__u32 words[3];
-	__u8 option[2];
-	int i;
-
-	/* What nearly everybody sends: two NOPs and the option. */
-	if (at + 12 <= end && !bpf_skb_load_bytes(skb, at, words, sizeof(words)) &&
-	    words[0] == bpf_htonl(0x0101080a)) {
-		seg->tsval = bpf_ntohl(words[1]);
-		seg->tsecr = bpf_ntohl(words[2]);
-		seg->timestamps = 1;
-		return;
-	}
-	for (i = 0; i < 20; i++) {
-		if (at + 2 > end || bpf_skb_load_bytes(skb, at, option, sizeof(option)) || !option[0])
-			return;
-		if (option[0] == 1) {
-			at++;
-		} else if (option[0] == 8 && option[1] == 10) {
-			if (at + 10 > end || bpf_skb_load_bytes(skb, at + 2, words, 8))
-				return;
-			seg->tsval = bpf_ntohl(words[0]);
-			seg->tsecr = bpf_ntohl(words[1]);
-			seg->timestamps = 1;
-			return;
-		} else {
-			at += option[1] < 2 ? 2 : option[1];
-		}
-	}
-}
-
-/* Reads the headers; the packet has no payload for us where bytes stays 0. */
-__weak int leeway_see_packet(struct __sk_buff *skb, struct leeway_segment *seg __arg_nonnull)
-{
-	__u32 at, end, total;
-	__u8 ip[20], tcp[20];
-
-	seg->now_us = bpf_ktime_get_ns() / 1000;
-	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
-		return 0;
-	if (ip[0] >> 4 == 4) {
-		if (ip[9] != 6)
-			return 0;
-		at = (ip[0] & 15) * 4;
-		seg->marked = (ip[1] & 3) == 3;
-	} else {
-		/* With extension headers it is received all the same, but not measured. */
-		if (ip[6] != 6)
-			return 0;
-		at = 40;
-		seg->marked = (ip[1] >> 4 & 3) == 3;
-	}
-	if (bpf_skb_load_bytes(skb, at, tcp, sizeof(tcp)))
-		return 0;
-	total = skb->len;
-	end = at + (tcp[12] >> 4) * 4;
-	if (end >= total)
-		return 0;
-	seg->seq = (__u32)tcp[4] << 24 | (__u32)tcp[5] << 16 | (__u32)tcp[6] << 8 | tcp[7];
-	seg->bytes = total - end;
-	seg->mss = skb->gso_size ? skb->gso_size : (seg->bytes < 65535 ? seg->bytes : 65535);
-	leeway_see_timestamps(skb, seg, at + 20, end);
-	return 0;
-}
-
-/* How the peer's timestamps tick: milliseconds nearly always, microseconds or something else where the clocks say so. */
-static __always_inline void leeway_see_tick(struct leeway_connection *c, const struct leeway_segment *seg)
-{
-	__u64 elapsed_us = seg->now_us - c->first_us, tick_ns;
-	__u32 ticks = seg->tsval - c->first_ts, tick_us = 0;
-
-	if (!c->first_us) {
-		c->first_us = seg->now_us;
-		c->first_ts = seg->tsval;
-		return;
-	}
-	if (elapsed_us < LEEWAY_TICK_FAST_US || !ticks)
-		return;
-	tick_ns = elapsed_us * 1000 / ticks;
-	/* A queue that grows or empties changes the figure, by a factor of two within two seconds at most. */
-	if (elapsed_us < LEEWAY_TICK_SEEN_US && tick_ns > 50000)
-		return;
-	if (tick_ns >= 500 && tick_ns <= 2000)
-		tick_us = 1;
-	else if (tick_ns >= 500000 && tick_ns <= 2000000)
-		tick_us = 1000;
-	c->tick = tick_us ? LEEWAY_TICK_KNOWN : LEEWAY_TICK_UNKNOWN;
-	if (tick_us == c->tick_us)
-		return;
-	c->timestamps = tick_us != 0;
-	c->tick_us = tick_us;
-	leeway_base_begin(&c->down);
-	leeway_base_begin(&c->up);
-}
-
-/*
- * The answer to a probe: the first data that its arrival at the sender can have caused. Where there are timestamps, it
- * echoes the probe's; where there are none, it lies beyond the edge that was known before, which takes longer where
- * the window is not what limits the sender.
- */
-static __always_inline __u32 leeway_see_answer(struct leeway_connection *c, const struct leeway_segment *seg)
-{
-	__u32 rtt_us = 0;
-	bool later;
-
-	if (c->probe == LEEWAY_PROBE_NONE)
-		return 0;
-	if (!seg->timestamps) {
-		later = leeway_after(seg->seq + seg->bytes + leeway_segment_bytes(c), c->probe_edge);
-		if (!later)
-			return 0;
-		c->hungry = 1;
-		c->probe = LEEWAY_PROBE_NONE;
-		return (__u32)(seg->now_us - c->probe_us);
-	}
-	if (c->probe == LEEWAY_PROBE_SENT && !leeway_after(c->probe_ts, seg->tsecr)) {
-		rtt_us = (__u32)(seg->now_us - c->probe_us);
-		c->probe_rtt_us = rtt_us ? rtt_us : 1;
-		c->probe = LEEWAY_PROBE_ANSWERED;
-	}
-	if (c->probe == LEEWAY_PROBE_ANSWERED && leeway_after(seg->tsecr, c->probe_ts)) {
-		/* All that the probe allowed has come before: less than a segment was left. */
-		c->hungry = leeway_after(c->high + leeway_segment_bytes(c), c->probe_edge);
-		c->probe = LEEWAY_PROBE_NONE;
-	}
-	return rtt_us;
-}
-
-/*
- * The queue that this packet stood in. A connection's smallest one-way delay is not enough: one that begins in a
- * standing queue has never seen less. But round-trip times to the same host have no unknown offset and outlive
- * connections, and base_down = base_rtt - base_up, so an empty way up is enough to know the way down.
- */
-static __always_inline __u32 leeway_see_queue(struct leeway_connection *c, const struct leeway_segment *seg,
-					      __u32 rtt_us, __u32 least_rtt_us)
-{
-	__u32 owd_us, base_us, other_us;
-
-	if (!c->timestamps || !seg->timestamps)
-		return rtt_us && least_rtt_us && rtt_us > least_rtt_us ? rtt_us - least_rtt_us : 0;
-	owd_us = (__u32)seg->now_us - seg->tsval * c->tick_us;
-	leeway_base_update(&c->down, seg->now_us, owd_us);
-	if (rtt_us)
-		leeway_base_update(&c->up, seg->now_us, rtt_us - owd_us);
-	base_us = leeway_base_us(&c->down, seg->now_us);
-	if (c->up.count && least_rtt_us) {
-		other_us = least_rtt_us - leeway_base_us(&c->up, seg->now_us);
-		if (leeway_before_u32(other_us, base_us))
-			base_us = other_us;
-	}
-	return leeway_before_u32(owd_us, base_us) ? 0 : owd_us - base_us;
-}
-
-/* Counts who is active: an epoch is long enough for everybody to receive something. */
-static __always_inline void leeway_count(struct leeway_budget *b, struct leeway_connection *c, __u64 now_us)
-{
-	__u64 length_us = 2ULL * b->srtt_us + LEEWAY_EPOCH_US, since_us = now_us - b->epoch_us;
-	bool stale;
-
-	if (since_us >= length_us) {
-		stale = since_us >= 2 * length_us;
-		b->active = stale ? 0 : b->active_coming;
-		b->hungry = stale ? 0 : b->hungry_coming;
-		b->modest_bytes = stale ? 0 : b->modest_coming;
-		b->active_coming = 0;
-		b->hungry_coming = 0;
-		b->modest_coming = 0;
-		b->epoch_us = now_us;
-		b->epoch++;
-	}
-	if (c->epoch == b->epoch)
-		return;
-	c->used_bytes = (__u32)leeway_min_u64(c->epoch_bytes * b->srtt_us / (length_us ? length_us : 1), 1U << 30);
-	if (b->epoch - c->epoch > 1)
-		c->used_bytes = 0;
-	c->epoch_bytes = 0;
-	c->epoch = b->epoch;
-	__sync_fetch_and_add(&b->active_coming, 1);
-	if (c->hungry)
-		__sync_fetch_and_add(&b->hungry_coming, 1);
-	else
-		b->modest_coming += 2ULL * c->used_bytes + 2ULL * leeway_segment_bytes(c);
 }
 
 /* A loss as the receiver sees it: a hole that three segments have overtaken. 1: tell the law now. */
@@ -508,6 +236,8 @@ static __always_inline __u64 leeway_see_bytes(struct leeway_connection *c, const
 		c->high = end;
 	}
 	c->epoch_bytes += fresh;
+	if (c->below_one)
+		__sync_fetch_and_add(&c->owed_bytes, fresh);
 	return fresh + __sync_lock_test_and_set(&c->missed_bytes, 0);
 }
 
@@ -552,11 +282,10 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 	least_rtt_us = leeway_remote_rtt(&tp->inet_conn.icsk_inet.sk, seg->now_us, rtt_us);
 	queuing_us = leeway_see_queue(c, seg, rtt_us, least_rtt_us);
 	c->queuing_us = queuing_us;
-	b->queuing_us = queuing_us;
 	told->ack.acked_bytes = leeway_see_bytes(c, seg);
 	b->received_bytes += told->ack.acked_bytes;
-	/* A sender that waits for its program makes round trips look long. */
-	if (rtt_us && (c->hungry || rtt_us < b->srtt_us)) {
+	/* A sender that waits for its program, or for its persist timer, makes round trips look long. */
+	if (rtt_us && ((c->hungry && !c->probe_below_one) || rtt_us < b->srtt_us)) {
 		c->rtt_us = rtt_us;
 		leeway_see_rtt(b, rtt_us);
 		/* Connections to near and far hosts look alike: as far as the nearest, plus the queue. */
@@ -587,7 +316,8 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 }
 
 #define LEEWAY_RECEIVE(X)                                                                                    \
-	static __always_inline void X##_keep(struct leeway_budget *b, __u32 kind, const struct leeway_told *told)   \
+	static __always_inline void X##_keep(struct leeway_budget *b, __u32 kind,                            \
+					     const struct leeway_told *told)                                 \
 	{                                                                                                    \
 		struct leeway_record *record;                                                                \
                                                                                                              \
@@ -651,3 +381,69 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 
 LEEWAY_RECEIVE(ledbat)
 LEEWAY_RECEIVE(ledbatpp)
+
+static __always_inline bool leeway_inside(const struct tcp_sock *tp)
+{
+	const struct cgroup *cgroup = ((const struct sock___cgroup *)tp)->sk_cgrp_data.cgroup;
+	const struct cgroup_subsys_state *parent;
+	int depth;
+
+	for (depth = 0; depth < 32; depth++) {
+		if (!cgroup)
+			return 0;
+		if (cgroup->kn->id == leeway_cgroup)
+			return 1;
+		parent = cgroup->self.parent;
+		if (!parent)
+			return 0;
+		cgroup = parent->cgroup;
+	}
+	return 0;
+}
+
+/*
+ * Connections of one network namespace that run already. What they have announced is used up first; their base delays
+ * are those of their first packets from now on.
+ */
+SEC("iter/tcp")
+int leeway_adopt_all(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct leeway_budget *b = leeway_the_budget();
+	struct leeway_connection *c;
+	struct tcp_sock *tp;
+	int flags;
+
+	if (!common || !b)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !leeway_inside(tp) || bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
+		return 0;
+	if (common->skc_state != TCP_ESTABLISHED && common->skc_state != TCP_FIN_WAIT1 &&
+	    common->skc_state != TCP_FIN_WAIT2)
+		return 0;
+	c = bpf_sk_storage_get(&leeway_received, tp, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	if (!c)
+		return 0;
+	leeway_look_at(c, tp);
+	leeway_count_in(c, b);
+	flags = tp->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+	bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+	return 0;
+}
+
+/* Nobody holds back any more: the connections of one network namespace may announce again what their buffers take. */
+SEC("iter/tcp")
+int leeway_release_all(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	__u32 clamp = LEEWAY_SCALE_CLAMP;
+	struct tcp_sock *tp;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (tp && bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
+		bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+	return 0;
+}

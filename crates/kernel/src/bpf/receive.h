@@ -34,16 +34,17 @@ struct leeway_budget {
 	leeway_u32 hungry_coming;
 	leeway_u32 srtt_us;
 	leeway_u32 min_rtt_us;
-	leeway_u32 mss_bytes; /* of the last segment */
-	leeway_u32 events;    /* that the law was told of */
-	leeway_u32 queuing_us; /* the last sample of any connection */
+	leeway_u32 mss_bytes;   /* of the last segment */
+	leeway_u32 events;      /* that the law was told of */
+	leeway_u32 connections; /* that ever began */
 	union leeway_receive_law law;
 };
 
 enum leeway_probe_state {
 	LEEWAY_PROBE_NONE = 0,
-	LEEWAY_PROBE_SENT = 1,     /* an acknowledgement went out */
-	LEEWAY_PROBE_ANSWERED = 2, /* data came that its arrival allowed; later data tells what the window did */
+	LEEWAY_PROBE_SENT = 1, /* an acknowledgement went out */
+	LEEWAY_PROBE_ANSWERED =
+		2, /* data came that its arrival allowed; later data tells what the window did */
 };
 
 enum leeway_tick {
@@ -60,6 +61,8 @@ struct leeway_connection {
 	leeway_u64 epoch_bytes;  /* received in this epoch */
 	leeway_u64 first_us;     /* when the first timestamp came */
 	leeway_u64 hole_us;      /* when the hole was seen */
+	leeway_u64 paid_us;      /* when the share was last counted against what came */
+	leeway_s64 owed_bytes;   /* received beyond a share below one segment */
 	leeway_u64 probe_us;     /* when the probe went out */
 	leeway_u32 first_ts;     /* the first timestamp */
 	leeway_u32 tick_us;      /* of the peer's timestamps */
@@ -73,13 +76,17 @@ struct leeway_connection {
 	leeway_u32 window_bytes; /* decided last */
 	leeway_u32 queuing_us;
 	leeway_u32 rtt_us;
-	leeway_u8 hungry;     /* the window was what limited the sender */
-	leeway_u8 tick;       /* enum leeway_tick */
-	leeway_u8 probe;      /* enum leeway_probe_state */
-	leeway_u8 missing;    /* there is a hole */
-	leeway_u8 overtaken;  /* segments that came after it; four: the law knows of the loss */
-	leeway_u8 timestamps; /* one-way delays come from timestamps */
+	leeway_u8 hungry;          /* the window was what limited the sender */
+	leeway_u8 tick;            /* enum leeway_tick */
+	leeway_u8 probe;           /* enum leeway_probe_state */
+	leeway_u8 missing;         /* there is a hole */
+	leeway_u8 overtaken;       /* segments that came after it; four: the law knows of the loss */
+	leeway_u8 timestamps;      /* one-way delays come from timestamps */
+	leeway_u8 below_one;       /* the share is less than a segment */
+	leeway_u8 probe_below_one; /* it was when the probe went out */
 	leeway_u16 segment_bytes;
+	leeway_u16 place; /* among the connections, 0 to 1 in 16 bits */
+	leeway_u16 reserved[3];
 };
 
 /* One connection as the iterator shows it. */
@@ -91,8 +98,9 @@ struct leeway_received {
 	leeway_u16 remote_port;
 	leeway_u16 segment_bytes;
 	leeway_u32 netns;
-	leeway_u32 window_bytes;    /* what it may have in flight */
-	leeway_u32 announced_bytes; /* of it, what the sender was told and has not sent yet, as far as is known here */
+	leeway_u32 window_bytes; /* what it may have in flight */
+	leeway_u32
+		announced_bytes; /* of it, what the sender was told and has not sent yet, as far as is known here */
 	leeway_u32 queuing_us;
 	leeway_u32 rtt_us;
 	leeway_u8 hungry;

@@ -54,6 +54,7 @@ int leeway_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct leeway_socket socket = {};
 	const struct value *value = ctx->value;
+	struct socket_alloc *owner;
 	struct sock *sk = ctx->sk;
 	struct tcp_sock *tp;
 
@@ -61,10 +62,14 @@ int leeway_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
 		return 0;
 	socket.out = value->out;
 	LEEWAY_ADDRESSES(socket, sk);
+	owner = (struct socket_alloc *)BPF_CORE_READ(sk, sk_socket);
+	if (owner)
+		socket.inode = BPF_CORE_READ(owner, vfs_inode.i_ino);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (tp) {
 		socket.mss_bytes = tp->mss_cache;
 		socket.srtt_us = tp->srtt_us >> 3;
+		socket.acked_bytes = tp->bytes_acked;
 		socket.inflight = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 	}
 	bpf_seq_write(ctx->meta->seq, &socket, sizeof(socket));

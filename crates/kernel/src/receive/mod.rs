@@ -1,19 +1,25 @@
 //! Control from the receiver: a law holds back what the programs of a cgroup download, by the window that their
 //! connections announce. All connections of the cgroup share one law and one window; `docs/receive.md` has the rest.
 
+mod state;
+mod visit;
+
+pub use state::{Budget, Received};
+
 use crate::error::KernelError;
 use crate::inspect::iterate;
-use crate::load::{check_btf, quietly, read_events, refused};
-use crate::shared::{Bytes, CONFIG_BYTES, Config, Record, address};
-use crate::ffi;
-use leeway_control::{LawSpec, Output};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject,
-};
-use std::net::SocketAddr;
+use crate::libbpf::{quietly, refused};
+use crate::load::read_events;
+use crate::machine;
+use crate::shared::{CONFIG_BYTES, Config, Record};
+use leeway_control::LawSpec;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use visit::{in_namespaces, namespaces, namespaces_of};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
 /// The laws that can drive a window from the receiver.
@@ -21,6 +27,8 @@ const LAWS: [&str; 2] = ["ledbatpp", "ledbat"];
 const BUDGET: &str = "leeway_budgets";
 const CONNECTIONS: &str = "leeway_received";
 const EVENTS: &str = "leeway_events";
+const ADOPT: &str = "leeway_adopt_all";
+const RELEASE: &str = "leeway_release_all";
 /// Pins in the folder that a caller names; the links come last.
 const PIN_BUDGET: &str = "receive_budget";
 const PIN_CONNECTIONS: &str = "receive_connections";
@@ -34,6 +42,9 @@ pub struct Receive {
 }
 
 impl Receive {
+    /// The law that does best: yields within a second or two, and is back as fast. `docs/receive.md` has the figures.
+    pub const DEFAULT_LAW: &str = "ledbat:target=25ms,gain_down=10,floor=1";
+
     /// Under that law with its parameters: `ledbatpp` or `ledbat`.
     ///
     /// # Errors
@@ -50,8 +61,8 @@ impl Receive {
         &self.spec
     }
 
-    /// Holds a cgroup of version 2 (an open directory) back for as long as the result lives: connections that begin
-    /// from now on, beside whatever other programs the cgroup has.
+    /// Holds a cgroup of version 2 (an open directory) back for as long as the result lives, beside whatever other
+    /// programs the cgroup has. Connections that run already use up first what they have announced.
     ///
     /// # Errors
     /// Rights, BTF, a verifier that refuses, something that is not a cgroup.
@@ -70,14 +81,17 @@ impl Receive {
         if pinned.is_err() {
             let _ = Receive::unpin(folder);
         }
+        // What is pinned goes on without us.
+        started.receiving.links.clear();
         pinned
     }
 
-    /// Takes back what [`Receive::pinned`] did in that folder; connections are free at once. The folder stays.
+    /// Takes back what [`Receive::pinned`] did in that folder, and frees the connections. The folder stays.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's; rights.
     pub fn unpin(folder: &Path) -> Result<(), KernelError> {
+        let found = Receiving::find(folder);
         for name in PIN_LINKS.iter().rev().chain(&[PIN_CONFIG, PIN_BUDGET, PIN_CONNECTIONS]) {
             let path = folder.join(name);
             match std::fs::remove_file(&path) {
@@ -87,7 +101,7 @@ impl Receive {
                 _ => {}
             }
         }
-        Ok(())
+        found?.map_or(Ok(()), |receiving| receiving.release())
     }
 
     /// As [`Receive::attach`], and every event that the law hears of is recorded.
@@ -99,37 +113,41 @@ impl Receive {
     }
 
     fn start(&self, cgroup: impl AsFd, record: bool) -> Result<Started, KernelError> {
-        check_btf()?;
+        machine::check_btf(&machine::btf_path())?;
+        let cgroup = cgroup.as_fd().as_raw_fd();
+        let directory = PathBuf::from(format!("/proc/self/fd/{cgroup}"));
+        let number = std::fs::metadata(&directory).map(|metadata| metadata.ino());
+        let number = number.map_err(|error| KernelError::failed("look at the cgroup")(&error))?;
         quietly(|| {
             let load = |open: OpenObject| {
                 open.load().map_err(|error| refused(self.spec.name(), "load the programs", &error))
             };
-            let object = self.open(record).and_then(load)?;
-            let cgroup = cgroup.as_fd().as_raw_fd();
+            let object = self.open(number, record).and_then(load)?;
             let attach = |program: &str| {
                 let program = object.progs_mut().find(|one| one.name() == program);
                 let program = program.expect("the programs have names that are known here");
                 program.attach_cgroup(cgroup).map_err(KernelError::bpf("attach to the cgroup"))
             };
             // Those that measure first: a window without measurement would stay as it is.
-            let links =
-                vec![attach(&format!("{}_arrivals", self.spec.name()))?, attach("leeway_windows")?];
+            let links = vec![attach(&format!("{}_arrivals", self.spec.name()))?, attach("leeway_windows")?];
             let receiving = Receiving {
                 spec: self.spec.clone(),
                 budget: map_of(&object, BUDGET)?,
                 connections: map_of(&object, CONNECTIONS)?,
-                _links: links,
+                links,
             };
+            // A namespace that cannot be entered keeps its old connections as they are.
+            let _ = in_namespaces(&object, ADOPT, &namespaces_of(&directory));
             Ok(Started { receiving, object })
         })
     }
 
-    fn open(&self, record: bool) -> Result<OpenObject, KernelError> {
+    fn open(&self, cgroup: u64, record: bool) -> Result<OpenObject, KernelError> {
         let config = Config {
             loaded_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             timestamps_off: false,
             record,
-            params: ffi::params(&self.spec),
+            params: self.spec.words().to_vec(),
             spec: self.spec.to_string(),
         };
         let mut builder = ObjectBuilder::default();
@@ -139,6 +157,9 @@ impl Receive {
             if map.name() == ".rodata.config" {
                 let data = map.initial_value_mut().filter(|data| data.len() == CONFIG_BYTES);
                 config.write(data.expect("the configuration is as large as the programs think"));
+            } else if map.name() == ".rodata.cgroup" {
+                let data = map.initial_value_mut().filter(|data| data.len() == size_of::<u64>());
+                data.expect("one number").copy_from_slice(&cgroup.to_ne_bytes());
             } else if map.name() == EVENTS && !record {
                 // The programs name it, so it has to be there; a page is the least.
                 map.set_max_entries(4096).map_err(KernelError::bpf("shrink the ring buffer"))?;
@@ -146,7 +167,8 @@ impl Receive {
         }
         let arrivals = format!("{}_arrivals", self.spec.name());
         for mut program in open.progs_mut() {
-            let ours = program.name() == "leeway_windows" || program.name() == arrivals.as_str();
+            let ours = program.name() == "leeway_windows" || program.name() == ADOPT;
+            let ours = ours || program.name() == arrivals.as_str();
             program.set_autoload(ours);
         }
         Ok(open)
@@ -158,7 +180,7 @@ pub struct Receiving {
     spec: LawSpec,
     budget: MapHandle,
     connections: MapHandle,
-    _links: Vec<Link>,
+    links: Vec<Link>,
 }
 
 impl Receiving {
@@ -171,14 +193,42 @@ impl Receiving {
             return Ok(None);
         }
         let doing = || format!("read {}", folder.display());
-        let map = |name: &str| {
-            MapHandle::from_pinned_path(folder.join(name)).map_err(KernelError::bpf(doing()))
-        };
+        let map =
+            |name: &str| MapHandle::from_pinned_path(folder.join(name)).map_err(KernelError::bpf(doing()));
         let config = map(PIN_CONFIG)?.lookup(&0u32.to_ne_bytes(), MapFlags::empty());
         let config = config.map_err(KernelError::bpf(doing()))?.as_deref().and_then(Config::read);
-        let config = config.ok_or_else(|| KernelError::failed(doing())(&"another version of leeway wrote it"))?;
+        let config =
+            config.ok_or_else(|| KernelError::failed(doing())(&"another version of leeway wrote it"))?;
         let (budget, connections) = (map(PIN_BUDGET)?, map(PIN_CONNECTIONS)?);
-        Ok(Some(Receiving { spec: config.spec.parse()?, budget, connections, _links: Vec::new() }))
+        Ok(Some(Receiving { spec: config.spec.parse()?, budget, connections, links: Vec::new() }))
+    }
+
+    /// Lets the connections announce what their buffers take again. The kernel keeps a clamp for as long as a connection
+    /// lives, so somebody has to lift it when the programs are gone.
+    fn release(&self) -> Result<(), KernelError> {
+        let wanted: BTreeSet<u64> = self.connections()?.iter().map(|one| u64::from(one.netns)).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let object = quietly(|| self.releaser()).map_err(KernelError::bpf("free the connections"))?;
+        in_namespaces(&object, RELEASE, &namespaces(&wanted))
+    }
+
+    /// The iterator that lifts clamps, over our connections.
+    fn releaser(&self) -> libbpf_rs::Result<Object> {
+        let mut open = ObjectBuilder::default().open_memory(PROGRAMS)?;
+        for mut map in open.maps_mut() {
+            if map.name() == CONNECTIONS {
+                map.reuse_fd(self.connections.as_fd())?;
+            } else {
+                map.set_autocreate(false)?;
+            }
+        }
+        for mut program in open.progs_mut() {
+            let wanted = program.name() == RELEASE;
+            program.set_autoload(wanted);
+        }
+        open.load()
     }
 
     /// The law.
@@ -207,104 +257,13 @@ impl Receiving {
     }
 }
 
-/// What all connections of a cgroup share.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    /// What all of them together may have in flight, in bytes.
-    pub window_bytes: u64,
-    /// Received since the beginning, in bytes.
-    pub received_bytes: u64,
-    /// Connections that received something lately.
-    pub active: u32,
-    /// Those of them whose sender was limited by the window.
-    pub hungry: u32,
-    /// Smoothed round-trip time in microseconds, of all connections.
-    pub srtt_us: u32,
-    /// The smallest one.
-    pub min_rtt_us: u32,
-    /// What the law decided, and its estimate of the queuing delay. Zeros before the first packet.
-    pub output: Output,
-}
-
-impl Budget {
-    fn read(from: &[u8]) -> Option<Budget> {
-        let mut bytes = Bytes(from);
-        bytes.take(8)?;
-        let window_bytes = bytes.u64()?;
-        bytes.take(16)?;
-        let received_bytes = bytes.u64()?;
-        bytes.take(16 + 4)?;
-        let [active, active_coming, hungry, hungry_coming] =
-            [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
-        let (srtt_us, min_rtt_us) = (bytes.u32()?, bytes.u32()?);
-        bytes.take(12)?;
-        Some(Budget {
-            window_bytes,
-            received_bytes,
-            active: active.max(active_coming),
-            hungry: hungry.max(hungry_coming),
-            srtt_us,
-            min_rtt_us,
-            output: bytes.output()?,
-        })
-    }
-}
-
-/// One connection that is held back.
-#[derive(Clone, Debug)]
-pub struct Received {
-    /// This end; the address of the network namespace it lives in.
-    pub local: SocketAddr,
-    /// The other end.
-    pub remote: SocketAddr,
-    /// Inode number of the network namespace.
-    pub netns: u32,
-    /// The largest segment seen, in bytes.
-    pub segment_bytes: u16,
-    /// Its share: what it may have in flight, in bytes.
-    pub window_bytes: u32,
-    /// What is announced and has not arrived yet, in bytes; above the share while an earlier announcement is used up.
-    pub announced_bytes: u32,
-    /// Queuing delay of the last packet, in microseconds.
-    pub queuing_us: u32,
-    /// The last round-trip time, in microseconds; 0: none yet.
-    pub rtt_us: u32,
-    /// The window is what limits the sender.
-    pub hungry: bool,
-    /// Delays come from TCP timestamps; otherwise from round-trip times.
-    pub timestamps: bool,
-    /// Received in sequence, in bytes.
-    pub received_bytes: u64,
-}
-
-impl Received {
-    /// Bytes of `struct leeway_received`.
-    const BYTES: usize = 72;
-
-    fn read(from: &[u8]) -> Option<Received> {
-        let mut bytes = Bytes(from);
-        let (local, remote) = (bytes.take(16)?, bytes.take(16)?);
-        let family = bytes.u16()?;
-        let (local_port, remote_port) = (bytes.u16()?, u16::from_be(bytes.u16()?));
-        let segment_bytes = bytes.u16()?;
-        let netns = bytes.u32()?;
-        let (window_bytes, announced_bytes) = (bytes.u32()?, bytes.u32()?);
-        let (queuing_us, rtt_us) = (bytes.u32()?, bytes.u32()?);
-        let (hungry, timestamps) = (bytes.u8()? != 0, bytes.u8()? != 0);
-        bytes.take(2)?;
-        Some(Received {
-            local: SocketAddr::new(address(family, local)?, local_port),
-            remote: SocketAddr::new(address(family, remote)?, remote_port),
-            netns,
-            segment_bytes,
-            window_bytes,
-            announced_bytes,
-            queuing_us,
-            rtt_us,
-            hungry,
-            timestamps,
-            received_bytes: bytes.u64()?,
-        })
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        // One that was pinned or found goes on; of one that was held, nothing may stay.
+        if !self.links.is_empty() {
+            self.links.clear();
+            let _ = self.release();
+        }
     }
 }
 
@@ -326,7 +285,7 @@ impl Started {
             };
             map.pin(folder.join(name)).map_err(doing(name))?;
         }
-        for (link, name) in self.receiving._links.iter_mut().zip(PIN_LINKS) {
+        for (link, name) in self.receiving.links.iter_mut().zip(PIN_LINKS) {
             link.pin(folder.join(name)).map_err(doing(name))?;
         }
         Ok(())

@@ -1,0 +1,110 @@
+//! `leeway gateway`: a proxy that gives others what the line has to spare.
+
+use crate::Failure;
+use clap::Args;
+use leeway_gateway::config::ConfigError;
+use leeway_gateway::{Config, Gateway, GatewayError};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What to serve and to whom. What is given here counts before what the file says.
+#[derive(Args)]
+pub struct GatewayArgs {
+    /// Configuration (TOML); examples/gateway.toml explains it.
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address of the HTTP proxy, such as 0.0.0.0:3128. May be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<SocketAddr>,
+    /// Address of the SOCKS5 proxy. May be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    socks: Vec<SocketAddr>,
+    /// Network whose machines may use the gateway, such as 10.20.0.0/16. May be repeated.
+    #[arg(long, value_name = "NETWORK")]
+    client: Vec<String>,
+    /// Network of the home, which is never reached through the gateway. May be repeated.
+    #[arg(long, value_name = "NETWORK")]
+    home: Vec<String>,
+    /// Law of the window that all downloads share, such as ledbat:target=40ms; `none` holds nothing back.
+    #[arg(long, value_name = "LAW")]
+    law: Option<String>,
+    /// Check the configuration, and start nothing.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
+    let config = args.config()?;
+    config.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    if args.check {
+        println!("the configuration is right");
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let gateway = Gateway::open(&config)?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        for notice in gateway.notices() {
+            eprintln!("leeway gateway: {notice}");
+        }
+        for address in gateway.addresses() {
+            eprintln!("leeway gateway: listening on {address}");
+        }
+        gateway
+            .run(async {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                eprintln!("leeway gateway: stopping");
+            })
+            .await;
+        Ok(())
+    })
+}
+
+impl GatewayArgs {
+    fn config(&self) -> Result<Config, Failure> {
+        let mut config = match &self.config {
+            Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
+            None => Config::default(),
+        };
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+        }
+        if !self.socks.is_empty() {
+            config.socks.clone_from(&self.socks);
+        }
+        for (given, networks) in [(&self.client, &mut config.clients), (&self.home, &mut config.home)] {
+            if !given.is_empty() {
+                networks.clear();
+            }
+            for text in given {
+                let alone = || text.parse::<IpAddr>().map(Into::into);
+                let network = text.parse().or_else(|_| alone());
+                let wrong = |_| Failure::Usage(format!("`{text}` is not a network, such as 192.168.1.0/24"));
+                networks.push(network.map_err(wrong)?);
+            }
+        }
+        if let Some(law) = &self.law {
+            let parsed = if law == "none" { Ok(None) } else { law.parse().map(Some) };
+            config.law =
+                parsed.map_err(|error: leeway_control::LawError| Failure::Usage(error.to_string()))?;
+        }
+        Ok(config)
+    }
+}
+
+impl From<GatewayError> for Failure {
+    fn from(error: GatewayError) -> Self {
+        match error {
+            GatewayError::Config(
+                ConfigError::File { .. } | ConfigError::Syntax { .. } | ConfigError::Value(_),
+            ) => Failure::Usage(error.to_string()),
+            _ => Failure::Run(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What users have taken and how the window stands, as text for Prometheus.
+
+use crate::budget::Budget;
+use crate::users::{Counts, Users};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How long whoever asks may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The metrics in Prometheus' text format.
+pub fn text(users: &Users, budget: Option<&Budget>) -> String {
+    type Count = fn(&Counts) -> &AtomicU64;
+    let counters: [(&str, &str, Count); 4] = [
+        ("leeway_gateway_down_bytes_total", "Bytes from the Internet.", |counts| &counts.down_bytes),
+        ("leeway_gateway_up_bytes_total", "Bytes to the Internet.", |counts| &counts.up_bytes),
+        ("leeway_gateway_requests_total", "Requests and tunnels.", |counts| &counts.requests),
+        ("leeway_gateway_refused_total", "Refused by the policy or a limit.", |counts| &counts.refused),
+    ];
+    let mut text = String::new();
+    for (name, help, count) in counters {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
+        users.visit(|user, counts| {
+            let value = count(counts).load(Ordering::Relaxed);
+            let _ = writeln!(text, "{name}{{user=\"{}\"}} {value}", escaped(user));
+        });
+    }
+    let mut gauge = |name: &str, help: &str, value: f64| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+    };
+    gauge("leeway_gateway_connections", "Connections of clients.", users.connections() as f64);
+    if let Some(state) = budget.map(Budget::state) {
+        gauge("leeway_gateway_window_bytes", "The window that all downloads share.", state.window_bytes as f64);
+        gauge("leeway_gateway_outstanding_bytes", "Asked for, not arrived.", state.outstanding_bytes as f64);
+        let seconds = f64::from(state.queuing_delay_us) / 1e6;
+        gauge("leeway_gateway_queuing_delay_seconds", "The law's estimate of the line's queue.", seconds);
+        gauge("leeway_gateway_rtt_seconds", "Smoothed round-trip time.", f64::from(state.srtt_us) / 1e6);
+        gauge("leeway_gateway_waiting_flows", "Flows that wait for their turn.", state.waiting as f64);
+    }
+    text
+}
+
+/// Answers one request, whatever it asks for, with the metrics.
+pub async fn serve(mut stream: TcpStream, users: &Users, budget: Option<&Budget>) {
+    let answered = async {
+        let mut request = [0; 2048];
+        let mut length = 0;
+        while length < request.len() && !request[..length].windows(4).any(|window| window == b"\r\n\r\n") {
+            match stream.read(&mut request[length..]).await? {
+                0 => break,
+                bytes => length += bytes,
+            }
+        }
+        let body = text(users, budget);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).await?;
+        stream.shutdown().await
+    };
+    // Whoever asked has gone, or is too slow.
+    let _ = tokio::time::timeout(PATIENCE, answered).await;
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn what_prometheus_reads() {
+        let users = Users::new(&Config::default());
+        let user = users.at("10.0.0.7".parse().unwrap());
+        user.counts.down_bytes.fetch_add(12_500, Ordering::Relaxed);
+        let budget = Budget::new(&"ledbat".parse().unwrap());
+        let text = text(&users, Some(&budget));
+        assert!(text.contains("\nleeway_gateway_down_bytes_total{user=\"10.0.0.7\"} 12500\n"), "{text}");
+        assert!(text.contains("\nleeway_gateway_window_bytes 5840\n"), "{text}");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        assert!(lines.clone().all(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok()), "{text}");
+    }
+}

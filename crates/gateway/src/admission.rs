@@ -1,0 +1,348 @@
+//! Who may fetch next: one window for everybody, shared fairly among users, then among each one's flows.
+//!
+//! A flow asks for bytes before it lets a server send them: before its request, and before each read, which opens the
+//! receive window again. What has been granted and has not arrived is outstanding; the sum stays within the window.
+//! Turns go round by deficit (Shreedhar and Varghese 1995) on both levels, and a turn that was too long is paid back, so
+//! that a user with 200 connections and one with a single connection get the same. A turn is as long as a web object:
+//! an object that has begun is finished before another begins, which is what users wait for; with a turn of one packet
+//! a hundred objects would all be under way and none would end.
+//!
+//! No clock and no sockets here: times are arguments, flows are numbers.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// A turn: what a server may send at once (RFC 6928), so that objects of ten packets take one turn.
+const QUANTUM_BYTES: i64 = 15_000;
+
+/// A permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The flow's number.
+    pub flow: u64,
+    /// What it asked for.
+    pub bytes: u64,
+}
+
+/// The window and those who wait for it.
+#[derive(Debug)]
+pub struct Admission {
+    window_bytes: u64,
+    srtt_us: u64,
+    outstanding_bytes: u64,
+    /// After a grant that the window alone could not hold: when there may be another.
+    not_before_us: u64,
+    users: BTreeMap<u64, User>,
+    turns: VecDeque<u64>,
+    asks: usize,
+}
+
+#[derive(Debug, Default)]
+struct User {
+    deficit: i64,
+    flows: BTreeMap<u64, Flow>,
+    turns: VecDeque<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    deficit: i64,
+    ask_bytes: Option<u64>,
+}
+
+impl Admission {
+    /// With that window.
+    pub fn new(window_bytes: u64) -> Admission {
+        Admission {
+            window_bytes,
+            srtt_us: 0,
+            outstanding_bytes: 0,
+            not_before_us: 0,
+            users: BTreeMap::new(),
+            turns: VecDeque::new(),
+            asks: 0,
+        }
+    }
+
+    /// The law's decision; the round-trip time says how long a window takes.
+    pub fn set_window(&mut self, bytes: u64, srtt_us: u64) {
+        self.window_bytes = bytes.max(1);
+        self.srtt_us = srtt_us;
+    }
+
+    /// A flow begins.
+    pub fn open(&mut self, user: u64, flow: u64) {
+        self.users.entry(user).or_default().flows.entry(flow).or_default();
+    }
+
+    /// A flow ends; it asks for nothing any more.
+    pub fn close(&mut self, user: u64, flow: u64) {
+        let Some(entry) = self.users.get_mut(&user) else { return };
+        if let Some(Flow { ask_bytes: Some(_), .. }) = entry.flows.remove(&flow) {
+            self.asks -= 1;
+            entry.turns.retain(|&one| one != flow);
+            if entry.turns.is_empty() {
+                self.turns.retain(|&one| one != user);
+            }
+        }
+        if entry.flows.is_empty() {
+            self.users.remove(&user);
+        }
+    }
+
+    /// A flow wants `bytes`; it has one question at a time.
+    pub fn ask(&mut self, user: u64, flow: u64, bytes: u64) {
+        let entry = self.users.entry(user).or_default();
+        let one = entry.flows.entry(flow).or_default();
+        if one.ask_bytes.replace(bytes).is_some() {
+            return;
+        }
+        self.asks += 1;
+        if entry.turns.is_empty() {
+            join(&mut self.turns, user, entry.deficit);
+        }
+        join(&mut entry.turns, flow, one.deficit);
+    }
+
+    /// A flow has what it wanted: the rest of its turn is not saved up.
+    pub fn rest(&mut self, user: u64, flow: u64) {
+        if let Some(one) = self.users.get_mut(&user).and_then(|entry| entry.flows.get_mut(&flow)) {
+            one.deficit = one.deficit.min(0);
+        }
+    }
+
+    /// Bytes have arrived, or will not come any more.
+    pub fn release(&mut self, bytes: u64) {
+        self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
+    }
+
+    /// The next permission, if the window has room for it. If nothing is outstanding there is room for one, however
+    /// small the window; then the next one waits as long as the window needs for that many bytes.
+    pub fn grant(&mut self, now_us: u64) -> Option<Grant> {
+        if self.turns.is_empty() || now_us < self.not_before_us {
+            return None;
+        }
+        let (user, flow, bytes) = self.next();
+        if self.outstanding_bytes > 0 && self.outstanding_bytes + bytes > self.window_bytes {
+            return None;
+        }
+        if bytes > self.window_bytes {
+            let windows_milli = u128::from(bytes) * 1000 / u128::from(self.window_bytes);
+            let wait_us = u128::from(self.srtt_us) * windows_milli / 1000;
+            self.not_before_us = now_us + u64::try_from(wait_us).unwrap_or(u64::MAX / 2).min(10_000_000);
+        }
+        self.outstanding_bytes += bytes;
+        self.asks -= 1;
+        let owner = self.users.get_mut(&user)?;
+        owner.deficit -= bytes as i64;
+        owner.turns.pop_front();
+        let one = owner.flows.get_mut(&flow)?;
+        one.deficit -= bytes as i64;
+        one.ask_bytes = None;
+        if owner.turns.is_empty() {
+            self.turns.pop_front();
+        }
+        Some(Grant { flow, bytes })
+    }
+
+    /// When to ask again although nothing happens.
+    pub fn deadline_us(&self) -> Option<u64> {
+        (!self.turns.is_empty() && self.not_before_us > 0).then_some(self.not_before_us)
+    }
+
+    /// The window.
+    pub fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    /// Granted and not arrived.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.outstanding_bytes
+    }
+
+    /// Flows that wait.
+    pub fn waiting(&self) -> usize {
+        self.asks
+    }
+
+    /// Turns the wheels until one is at the front that may go; there is somebody.
+    fn next(&mut self) -> (u64, u64, u64) {
+        loop {
+            let user = self.turns[0];
+            let entry = self.users.get_mut(&user).expect("a user with a turn is known");
+            if entry.deficit <= 0 {
+                entry.deficit += QUANTUM_BYTES;
+                self.turns.rotate_left(1);
+                continue;
+            }
+            let flow = entry.turns[0];
+            let one = entry.flows.get_mut(&flow).expect("a flow with a turn is known");
+            if one.deficit <= 0 {
+                one.deficit += QUANTUM_BYTES;
+                entry.turns.rotate_left(1);
+                continue;
+            }
+            return (user, flow, one.ask_bytes.expect("a flow with a turn has asked"));
+        }
+    }
+}
+
+/// Whoever is in the middle of a turn goes on with it; all others queue.
+fn join(turns: &mut VecDeque<u64>, who: u64, deficit: i64) {
+    if deficit > 0 {
+        turns.push_front(who);
+    } else {
+        turns.push_back(who);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Every flow asks again at once; what each got after so many grants that arrive at once.
+    fn shares(flows: &[(u64, u64, u64)], grants: usize) -> BTreeMap<u64, u64> {
+        let mut admission = Admission::new(6000);
+        let mut got = BTreeMap::new();
+        for &(user, flow, bytes) in flows {
+            admission.ask(user, flow, bytes);
+        }
+        for _ in 0..grants {
+            let grant = admission.grant(0).expect("there is room");
+            let &(user, ..) = flows.iter().find(|&&(_, flow, _)| flow == grant.flow).unwrap();
+            *got.entry(user).or_default() += grant.bytes;
+            admission.release(grant.bytes);
+            admission.ask(user, grant.flow, grant.bytes);
+        }
+        got
+    }
+
+    #[test]
+    fn a_user_with_200_flows_gets_what_a_user_with_one_gets() {
+        let mut flows: Vec<_> = (0..200).map(|flow| (1, flow, 1448)).collect();
+        flows.push((2, 1000, 1448));
+        let got = shares(&flows, 4000);
+        assert!(got[&1].abs_diff(got[&2]) <= 2 * 15_000, "{got:?}");
+    }
+
+    #[test]
+    fn bytes_are_shared_not_turns() {
+        let got = shares(&[(1, 1, 5800), (2, 2, 500)], 4000);
+        assert!(got[&1].abs_diff(got[&2]) <= 3 * 15_000, "{got:?}");
+    }
+
+    #[test]
+    fn the_flows_of_a_user_share_alike() {
+        let mut admission = Admission::new(3000);
+        let mut got = [0; 4];
+        (0..4).for_each(|flow| admission.ask(1, flow, 700 * (flow + 1)));
+        for _ in 0..2000 {
+            let Grant { flow, bytes } = admission.grant(0).unwrap();
+            got[flow as usize] += bytes;
+            admission.release(bytes);
+            admission.ask(1, flow, bytes);
+        }
+        assert!(got.iter().max().unwrap() - got.iter().min().unwrap() <= 3 * 15_000, "{got:?}");
+    }
+
+    #[test]
+    fn an_object_that_has_begun_is_finished_before_another_begins() {
+        let mut admission = Admission::new(3000);
+        (0..50).for_each(|flow| admission.ask(1, flow, 3000));
+        let mut got = [0; 50];
+        while got.iter().sum::<u64>() < 600_000 {
+            let Grant { flow, bytes } = admission.grant(0).unwrap();
+            admission.release(bytes);
+            got[flow as usize] += bytes;
+            assert!(got.iter().filter(|&&bytes| bytes > 0 && bytes < 12_000).count() <= 1, "{got:?}");
+            if got[flow as usize] < 12_000 {
+                admission.ask(1, flow, bytes);
+            } else {
+                admission.rest(1, flow);
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_below_a_request_is_paced() {
+        let mut admission = Admission::new(1000);
+        admission.set_window(1000, 50_000);
+        admission.ask(1, 1, 3000);
+        admission.ask(1, 2, 3000);
+        assert_eq!(admission.grant(0).unwrap().flow, 1);
+        admission.release(3000);
+        // 3000 bytes of 1000 in 50 ms take 150 ms.
+        assert_eq!((admission.grant(149_000), admission.deadline_us()), (None, Some(150_000)));
+        assert_eq!(admission.grant(150_000).unwrap().flow, 2);
+    }
+
+    #[test]
+    fn a_flow_that_ends_leaves_its_place() {
+        let mut admission = Admission::new(10_000);
+        (1..=3).for_each(|flow| admission.ask(flow, flow, 1000));
+        admission.close(2, 2);
+        assert_eq!(admission.waiting(), 2);
+        let order: Vec<u64> = std::iter::from_fn(|| admission.grant(0)).map(|grant| grant.flow).collect();
+        assert_eq!(order, [1, 3]);
+        admission.close(1, 1);
+        admission.close(3, 3);
+        assert!(admission.users.is_empty() && admission.turns.is_empty());
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Ask(u64, u64, u64),
+        Close(u64, u64),
+        Arrive,
+        Window(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => (0u64..5, 0u64..4, 1u64..20_000).prop_map(|(user, flow, bytes)| Step::Ask(user, flow, bytes)),
+            1 => (0u64..5, 0u64..4).prop_map(|(user, flow)| Step::Close(user, flow)),
+            4 => Just(Step::Arrive),
+            1 => (0u64..30_000).prop_map(Step::Window),
+        ];
+        proptest::collection::vec(step, 1..200)
+    }
+
+    proptest! {
+        /// Never more outstanding than the window or one grant; nobody waits while there is room; no grant without a
+        /// question.
+        #[test]
+        fn the_window_holds_and_is_used(steps in steps()) {
+            let mut admission = Admission::new(6000);
+            let mut asked: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+            let mut arriving = VecDeque::new();
+            for (n, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Ask(user, flow, bytes) => {
+                        admission.ask(user, user * 10 + flow, bytes);
+                        asked.insert((user, user * 10 + flow), bytes);
+                    }
+                    Step::Close(user, flow) => {
+                        admission.close(user, user * 10 + flow);
+                        asked.remove(&(user, user * 10 + flow));
+                    }
+                    Step::Arrive => {
+                        if let Some(bytes) = arriving.pop_front() {
+                            admission.release(bytes);
+                        }
+                    }
+                    Step::Window(bytes) => admission.set_window(bytes, 1000),
+                }
+                // Late enough for any pacing.
+                let now_us = n as u64 * 1_000_000_000;
+                while let Some(Grant { flow, bytes }) = admission.grant(now_us) {
+                    prop_assert_eq!(asked.remove(&(flow / 10, flow)), Some(bytes));
+                    prop_assert!(admission.outstanding_bytes() <= admission.window_bytes().max(bytes));
+                    arriving.push_back(bytes);
+                }
+                prop_assert_eq!(admission.waiting(), asked.len());
+                prop_assert_eq!(admission.outstanding_bytes(), arriving.iter().sum::<u64>());
+                prop_assert!(asked.is_empty() || !arriving.is_empty() || admission.deadline_us() > Some(now_us));
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What the owner of a line decides, as a TOML file.
+
+use crate::policy::Policy;
+use ipnet::IpNet;
+use leeway_control::LawSpec;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The file is not what it should be; the message has the line.
+    #[error("{path}: {message}")]
+    Syntax {
+        /// Which file.
+        path: PathBuf,
+        /// Line, column and what would be right.
+        message: String,
+    },
+    /// The values contradict each other.
+    #[error("{0}")]
+    Value(String),
+}
+
+/// The whole configuration. Every field has a default; without a listener there is nothing to do.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Addresses of the HTTP proxy.
+    pub listen: Vec<SocketAddr>,
+    /// Addresses of the SOCKS5 proxy.
+    pub socks: Vec<SocketAddr>,
+    /// Clients without configuration.
+    pub transparent: Option<TransparentConfig>,
+    /// Networks whose machines may use the gateway; they never reach each other through it.
+    pub clients: Vec<IpNet>,
+    /// Networks of the home, never reached.
+    pub home: Vec<IpNet>,
+    /// Networks that may be reached although they are not public.
+    pub allow: Vec<IpNet>,
+    /// TCP ports that may be reached.
+    pub ports: Vec<u16>,
+    /// UDP ports that may be reached.
+    pub udp_ports: Vec<u16>,
+    /// Law of the window that all downloads share; none: nothing is held back.
+    #[serde(deserialize_with = "law")]
+    pub law: Option<LawSpec>,
+    /// Congestion control of the kernel for uploads, such as `leeway_ledbat`; the first that the machine has.
+    pub upload: Vec<String>,
+    /// Name servers; the machine's own by default.
+    pub dns: Vec<NameServer>,
+    /// Where metrics are served for Prometheus.
+    pub metrics: Option<SocketAddr>,
+    /// Bounds on what users may take.
+    pub limits: Limits,
+    /// Users with passwords; if there are any, nobody else is served.
+    #[serde(rename = "user")]
+    pub users: Vec<UserConfig>,
+}
+
+/// Clients without configuration: their packets to other machines come to the proxy instead.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransparentConfig {
+    /// The interface that they come in by.
+    pub interface: String,
+    /// Local port of the proxy for them.
+    #[serde(default = "transparent_port")]
+    pub port: u16,
+}
+
+/// An address with a port, 53 unless given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct NameServer(pub SocketAddr);
+
+/// Bounds. Those of a user hold for each.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections of clients together.
+    pub connections: usize,
+    /// Connections of one user.
+    pub connections_per_user: usize,
+    /// Connections from one user to the Internet, and UDP associations.
+    pub upstream_per_user: usize,
+    /// Bytes of the head of a request.
+    pub head_bytes: usize,
+    /// Seconds for a request's head, and for a handshake.
+    pub head_s: u64,
+    /// Seconds that a connection may be idle between requests.
+    pub idle_s: u64,
+    /// Seconds to reach a server.
+    pub connect_s: u64,
+    /// Seconds that a server may take to begin its answer.
+    pub answer_s: u64,
+    /// Seconds without a byte in either direction that end a tunnel.
+    pub tunnel_s: u64,
+}
+
+/// A user with a password.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserConfig {
+    /// As in the client's settings.
+    pub name: String,
+    /// As in the client's settings.
+    pub password: String,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong, with the line.
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::File { path: path.to_owned(), error })?;
+        Config::parse(&text).map_err(|message| ConfigError::Syntax { path: path.to_owned(), message })
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// What is wrong, with the line.
+    pub fn parse(text: &str) -> Result<Config, String> {
+        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+    }
+
+    /// Looks at what a type cannot say.
+    ///
+    /// # Errors
+    /// The first contradiction and how to resolve it.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |message: String| Err(ConfigError::Value(message));
+        if self.listen.is_empty() && self.socks.is_empty() && self.transparent.is_none() {
+            return wrong("nobody can reach the gateway: give `listen`, `socks` or [transparent]".into());
+        }
+        if self.clients.is_empty() {
+            return wrong("nobody may use the gateway: give `clients`, such as [\"10.20.0.0/16\"]".into());
+        }
+        let mut names = BTreeSet::new();
+        if let Some(user) = self.users.iter().find(|user| !names.insert(&user.name)) {
+            return wrong(format!("there are two users `{}`; give one another name", user.name));
+        }
+        if let Some(user) = self.users.iter().find(|user| user.name.is_empty() || user.name.contains(':')) {
+            return wrong(format!("`{}` cannot be a user's name: it is empty or has a colon", user.name));
+        }
+        let limits = &self.limits;
+        // hyper's smallest read buffer, and what keeps 10,000 connections small.
+        if !(8192..=1 << 20).contains(&limits.head_bytes) {
+            return wrong(format!("limits.head_bytes is {}; it goes from 8192 to 1048576", limits.head_bytes));
+        }
+        for (name, value) in [
+            ("connections", limits.connections),
+            ("connections_per_user", limits.connections_per_user),
+            ("upstream_per_user", limits.upstream_per_user),
+        ] {
+            if value == 0 {
+                return wrong(format!("limits.{name} is 0, so nobody would be served; give at least 1"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What it says of destinations; `own` are the gateway's addresses.
+    pub fn policy(&self, own: Vec<IpAddr>) -> Policy {
+        Policy {
+            home: self.home.clone(),
+            clients: self.clients.clone(),
+            own,
+            allow: self.allow.clone(),
+            ports: self.ports.clone(),
+            udp_ports: self.udp_ports.clone(),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: vec![],
+            socks: vec![],
+            transparent: None,
+            clients: vec![],
+            home: vec![],
+            allow: vec![],
+            // The web, mail by submission and reading, secure DNS, chat. Not 25: a gateway is no way to send spam.
+            ports: vec![80, 443, 465, 587, 853, 993, 995, 5222, 5223, 8080, 8443],
+            // DNS, NTP, QUIC, DNS over QUIC, STUN.
+            udp_ports: vec![53, 123, 443, 853, 3478],
+            law: Some("ledbat:target=40ms,gain_up=2".parse().expect("a law of the table")),
+            upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
+            dns: vec![],
+            metrics: None,
+            limits: Limits::default(),
+            users: vec![],
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 12_000,
+            connections_per_user: 1000,
+            upstream_per_user: 256,
+            head_bytes: 16 * 1024,
+            head_s: 10,
+            idle_s: 60,
+            connect_s: 10,
+            answer_s: 120,
+            tunnel_s: 600,
+        }
+    }
+}
+
+impl std::fmt::Debug for UserConfig {
+    /// Without the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserConfig").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl TryFrom<String> for NameServer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let with_port = text.parse::<SocketAddr>();
+        let plain = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
+        with_port
+            .or(plain)
+            .map(NameServer)
+            .map_err(|_| format!("`{text}` is not a name server: give an address, such as \"9.9.9.9\""))
+    }
+}
+
+fn transparent_port() -> u16 {
+    3129
+}
+
+/// `"none"` is no law.
+fn law<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<LawSpec>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text == "none" {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        match Config::parse(text) {
+            Err(message) => message,
+            Ok(config) => config.check().expect_err("it is wrong").to_string(),
+        }
+    }
+
+    #[test]
+    fn the_example_can_be_used() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gateway.toml");
+        Config::read(&example).unwrap().check().unwrap();
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let listen = "listen = [\"127.0.0.1:3128\"]\n";
+        let cases = [
+            (format!("{listen}clients = [\"10.0.0.0/8\"]\nlisen = 3\n"), "line 3"),
+            (format!("{listen}law = \"ledbad\"\n"), "ledbad"),
+            (format!("{listen}clients = [\"10.0.0.0/33\"]\n"), "line 2"),
+            (format!("{listen}dns = [\"nine\"]\n"), "not a name server"),
+            ("clients = [\"10.0.0.0/8\"]".to_owned(), "nobody can reach"),
+            (listen.to_owned(), "nobody may use"),
+            (format!("{listen}clients = [\"::/0\"]\nlimits.connections = 0"), "limits.connections"),
+            (format!("{listen}clients = [\"::/0\"]\nlimits.head_bytes = 1"), "8192"),
+            (
+                format!("{listen}clients=[\"::/0\"]\nuser=[{{name=\"a\",password=\"b\"}},{{name=\"a\",password=\"c\"}}]"),
+                "two users `a`",
+            ),
+        ];
+        for (text, part) in cases {
+            let message = wrong(&text);
+            assert!(message.contains(part), "{text}\n{message}");
+        }
+    }
+
+    #[test]
+    fn mail_between_servers_is_closed_by_default() {
+        let policy = Config::default().policy(vec![]);
+        assert!(policy.check_port(crate::policy::Transport::Tcp, 25).is_err());
+        assert!(policy.check_port(crate::policy::Transport::Tcp, 443).is_ok());
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let user = UserConfig { name: "ann".into(), password: "secret".into() };
+        assert!(!format!("{user:?}").contains("secret"));
+    }
+}

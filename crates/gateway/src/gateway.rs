@@ -1,0 +1,208 @@
+//! The gateway as a whole: listeners, what they share, and its end.
+
+use crate::accounts;
+use crate::budget::Budget;
+use crate::config::{Config, ConfigError};
+use crate::http::Proxy;
+use crate::resolve::Resolver;
+use crate::socket;
+use crate::socks;
+use crate::transparent::{self, Divert};
+use crate::upstream::Connector;
+use crate::users::{Place, Users};
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// How long connections may go on when the gateway stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Why the gateway does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// Name servers.
+    #[error("{0}")]
+    Names(String),
+    /// The system.
+    #[error("cannot {0}: {1}")]
+    System(&'static str, io::Error),
+}
+
+/// A gateway that listens.
+pub struct Gateway {
+    listeners: Vec<(Kind, TcpListener)>,
+    proxy: Arc<Proxy>,
+    budget: Option<Arc<Budget>>,
+    divert: Option<Divert>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Http,
+    Socks,
+    Metrics,
+    Transparent,
+}
+
+impl Gateway {
+    /// Opens the listeners. Needs a Tokio runtime.
+    ///
+    /// # Errors
+    /// What cannot be had, and what would be right.
+    pub fn open(config: &Config) -> Result<Gateway, GatewayError> {
+        config.check()?;
+        let own = own_addresses().map_err(|error| GatewayError::System("list the addresses of this machine", error))?;
+        let users = Arc::new(Users::new(config));
+        let budget = config.law.as_ref().map(Budget::new);
+        let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
+        let connector =
+            Arc::new(Connector::new(config, config.policy(own), resolver, users.clone(), budget.clone()));
+        let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone()));
+        let mut listeners = Vec::new();
+        let http = config.listen.iter().map(|&address| (Kind::Http, address));
+        let socks = config.socks.iter().map(|&address| (Kind::Socks, address));
+        let metrics = config.metrics.iter().map(|&address| (Kind::Metrics, address));
+        for (kind, address) in http.chain(socks).chain(metrics) {
+            let listener = listen(address).map_err(|error| GatewayError::Listen(address, error))?;
+            listeners.push((kind, listener));
+        }
+        let divert = config.transparent.as_ref().map(|transparent| {
+            let listener = transparent::listen(transparent.port)?;
+            listeners.push((Kind::Transparent, listener));
+            let open: Vec<u16> = config.listen.iter().chain(&config.socks).map(SocketAddr::port).collect();
+            Divert::new(transparent, &open)
+        });
+        let divert = divert
+            .transpose()
+            .map_err(|error| GatewayError::System("divert clients without configuration (needs root, nft, ip)", error))?;
+        Ok(Gateway { listeners, proxy, budget, divert })
+    }
+
+    /// The addresses that it listens on: HTTP, SOCKS, metrics, each in the order of the configuration.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|(_, listener)| listener.local_addr().ok()).collect()
+    }
+
+    /// The window of all downloads, if there is a law.
+    pub fn budget(&self) -> Option<&Arc<Budget>> {
+        self.budget.as_ref()
+    }
+
+    /// What a person should know who runs it.
+    pub fn notices(&self) -> Vec<String> {
+        let mut notices = Vec::new();
+        if self.proxy.connector.congestion().is_none() {
+            notices.push(
+                "uploads are not held back: the kernel offers none of the congestion controls of `upload`; \
+                 as root, load one first: leeway kernel load ledbat"
+                    .into(),
+            );
+        }
+        if self.budget.is_none() {
+            notices.push("downloads are not held back: there is no law".into());
+        }
+        notices
+    }
+
+    /// Serves until `stop` is ready; then connections get a moment to end.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let mut background = JoinSet::new();
+        if let Some(budget) = self.budget.clone() {
+            background.spawn(async move { budget.drive().await });
+        }
+        for (kind, listener) in self.listeners {
+            background.spawn(accept(kind, listener, self.proxy.clone()));
+        }
+        let proxy = self.proxy.clone();
+        background.spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                proxy.sweep();
+            }
+        });
+        stop.await;
+        // New clients are refused from here on.
+        background.shutdown().await;
+        drop(self.divert);
+        let end = tokio::time::Instant::now() + GRACE;
+        while self.proxy.users.connections() > 0 && tokio::time::Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
+    loop {
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(_) => {
+                // Out of descriptors: some will be free again.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let proxy = proxy.clone();
+        if kind == Kind::Metrics {
+            tokio::spawn(async move {
+                let budget = proxy.connector.budget.as_deref();
+                accounts::serve(stream, &proxy.users, budget).await;
+            });
+            continue;
+        }
+        let Some((place, client)) = admit(&proxy, &stream, from) else { continue };
+        tokio::spawn(async move {
+            match kind {
+                Kind::Socks => socks::serve(proxy, stream, client).await,
+                Kind::Transparent => transparent::serve(proxy, stream, client).await,
+                Kind::Http | Kind::Metrics => proxy.serve(stream, client).await,
+            }
+            drop(place);
+        });
+    }
+}
+
+/// A client's place; none for those who may not use the gateway or have too many connections, who are cut off.
+fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, IpAddr)> {
+    let client = from.ip().to_canonical();
+    if !proxy.connector.policy.is_client(client) {
+        return None;
+    }
+    let user = proxy.users.at(client);
+    let Some(place) = proxy.users.admit(&user) else {
+        user.counts.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        return None;
+    };
+    socket::prepare(stream).ok()?;
+    Some((place, client))
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Every address of this machine.
+fn own_addresses() -> io::Result<Vec<IpAddr>> {
+    let interfaces = nix::ifaddrs::getifaddrs()?;
+    Ok(interfaces
+        .filter_map(|interface| {
+            let address = interface.address?;
+            let four = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            four.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+        })
+        .collect())
+}

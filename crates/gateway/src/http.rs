@@ -1,0 +1,390 @@
+//! The HTTP proxy: absolute URIs and CONNECT, HTTP/1.1 and HTTP/2 towards clients, HTTP/1.1 towards servers.
+
+use crate::budget::Flow;
+use crate::config::Limits;
+use crate::pool::Pool;
+use crate::tunnel;
+use crate::upstream::{ConnectError, Connector, Upstream};
+use crate::users::{User, Users};
+use base64::Engine;
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Requests that one HTTP/2 connection may have open.
+const STREAMS: u32 = 64;
+/// Headers that concern one connection only (RFC 9110, 7.6.1), and those of proxies.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What all connections share.
+pub struct Proxy {
+    /// The way to the Internet.
+    pub connector: Arc<Connector>,
+    /// Who is served.
+    pub users: Arc<Users>,
+    /// Bounds.
+    pub limits: Limits,
+    pool: Pool,
+}
+
+type Answer = Response<Either<Full<Bytes>, Download>>;
+
+impl Proxy {
+    /// With an empty pool.
+    pub fn new(connector: Arc<Connector>, users: Arc<Users>, limits: Limits) -> Proxy {
+        Proxy { connector, users, limits, pool: Pool::default() }
+    }
+
+    /// Serves one client until it leaves.
+    pub async fn serve(self: Arc<Self>, stream: TcpStream, client: IpAddr) {
+        let limits = &self.limits;
+        let mut server = auto::Builder::new(TokioExecutor::new());
+        server
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_secs(limits.idle_s))
+            .max_buf_size(limits.head_bytes)
+            .max_headers(64)
+            .auto_date_header(false);
+        server
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .max_pending_accept_reset_streams(16)
+            .initial_stream_window_size(64 * 1024)
+            .initial_connection_window_size(256 * 1024)
+            .max_send_buf_size(64 * 1024)
+            .keep_alive_interval(Duration::from_secs(limits.idle_s))
+            .auto_date_header(false);
+        // The first bytes tell HTTP/2 from HTTP/1.1; who sends none is not waited for longer than for a head.
+        let head = Duration::from_secs(limits.head_s);
+        if tokio::time::timeout(head, stream.readable()).await.is_err() {
+            return;
+        }
+        let proxy = self.clone();
+        let service = hyper::service::service_fn(move |request| {
+            let proxy = proxy.clone();
+            async move { Ok::<_, std::convert::Infallible>(proxy.answer(request, client).await) }
+        });
+        // A client that breaks off is no event.
+        let _ = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+    }
+
+    /// Closes connections that nobody needs any more.
+    pub fn sweep(&self) {
+        self.pool.sweep();
+    }
+
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr) -> Answer {
+        let Some(user) = self.user(request.headers(), client) else {
+            let mut answer = say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
+            let realm = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
+            answer.headers_mut().insert(header::PROXY_AUTHENTICATE, realm);
+            return answer;
+        };
+        user.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let answered = match *request.method() {
+            Method::CONNECT => self.connect(request, &user).await,
+            _ => self.forward(request, &user).await,
+        };
+        answered.unwrap_or_else(|failure| failure.answer(&user))
+    }
+
+    /// The user of a request; none if it has to be named and is not.
+    fn user(&self, headers: &HeaderMap, client: IpAddr) -> Option<Arc<User>> {
+        if !self.users.need_password() {
+            return Some(self.users.at(client));
+        }
+        let given = headers.get(header::PROXY_AUTHORIZATION)?.to_str().ok()?;
+        let (name, password) = basic(given)?;
+        self.users.named(&name, &password)
+    }
+
+    async fn connect(&self, mut request: Request<Incoming>, user: &Arc<User>) -> Result<Answer, Failure> {
+        let target = request.uri().authority().ok_or(Failure::Bad("CONNECT needs host:port"))?;
+        let port = target.port_u16().ok_or(Failure::Bad("CONNECT needs host:port"))?;
+        let addresses = self.connector.addresses(target.host(), port).await?;
+        let upstream = self.connector.connect(user, &addresses).await?;
+        let idle = Duration::from_secs(self.limits.tunnel_s);
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            if let Ok(client) = upgrade.await {
+                tunnel::carry(TokioIo::new(client), upstream, idle).await;
+            }
+        });
+        Ok(Response::new(Either::Left(Full::default())))
+    }
+
+    async fn forward(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        user: &Arc<User>,
+    ) -> Result<Answer, Failure> {
+        let uri = request.uri();
+        if uri.scheme_str() != Some("http") {
+            return Err(Failure::Bad("this is a proxy: ask it for http:// addresses, or CONNECT"));
+        }
+        let authority = uri.authority().ok_or(Failure::Bad("the address has no host"))?;
+        let (host, port) = (authority.host().to_owned(), authority.port_u16().unwrap_or(80));
+        let addresses = self.connector.addresses(&host, port).await?;
+        let mut request = outgoing(request, &host, port)?;
+        let limit = Duration::from_secs(self.limits.answer_s);
+        // A pooled connection may have been closed by its server meanwhile; then the request is still ours.
+        while let Some(mut server) = self.pool.take(user.id, &addresses) {
+            let mark = server.mark();
+            match tokio::time::timeout(limit, server.sender.try_send_request(request)).await {
+                Ok(Ok(response)) => return Ok(self.incoming(response, server, mark, user)),
+                Ok(Err(mut error)) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(Failure::Server(error.into_error())),
+                },
+                Err(_) => return Err(Failure::Slow(self.limits.answer_s)),
+            }
+        }
+        let upstream = self.connector.connect(user, &addresses).await?;
+        let mut server = Server::start(upstream, addresses[0]).await.map_err(Failure::Server)?;
+        let mark = server.mark();
+        match tokio::time::timeout(limit, server.sender.send_request(request)).await {
+            Ok(Ok(response)) => Ok(self.incoming(response, server, mark, user)),
+            Ok(Err(error)) => Err(Failure::Server(error)),
+            Err(_) => Err(Failure::Slow(self.limits.answer_s)),
+        }
+    }
+
+    fn incoming(
+        self: &Arc<Self>,
+        response: Response<Incoming>,
+        server: Server,
+        mark: u64,
+        user: &Arc<User>,
+    ) -> Answer {
+        let (mut head, body) = response.into_parts();
+        if let (Some(flow), Some(length)) = (&server.flow, body.size_hint().exact()) {
+            flow.expect(mark + head_bytes(&head.headers) + length);
+        }
+        strip(&mut head.headers);
+        head.version = Version::HTTP_11;
+        let mut body = Download { body, server: Some(server), proxy: self.clone(), user: user.id };
+        if body.body.is_end_stream() {
+            body.end();
+        }
+        Response::from_parts(head, Either::Right(body))
+    }
+}
+
+/// A connection to a server that speaks HTTP/1.1.
+pub struct Server {
+    /// Sends requests; one at a time.
+    pub sender: SendRequest<Incoming>,
+    /// Where it leads.
+    pub address: SocketAddr,
+    flow: Option<Arc<Flow>>,
+}
+
+impl Server {
+    async fn start(upstream: Upstream, address: SocketAddr) -> Result<Server, hyper::Error> {
+        let flow = upstream.flow();
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(128 * 1024)
+            .handshake(TokioIo::new(upstream))
+            .await?;
+        // It ends with the sender or with the server; whoever waits for an answer is told.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Server { sender, address, flow })
+    }
+
+    fn mark(&self) -> u64 {
+        self.flow.as_ref().map_or(0, |flow| flow.position())
+    }
+}
+
+/// An answer on its way; at its end the connection is free for another request.
+pub struct Download {
+    body: Incoming,
+    server: Option<Server>,
+    proxy: Arc<Proxy>,
+    user: u64,
+}
+
+impl Download {
+    fn end(&mut self) {
+        let Some(server) = self.server.take() else { return };
+        if let Some(flow) = &server.flow {
+            flow.finish();
+        }
+        self.proxy.pool.put(self.user, server);
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.end();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Why there is no answer of a server.
+enum Failure {
+    Bad(&'static str),
+    Connect(ConnectError),
+    Server(hyper::Error),
+    Slow(u64),
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Failure {
+        Failure::Connect(error)
+    }
+}
+
+impl Failure {
+    fn answer(&self, user: &User) -> Answer {
+        let (status, text) = match self {
+            Failure::Bad(text) => (StatusCode::BAD_REQUEST, (*text).to_owned()),
+            Failure::Connect(error) if error.is_refusal() => {
+                user.counts.refused.fetch_add(1, Ordering::Relaxed);
+                (StatusCode::FORBIDDEN, error.to_string())
+            }
+            Failure::Connect(error @ ConnectError::TooMany) => {
+                user.counts.refused.fetch_add(1, Ordering::Relaxed);
+                (StatusCode::TOO_MANY_REQUESTS, error.to_string())
+            }
+            Failure::Connect(error @ ConnectError::Timeout(..)) => (StatusCode::GATEWAY_TIMEOUT, error.to_string()),
+            Failure::Connect(error) => (StatusCode::BAD_GATEWAY, error.to_string()),
+            Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
+            Failure::Slow(seconds) => {
+                (StatusCode::GATEWAY_TIMEOUT, format!("the server has not answered for {seconds} s"))
+            }
+        };
+        say(status, &text)
+    }
+}
+
+fn say(status: StatusCode, text: &str) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::from(format!("leeway gateway: {text}\n"))));
+    *answer.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+    answer
+}
+
+/// The request as the server shall see it.
+fn outgoing(request: Request<Incoming>, host: &str, port: u16) -> Result<Request<Incoming>, Failure> {
+    let (mut head, body) = request.into_parts();
+    strip(&mut head.headers);
+    // RFC 9112, 3.2.2: the host of the address counts, whatever the header says.
+    let host = if port == 80 { host.to_owned() } else { format!("{host}:{port}") };
+    let host = HeaderValue::from_str(&host).map_err(|_| Failure::Bad("the host is not a name"))?;
+    head.headers.insert(header::HOST, host);
+    head.headers.append(header::VIA, HeaderValue::from_static("1.1 leeway"));
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    head.uri = path.parse::<Uri>().map_err(|_| Failure::Bad("the address has no valid path"))?;
+    head.version = Version::HTTP_11;
+    head.extensions.clear();
+    Ok(Request::from_parts(head, body))
+}
+
+/// Takes out what concerns one connection only, also what `Connection` names.
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        // Without its length a body would be read as the next request.
+        .filter(|name| name != header::CONTENT_LENGTH && name != header::HOST)
+        .collect();
+    named.iter().for_each(|name| drop(headers.remove(name)));
+    HOP_BY_HOP.iter().for_each(|name| drop(headers.remove(*name)));
+}
+
+/// About how long the head was on the wire.
+fn head_bytes(headers: &HeaderMap) -> u64 {
+    let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    lines as u64 + "HTTP/1.1 200 OK\r\n\r\n".len() as u64
+}
+
+/// The name and the password of `Basic ...` (RFC 7617).
+pub fn basic(value: &str) -> Option<(String, String)> {
+    let (scheme, code) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let plain = base64::engine::general_purpose::STANDARD.decode(code.trim()).ok()?;
+    let plain = String::from_utf8(plain).ok()?;
+    let (name, password) = plain.split_once(':')?;
+    Some((name.to_owned(), password.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_concerns_one_connection_is_taken_out() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, x-private, content-length"),
+            ("x-private", "1"),
+            ("content-length", "3"),
+            ("proxy-authorization", "Basic YTpi"),
+            ("te", "trailers"),
+            ("accept", "*/*"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        strip(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["accept", "content-length"]);
+    }
+
+    #[test]
+    fn basic_authorization() {
+        assert_eq!(basic("Basic YW5uOnNlOmNyZXQ="), Some(("ann".into(), "se:cret".into())));
+        for wrong in ["", "Basic", "Basic !", "Bearer YTpi", "Basic YQ==", "Basic /////w=="] {
+            assert_eq!(basic(wrong), None, "{wrong}");
+        }
+    }
+}

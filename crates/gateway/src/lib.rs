@@ -1,0 +1,28 @@
+//! A gateway between a home, which has a slow line, and others who may use what the home does not.
+//!
+//! The traffic of the home does not pass here. Others come to a proxy ([`http`]), are told apart ([`users`]), reach the
+//! public Internet and nothing else ([`policy`], [`resolve`]), and share one window ([`budget`]) that a control law
+//! keeps as large as the line has capacity to spare: downloads are held back from the receiving end, by asking for no
+//! more than the window, whether in one transfer or in a hundred small ones ([`admission`]).
+
+pub mod accounts;
+pub mod admission;
+pub mod budget;
+pub mod config;
+pub mod delay;
+mod gateway;
+pub mod http;
+pub mod load;
+pub mod policy;
+pub mod pool;
+pub mod resolve;
+mod socket;
+mod socks;
+pub mod socks_wire;
+mod transparent;
+mod tunnel;
+pub mod upstream;
+pub mod users;
+
+pub use config::Config;
+pub use gateway::{Gateway, GatewayError};

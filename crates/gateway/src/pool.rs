@@ -1,0 +1,68 @@
+//! Connections to servers that wait for their next request. A user's are only his own.
+
+use crate::http::Server;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Connections kept of one user to one server.
+const PER_SERVER: usize = 8;
+/// Connections kept together.
+const TOTAL: usize = 1024;
+/// How long one is kept: less than servers do.
+const KEPT: Duration = Duration::from_secs(15);
+
+/// The idle connections.
+#[derive(Default)]
+pub struct Pool {
+    idle: Mutex<BTreeMap<(u64, SocketAddr), VecDeque<(Instant, Server)>>>,
+}
+
+impl Pool {
+    /// A connection of `user` to one of the addresses, the last used first.
+    pub fn take(&self, user: u64, addresses: &[SocketAddr]) -> Option<Server> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        for &address in addresses {
+            let Some(servers) = idle.get_mut(&(user, address)) else { continue };
+            while let Some((since, server)) = servers.pop_back() {
+                if since.elapsed() < KEPT && !server.sender.is_closed() {
+                    return Some(server);
+                }
+            }
+            idle.remove(&(user, address));
+        }
+        None
+    }
+
+    /// Keeps a connection.
+    pub fn put(&self, user: u64, server: Server) {
+        if server.sender.is_closed() {
+            return;
+        }
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.values().map(VecDeque::len).sum::<usize>() >= TOTAL {
+            sweep(&mut idle);
+            if idle.values().map(VecDeque::len).sum::<usize>() >= TOTAL {
+                return;
+            }
+        }
+        let servers = idle.entry((user, server.address)).or_default();
+        servers.push_back((Instant::now(), server));
+        if servers.len() > PER_SERVER {
+            servers.pop_front();
+        }
+    }
+
+    /// Closes those that have been kept long enough.
+    pub fn sweep(&self) {
+        sweep(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+fn sweep(idle: &mut BTreeMap<(u64, SocketAddr), VecDeque<(Instant, Server)>>) {
+    for servers in idle.values_mut() {
+        servers.retain(|(since, server)| since.elapsed() < KEPT && !server.sender.is_closed());
+    }
+    idle.retain(|_, servers| !servers.is_empty());
+}

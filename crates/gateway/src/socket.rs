@@ -1,0 +1,70 @@
+//! Options of sockets that the standard library does not have.
+
+use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
+use nix::sys::socket::{getsockopt, setsockopt};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use tokio::net::{TcpSocket, TcpStream};
+
+sockopt_impl!(
+    /// Upper bound of the window that is announced to the other end, in bytes.
+    WindowClamp,
+    Both,
+    libc::IPPROTO_TCP,
+    libc::TCP_WINDOW_CLAMP,
+    u32
+);
+sockopt_impl!(
+    /// What TCP knows of the connection.
+    Info,
+    GetOnly,
+    libc::IPPROTO_TCP,
+    libc::TCP_INFO,
+    libc::tcp_info
+);
+/// How long a client or a server may leave bytes unread or unacknowledged.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// Bounds what the other end may have under way: the announced window, before and after the connection is there.
+pub fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    rustix::net::sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
+    setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
+}
+
+/// Round-trip time of a connection in microseconds: as seen by what was sent, and as seen by what was received.
+pub fn round_trips_us(socket: &impl AsFd) -> Option<(u32, u32)> {
+    let info = getsockopt(socket, Info).ok()?;
+    Some((info.tcpi_rtt, info.tcpi_rcv_rtt))
+}
+
+/// What holds for the sockets of clients and servers alike.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    rustix::net::sockopt::set_socket_keepalive(stream, true)?;
+    rustix::net::sockopt::set_tcp_keepidle(stream, STALLED)?;
+    let millis = u32::try_from(STALLED.as_millis()).unwrap_or(u32::MAX);
+    // RFC 5482: the other end has gone, or does not read.
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, millis)?)
+}
+
+/// Connects with the congestion control and the first window set before the first packet.
+pub async fn connect(to: SocketAddr, congestion: Option<&str>, window: Option<u32>) -> io::Result<TcpStream> {
+    let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    if let Some(name) = congestion {
+        rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
+    }
+    if let Some(bytes) = window {
+        bound_window(&socket, bytes)?;
+    }
+    let stream = socket.connect(to).await?;
+    prepare(&stream)?;
+    Ok(stream)
+}
+
+/// The first of those congestion controls that a socket of this process may have.
+pub fn first_congestion(names: &[String]) -> Option<String> {
+    let socket = TcpSocket::new_v4().ok()?;
+    names.iter().find(|name| rustix::net::sockopt::set_tcp_congestion(&socket, name).is_ok()).cloned()
+}

@@ -1,0 +1,70 @@
+//! Bytes both ways between a client and a server, until one has nothing to say for too long.
+
+use crate::upstream::Upstream;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What is held of one direction.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Carries bytes until both directions have ended, or nothing came for `idle`.
+pub async fn carry<C: AsyncRead + AsyncWrite + Unpin>(client: C, mut server: Upstream, idle: Duration) {
+    let steps = Arc::new(AtomicU64::new(0));
+    let mut client = Watched { stream: client, steps: steps.clone() };
+    let copy = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER_BYTES, BUFFER_BYTES);
+    let silence = async {
+        let mut seen = 0;
+        loop {
+            tokio::time::sleep(idle).await;
+            let now = steps.load(Ordering::Relaxed);
+            if now == seen {
+                break;
+            }
+            seen = now;
+        }
+    };
+    // How it ended is known to both ends.
+    tokio::select! {
+        _ = copy => {}
+        () = silence => {}
+    }
+}
+
+/// Counts the reads and writes of the client's side, where both directions pass.
+struct Watched<S> {
+    stream: S,
+    steps: Arc<AtomicU64>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if polled.is_ready() {
+            self.steps.fetch_add(1, Ordering::Relaxed);
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        if polled.is_ready() {
+            self.steps.fetch_add(1, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,240 @@
+//! Connections to the Internet: checked, bounded before their first packet, read no faster than granted.
+
+use crate::budget::{Budget, Flow};
+use crate::config::Config;
+use crate::policy::{Policy, Refusal, Transport};
+use crate::resolve::{ResolveError, Resolver};
+use crate::socket;
+use crate::users::{Place, User};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Bytes that one permission reads at most.
+const READ_BYTES: u64 = 64 * 1024;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Not allowed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// No address, or none that is allowed.
+    #[error(transparent)]
+    Name(#[from] ResolveError),
+    /// The user has too many already.
+    #[error("too many connections at a time")]
+    TooMany,
+    /// The server does not answer.
+    #[error("{0} does not answer within {1} s")]
+    Timeout(SocketAddr, u64),
+    /// The server or the network refuses.
+    #[error("cannot connect to {0}: {1}")]
+    Failed(SocketAddr, io::Error),
+}
+
+impl ConnectError {
+    /// Whether it is the gateway that says no.
+    pub fn is_refusal(&self) -> bool {
+        use ResolveError::{Address, Refused};
+        matches!(self, ConnectError::Refused(_) | ConnectError::Name(Refused { .. } | Address(_)))
+    }
+}
+
+/// How connections to the Internet are made.
+pub struct Connector {
+    /// Where they may go.
+    pub policy: Policy,
+    /// The window that they share, if there is a law.
+    pub budget: Option<Arc<Budget>>,
+    resolver: Resolver,
+    congestion: Option<String>,
+    users: Arc<crate::users::Users>,
+    timeout: Duration,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Upstream {
+    socket: Arc<TcpStream>,
+    user: Arc<User>,
+    flow: Option<Arc<Flow>>,
+    /// Bytes that may be read.
+    permitted: u64,
+    _place: Place,
+}
+
+impl Connector {
+    /// As configured.
+    pub fn new(
+        config: &Config,
+        policy: Policy,
+        resolver: Resolver,
+        users: Arc<crate::users::Users>,
+        budget: Option<Arc<Budget>>,
+    ) -> Connector {
+        Connector {
+            policy,
+            budget,
+            resolver,
+            congestion: socket::first_congestion(&config.upload),
+            users,
+            timeout: Duration::from_secs(config.limits.connect_s),
+        }
+    }
+
+    /// The congestion control of uploads, if the kernel has one of those that were asked for.
+    pub fn congestion(&self) -> Option<&str> {
+        self.congestion.as_deref()
+    }
+
+    /// The addresses that `host` stands for, now and for this request.
+    ///
+    /// # Errors
+    /// A closed port, a name that is not known or not allowed.
+    pub async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+        self.policy.check_port(Transport::Tcp, port)?;
+        Ok(self.resolver.resolve(&self.policy, host, port).await?)
+    }
+
+    /// The same for datagrams.
+    ///
+    /// # Errors
+    /// A closed port, a name that is not known or not allowed.
+    pub async fn datagram_addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+        self.policy.check_port(Transport::Udp, port)?;
+        Ok(self.resolver.resolve(&self.policy, host, port).await?)
+    }
+
+    /// Connects `user` to the first of the addresses that answers. They have been checked.
+    ///
+    /// # Errors
+    /// None answers, or the user has too many connections.
+    pub async fn connect(&self, user: &Arc<User>, to: &[SocketAddr]) -> Result<Upstream, ConnectError> {
+        let mut place = Some(self.users.admit_upstream(user).ok_or(ConnectError::TooMany)?);
+        let mut failure = ConnectError::TooMany;
+        for &address in to {
+            let flow = self.budget.as_ref().map(|budget| Arc::new(budget.flow(user.id, address.ip())));
+            let window = flow.as_ref().map(|flow| flow.window_bytes());
+            let connecting = socket::connect(address, self.congestion.as_deref(), window);
+            match tokio::time::timeout(self.timeout, connecting).await {
+                Ok(Ok(stream)) => {
+                    let socket = Arc::new(stream);
+                    if let Some(flow) = &flow {
+                        flow.connected(&socket);
+                    }
+                    let Some(place) = place.take() else { break };
+                    return Ok(Upstream { socket, user: user.clone(), flow, permitted: 0, _place: place });
+                }
+                Ok(Err(error)) => failure = ConnectError::Failed(address, error),
+                Err(_) => failure = ConnectError::Timeout(address, self.timeout.as_secs()),
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl Upstream {
+    /// Its part in the shared window; HTTP knows where an answer ends, and says so.
+    pub fn flow(&self) -> Option<Arc<Flow>> {
+        self.flow.clone()
+    }
+
+    fn poll_permission(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(flow) = &self.flow else {
+            self.permitted = READ_BYTES;
+            return Poll::Ready(Ok(()));
+        };
+        ready!(self.socket.poll_read_ready(cx))?;
+        let unread = rustix::io::ioctl_fionread(&*self.socket)?;
+        flow.seen(unread);
+        // At the end of the stream there is nothing to wait for.
+        let granted = if unread > 0 { ready!(flow.poll_read(cx, unread.min(READ_BYTES))) } else { 0 };
+        self.permitted = granted.max(1);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Upstream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            if this.permitted == 0 {
+                ready!(this.poll_permission(cx))?;
+            }
+            let most = buf.remaining().min(usize::try_from(this.permitted).unwrap_or(usize::MAX));
+            match this.socket.try_read(buf.initialize_unfilled_to(most)) {
+                Ok(bytes) => {
+                    buf.advance(bytes);
+                    this.permitted = if this.flow.is_some() { this.permitted - bytes as u64 } else { 0 };
+                    this.user.counts.down_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                    if let Some(flow) = &this.flow {
+                        flow.read(bytes as u64);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    this.permitted = 0;
+                    if this.flow.is_none() {
+                        ready!(this.socket.poll_read_ready(cx))?;
+                    }
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Upstream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if let Some(flow) = &this.flow {
+            ready!(flow.poll_start(cx));
+        }
+        loop {
+            ready!(this.socket.poll_write_ready(cx))?;
+            match this.socket.try_write_vectored(bufs) {
+                Ok(bytes) => {
+                    this.user.counts.up_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                    return Poll::Ready(Ok(bytes));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = rustix::net::shutdown(&*self.socket, rustix::net::Shutdown::Write);
+        Poll::Ready(match done {
+            // The other end was faster.
+            Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! Who is served, how much each may take, and what each has taken.
+
+use crate::config::{Config, UserConfig};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Users that are remembered at a time; one more, and those without connections are forgotten.
+const REMEMBERED: usize = 4096;
+
+/// One user of the gateway.
+#[derive(Debug)]
+pub struct User {
+    /// A number of its own.
+    pub id: u64,
+    /// The name given by the configuration, or the client's address.
+    pub name: String,
+    /// What it has taken.
+    pub counts: Counts,
+    clients: Arc<AtomicUsize>,
+    upstream: Arc<AtomicUsize>,
+}
+
+/// Sums since the gateway was started.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Bytes from the Internet.
+    pub down_bytes: AtomicU64,
+    /// Bytes to the Internet.
+    pub up_bytes: AtomicU64,
+    /// Requests and tunnels.
+    pub requests: AtomicU64,
+    /// Refused by the policy or a limit.
+    pub refused: AtomicU64,
+}
+
+/// Everybody.
+#[derive(Debug)]
+pub struct Users {
+    named: Vec<UserConfig>,
+    per_user: usize,
+    upstream_per_user: usize,
+    total: usize,
+    clients: Arc<AtomicUsize>,
+    known: Mutex<Known>,
+    /// What those who were forgotten had taken.
+    gone: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    next: u64,
+    users: BTreeMap<String, Arc<User>>,
+}
+
+/// A place that is free again when this is dropped.
+#[derive(Debug)]
+pub struct Place(Vec<Arc<AtomicUsize>>);
+
+impl Users {
+    /// Those of a configuration.
+    pub fn new(config: &Config) -> Users {
+        Users {
+            named: config.users.clone(),
+            per_user: config.limits.connections_per_user,
+            upstream_per_user: config.limits.upstream_per_user,
+            total: config.limits.connections,
+            clients: Arc::default(),
+            known: Mutex::default(),
+            gone: Counts::default(),
+        }
+    }
+
+    /// Whether users have to give a name and a password.
+    pub fn need_password(&self) -> bool {
+        !self.named.is_empty()
+    }
+
+    /// The user at an address.
+    pub fn at(&self, address: IpAddr) -> Arc<User> {
+        self.of(&address_name(address))
+    }
+
+    /// The user of that name, if the password is right.
+    pub fn named(&self, name: &str, password: &str) -> Option<Arc<User>> {
+        let user = self.named.iter().find(|user| user.name == name)?;
+        same(user.password.as_bytes(), password.as_bytes()).then(|| self.of(name))
+    }
+
+    /// A place for a client's connection; none if the user or the gateway has no more.
+    pub fn admit(&self, user: &User) -> Option<Place> {
+        let place = Place::take(&user.clients, self.per_user)?;
+        let total = Place::take(&self.clients, self.total)?;
+        Some(place.and(total))
+    }
+
+    /// A place for a connection to the Internet; none if the user has no more.
+    pub fn admit_upstream(&self, user: &User) -> Option<Place> {
+        Place::take(&user.upstream, self.upstream_per_user)
+    }
+
+    /// Connections of clients now.
+    pub fn connections(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Visits every known user, and at the end those who are forgotten as one.
+    pub fn visit(&self, mut see: impl FnMut(&str, &Counts)) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.users.values().for_each(|user| see(&user.name, &user.counts));
+        see("(forgotten)", &self.gone);
+    }
+
+    fn of(&self, name: &str) -> Arc<User> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(user) = known.users.get(name) {
+            return user.clone();
+        }
+        if known.users.len() >= REMEMBERED {
+            known.users.retain(|_, user| {
+                let here = Arc::strong_count(user) > 1;
+                if !here {
+                    self.gone.add(&user.counts);
+                }
+                here
+            });
+        }
+        known.next += 1;
+        let user = Arc::new(User {
+            id: known.next,
+            name: name.to_owned(),
+            counts: Counts::default(),
+            clients: Arc::default(),
+            upstream: Arc::default(),
+        });
+        known.users.insert(name.to_owned(), user.clone());
+        user
+    }
+}
+
+impl Counts {
+    fn add(&self, other: &Counts) {
+        for (to, from) in [
+            (&self.down_bytes, &other.down_bytes),
+            (&self.up_bytes, &other.up_bytes),
+            (&self.requests, &other.requests),
+            (&self.refused, &other.refused),
+        ] {
+            to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Place {
+    fn take(count: &Arc<AtomicUsize>, most: usize) -> Option<Place> {
+        let taken = count.try_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < most).then_some(n + 1));
+        taken.is_ok().then(|| Place(vec![count.clone()]))
+    }
+
+    fn and(mut self, mut other: Place) -> Place {
+        self.0.append(&mut other.0);
+        self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for count in &self.0 {
+            count.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// A machine with IPv6 has a whole /64 of addresses, so that is one user.
+fn address_name(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let network = Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX));
+            format!("{network}/64")
+        }
+    }
+}
+
+/// Compares without telling by its time where the first difference is.
+fn same(known: &[u8], given: &[u8]) -> bool {
+    let differences = known.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));
+    known.len() == given.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Limits;
+
+    #[test]
+    fn places_are_bounded_and_come_back() {
+        let limits =
+            Limits { connections: 3, connections_per_user: 2, upstream_per_user: 1, ..Limits::default() };
+        let users = Users::new(&Config { limits, ..Config::default() });
+        let [ann, bob] = ["10.0.0.1", "10.0.0.2"].map(|text| users.at(text.parse().unwrap()));
+        let first = users.admit(&ann).unwrap();
+        let _second = users.admit(&ann).unwrap();
+        assert!(users.admit(&ann).is_none(), "two a user");
+        let _third = users.admit(&bob).unwrap();
+        assert!(users.admit(&bob).is_none(), "three together");
+        assert_eq!(users.connections(), 3);
+        drop(first);
+        assert!(users.admit(&bob).is_some());
+        let place = users.admit_upstream(&ann).unwrap();
+        assert!(users.admit_upstream(&ann).is_none() && users.admit_upstream(&bob).is_some());
+        drop(place);
+        assert!(users.admit_upstream(&ann).is_some());
+    }
+
+    #[test]
+    fn a_machine_is_one_user_whatever_its_address() {
+        let users = Users::new(&Config::default());
+        let id = |text: &str| users.at(text.parse().unwrap()).id;
+        assert_eq!(id("2a00:1::1"), id("2a00:1::ffff:1"));
+        assert_ne!(id("2a00:1::1"), id("2a00:1:0:1::1"));
+        assert_eq!(id("10.0.0.1"), id("::ffff:10.0.0.1"));
+    }
+
+    #[test]
+    fn passwords_are_compared_whole() {
+        let named = vec![UserConfig { name: "ann".into(), password: "secret".into() }];
+        let users = Users::new(&Config { users: named, ..Config::default() });
+        assert!(users.named("ann", "secret").is_some());
+        for (name, password) in [("ann", "secre"), ("ann", "secrets"), ("ann", ""), ("bob", "secret")] {
+            assert!(users.named(name, password).is_none(), "{name} {password}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_users_is_bounded_and_sums_are_kept() {
+        let users = Users::new(&Config::default());
+        for n in 0..3 * REMEMBERED as u32 {
+            users.at(IpAddr::V4(n.into())).counts.down_bytes.fetch_add(1, Ordering::Relaxed);
+        }
+        let (mut seen, mut bytes) = (0, 0);
+        users.visit(|_, counts| {
+            seen += 1;
+            bytes += counts.down_bytes.load(Ordering::Relaxed);
+        });
+        assert!(seen <= REMEMBERED + 1);
+        assert_eq!(bytes, 3 * REMEMBERED as u64);
+    }
+}

@@ -1,0 +1,195 @@
+//! A gateway in this process, servers at 127.0.0.2 that it may reach, and clients at other loopback addresses.
+#![allow(dead_code, missing_docs)]
+
+use leeway_gateway::{Config, Gateway, load};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Longer than anything takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A gateway that runs until it is dropped or stopped.
+pub struct Running {
+    pub http: SocketAddr,
+    pub socks: SocketAddr,
+    pub metrics: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    ended: JoinHandle<()>,
+}
+
+impl Running {
+    /// With `more` in its configuration; servers are reached at `ports`.
+    pub async fn start(ports: &[u16], more: &str) -> Running {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\nsocks = [\"127.0.0.1:0\"]\nmetrics = \"127.0.0.1:0\"\nupload = []\n\
+             clients = [\"127.0.0.1/32\", \"127.0.0.16/28\"]\nallow = [\"127.0.0.2/32\"]\nhome = [\"192.168.7.0/24\"]\n\
+             ports = {ports:?}\nudp_ports = {ports:?}\n{more}\n"
+        );
+        let gateway = Gateway::open(&Config::parse(&text).unwrap()).unwrap();
+        let [http, socks, metrics] = gateway.addresses()[..] else { panic!("three listeners") };
+        let (stop, stopped) = oneshot::channel();
+        let ended = tokio::spawn(gateway.run(async { drop(stopped.await) }));
+        Running { http, socks, metrics, stop: Some(stop), ended }
+    }
+
+    /// Stops it as SIGTERM does.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        timeout(PATIENCE, self.ended).await.expect("it stops").unwrap();
+    }
+
+    /// A connection to the HTTP proxy.
+    pub async fn client(&self) -> TcpStream {
+        TcpStream::connect(self.http).await.unwrap()
+    }
+
+    /// What the HTTP proxy says to these bytes until it closes.
+    pub async fn say(&self, bytes: &str) -> String {
+        let mut stream = self.client().await;
+        stream.write_all(bytes.as_bytes()).await.unwrap();
+        text(&mut stream).await
+    }
+
+    /// The status of a request for that address.
+    pub async fn status(&self, url: &str) -> u16 {
+        let answer = self.say(&format!("GET {url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+        status(&answer)
+    }
+
+    /// A metric.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let mut stream = TcpStream::connect(self.metrics).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
+        let text = text(&mut stream).await;
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in\n{text}"));
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    }
+}
+
+/// All that comes until the end of the stream.
+pub async fn text(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset is an end, too.
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("the stream ends");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+pub fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+}
+
+/// A connection to `to` from another user's address.
+pub async fn from(address: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(address.parse::<IpAddr>().unwrap(), 0))?;
+    socket.connect(to).await
+}
+
+/// A server of objects.
+pub async fn objects() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(load::serve(listener));
+    address
+}
+
+/// A server that sends back what it gets, connection by connection.
+pub async fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut reader, mut writer) = stream.split();
+                tokio::io::copy(&mut reader, &mut writer).await
+            });
+        }
+    });
+    address
+}
+
+/// A server that answers each connection's request with the request itself, as the body.
+pub async fn mirror() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await? > 0 {}
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", head.len());
+                stream.write_all(&[answer.as_bytes(), &head].concat()).await?;
+                stream.shutdown().await
+            });
+        }
+    });
+    address
+}
+
+/// Sends datagrams back to where they came from.
+pub async fn udp_echo() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.2:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut bytes = [0; 2000];
+        while let Ok((length, from)) = socket.recv_from(&mut bytes).await {
+            let _ = socket.send_to(&bytes[..length], from).await;
+        }
+    });
+    address
+}
+
+/// A name server: `NAME-A.B.C.D-E.F.G.H.test` has these addresses, except that `rebind.test` has 127.0.0.2 the first
+/// time and 127.0.0.1 ever after. Nothing may be kept (TTL 0).
+pub async fn name_server() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.2:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut bytes = [0; 512];
+        let mut asked = 0;
+        while let Ok((length, from)) = socket.recv_from(&mut bytes).await {
+            let query = &bytes[..length];
+            let (labels, end) = question(query);
+            let kind = query[end + 1];
+            let mut addresses: Vec<[u8; 4]> = labels[..labels.len() - 1]
+                .join(".")
+                .split('-')
+                .filter_map(|part| part.parse::<std::net::Ipv4Addr>().ok())
+                .map(|address| address.octets())
+                .collect();
+            if labels == ["rebind", "test"] && kind == 1 {
+                asked += 1;
+                addresses = vec![if asked == 1 { [127, 0, 0, 2] } else { [127, 0, 0, 1] }];
+            }
+            if kind != 1 {
+                addresses.clear();
+            }
+            let mut answer = query[..2].to_vec();
+            answer.extend([0x81, 0x80, 0, 1, 0, addresses.len() as u8, 0, 0, 0, 0]);
+            answer.extend(&query[12..end + 4]);
+            for address in addresses {
+                answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
+                answer.extend(address);
+            }
+            let _ = socket.send_to(&answer, from).await;
+        }
+    });
+    address
+}
+
+/// The labels of the question, and where its type is.
+fn question(query: &[u8]) -> (Vec<String>, usize) {
+    let mut labels = Vec::new();
+    let mut at = 12;
+    while query[at] != 0 {
+        let length = usize::from(query[at]);
+        labels.push(String::from_utf8_lossy(&query[at + 1..][..length]).to_ascii_lowercase());
+        at += 1 + length;
+    }
+    (labels, at + 1)
+}

@@ -1,0 +1,263 @@
+//! The HTTP proxy with real connections.
+
+mod common;
+
+use common::{PATIENCE, Running, echo, from, mirror, name_server, objects, status, text};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_forwarded_and_connections_kept() {
+    let server = objects().await;
+    let gateway = Running::start(&[server.port()], "").await;
+    let mut client = gateway.client().await;
+    // Larger than every buffer on the way, twice on one connection.
+    for bytes in [300_000, 12_500, 0, 700_000] {
+        let request = format!("GET http://{server}/{bytes} HTTP/1.1\r\nHost: elsewhere\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(timeout(PATIENCE, client.read_u8()).await.unwrap().unwrap());
+        }
+        let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        assert!(head.starts_with("http/1.1 200") && head.contains(&format!("content-length: {bytes}\r\n")), "{head}");
+        let mut body = vec![0; bytes];
+        timeout(PATIENCE, client.read_exact(&mut body)).await.unwrap().unwrap();
+        assert!(body.iter().all(|&byte| byte == b'x'));
+    }
+    assert!(gateway.metric("leeway_gateway_down_bytes_total{user=\"127.0.0.1\"}").await >= 1_012_500.0);
+    assert_eq!(gateway.metric("leeway_gateway_outstanding_bytes").await, 0.0);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_sees_no_header_of_the_proxy_and_the_right_host() {
+    let server = mirror().await;
+    let gateway = Running::start(&[server.port()], "").await;
+    let seen = gateway
+        .say(&format!(
+            "GET http://{server}/path?q HTTP/1.1\r\nHost: victim.example\r\nProxy-Connection: keep-alive\r\n\
+             Connection: close, X-Mine\r\nX-Mine: 1\r\nX-Kept: 2\r\n\r\n"
+        ))
+        .await;
+    let seen = seen.to_ascii_lowercase();
+    assert!(seen.contains("get /path?q http/1.1\r\n"), "{seen}");
+    assert!(seen.contains(&format!("host: {server}\r\n")) && seen.contains("x-kept: 2\r\n"), "{seen}");
+    for gone in ["victim", "proxy-connection", "x-mine", "keep-alive"] {
+        assert!(!seen.contains(gone), "{gone} in {seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connect_carries_bytes_both_ways() {
+    let server = echo().await;
+    let gateway = Running::start(&[server.port()], "").await;
+    let mut client = gateway.client().await;
+    client.write_all(format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes()).await.unwrap();
+    let mut head = [0; 19];
+    timeout(PATIENCE, client.read_exact(&mut head)).await.unwrap().unwrap();
+    assert_eq!(&head[..], b"HTTP/1.1 200 OK\r\n\r\n");
+    let sent: Vec<u8> = (0..400_000u32).map(|n| (n / 7) as u8).collect();
+    let (mut reader, mut writer) = client.split();
+    let mut back = vec![0; sent.len()];
+    let (written, read) =
+        timeout(PATIENCE, async { tokio::join!(writer.write_all(&sent), reader.read_exact(&mut back)) })
+            .await
+            .unwrap();
+    written.unwrap();
+    read.unwrap();
+    assert!(back == sent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_clients_are_served() {
+    let server = objects().await;
+    let gateway = Running::start(&[server.port()], "").await;
+    let stream = TokioIo::new(gateway.client().await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let requests = [12_500, 1, 90_000].map(|bytes| {
+        let request = hyper::Request::get(format!("http://{server}/{bytes}")).body(Empty::<bytes::Bytes>::new());
+        (bytes, sender.send_request(request.unwrap()))
+    });
+    for (bytes, answer) in requests {
+        let answer = timeout(PATIENCE, answer).await.unwrap().unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(timeout(PATIENCE, answer.collect()).await.unwrap().unwrap().to_bytes().len(), bytes);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secondary_reaches_the_public_internet_and_nothing_else() {
+    let gateway = Running::start(&[80, 443], "").await;
+    let own = gateway.http;
+    for host in [
+        "127.0.0.1",
+        "127.0.0.3",
+        "127.0.0.17",
+        "192.168.7.1",
+        "10.0.0.1",
+        "172.16.0.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "0.0.0.0",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:192.168.7.1]",
+        "[fe80::1]",
+        "[fd00:ec2::254]",
+        "[ff02::1]",
+        "[2002:7f00:1::]",
+        "[64:ff9b::a00:1]",
+        "[2001:0:4136:e378:8000:63bf:3fff:fdd2]",
+    ] {
+        assert_eq!(gateway.status(&format!("http://{host}/")).await, 403, "{host}");
+        let tunnel = format!("CONNECT {host}:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        assert_eq!(status(&gateway.say(&tunnel).await), 403, "CONNECT {host}");
+    }
+    for port in [25, 22, own.port()] {
+        assert_eq!(gateway.status(&format!("http://9.9.9.9:{port}/")).await, 403, "port {port}");
+    }
+    // Forms of an address that only a C library reads as one.
+    for host in ["2130706433", "0x7f000001", "127.1", "0177.0.0.1"] {
+        let code = gateway.status(&format!("http://{host}/")).await;
+        assert!([400, 403, 502].contains(&code), "{host}: {code}");
+    }
+    assert!(gateway.metric("leeway_gateway_refused_total{user=\"127.0.0.1\"}").await >= 45.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_no_client_is_cut_off() {
+    let gateway = Running::start(&[80], "").await;
+    let mut stranger = from("127.0.0.99", gateway.http).await.unwrap();
+    let _ = stranger.write_all(b"GET http://9.9.9.9/ HTTP/1.1\r\n\r\n").await;
+    assert_eq!(text(&mut stranger).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_resolved_once_and_what_was_checked_is_connected() {
+    let (server, names) = (objects().await, name_server().await);
+    let port = server.port();
+    // What listens at 127.0.0.1 on that port is what a rebinding attack is after.
+    let trap = tokio::net::TcpListener::bind(("127.0.0.1", port)).await;
+    let gateway = Running::start(&[port], &format!("dns = [\"{names}\"]")).await;
+    assert_eq!(gateway.status(&format!("http://a-127.0.0.2.test:{port}/5")).await, 200);
+    assert_eq!(gateway.status(&format!("http://a-10.0.0.1.test:{port}/5")).await, 403);
+    assert_eq!(gateway.status(&format!("http://a-127.0.0.1.test:{port}/5")).await, 403);
+    // The forbidden address of a name is not tried, wherever it stands.
+    for name in ["a-10.0.0.1-127.0.0.2.test", "a-127.0.0.2-192.168.7.1.test"] {
+        assert_eq!(gateway.status(&format!("http://{name}:{port}/5")).await, 200, "{name}");
+    }
+    assert_eq!(gateway.status(&format!("http://rebind.test:{port}/5")).await, 200);
+    assert_eq!(gateway.status(&format!("http://rebind.test:{port}/5")).await, 403);
+    assert_eq!(gateway.status(&format!("http://none.test:{port}/5")).await, 502);
+    if let Ok(trap) = trap {
+        assert!(timeout(Duration::from_millis(50), trap.accept()).await.is_err(), "somebody came to the trap");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_with_passwords() {
+    let server = objects().await;
+    let more = "user = [{ name = \"ann\", password = \"pw\" }]";
+    let gateway = Running::start(&[server.port()], more).await;
+    let ask = |authorization: &str| {
+        format!("GET http://{server}/5 HTTP/1.1\r\nHost: x\r\n{authorization}Connection: close\r\n\r\n")
+    };
+    let answer = gateway.say(&ask("")).await;
+    assert!(status(&answer) == 407 && answer.to_ascii_lowercase().contains("proxy-authenticate: basic"), "{answer}");
+    assert_eq!(status(&gateway.say(&ask("Proxy-Authorization: Basic YW5uOnB4\r\n")).await), 407);
+    assert_eq!(status(&gateway.say(&ask("Proxy-Authorization: Basic YW5uOnB3\r\n")).await), 200);
+    assert_eq!(gateway.metric("leeway_gateway_requests_total{user=\"ann\"}").await, 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_clients_and_bombs_end_and_others_keep_working() {
+    let server = objects().await;
+    let gateway = Running::start(&[server.port()], "limits = { head_s = 1, idle_s = 1 }").await;
+    let url = format!("http://{server}/5");
+    // One that says nothing, one that does not finish its head, one that keeps adding to it.
+    let mut silent = gateway.client().await;
+    let mut half = gateway.client().await;
+    half.write_all(b"GET http://9.9.9.9/ HTTP/1.1\r\nHost:").await.unwrap();
+    let drip = gateway.client().await;
+    let (mut reader, mut writer) = drip.into_split();
+    let dripping = tokio::spawn(async move {
+        let _ = writer.write_all(b"GET http://9.9.9.9/ HTTP/1.1\r\n").await;
+        while writer.write_all(b"X: y\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let mut bomb = gateway.client().await;
+    let huge = format!("GET {url} HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1 << 20));
+    let _ = bomb.write_all(huge.as_bytes()).await;
+    let answer = text(&mut bomb).await;
+    assert!(answer.is_empty() || status(&answer) == 431, "{answer}");
+    let many = format!("GET {url} HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(500));
+    assert_eq!(status(&gateway.say(&many).await), 431);
+    assert_eq!(gateway.status(&url).await, 200);
+    assert_eq!(text(&mut silent).await, "");
+    text(&mut half).await;
+    let mut rest = Vec::new();
+    let _ = timeout(PATIENCE, reader.read_to_end(&mut rest)).await.expect("a head does not take forever");
+    dripping.abort();
+    assert_eq!(gateway.status(&url).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_too_many_connections_harms_only_himself() {
+    let server = objects().await;
+    let gateway = Running::start(&[server.port()], "limits = { connections_per_user = 50 }").await;
+    let mut greedy = Vec::new();
+    for _ in 0..400 {
+        greedy.extend(from("127.0.0.17", gateway.http).await.ok());
+    }
+    // Accepting takes a moment; then no more than his share is open.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while gateway.metric("leeway_gateway_refused_total{user=\"127.0.0.17\"}").await < 350.0 {
+        assert!(tokio::time::Instant::now() < deadline, "the others are refused");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(gateway.metric("leeway_gateway_connections").await <= 50.0);
+    let mut other = from("127.0.0.18", gateway.http).await.unwrap();
+    let request = format!("GET http://{server}/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    other.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(status(&text(&mut other).await), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_downloads_at_a_time_all_end() {
+    let server = objects().await;
+    // A law that keeps the window at its floor: everything goes through the narrowest gate.
+    let more = "law = \"ledbat:target=100us,gain_down=10\"";
+    let gateway = Running::start(&[server.port()], more).await;
+    let load = leeway_gateway::load::Load {
+        server,
+        proxy: Some(gateway.http),
+        from: (17..=20).map(|n| std::net::IpAddr::from([127, 0, 0, n])).collect(),
+        rate: 40.0,
+        arrivals: leeway_gateway::load::Arrivals::Even,
+        object_bytes: 60_000,
+        duration: Duration::from_secs(2),
+        patience: PATIENCE,
+    };
+    let report = load.run().await;
+    assert_eq!((report.sent, report.failed), (80, 0));
+    assert_eq!(gateway.metric("leeway_gateway_outstanding_bytes").await, 0.0);
+    assert_eq!(gateway.metric("leeway_gateway_waiting_flows").await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_stop_clients_are_refused() {
+    let gateway = Running::start(&[80], "").await;
+    let address = gateway.http;
+    gateway.stop().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
