@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench pictures install ci clean
+.PHONY: help run test lint format bench live pictures install ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,12 @@ format: ## format Rust, C and Python
 bench: ## measure the simulator against a bare loop, and the lab
 	@tools/setup.sh build python
 	@bench/run
+
+live: ## measure the laws on real TCP beside the simulator (root, 1 to 2 hours), and write docs/live.md's tables
+	@tools/setup.sh build test
+	cargo build --release --locked --package leeway-live
+	@$${CARGO_TARGET_DIR:-target}/release/leeway-live run
+	@$${CARGO_TARGET_DIR:-target}/release/leeway-live report
 
 pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build

@@ -3,6 +3,10 @@
 use crate::Outcome;
 use leeway_kernel::Load;
 use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the kernel's names of these laws begin with; the process follows.
+const PREFIX: &str = "live";
 
 /// Loaded laws; dropping it unloads them.
 #[derive(Debug, Default)]
@@ -16,6 +20,7 @@ impl Laws {
     /// # Errors
     /// Rights, BTF, a verifier that refuses, a law that does not exist.
     pub fn load<'a>(specs: impl IntoIterator<Item = &'a str>) -> Outcome<Laws> {
+        unload_leftovers();
         let mut laws = Laws::default();
         for (i, spec) in specs.into_iter().enumerate() {
             if laws.names.contains_key(spec) {
@@ -23,7 +28,7 @@ impl Laws {
             }
             let mut load = Load::new(spec.parse()?);
             // At most 15 characters.
-            load.name = format!("live{:x}_{i:x}", std::process::id() & 0xff_ffff);
+            load.name = format!("{PREFIX}{:x}_{i:x}", std::process::id());
             load.pinned()?;
             laws.names.insert(spec.to_owned(), load.name);
         }
@@ -36,6 +41,18 @@ impl Laws {
     /// It has not been loaded.
     pub fn name(&self, spec: &str) -> Outcome<&str> {
         self.names.get(spec).map(String::as_str).ok_or_else(|| format!("{spec} is not loaded").into())
+    }
+}
+
+/// Unloads the laws of processes that were killed.
+fn unload_leftovers() {
+    for law in leeway_kernel::loaded().into_iter().flatten() {
+        let owner = law.name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
+        let owner = owner.and_then(|(pid, _)| u32::from_str_radix(pid, 16).ok());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            // Another process may have just done so.
+            let _ = leeway_kernel::unload(&law.name);
+        }
     }
 }
 

@@ -31,7 +31,8 @@ pub fn write(results: &Path, page: &Path) -> Outcome<()> {
         ("differences", medians.differences()),
         ("runs", medians.runs()),
     ] {
-        text = replaced(&text, name, &table).ok_or_else(|| format!("{}: there is no <!-- {name} -->", page.display()))?;
+        text = replaced(&text, name, &table)
+            .ok_or_else(|| format!("{}: there is no <!-- {name} -->", page.display()))?;
     }
     Ok(std::fs::write(page, text)?)
 }
@@ -286,7 +287,8 @@ mod tests {
 
     #[test]
     fn tables_hold_medians_and_differences() {
-        let (case, alone) = (Case::new(BASE, Some("lp"), Beside::Cubic), Case::new(BASE, None, Beside::Cubic));
+        let (case, alone) =
+            (Case::new(BASE, Some("lp"), Beside::Cubic), Case::new(BASE, None, Beside::Cubic));
         let mut lines: Vec<Line> =
             [0.6, 0.7, 0.9].iter().zip(1..).map(|(&p, r)| line(&case, Source::Live, r, p)).collect();
         lines.push(line(&alone, Source::Live, 1, 1.0));

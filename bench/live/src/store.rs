@@ -69,8 +69,11 @@ impl Store {
     /// The file system's.
     pub fn add(&self, mut line: Line) -> Outcome<()> {
         line.run.figures = rounded(line.run.figures);
-        let mut text = serde_json::to_string(&line)?;
-        text.push('\n');
+        let mut value = serde_json::to_value(&line)?;
+        if let Some(figures) = value["figures"].as_object_mut() {
+            figures.retain(|_, figure| !figure.is_null());
+        }
+        let text = format!("{value}\n");
         let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Ok(file.write_all(text.as_bytes())?)
     }

@@ -28,7 +28,8 @@ fn a_background_flow_uses_the_link_and_yields_as_simulated() {
     }
     let law = "ledbat:target=25ms";
     let mut case = Case::new(BASE, Some(law), Beside::Cubic);
-    case.schedule = Schedule { alone_s: 6.0, beside_s: 7.0, after_s: 2.0, alone_from_s: 4.0, beside_from_s: 3.0 };
+    case.schedule =
+        Schedule { alone_s: 6.0, beside_s: 7.0, after_s: 2.0, alone_from_s: 4.0, beside_from_s: 3.0 };
     let laws = Laws::load([law]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let live = live::run(&case, &laws, folder.path()).unwrap();

@@ -61,6 +61,55 @@ fn the_delay_is_added_in_both_directions() {
 }
 
 #[test]
+fn each_direction_has_its_delay_and_ipv6_takes_the_link_too() {
+    if !possible(&["nft", "python3", "ping"]) {
+        return;
+    }
+    let options = "--delay 5ms --down-delay 20ms";
+    let output = succeed(&mut link(options, &["sh", "-c", "exec ping -6 -c 4 -i 0.2 $LEEWAY_GATEWAY6"]));
+    let said = text(&output.stdout);
+    let times = said.rsplit_once("rtt min/avg/max/mdev = ").expect("round trips were measured").1;
+    let best: f64 = times.split('/').next().unwrap().parse().unwrap();
+    assert!((25.0..50.0).contains(&best), "{best} ms over a link with 5 and 20 ms");
+}
+
+/// A name server for one question: the answer is 192.0.2.7.
+const NAME_SERVER: &str = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('127.0.0.53', 53))
+print('ready', flush=True)
+while True:
+    q, peer = s.recvfrom(512)
+    end = q.index(0, 12) + 5
+    a = b'\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\x3c\\0\\4\\xc0\\0\\2\\7'
+    is_a = q[end - 3] == 1
+    s.sendto(q[:2] + b'\\x81\\x80\\0\\1\\0' + (b'\\1' if is_a else b'\\0') + b'\\0\\0\\0\\0' + q[12:end] + (a if is_a else b''), peer)
+";
+
+#[test]
+fn a_resolver_at_a_loopback_address_is_reached() {
+    if !possible(&["nft", "python3", "mount"]) {
+        return;
+    }
+    // On a host of its own, whose port 53 is free and whose /etc/resolv.conf may be covered.
+    let folder = tempfile::tempdir().unwrap();
+    let net = folder.path().join("net.toml");
+    std::fs::write(&net, "[host.only]").unwrap();
+    std::fs::write(folder.path().join("resolv.conf"), "nameserver 127.0.0.53\n").unwrap();
+    let script = format!(
+        "set -e; mount --bind {0}/resolv.conf /etc/resolv.conf; python3 -c \"$1\" > {0}/said & \
+         until grep -q ready {0}/said 2>/dev/null; do sleep 0.05; done; \
+         exec {1} link --delay 2ms -- python3 -c \"import socket; print(socket.gethostbyname('somewhere.test'))\"",
+        folder.path().display(),
+        leeway()
+    );
+    let mut command = Command::new(leeway());
+    command.arg("testnet").arg(&net).args(["--", "sh", "-c", &script, "sh", NAME_SERVER]);
+    assert_eq!(text(&succeed(&mut command).stdout).trim(), "192.0.2.7");
+}
+
+#[test]
 fn nested_links_add_up() {
     if !possible(&["nft", "python3"]) {
         return;

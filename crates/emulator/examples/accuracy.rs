@@ -1,13 +1,18 @@
 //! Measures an emulated link against what it was asked for: the delay that it adds, the rate that it lets through.
 //!
 //! Run as root: `cargo run --release -p leeway-emulator --example accuracy`. Datagrams go up the link from a namespace to
-//! this process; both ends read the same monotonic clock and have a real-time priority below the link's own.
+//! this process. The time of arrival is the kernel's (SO_TIMESTAMPNS), so that the wake-up of the receiving program is not
+//! the link's; the sender, with a real-time priority below the link's own, reads the same clock just before it sends.
 
 use leeway_emulator::{Command, DirectionOptions, Outcome, enter, run};
 use leeway_units::{Duration, Rate};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;
+use std::io::IoSliceMut;
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use thread_priority::{RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
 
@@ -50,9 +55,9 @@ fn text(arguments: &[OsString], index: usize) -> Outcomes<&str> {
 
 fn measure() -> Outcomes<()> {
     println!(
-        "| rate | load | packets | added delay p50 / p99 / most | rate error | link late p50 / p99 / most |"
+        "| rate | load | packets | added delay p50 / p99 / most | rate error | link late p50 / p99 / most | of a core |"
     );
-    println!("|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|");
     for mbit in [10, 100, 200, 400] {
         for load in [30, 120] {
             one(Rate::from_bits_per_sec(mbit * 1_000_000), load)?;
@@ -87,7 +92,7 @@ fn print(rate: Rate, load: u64, arrivals: &[(u64, u64)], outcome: &Outcome) -> O
     // Under overload the delay is the queue's, not the emulator's.
     let added = if load < 100 {
         let mut added: Vec<u64> =
-            arrivals.iter().map(|(sent, at)| (at - sent).saturating_sub(sent_in.nanos())).collect();
+            arrivals.iter().map(|(sent, at)| at.saturating_sub(sent + sent_in.nanos())).collect();
         added.sort_unstable();
         let at = |permille: usize| us(added[(added.len() - 1) * permille / 1000]);
         format!("{} / {} / {}", at(500), at(990), at(1000))
@@ -104,13 +109,14 @@ fn print(rate: Rate, load: u64, arrivals: &[(u64, u64)], outcome: &Outcome) -> O
     let late = [500, 990, 1000].map(|permille| us(tally.lateness.quantile(permille).nanos()));
     let note = if outcome.ended.real_time { "" } else { " (no real-time priority)" };
     println!(
-        "| {rate} | {load} % | {} of {}, {} overrun{note} | {added} | {error} | {} / {} / {} |",
+        "| {rate} | {load} % | {} of {}, {} overrun{note} | {added} | {error} | {} / {} / {} | {:.0} % |",
         arrivals.len(),
         tally.arrived,
         outcome.overruns[0],
         late[0],
         late[1],
-        late[2]
+        late[2],
+        outcome.ended.busy.secs_f64() / SECONDS as f64 * 100.0
     );
     Ok(())
 }
@@ -119,17 +125,30 @@ fn print(rate: Rate, load: u64, arrivals: &[(u64, u64)], outcome: &Outcome) -> O
 fn receive(socket: &UdpSocket) -> Vec<(u64, u64)> {
     take_priority();
     let mut buffer = [0; PACKET];
+    let mut control = nix::cmsg_space!(TimeSpec);
     let mut arrivals = Vec::with_capacity(1 << 20);
+    if let Err(error) = setsockopt(socket, sockopt::ReceiveTimestampns, &true) {
+        eprintln!("accuracy: no times of arrival: {error}");
+        return arrivals;
+    }
     // The first may take its time: the sender has to start.
     let mut waited = 0;
     while waited < 3 {
-        match socket.recv(&mut buffer) {
-            Ok(length) if length >= 8 => {
+        let mut space = [IoSliceMut::new(&mut buffer)];
+        let got = recvmsg::<()>(socket.as_raw_fd(), &mut space, Some(&mut control), MsgFlags::empty());
+        let at = got.ok().filter(|message| message.bytes >= 8).and_then(|message| {
+            message.cmsgs().ok()?.find_map(|entry| match entry {
+                ControlMessageOwned::ScmTimestampns(at) => Some(nanos(at)),
+                _ => None,
+            })
+        });
+        match at {
+            Some(at) => {
                 waited = 2;
                 let sent = buffer[..8].try_into().map(u64::from_le_bytes).unwrap_or_default();
-                arrivals.push((sent, now()));
+                arrivals.push((sent, at));
             }
-            _ => waited += 1,
+            None => waited += 1,
         }
     }
     arrivals
@@ -161,9 +180,13 @@ fn send(arguments: &[OsString]) -> Outcomes<()> {
     Ok(())
 }
 
+/// The clock of the kernel's times of arrival.
 fn now() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, nanos)
+}
+
+fn nanos(time: TimeSpec) -> u64 {
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
 fn take_priority() {

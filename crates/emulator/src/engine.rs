@@ -8,6 +8,7 @@ use leeway_units::{Duration, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -63,6 +64,8 @@ pub struct Ended {
     pub real_time: bool,
     /// How long it ran.
     pub ran: Duration,
+    /// The processor time that it took.
+    pub busy: Duration,
 }
 
 impl Engine {
@@ -126,7 +129,10 @@ impl Engine {
             }
             log.finish().map_err(Error::of("write the log"))?;
         }
-        Ok(Ended { tallies: self.ways.map(|way| way.tally), real_time, ran: stopped - Time::ZERO })
+        let busy = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, |time| {
+            Duration::from_nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+        });
+        Ok(Ended { tallies: self.ways.map(|way| way.tally), real_time, ran: stopped - Time::ZERO, busy })
     }
 }
 

@@ -2,13 +2,14 @@
 
 use crate::Error;
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements.
+/// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements, and a /64 of
+/// fd98:18::/32, of those that are for private use (RFC 4193).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Addresses {
     /// The network of both, a /30.
@@ -17,6 +18,10 @@ pub(crate) struct Addresses {
     pub host: Ipv4Addr,
     /// The command's side.
     pub inside: Ipv4Addr,
+    /// The gateway's IPv6 address.
+    pub host_v6: Ipv6Addr,
+    /// The command's.
+    pub inside_v6: Ipv6Addr,
 }
 
 impl Addresses {
@@ -27,7 +32,9 @@ impl Addresses {
         }
         let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + index * 4;
         let [network, host, inside] = [base, base + 1, base + 2].map(Ipv4Addr::from);
-        Ok(Addresses { network, host, inside })
+        let [host_v6, inside_v6] =
+            [1, 2].map(|end| Ipv6Addr::new(0xfd98, 0x18, 0, index as u16, 0, 0, 0, end));
+        Ok(Addresses { network, host, inside, host_v6, inside_v6 })
     }
 }
 
@@ -48,17 +55,45 @@ impl Host {
         let index = name.trim_start_matches("leeway").parse().unwrap_or(u32::MAX);
         let addresses = Addresses::of(index)?;
         let host = addresses.host;
-        let _ = sysctl(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
+        quiet_v6(&name);
         ip(&format!("addr add {host}/30 dev {name}\nlink set {name} up mtu 1500 txqueuelen 1000\n"))?;
+        if has_v6() {
+            ip(&format!("addr add {}/64 dev {name} nodad\n", addresses.host_v6))?;
+        }
         // Services that listen on the loopback address only are reached at the gateway's.
         sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
         let rules = Rules::new(&name, addresses)?;
         Ok((Host { name, addresses, _rules: rules }, device))
     }
 
-    /// Whether packets for others than this host go on.
-    pub fn forwards() -> bool {
-        std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1")
+    /// Whether packets for others than this host go on: IPv4, IPv6.
+    pub fn forwards() -> [bool; 2] {
+        ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map(|name| {
+            let text = std::fs::read_to_string(Path::new("/proc/sys/net").join(name));
+            text.is_ok_and(|text| text.trim() == "1")
+        })
+    }
+}
+
+/// The name server of this host, where it is one that only this host reaches: a resolver at a loopback address.
+pub(crate) fn loopback_resolver() -> Option<Ipv4Addr> {
+    let text = std::fs::read_to_string("/etc/resolv.conf").ok()?;
+    let first = text.lines().find_map(|line| line.trim().strip_prefix("nameserver"))?;
+    first.trim().parse().ok().filter(Ipv4Addr::is_loopback)
+}
+
+/// Whether the kernel speaks IPv6.
+pub(crate) fn has_v6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// No link-local address and no router solicitations on a device: they would be packets that nobody sent.
+pub(crate) fn quiet_v6(name: &str) {
+    for (key, value) in
+        [("disable_ipv6", "0"), ("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0")]
+    {
+        // A kernel without IPv6 has none of them.
+        let _ = sysctl(&format!("net/ipv6/conf/{name}/{key}"), value);
     }
 }
 
@@ -73,7 +108,8 @@ struct Rules {
 }
 
 impl Rules {
-    fn new(name: &str, Addresses { network, host, .. }: Addresses) -> Result<Self, Error> {
+    fn new(name: &str, addresses: Addresses) -> Result<Self, Error> {
+        let Addresses { network, host, inside_v6, .. } = addresses;
         let (reader, writer) = io::pipe().map_err(Error::of("make a pipe"))?;
         let errors = writer.try_clone().map_err(Error::of("make a pipe"))?;
         let mut owner = Command::new("nft")
@@ -90,13 +126,22 @@ impl Rules {
         let mut commands = owner.stdin.take();
         // A device's name may be free again a moment before the table of its last owner is gone.
         let table = format!("{name}_{}", std::process::id());
+        // Questions for names go to this host's resolver, which only this host reaches.
+        let names = loopback_resolver().map_or(String::new(), |resolver| {
+            format!(
+                "add rule inet {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} th dport 53 \
+                 dnat ip to {resolver}\n"
+            )
+        });
         let script = format!(
-            "add table ip {table} {{ flags owner; }}\n\
-             add chain ip {table} in {{ type nat hook prerouting priority -100; }}\n\
-             add chain ip {table} out {{ type nat hook postrouting priority 100; }}\n\
-             add rule ip {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} dnat to 127.0.0.1\n\
-             add rule ip {table} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n\
-             list table ip {table}\n"
+            "add table inet {table} {{ flags owner; }}\n\
+             add chain inet {table} in {{ type nat hook prerouting priority -100; }}\n\
+             add chain inet {table} out {{ type nat hook postrouting priority 100; }}\n\
+             {names}\
+             add rule inet {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} dnat ip to 127.0.0.1\n\
+             add rule inet {table} out ip6 saddr {inside_v6} oifname != \"{name}\" masquerade\n\
+             add rule inet {table} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n\
+             list table inet {table}\n"
         );
         let sent =
             commands.as_mut().map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
@@ -116,7 +161,8 @@ impl Rules {
             if read == 0 || line.contains("Error") || line.contains("not permitted") {
                 return Err(Error::Program { program: "nft", message: said.trim().to_owned() });
             }
-            if line.contains("masquerade") && said.contains(&format!("table ip {table}")) {
+            let last = line.contains("ip saddr") && line.contains("masquerade");
+            if last && said.contains(&format!("table inet {table}")) {
                 return Ok(());
             }
         }
@@ -141,20 +187,29 @@ pub(crate) fn open_tun(name: &str) -> Result<SyncDevice, Error> {
 
 /// Runs commands of `ip` in the namespace of the calling thread.
 pub(crate) fn ip(batch: &str) -> Result<(), Error> {
-    let missing = |error| Error::Missing { program: "ip", package: "iproute2", error };
-    let mut child = Command::new("ip")
-        .args(["-batch", "-"])
+    feed("ip", "iproute2", &["-batch", "-"], batch)
+}
+
+/// Adds rules of nftables to the namespace of the calling thread.
+pub(crate) fn rules(text: &str) -> Result<(), Error> {
+    feed("nft", "nftables", &["-f", "-"], text)
+}
+
+fn feed(program: &'static str, package: &'static str, arguments: &[&str], text: &str) -> Result<(), Error> {
+    let missing = |error| Error::Missing { program, package, error };
+    let mut child = Command::new(program)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(missing)?;
     let input = child.stdin.take();
-    let sent = input.map(|mut pipe| pipe.write_all(batch.as_bytes())).transpose();
+    let sent = input.map(|mut pipe| pipe.write_all(text.as_bytes())).transpose();
     let output = child.wait_with_output().map_err(missing)?;
     if !output.status.success() || sent.is_err() {
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Error::Program { program: "ip", message });
+        return Err(Error::Program { program, message });
     }
     Ok(())
 }

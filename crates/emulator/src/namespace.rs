@@ -1,7 +1,9 @@
 //! The inner side: a network namespace without a name, and the thread that lives in it.
 
 use crate::Error;
-use crate::host::{Addresses, ip, open_tun, overruns, sysctl};
+use crate::host::{
+    Addresses, Host, has_v6, ip, loopback_resolver, open_tun, overruns, quiet_v6, rules, sysctl,
+};
 use nix::sched::{CloneFlags, unshare};
 use std::io::PipeWriter;
 use std::os::unix::process::ExitStatusExt;
@@ -74,16 +76,42 @@ impl Namespace {
     }
 }
 
-fn prepare(name: &str, Addresses { host, inside, .. }: Addresses) -> Result<SyncDevice, Error> {
+fn prepare(name: &str, addresses: Addresses) -> Result<SyncDevice, Error> {
+    let Addresses { host, inside, host_v6, inside_v6, .. } = addresses;
+    // What the host says of itself, before it is left.
+    let ([_, forwards_v6], resolver) = (Host::forwards(), loopback_resolver());
     unshare(CloneFlags::CLONE_NEWNET).map_err(Error::of_errno("make a network namespace"))?;
     let device = open_tun(name)?;
-    // No router solicitations on the link: they would be packets that nobody sent. A kernel without IPv6 has none.
-    let _ = sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+    quiet_v6(name);
     // So that a link can be started inside this one.
     sysctl("net/ipv4/ip_forward", "1")?;
     ip(&format!(
         "link set lo up\naddr add {inside}/30 dev {name}\nlink set {name} up mtu 1500 txqueuelen 1000\n\
          route add default via {host} dev {name}\n"
     ))?;
+    if has_v6() {
+        let _ = sysctl("net/ipv6/conf/all/forwarding", "1");
+        ip(&format!("addr add {inside_v6}/64 dev {name} nodad\n"))?;
+        // Where it leads nowhere, programs do better without it.
+        if forwards_v6 {
+            ip(&format!("route add default via {host_v6} dev {name}\n"))?;
+        }
+    }
+    if resolver.is_some() {
+        // Questions for a resolver at a loopback address go to the host, which knows what to do with them.
+        sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
+        rules(&format!(
+            "table ip leeway {{
+                chain names {{
+                    type nat hook output priority -100;
+                    ip daddr 127.0.0.0/8 meta l4proto {{ tcp, udp }} th dport 53 dnat to {host}
+                }}
+                chain source {{
+                    type nat hook postrouting priority 100;
+                    ip saddr 127.0.0.0/8 ip daddr {host} snat to {inside}
+                }}
+            }}"
+        ))?;
+    }
     Ok(device)
 }

@@ -44,7 +44,8 @@ pub struct Outcome {
 
 /// Runs `command` behind a link with `links` up and down, and waits for it.
 ///
-/// It runs in a network namespace of its own; `LEEWAY_GATEWAY` in its environment is the address of this host. Nothing
+/// It runs in a network namespace of its own; `LEEWAY_GATEWAY` and `LEEWAY_GATEWAY6` in its environment are the
+/// addresses of this host. Nothing
 /// of this outlives the calling process: the device goes with its descriptor, the rules with their owner, and the
 /// command is killed. `notice` hears what a user should know before the command starts.
 pub fn run(
@@ -60,7 +61,7 @@ pub fn run(
     let (host, outer) = Host::new()?;
     let (ended, ending) = io::pipe().map_err(Error::of("make a pipe"))?;
     let (namespace, inner) = Namespace::new(&host.name, host.addresses, ending)?;
-    if !Host::forwards() {
+    if !Host::forwards()[0] {
         notice(&format!(
             "this host forwards nothing (net.ipv4.ip_forward is 0), so the command reaches only this host, at {}; \
              to reach more: sysctl -w net.ipv4.ip_forward=1",
@@ -73,6 +74,7 @@ pub fn run(
 
     let mut prepared = command.prepared();
     prepared.env("LEEWAY_GATEWAY", host.addresses.host.to_string());
+    prepared.env("LEEWAY_GATEWAY6", host.addresses.host_v6.to_string());
     let pid = namespace.start(prepared)?;
     signals.pass(&ended, pid)?;
     let (status, overruns_up) = namespace.wait()?;
