@@ -71,6 +71,9 @@ fn help_is_there_for_every_command() {
         &["link"],
         &["testnet"],
         &["kernel"],
+        &["relay"],
+        &["invite"],
+        &["join"],
     ] {
         let help = stdout(leeway().args(command).arg("--help"));
         assert!(help.contains("Example"), "{command:?}: {help}");
