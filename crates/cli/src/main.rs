@@ -9,6 +9,7 @@ mod output;
 mod plan;
 mod runner;
 mod stats;
+mod testbed;
 mod testnet;
 
 use args::{Cli, Command};
@@ -86,6 +87,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
         Command::Testnet(testnet) => testnet::run(&testnet),
+        Command::Testbed(testbed) => testbed::run(&testbed),
         Command::LinkEnter(enter) => link::enter(&enter),
     }
 }
