@@ -183,9 +183,9 @@ impl Worker {
                     self.tally.borrow_mut().intend_next(now)
                 }
             };
-            let answered = self.request().await.ok();
-            self.tally.borrow_mut().answered(number, Instant::now(), answered);
-            if answered.is_none() && queue.is_none() {
+            let well = self.request().await.is_ok();
+            self.tally.borrow_mut().answered(number, Instant::now(), well);
+            if !well && queue.is_none() {
                 // Somebody who always asks again does not ask again at once.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -195,8 +195,7 @@ impl Worker {
         }
     }
 
-    /// Bytes of the object that has been moved.
-    async fn request(&mut self) -> Result<u64, Failed> {
+    async fn request(&mut self) -> Result<(), Failed> {
         let (mut sender, used) = match self.kept.take() {
             Some(sender) if !sender.is_closed() => (sender, true),
             _ => (self.connect().await?, false),
@@ -212,7 +211,7 @@ impl Worker {
         if self.load.keep {
             self.kept = Some(sender);
         }
-        Ok(self.load.object_bytes)
+        Ok(())
     }
 
     async fn connect(&self) -> Result<SendRequest<Zeros>, Failed> {
@@ -252,9 +251,15 @@ impl Worker {
         let mut body = response.into_body();
         let mut got = 0;
         while let Some(frame) = body.frame().await {
-            got += frame?.data_ref().map_or(0, |data| data.len() as u64);
+            let bytes = frame?.data_ref().map_or(0, |data| data.len() as u64);
+            self.tally.borrow_mut().moved(Instant::now(), bytes);
+            got += bytes;
         }
-        if status == StatusCode::OK && got == path { Ok(()) } else { Err(Failed) }
+        if status != StatusCode::OK || got != path {
+            return Err(Failed);
+        }
+        self.tally.borrow_mut().moved(Instant::now(), upload);
+        Ok(())
     }
 }
 

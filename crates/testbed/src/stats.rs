@@ -25,7 +25,7 @@ pub struct Tally {
 pub struct Class {
     /// Requests answered a second, whenever they were intended.
     pub answered_per_s: f64,
-    /// Bytes of objects a second, in bits.
+    /// Bits of objects a second, of those too that are not complete.
     pub goodput_bps: f64,
     /// Requests that failed.
     pub failed: u64,
@@ -113,18 +113,24 @@ impl Tally {
         number
     }
 
-    /// Request `number` has been answered with so many bytes, or has failed.
-    pub(crate) fn answered(&mut self, number: u64, at: Instant, bytes: Option<u64>) {
+    /// So many bytes of an object have come, or are known to have arrived.
+    pub(crate) fn moved(&mut self, at: Instant, bytes: u64) {
+        self.bytes += if self.within(at) { bytes } else { 0 };
+    }
+
+    /// Request `number` has been answered, or has failed.
+    pub(crate) fn answered(&mut self, number: u64, at: Instant, well: bool) {
         let Some(intended) = self.waiting.remove(&number) else { return };
-        let within = at >= self.span.counted && at < self.span.end;
-        match bytes {
-            Some(bytes) => {
-                self.done += u64::from(within);
-                self.bytes += if within { bytes } else { 0 };
-                self.took(intended, at);
-            }
-            None => self.failed += u64::from(intended >= self.span.counted),
+        if well {
+            self.done += u64::from(self.within(at));
+            self.took(intended, at);
+        } else {
+            self.failed += u64::from(intended >= self.span.counted);
         }
+    }
+
+    fn within(&self, at: Instant) -> bool {
+        at >= self.span.counted && at < self.span.end
     }
 
     /// Whether a request that is counted has not been answered.
@@ -174,7 +180,8 @@ mod tests {
             tally.intend(number, at(100 * number));
         }
         for number in 0..9 {
-            tally.answered(number, at(1050), Some(1000));
+            tally.moved(at(1050), 1000);
+            tally.answered(number, at(1050), true);
         }
         assert!(tally.waits());
         tally.close(at(1200));
@@ -196,7 +203,7 @@ mod tests {
             Span { start, counted: start, end: start + Duration::from_secs(1), patience: Duration::ZERO };
         let mut tally = Tally::new(span);
         let number = tally.intend_next(start);
-        tally.answered(number, start, None);
+        tally.answered(number, start, false);
         let class = tally.class();
         assert_eq!((class.failed, class.service, class.answered_per_s), (1, None, 0.0));
     }
