@@ -13,10 +13,13 @@ const TOTAL: usize = 1024;
 /// How long one is kept: less than servers do.
 const KEPT: Duration = Duration::from_secs(15);
 
+/// Of each user to each server: since when, the last used at the end.
+type Idle = BTreeMap<(u64, SocketAddr), VecDeque<(Instant, Server)>>;
+
 /// The idle connections.
 #[derive(Default)]
 pub struct Pool {
-    idle: Mutex<BTreeMap<(u64, SocketAddr), VecDeque<(Instant, Server)>>>,
+    idle: Mutex<Idle>,
 }
 
 impl Pool {
@@ -60,7 +63,7 @@ impl Pool {
     }
 }
 
-fn sweep(idle: &mut BTreeMap<(u64, SocketAddr), VecDeque<(Instant, Server)>>) {
+fn sweep(idle: &mut Idle) {
     for servers in idle.values_mut() {
         servers.retain(|(since, server)| since.elapsed() < KEPT && !server.sender.is_closed());
     }
