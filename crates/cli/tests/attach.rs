@@ -97,6 +97,7 @@ fn connections_that_run_change_their_law_and_keep_it_when_it_is_taken_off() {
     assert!(text(&again.stderr).contains("attached already"), "{}", text(&again.stderr));
     let list = listed(&law);
     assert!(list.len() == 1 && list[0].starts_with(&format!("/{}  attached", slice.name)), "{list:?}");
+    assert!(list[0].contains("dscp le  receive ledbat"), "downloads are held back, too: {list:?}");
 
     let output = attach(&format!("--cgroup {} --detach", slice.directory.display()));
     assert!(output.status.success(), "{}", text(&output.stderr));

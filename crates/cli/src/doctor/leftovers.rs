@@ -1,7 +1,7 @@
 //! What a crash may leave and nobody uses any more.
 //!
 //! A link's device goes with its descriptor and its table of rules with its owner, a law that was loaded is whole or not
-//! there, so there is little to look for.
+//! there; what confines a command stays where its reaper was killed.
 
 use std::fmt;
 use std::io;
@@ -12,12 +12,15 @@ use std::process::Command;
 pub enum Leftover {
     /// A table of `leeway link`, whose process has ended.
     Table(String),
+    /// Of `leeway run` or `leeway attach`.
+    Confinement(leeway_kernel::Leftover),
 }
 
 impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Leftover::Table(name) => write!(f, "nftables table ip {name}"),
+            Leftover::Confinement(leftover) => fmt::Display::fmt(leftover, f),
         }
     }
 }
@@ -33,13 +36,18 @@ impl Leftover {
                     false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
                 }
             }
+            Leftover::Confinement(leftover) => leftover.remove().map_err(io::Error::other),
         }
     }
 }
 
 /// Everything that was left.
 pub fn find() -> Vec<Leftover> {
-    tables()
+    let mut found = tables();
+    // Without rights there is nothing to be seen or removed.
+    let of_kernel = leeway_kernel::leftovers().unwrap_or_default();
+    found.extend(of_kernel.into_iter().map(Leftover::Confinement));
+    found
 }
 
 /// Tables called `leewayN_PID` without a process PID. Without rights or nft there is nothing to be seen or removed.
