@@ -13,9 +13,11 @@ main() {
 	cargo build --release --locked --package leeway-cli
 	put 755 "${CARGO_TARGET_DIR:-target}/release/leeway" "$root$prefix/bin/leeway"
 	local unit
-	for unit in packaging/systemd/*; do
-		sed "s|/usr/local/bin|$prefix/bin|" "$unit" | put 644 /dev/stdin "$root$prefix/lib/systemd/system/${unit##*/}"
+	for unit in packaging/systemd/*.{service,socket}; do
+		sed -E "s|=/usr(/local)?/bin/|=$prefix/bin/|" "$unit" |
+			put 644 /dev/stdin "$root$prefix/lib/systemd/system/${unit##*/}"
 	done
+	put 644 packaging/systemd/leeway.sysusers.conf "$root$prefix/lib/sysusers.d/leeway.conf"
 	# What somebody has written stays.
 	[ -e "$root/etc/leeway/laws.conf" ] || put 644 packaging/laws.conf "$root/etc/leeway/laws.conf"
 	put 644 packaging/sysusers.conf "$root$prefix/lib/sysusers.d/leeway.conf"

@@ -12,15 +12,15 @@ use std::process::Command;
 pub enum Leftover {
     /// A table of `leeway link`, whose process has ended.
     Table(String),
-    /// Of `leeway run` or `leeway attach`.
-    Confinement(leeway_kernel::Leftover),
+    /// What confined a program, or was loaded for one.
+    Run(leeway_kernel::Leftover),
 }
 
 impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Leftover::Table(name) => write!(f, "nftables table ip {name}"),
-            Leftover::Confinement(leftover) => fmt::Display::fmt(leftover, f),
+            Leftover::Run(leftover) => leftover.fmt(f),
         }
     }
 }
@@ -36,18 +36,15 @@ impl Leftover {
                     false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
                 }
             }
-            Leftover::Confinement(leftover) => leftover.remove().map_err(io::Error::other),
+            Leftover::Run(leftover) => leftover.remove().map_err(io::Error::other),
         }
     }
 }
 
-/// Everything that was left.
+/// Everything that was left. Without rights there is nothing to be seen.
 pub fn find() -> Vec<Leftover> {
-    let mut found = tables();
-    // Without rights there is nothing to be seen or removed.
-    let of_kernel = leeway_kernel::leftovers().unwrap_or_default();
-    found.extend(of_kernel.into_iter().map(Leftover::Confinement));
-    found
+    let of_runs = leeway_kernel::leftovers().unwrap_or_default().into_iter().map(Leftover::Run);
+    tables().into_iter().chain(of_runs).collect()
 }
 
 /// Tables called `leewayN_PID` without a process PID. Without rights or nft there is nothing to be seen or removed.
