@@ -46,12 +46,12 @@ impl Laws {
 
 /// Unloads the laws of processes that were killed.
 fn unload_leftovers() {
-    for law in leeway_kernel::loaded().into_iter().flatten() {
-        let owner = law.name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
+    for name in leeway_kernel::names().into_iter().flatten() {
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
         let owner = owner.and_then(|(pid, _)| u32::from_str_radix(pid, 16).ok());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
             // Another process may have just done so.
-            let _ = leeway_kernel::unload(&law.name);
+            let _ = leeway_kernel::unload(&name);
         }
     }
 }
