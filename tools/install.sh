@@ -18,6 +18,8 @@ main() {
 	done
 	# What somebody has written stays.
 	[ -e "$root/etc/leeway/laws.conf" ] || put 644 packaging/laws.conf "$root/etc/leeway/laws.conf"
+	put 644 packaging/sysusers.conf "$root$prefix/lib/sysusers.d/leeway.conf"
+	echo "for ordinary users: systemd-sysusers, then systemctl enable --now leeway-helper.socket"
 	echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"
 }
 

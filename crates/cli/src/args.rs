@@ -56,6 +56,16 @@ pub enum Command {
         from that shell: a command on another host\n\n\
         Exit codes: those of `leeway link`.")]
     Testnet(crate::testnet::Testnet),
+    /// Measure what sharing a line does to those it belongs to, for each way to share it (root).
+    #[command(after_help = "Examples:\n  \
+        leeway testbed --list\n      \
+        the experiments and the mechanisms\n  \
+        leeway testbed overload --mechanism prim_only --mechanism borrowing --duration 60s\n      \
+        two mechanisms in five rounds, medians and how they are to the primary alone\n  \
+        leeway testbed overload --rate 10mbit --primary-rate 30 --secondary-rate 150 --call --json\n      \
+        on a faster line, with a telephone call\n\n\
+        Exit codes: 0 all was measured, 1 a measurement failed, 2 bad usage.")]
+    Testbed(Box<crate::testbed::Testbed>),
     /// Become the command behind a link; for `leeway link` itself.
     #[command(name = crate::link::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),

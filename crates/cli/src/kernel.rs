@@ -90,27 +90,28 @@ pub fn run(command: &KernelCommand) -> Result<(), Failure> {
 }
 
 fn list() -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let names = leeway_kernel::names()?;
-    if names.is_empty() {
-        writeln!(out, "nothing is loaded")?;
-        return Ok(());
-    }
-    writeln!(out, "{:15}  {:>7}  {:>9}  law", "name", "sockets", "loaded")?;
-    for name in &names {
-        let law = Loaded::find(name);
+    let mut lines = Vec::new();
+    for name in leeway_kernel::names()? {
+        let law = Loaded::find(&name);
         match law.and_then(|law| Ok((law.sockets()?.len(), law))) {
             Ok((sockets, law)) => {
-                writeln!(out, "{name:15}  {sockets:>7}  {:>9}  {}", age(law.loaded_unix_s), law.spec)?;
+                lines.push(format!("{name:15}  {sockets:>7}  {:>9}  {}", age(law.loaded_unix_s), law.spec));
             }
             Err(KernelError::Failed { reason, .. }) => {
-                writeln!(out, "{name:15}  {:>7}  {:>9}  {reason}", "?", "?")?;
+                lines.push(format!("{name:15}  {:>7}  {:>9}  {reason}", "?", "?"));
             }
             // Somebody unloaded it meanwhile.
             Err(KernelError::Unknown { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
+    let mut out = io::stdout().lock();
+    if lines.is_empty() {
+        writeln!(out, "nothing is loaded")?;
+        return Ok(());
+    }
+    writeln!(out, "{:15}  {:>7}  {:>9}  law", "name", "sockets", "loaded")?;
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     Ok(())
 }
 

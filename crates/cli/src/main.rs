@@ -17,6 +17,7 @@ mod relay;
 mod run;
 mod runner;
 mod stats;
+mod testbed;
 mod testnet;
 mod top;
 
@@ -101,6 +102,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
         Command::Testnet(testnet) => testnet::run(&testnet),
+        Command::Testbed(testbed) => testbed::run(&testbed),
         Command::LinkEnter(enter) => link::enter(&enter),
         Command::Run(run) => run::run(&run),
         Command::RunReap(reap) => run::reap(&reap),

@@ -58,7 +58,7 @@ pub struct Manners {
 /// The law of connections, as far as nothing else is asked for; `docs/run.md` says why.
 const LAW: &str = "ledbat:target=25ms";
 /// The law that holds downloads back, as far as nothing else is asked for.
-const RECEIVE: &str = "ledbatpp";
+const RECEIVE: &str = Receive::DEFAULT_LAW;
 
 /// What holds downloads back, if anything.
 #[derive(Clone)]

@@ -73,6 +73,9 @@ fn help_is_there_for_every_command() {
         &["kernel"],
         &["top"],
         &["doctor"],
+        &["relay"],
+        &["invite"],
+        &["join"],
     ] {
         let help = stdout(leeway().args(command).arg("--help"));
         assert!(help.contains("Example"), "{command:?}: {help}");

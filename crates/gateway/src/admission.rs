@@ -140,6 +140,8 @@ impl Admission {
         one.ask_bytes = None;
         if owner.turns.is_empty() {
             self.turns.pop_front();
+        } else if owner.deficit <= 0 {
+            self.turns.rotate_left(1);
         }
         Some(Grant { flow, bytes })
     }
@@ -164,26 +166,33 @@ impl Admission {
         self.asks
     }
 
-    /// Turns the wheels until one is at the front that may go; there is somebody.
+    /// Who is next, and what for; there is somebody.
     fn next(&mut self) -> (u64, u64, u64) {
-        loop {
-            let user = self.turns[0];
-            let entry = self.users.get_mut(&user).expect("a user with a turn is known");
-            if entry.deficit <= 0 {
-                entry.deficit += QUANTUM_BYTES;
-                self.turns.rotate_left(1);
-                continue;
-            }
-            let flow = entry.turns[0];
-            let one = entry.flows.get_mut(&flow).expect("a flow with a turn is known");
-            if one.deficit <= 0 {
-                one.deficit += QUANTUM_BYTES;
-                entry.turns.rotate_left(1);
-                continue;
-            }
-            return (user, flow, one.ask_bytes.expect("a flow with a turn has asked"));
-        }
+        let user = front(&mut self.turns, |user| {
+            begin_turn(&mut self.users.get_mut(&user).expect("a user with a turn is known").deficit)
+        });
+        let entry = self.users.get_mut(&user).expect("a user with a turn is known");
+        let flow = front(&mut entry.turns, |flow| {
+            begin_turn(&mut entry.flows.get_mut(&flow).expect("a flow with a turn is known").deficit)
+        });
+        (user, flow, entry.flows[&flow].ask_bytes.expect("a flow with a turn has asked"))
     }
+}
+
+/// Brings the first to the front who can begin or go on with a turn.
+fn front(turns: &mut VecDeque<u64>, mut may: impl FnMut(u64) -> bool) -> u64 {
+    while !may(turns[0]) {
+        turns.rotate_left(1);
+    }
+    turns[0]
+}
+
+/// A turn begins when one comes to the front; whoever owes more than a turn lets the next go first.
+fn begin_turn(deficit: &mut i64) -> bool {
+    if *deficit <= 0 {
+        *deficit += QUANTUM_BYTES;
+    }
+    *deficit > 0
 }
 
 /// Whoever is in the middle of a turn goes on with it; all others queue.

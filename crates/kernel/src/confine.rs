@@ -354,6 +354,8 @@ impl Locked {
         if made && let Ok(cgroup) = Cgroup::open(&place) {
             cgroup.remove().map_err(|error| failed(&place)(&error))?;
         }
+        // Connections that outlive the cgroup's programs are not to stay held back.
+        Receive::unpin(&folder)?;
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&folder)(&error)),
             _ => {}

@@ -21,8 +21,9 @@ pub mod results;
 pub mod scenario;
 mod summary;
 mod tcp;
-mod voice;
+pub mod voice;
 
+pub use histogram::Histogram;
 use results::Run;
 use scenario::Scenario;
 

@@ -93,13 +93,36 @@ static __always_inline void leeway_release(struct leeway_budget *b)
 	__sync_val_compare_and_swap(&b->busy, 1, 0);
 }
 
+/* A connection within this host has no queue on the way, and would only make the window that all share look harmless. */
+static __always_inline bool leeway_is_local(const struct sock_common *common)
+{
+	struct in6_addr here, there;
+
+	if ((common->skc_daddr & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000))
+		return 1;
+	if (common->skc_daddr && common->skc_daddr == common->skc_rcv_saddr)
+		return 1;
+	if (common->skc_family == 2)
+		return 0;
+	BPF_CORE_READ_INTO(&here, common, skc_v6_rcv_saddr);
+	BPF_CORE_READ_INTO(&there, common, skc_v6_daddr);
+	return here.in6_u.u6_addr32[0] == there.in6_u.u6_addr32[0] &&
+	       here.in6_u.u6_addr32[1] == there.in6_u.u6_addr32[1] &&
+	       here.in6_u.u6_addr32[2] == there.in6_u.u6_addr32[2] &&
+	       here.in6_u.u6_addr32[3] == there.in6_u.u6_addr32[3];
+}
+
 /* A connection that begins counts at once, so that thirty do not think each that it is alone. */
 static __always_inline struct leeway_connection *leeway_enter(struct bpf_sock *sk, struct leeway_budget *b)
 {
 	struct leeway_connection *c = bpf_sk_storage_get(&leeway_received, sk, NULL, 0);
+	const struct tcp_sock *tp;
 
 	if (c)
 		return c;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp || leeway_is_local(&tp->inet_conn.icsk_inet.sk.__sk_common))
+		return NULL;
 	c = bpf_sk_storage_get(&leeway_received, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
 	if (c)
 		leeway_count_in(c, b);
@@ -417,7 +440,8 @@ int leeway_adopt_all(struct bpf_iter__tcp *ctx)
 	if (!common || !b)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
-	if (!tp || !leeway_inside(tp) || bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
+	if (!tp || !leeway_inside(tp) || leeway_is_local(common) ||
+	    bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
 		return 0;
 	if (common->skc_state != TCP_ESTABLISHED && common->skc_state != TCP_FIN_WAIT1 &&
 	    common->skc_state != TCP_FIN_WAIT2)

@@ -117,9 +117,13 @@ pub struct Server {
 impl Server {
     /// At that address of the sender.
     pub fn new(bed: &Testbed, address: &str) -> Server {
+        Server::at(bed, End::Sender, address)
+    }
+
+    /// At that address of one end.
+    pub fn at(bed: &Testbed, end: End, address: &str) -> Server {
         let address: IpAddr = address.parse().expect("an address");
-        let listener =
-            inside(bed.netns(End::Sender), || TcpListener::bind((address, 0))).expect("a listener");
+        let listener = inside(bed.netns(end), || TcpListener::bind((address, 0))).expect("a listener");
         let address = listener.local_addr().expect("its address");
         listener.set_nonblocking(true).expect("a listener that can be ended");
         let ended = Arc::new(AtomicBool::new(false));

@@ -188,29 +188,39 @@ fn what_was_announced_is_never_taken_back() {
     assert_eq!(downloads, 3, "windows of the first packets: {:?}", capture.edges);
 }
 
-#[test]
-fn the_law_does_the_same_here_and_in_the_kernel() {
+fn replay(law: &str) {
     if !ready() {
         return;
     }
-    for law in ["ledbat:target=25ms,gain_down=10", "ledbatpp:delay=owd", "ledbatpp"] {
-        let (bed, cgroup) = (Testbed::new("10mbit", "60k", Chance::MarkAndLoss), Cgroup::new());
-        let spec: LawSpec = law.parse().expect("a law");
-        let recording = receive(law).recorded(cgroup.open()).unwrap_or_else(|error| panic!("{error}"));
-        let server = Server::new(&bed, SENDER);
-        let _downloads = Downloads::begin(&cgroup, &bed, &server, 2, 0);
-        let mut replay = Replay { spec: spec.clone(), law: None, number: 0, acks: 0, marks: 0, losses: 0 };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while replay.acks < 300 || replay.losses < 2 || replay.marks < 2 {
-            let Replay { acks, losses, marks, .. } = replay;
-            assert!(Instant::now() < deadline, "{spec}: {acks} acks, {losses} losses and {marks} marks");
-            recording
-                .read(Duration::from_millis(50), |record| replay.take(&record))
-                .expect("the ring buffer");
-        }
+    let (bed, cgroup) = (Testbed::new("20mbit", "60k", Chance::MarkAndLoss), Cgroup::new());
+    let spec: LawSpec = law.parse().expect("a law");
+    let recording = receive(law).recorded(cgroup.open()).unwrap_or_else(|error| panic!("{error}"));
+    let server = Server::new(&bed, SENDER);
+    let _downloads = Downloads::begin(&cgroup, &bed, &server, 2, 0);
+    let mut replay = Replay { spec: spec.clone(), law: None, number: 0, acks: 0, marks: 0, losses: 0 };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while replay.acks < 300 || replay.losses < 2 || replay.marks < 2 {
         let Replay { acks, losses, marks, .. } = replay;
-        eprintln!("{spec}: {acks} acks, {losses} losses and {marks} marks lead to equal states");
+        assert!(Instant::now() < deadline, "{spec}: {acks} acks, {losses} losses and {marks} marks");
+        recording.read(Duration::from_millis(50), |record| replay.take(&record)).expect("the ring buffer");
     }
+    let Replay { acks, losses, marks, .. } = replay;
+    eprintln!("{spec}: {acks} acks, {losses} losses and {marks} marks lead to equal states");
+}
+
+#[test]
+fn ledbat_does_the_same_here_and_in_the_kernel() {
+    replay("ledbat:target=25ms,gain_down=10");
+}
+
+#[test]
+fn ledbatpp_does_the_same_here_and_in_the_kernel() {
+    replay("ledbatpp:delay=owd");
+}
+
+#[test]
+fn ledbatpp_on_round_trips_does_the_same_here_and_in_the_kernel() {
+    replay("ledbatpp");
 }
 
 /// The law in user space, told what the kernel's was.
@@ -247,43 +257,51 @@ impl Replay {
     }
 }
 
-#[test]
-fn every_kind_of_peer_is_held_back() {
+/// One download from a peer of some kind; whether its delays are to come from timestamps.
+fn hold_back(kind: &str, address: &str, prepare: impl Fn(&Testbed), timestamps: bool) {
     if !ready() {
         return;
     }
-    type Prepare = fn(&Testbed);
-    let kinds: [(&str, &str, Prepare, bool); 4] = [
-        ("IPv6", "fd77:1::1", |_| {}, true),
-        ("microseconds", SENDER, Testbed::microseconds, true),
-        ("no timestamps", SENDER, |bed| bed.sysctl(End::Receiver, "net/ipv4/tcp_timestamps", "0"), false),
-        (
-            "no window scale",
-            SENDER,
-            |bed| bed.sysctl(End::Receiver, "net/ipv4/tcp_window_scaling", "0"),
-            true,
-        ),
-    ];
-    for (kind, address, prepare, timestamps) in kinds {
-        let (bed, cgroup) = (bed(), Cgroup::new());
-        prepare(&bed);
-        // Below what a window without a scale can be: 64 kB are 52 ms here.
-        let receiving = receive(Receive::DEFAULT_LAW).attach(cgroup.open()).unwrap_or_else(|e| panic!("{e}"));
-        let server = Server::new(&bed, address);
-        let _downloads = Downloads::begin(&cgroup, &bed, &server, 1, 0);
-        let (own, _) = wait_for_parts(&receiving, None, |own, _| own > 0.75);
-        let mut delays: Vec<u32> = Vec::new();
-        while delays.len() < 100 {
-            sleep(Duration::from_millis(10));
-            delays.push(budget(&receiving).output.queuing_delay_us);
-        }
-        delays.sort_unstable();
-        let median_ms = f64::from(delays[50]) / 1000.0;
-        eprintln!("{kind}: {own:.3} of the link, queuing delay {median_ms:.1} ms");
-        assert!((5.0..50.0).contains(&median_ms), "{kind}: {median_ms} ms");
-        let connections = receiving.connections().unwrap_or_else(|error| panic!("{error}"));
-        assert!(connections.iter().all(|one| one.timestamps == timestamps), "{kind}: {connections:?}");
+    let (bed, cgroup) = (bed(), Cgroup::new());
+    prepare(&bed);
+    let receiving = receive(Receive::DEFAULT_LAW).attach(cgroup.open()).unwrap_or_else(|e| panic!("{e}"));
+    let server = Server::new(&bed, address);
+    let _downloads = Downloads::begin(&cgroup, &bed, &server, 1, 0);
+    let (own, _) = wait_for_parts(&receiving, None, |own, _| own > 0.75);
+    let mut delays: Vec<u32> = Vec::new();
+    while delays.len() < 100 {
+        sleep(Duration::from_millis(10));
+        delays.push(budget(&receiving).output.queuing_delay_us);
     }
+    delays.sort_unstable();
+    let median_ms = f64::from(delays[50]) / 1000.0;
+    eprintln!("{kind}: {own:.3} of the link, queuing delay {median_ms:.1} ms");
+    assert!((5.0..50.0).contains(&median_ms), "{kind}: {median_ms} ms");
+    let connections = receiving.connections().unwrap_or_else(|error| panic!("{error}"));
+    assert!(connections.iter().all(|one| one.timestamps == timestamps), "{kind}: {connections:?}");
+}
+
+#[test]
+fn a_peer_of_ipv6_is_held_back() {
+    hold_back("IPv6", "fd77:1::1", |_| {}, true);
+}
+
+#[test]
+fn a_peer_with_microseconds_is_held_back() {
+    hold_back("microseconds", SENDER, Testbed::microseconds, true);
+}
+
+#[test]
+fn a_peer_without_timestamps_is_held_back() {
+    let without = |bed: &Testbed| bed.sysctl(End::Receiver, "net/ipv4/tcp_timestamps", "0");
+    hold_back("no timestamps", SENDER, without, false);
+}
+
+#[test]
+fn a_window_without_a_scale_is_held_back() {
+    // It is 64 kB at most, 52 ms here: more than the target.
+    let without = |bed: &Testbed| bed.sysctl(End::Receiver, "net/ipv4/tcp_window_scaling", "0");
+    hold_back("no window scale", SENDER, without, true);
 }
 
 /// Largest window that any peer announced to the sender, in bytes.
@@ -349,6 +367,27 @@ fn connections_that_run_already_are_held_back() {
     assert_eq!(receiving.connections().unwrap_or_else(|error| panic!("{error}")).len(), 2);
     wait_for_window(&bed, "held back", |bytes| bytes < 40_000);
     wait_for_parts(&receiving, None, |own, _| own > 0.3);
+}
+
+#[test]
+fn connections_within_the_host_are_left_alone() {
+    if !ready() {
+        return;
+    }
+    let (bed, cgroup) = (bed(), Cgroup::new());
+    let receiving = receive(Receive::DEFAULT_LAW).attach(cgroup.open()).unwrap_or_else(|e| panic!("{e}"));
+    let servers = ["127.0.0.1", "10.77.2.1", "::1", "fd77:2::1"].map(|address| {
+        let server = Server::at(&bed, End::Receiver, address);
+        let downloads = Downloads::begin(&cgroup, &bed, &server, 1, 100_000);
+        (server, downloads)
+    });
+    let server = Server::new(&bed, SENDER);
+    let _downloads = Downloads::begin(&cgroup, &bed, &server, 1, 0);
+    wait_for_parts(&receiving, None, |own, _| own > 0.6);
+    let connections = receiving.connections().unwrap_or_else(|error| panic!("{error}"));
+    let remotes: Vec<_> = connections.iter().map(|one| one.remote.ip().to_string()).collect();
+    assert_eq!(remotes, [SENDER], "only what comes from elsewhere is held back");
+    drop(servers);
 }
 
 /// A folder for pins that is removed at the end.

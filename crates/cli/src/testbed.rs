@@ -1,0 +1,340 @@
+//! `leeway testbed`: a shared line with everybody on it, and what each way to share it does to them.
+
+use crate::Failure;
+use clap::Args;
+use leeway_link::Rates;
+use leeway_testbed::experiment::{self, Claim, Experiment, Outcome};
+use leeway_testbed::{Arrivals, Mechanism, Row, Setup, Way, compare, mechanism};
+use leeway_units::{Bytes, Duration, Size};
+use serde::Serialize;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+/// The experiments, and what differs from them.
+#[derive(Args)]
+pub struct Testbed {
+    /// Experiments: ids such as `dimogerontakis2017:overload`, their last part, a paper, or `all`.
+    #[arg(required_unless_present = "list", value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// List the experiments and the mechanisms.
+    #[arg(long)]
+    list: bool,
+    /// Mechanisms to compare instead of the experiment's own. May be repeated.
+    #[arg(long, short, value_delimiter = ';', value_name = "NAME")]
+    mechanism: Vec<Mechanism>,
+    /// Rounds; in each all mechanisms take their turn and meet the same requests. Medians are over them.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repetitions: u32,
+    /// How long each measurement counts; the experiment's own by default.
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Duration>,
+    /// How long nothing is counted before that.
+    #[arg(long, value_name = "TIME")]
+    warmup: Option<Duration>,
+    /// One round of three seconds each: to see that it works, not what comes out.
+    #[arg(long, conflicts_with_all = ["repetitions", "duration", "warmup"])]
+    quick: bool,
+    /// Seed of the first round's requests; each round takes the next.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// The line's rate in both directions, perhaps with changes: `"10 Mbit/s, 2 Mbit/s at 5 s"`.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rates>,
+    /// Its rate towards the Internet.
+    #[arg(long, value_name = "RATE")]
+    up: Option<Rates>,
+    /// Delivery opportunities for downloads instead of a rate (mahimahi's format).
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    trace: Option<PathBuf>,
+    /// Its round-trip time without a queue.
+    #[arg(long, value_name = "TIME")]
+    rtt: Option<Duration>,
+    /// What its queues hold: `100pkt`, `1.5BDP`.
+    #[arg(long, value_name = "SIZE")]
+    buffer: Option<Size>,
+    /// Loss at the access of every client, such as `random:p=1%`.
+    #[arg(long, value_name = "LOSS")]
+    access_loss: Option<String>,
+    /// The primary's requests a second.
+    #[arg(long, value_name = "N")]
+    primary_rate: Option<f64>,
+    /// The secondaries' requests a second.
+    #[arg(long, value_name = "N")]
+    secondary_rate: Option<f64>,
+    /// Secondary users.
+    #[arg(long, value_name = "N")]
+    users: Option<usize>,
+    /// What each secondary has under way at most.
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
+    /// Size of all objects, such as 12.5kB.
+    #[arg(long, value_name = "SIZE")]
+    object: Option<Bytes>,
+    /// Secondaries upload.
+    #[arg(long)]
+    upload: bool,
+    /// The primary is on the telephone too.
+    #[arg(long)]
+    call: bool,
+    /// Requests come at random times (a Poisson process) instead of at equal distances.
+    #[arg(long)]
+    poisson: bool,
+    /// The `leeway` program that gateways and relays run; this one by default.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Print what came out as JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Write what came out as JSON to this file too.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl From<leeway_testbed::Error> for Failure {
+    fn from(error: leeway_testbed::Error) -> Self {
+        match error {
+            leeway_testbed::Error::Network(error) => error.into(),
+            leeway_testbed::Error::Usage(message) => Failure::Usage(message),
+            other => Failure::Run(other.to_string()),
+        }
+    }
+}
+
+/// What came out of an experiment.
+#[derive(Serialize)]
+struct Finished {
+    id: &'static str,
+    title: &'static str,
+    rounds: u32,
+    duration_s: f64,
+    points: Vec<Outcome>,
+    claims: Vec<Claim>,
+}
+
+/// Measures and prints.
+pub fn run(testbed: &Testbed) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if testbed.list {
+        return list(&mut out);
+    }
+    let mut chosen: Vec<Experiment> = Vec::new();
+    for name in &testbed.experiments {
+        let named = experiment::named(name);
+        if named.is_empty() {
+            let ids: Vec<&str> = experiment::all().iter().map(|experiment| experiment.id).collect();
+            return Err(Failure::Usage(format!(
+                "there is no experiment `{name}`; there are {}",
+                ids.join(", ")
+            )));
+        }
+        let new = |one: &Experiment| chosen.iter().all(|known| known.id != one.id);
+        let named: Vec<Experiment> = named.into_iter().filter(new).collect();
+        chosen.extend(named);
+    }
+    let mut all = Vec::new();
+    for experiment in &chosen {
+        let finished = testbed.play(experiment)?;
+        if !testbed.json {
+            print(&finished, &mut out)?;
+        }
+        all.push(finished);
+        // What there is so far is kept if the rest fails.
+        if let Some(path) = &testbed.out {
+            let text = json(&all)?;
+            fs::write(path, text)
+                .map_err(|error| Failure::Run(format!("cannot write {}: {error}", path.display())))?;
+        }
+    }
+    if testbed.json {
+        out.write_all(json(&all)?.as_bytes())?;
+    }
+    Ok(())
+}
+
+impl Testbed {
+    fn play(&self, experiment: &Experiment) -> Result<Finished, Failure> {
+        let mechanisms = match self.mechanism.as_slice() {
+            [] => experiment.mechanisms.iter().filter_map(|name| name.parse().ok()).collect(),
+            chosen => chosen.to_vec(),
+        };
+        let leeway = match &self.program {
+            Some(program) => absolute(program),
+            None => std::env::current_exe()?,
+        };
+        let rounds = if self.quick { 1 } else { self.repetitions };
+        let mut points = Vec::new();
+        let mut duration_s = 0.0;
+        for point in &experiment.points {
+            let setup = self.changed(&point.setup);
+            duration_s = setup.duration.as_secs_f64();
+            let show = io::stderr().is_terminal();
+            let progress = |round: u32, mechanism: &Mechanism| {
+                if show {
+                    let label =
+                        if point.label.is_empty() { String::new() } else { format!(" {}", point.label) };
+                    eprint!("\r\x1b[K{}{label}: round {} of {rounds}, {mechanism}", experiment.id, round + 1);
+                }
+            };
+            let comparison = compare(&setup, &mechanisms, &leeway, rounds, self.seed, progress);
+            if show {
+                eprint!("\r\x1b[K");
+            }
+            points.push(Outcome { label: point.label.clone(), comparison: comparison? });
+        }
+        let claims = experiment.claims(&points);
+        Ok(Finished { id: experiment.id, title: experiment.title, rounds, duration_s, points, claims })
+    }
+
+    /// The setup of the experiment with what was asked for instead.
+    fn changed(&self, setup: &Setup) -> Setup {
+        let mut setup = setup.clone();
+        let line = &mut setup.line;
+        if let Some(rate) = &self.rate {
+            line.rate = rate.clone();
+        }
+        line.up = self.up.clone().or(line.up.take());
+        line.trace = self.trace.as_deref().map(absolute).or(line.trace.take());
+        line.rtt = self.rtt.unwrap_or(line.rtt);
+        line.buffer = self.buffer.unwrap_or(line.buffer);
+        line.access_loss = self.access_loss.clone().or(line.access_loss.take());
+        if let Some(primary) = &mut setup.primary {
+            primary.arrivals = self.arrivals(primary.arrivals, self.primary_rate);
+        }
+        let secondary = &mut setup.secondary;
+        secondary.arrivals = self.arrivals(secondary.arrivals, self.secondary_rate);
+        secondary.users = self.users.unwrap_or(secondary.users);
+        secondary.connections = self.connections.unwrap_or(secondary.connections);
+        if self.upload {
+            secondary.way = Way::Up;
+        }
+        if let Some(object) = self.object {
+            secondary.object_bytes = object.get();
+            if let Some(primary) = &mut setup.primary {
+                primary.object_bytes = object.get();
+            }
+        }
+        setup.call |= self.call;
+        if self.quick {
+            setup.duration = std::time::Duration::from_secs(3);
+            setup.warmup = std::time::Duration::from_secs(1);
+            setup.patience = std::time::Duration::from_secs(1);
+        }
+        setup.duration = self.duration.map_or(setup.duration, span);
+        setup.warmup = self.warmup.map_or(setup.warmup, span);
+        setup
+    }
+}
+
+impl Testbed {
+    fn arrivals(&self, own: Arrivals, rate: Option<f64>) -> Arrivals {
+        match (own, rate) {
+            (Arrivals::Closed, None) => Arrivals::Closed,
+            (Arrivals::Even(own) | Arrivals::Poisson(own), None) | (_, Some(own)) => match self.poisson {
+                true => Arrivals::Poisson(own),
+                false => Arrivals::Even(own),
+            },
+        }
+    }
+}
+
+fn span(duration: Duration) -> std::time::Duration {
+    std::time::Duration::from_nanos(duration.nanos())
+}
+
+/// A path that does not depend on where it is used.
+fn absolute(path: &std::path::Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn json(all: &[Finished]) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(all).map_err(|error| Failure::Run(error.to_string()))?;
+    Ok(text + "\n")
+}
+
+fn list(out: &mut impl Write) -> Result<(), Failure> {
+    let experiments = experiment::all();
+    let names = experiments.iter().map(|experiment| (experiment.id, experiment.title));
+    let width =
+        names.clone().chain(mechanism::NAMES.iter().copied()).map(|(name, _)| name.len()).max().unwrap_or(0);
+    writeln!(out, "Experiments")?;
+    for (id, title) in names {
+        writeln!(out, "  {id:width$}  {title}")?;
+    }
+    writeln!(out, "\nMechanisms; also {}", mechanism::VARIANTS)?;
+    for (name, what) in mechanism::NAMES {
+        writeln!(out, "  {name:width$}  {what}")?;
+    }
+    Ok(())
+}
+
+/// A column of the table: its heading, and what it shows of a row.
+type Column = (&'static str, fn(&Row) -> Option<String>);
+
+const COLUMNS: &[Column] = &[
+    ("req/s", |row| Some(format!("{:.1}", row.median.primary_per_s?))),
+    ("mean", |row| Some(millis(row.median.primary_mean_s?))),
+    ("p50", |row| Some(millis(row.median.primary_p50_s?))),
+    ("p95", |row| Some(millis(row.median.primary_p95_s?))),
+    ("p99", |row| Some(millis(row.median.primary_p99_s?))),
+    ("x mean", |row| Some(format!("{:.2}", row.of_prim_only.as_ref()?.primary_mean?))),
+    ("x p99", |row| Some(format!("{:.2}", row.of_prim_only.as_ref()?.primary_p99?))),
+    ("second. req/s", |row| Some(format!("{:.1}", row.median.secondary_per_s?))),
+    ("mean", |row| Some(millis(row.median.secondary_mean_s?))),
+    ("ping p99", |row| Some(millis(row.median.ping_p99_s?))),
+    ("MOS", |row| Some(format!("{:.2}", row.median.mos?))),
+    ("resent", |row| Some(format!("{:.0}", row.median.retransmitted?))),
+    ("line Mbit/s", |row| Some(format!("{:.2}", row.median.down_bps? * 1e-6))),
+];
+
+fn millis(seconds: f64) -> String {
+    if seconds < 10.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
+}
+
+fn print(finished: &Finished, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", finished.id, finished.title)?;
+    match finished.rounds {
+        1 => writeln!(out, "one round of {} s", finished.duration_s)?,
+        rounds => writeln!(out, "medians of {rounds} rounds of {} s", finished.duration_s)?,
+    }
+    for point in &finished.points {
+        writeln!(out)?;
+        if !point.label.is_empty() {
+            writeln!(out, "{}", point.label)?;
+        }
+        print_rows(&point.comparison.rows, out)?;
+    }
+    if !finished.claims.is_empty() {
+        writeln!(out)?;
+    }
+    for claim in &finished.claims {
+        let verdict = match claim.holds {
+            Some(true) => "holds",
+            Some(false) => "differs",
+            None => "open",
+        };
+        writeln!(out, "{verdict:8} {}: {}; published: {}", claim.text, claim.found, claim.published)?;
+    }
+    writeln!(out)
+}
+
+/// A table with the columns that have something in any row.
+fn print_rows(rows: &[Row], out: &mut impl Write) -> io::Result<()> {
+    let mut columns = vec![vec!["mechanism".to_owned()]];
+    columns[0].extend(rows.iter().map(|row| row.mechanism.clone()));
+    for (heading, of) in COLUMNS {
+        let cells: Vec<Option<String>> = rows.iter().map(of).collect();
+        if cells.iter().any(Option::is_some) {
+            let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "-".into()));
+            columns.push(std::iter::once((*heading).to_owned()).chain(cells).collect());
+        }
+    }
+    for line in 0..=rows.len() {
+        let cells = columns.iter().enumerate().map(|(i, column)| {
+            let width = column.iter().map(String::len).max().unwrap_or(0);
+            if i == 0 { format!("{:width$}", column[line]) } else { format!("{:>width$}", column[line]) }
+        });
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! `leeway testbed` for real, in its quick form: needs root, TUN devices, `ip`, `tc` and `nft`.
+
+mod live;
+
+use live::{leeway, possible, succeed, text};
+use std::process::Command;
+
+const PROGRAMS: [&str; 2] = ["tc", "nft"];
+
+fn testbed(arguments: &[&str]) -> Command {
+    let mut command = Command::new(leeway());
+    command.arg("testbed").args(arguments);
+    command
+}
+
+#[test]
+fn borrowing_keeps_from_the_primary_what_best_effort_does_to_it() {
+    if !possible(&PROGRAMS) {
+        return;
+    }
+    let asked = ["overload", "--quick", "--json", "-m", "prim_only", "-m", "best_effort", "-m", "borrowing"];
+    let output = succeed(&mut testbed(&asked));
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = said[0]["points"][0]["rows"].as_array().unwrap();
+    let of = |row: usize, what: &str| {
+        rows[row]["median"][what].as_f64().unwrap_or_else(|| panic!("{what}: {}", rows[row]["median"]))
+    };
+    // An object takes 60 ms on the line, two round trips 40 ms more; a full queue is 700 ms long.
+    let [alone, beside, lent] = [0, 1, 2].map(|row| of(row, "primary_mean_s"));
+    assert!(alone > 0.09, "{alone} s is faster than the line");
+    assert!(beside > 1.5 * alone, "{beside} s beside {alone} s alone");
+    assert!(lent < beside, "{lent} s with borrowing, {beside} s without");
+    assert!(rows[0]["median"]["secondary_per_s"].is_null());
+    assert!(of(1, "secondary_per_s") > 1.0 && of(2, "secondary_per_s") > 1.0);
+    assert!(of(1, "ping_p99_s") > of(0, "ping_p99_s"));
+    for row in 0..3 {
+        assert!(of(row, "down_bps") < 1.75e6, "the line carries 1.72 Mbit/s");
+    }
+    let ratio = rows[1]["of_prim_only"]["primary_mean"].as_f64().unwrap();
+    assert!((ratio - beside / alone).abs() < 0.01, "of one round the median ratio is the ratio");
+}
+
+#[test]
+fn uploads_calls_and_greedy_users_are_measured() {
+    if !possible(&PROGRAMS) {
+        return;
+    }
+    let asked = ["leeway:greedy", "--quick", "--json", "--upload", "--call", "-m", "fq_codel"];
+    let output = succeed(&mut testbed(&asked));
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = &said[0]["points"][0]["rows"][0];
+    assert_eq!(row["mechanism"], "fq_codel");
+    let mos = row["median"]["mos"].as_f64().unwrap();
+    // Downloads are the primary's alone: the call is on a line that is nearly empty.
+    assert!((2.0..=4.5).contains(&mos), "{mos}");
+    let goodput = row["rounds"][0]["secondary"]["goodput_bps"].as_f64().unwrap();
+    assert!(goodput < 1.75e6, "{goodput}");
+}
+
+#[test]
+fn what_there_is_not_is_said_with_what_there_is() {
+    for (arguments, why) in [
+        (vec!["overlode"], "dimogerontakis2017:overload"),
+        (vec!["overload", "-m", "squid"], "best_effort"),
+        (vec![], "EXPERIMENT"),
+    ] {
+        let output = testbed(&arguments).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(why), "{error}");
+    }
+    let list = text(&succeed(&mut testbed(&["--list"])).stdout);
+    assert!(list.contains("dimogerontakis2017:overload") && list.contains("tcplp"), "{list}");
+}

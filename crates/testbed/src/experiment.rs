@@ -1,0 +1,637 @@
+//! The published experiments, and others, by their ids.
+
+use crate::compare::Comparison;
+use crate::load::{Arrivals, Load, Way};
+use crate::measure::Setup;
+use crate::network::Line;
+use leeway_units::{Rate, Size};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Several setups, and the mechanisms to play them with.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Its name: `paper:figure`.
+    pub id: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// The setups.
+    pub points: Vec<Point>,
+    /// The names of the mechanisms.
+    pub mechanisms: &'static [&'static str],
+    judge: fn(&[Outcome]) -> Vec<Claim>,
+}
+
+/// One setup of an experiment.
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// What is particular about it; empty where there is only one.
+    pub label: String,
+    /// The setup.
+    pub setup: Setup,
+}
+
+/// What came out at one point.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Outcome {
+    /// What is particular about it.
+    pub label: String,
+    /// The mechanisms.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+}
+
+/// What was published, and what came out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// What is claimed.
+    pub text: String,
+    /// What the paper reports, or what is required.
+    pub published: String,
+    /// What came out.
+    pub found: String,
+    /// Whether they agree; nothing where nothing can be said.
+    pub holds: Option<bool>,
+}
+
+impl Experiment {
+    /// Holds what came out against what was published. There is no claim about what was not measured.
+    pub fn claims(&self, outcomes: &[Outcome]) -> Vec<Claim> {
+        let mut claims = (self.judge)(outcomes);
+        claims.retain(|claim| claim.holds.is_some());
+        claims
+    }
+}
+
+/// The paper's own mechanisms, a queue that has come after it, and ours.
+const EVERY: &[&str] = &[
+    "prim_only",
+    "best_effort",
+    "borrowing",
+    "borrowing-line",
+    "sfq",
+    "codel",
+    "fq_codel",
+    "tcpcubic",
+    "tcpvegas",
+    "tcplp",
+    "tcplp+codel",
+    "tcplp+sfq",
+    "relay",
+    "proxy",
+];
+/// Those whose sensitivity the paper looks at, and ours.
+const SENSITIVE: &[&str] =
+    &["prim_only", "best_effort", "borrowing", "codel", "tcpvegas", "tcplp", "relay", "proxy"];
+/// The reference, the baseline, what knows the rate, and ours.
+const FEW: &[&str] = &["prim_only", "best_effort", "borrowing", "relay", "proxy"];
+
+/// All experiments.
+pub fn all() -> Vec<Experiment> {
+    let overload = overload();
+    let plain = |setup: &Setup| vec![Point { label: String::new(), setup: setup.clone() }];
+    let point = |label: &str, setup: Setup| Point { label: label.into(), setup };
+    let line = |change: &dyn Fn(&mut Line)| {
+        let mut setup = overload.clone();
+        change(&mut setup.line);
+        setup
+    };
+    vec![
+        Experiment {
+            id: "dimogerontakis2017:overload",
+            title: "Web users under overload: 5 and 25 requests a second of 12.5 kB (figures 5 to 8)",
+            points: plain(&overload),
+            mechanisms: EVERY,
+            judge: judge_overload,
+        },
+        Experiment {
+            id: "dimogerontakis2017:underload",
+            title: "Web users below the capacity of the line: objects of 100 kB (figures 3 and 4)",
+            points: plain(&underload()),
+            mechanisms: EVERY,
+            judge: judge_underload,
+        },
+        Experiment {
+            id: "dimogerontakis2017:objectsize",
+            title: "The same load in objects of other sizes (figure 9)",
+            points: [(2_500, "2.5 kB"), (12_500, "12.5 kB"), (62_500, "62.5 kB")]
+                .map(|(bytes, label)| point(label, sized(&overload, bytes)))
+                .into(),
+            mechanisms: SENSITIVE,
+            judge: judge_close,
+        },
+        Experiment {
+            id: "dimogerontakis2017:ratio",
+            title: "More and fewer secondaries for the same primary (figure 10)",
+            points: [12.5, 25.0, 50.0]
+                .map(|rate| {
+                    let label = format!("1:{}", rate / 5.0);
+                    point(&label, Setup { secondary: web(5, 10, rate, 12_500), ..overload.clone() })
+                })
+                .into(),
+            mechanisms: SENSITIVE,
+            judge: judge_close,
+        },
+        Experiment {
+            id: "dimogerontakis2017:edge",
+            title: "Small objects of one class beside objects 150 times as large of the other, at equal load (figures 11 and 12)",
+            points: vec![
+                point(
+                    "small primary",
+                    Setup {
+                        primary: Some(web(1, 32, 12.0, 10_000)),
+                        secondary: web(5, 10, 0.08, 1_500_000),
+                        ..overload.clone()
+                    },
+                ),
+                point(
+                    "large primary",
+                    Setup {
+                        primary: Some(web(1, 32, 0.08, 1_500_000)),
+                        secondary: web(5, 10, 12.0, 10_000),
+                        duration: Duration::from_secs(60),
+                        ..overload.clone()
+                    },
+                ),
+            ],
+            mechanisms: SENSITIVE,
+            judge: judge_close,
+        },
+        Experiment {
+            id: "dimogerontakis2017:ping",
+            title: "The primary's ping under overload (figure 13)",
+            points: plain(&overload),
+            mechanisms: &["prim_only", "best_effort", "codel", "sfq", "tcplp", "tcplp+codel", "tcplp+sfq"],
+            judge: judge_ping,
+        },
+        Experiment {
+            id: "dimogerontakis2017:tunnel",
+            title: "What a tunnel costs by itself: secondaries below the capacity, in the open and in a tunnel under CUBIC",
+            points: plain(&Setup { secondary: web(5, 10, 5.0, 12_500), ..overload.clone() }),
+            mechanisms: &["prim_only", "best_effort", "tcpcubic", "relay"],
+            judge: judge_tunnel,
+        },
+        Experiment {
+            id: "dimogerontakis2017:wireless",
+            title: "Overload with clients behind an access that loses a packet in a hundred",
+            points: vec![point("", line(&|line| line.access_loss = Some("random:p=1%".into())))],
+            mechanisms: EVERY,
+            judge: judge_overload,
+        },
+        Experiment {
+            id: "leeway:call",
+            title: "A telephone call and a ping of the primary beside secondaries under overload",
+            points: vec![point("", Setup { call: true, ..overload.clone() })],
+            mechanisms: FEW,
+            judge: judge_call,
+        },
+        Experiment {
+            id: "leeway:transfer",
+            title: "A primary that transfers large objects, one after the other, beside secondaries under overload",
+            points: vec![point(
+                "",
+                Setup { primary: Some(Load { object_bytes: 500_000, ..greedy(1) }), ..overload.clone() },
+            )],
+            mechanisms: FEW,
+            judge: judge_nothing,
+        },
+        Experiment {
+            id: "leeway:rate",
+            title: "Overload in proportion on faster lines",
+            points: [(1_720_000, "1.72 Mbit/s"), (10_000_000, "10 Mbit/s"), (50_000_000, "50 Mbit/s")]
+                .map(|(bits, label)| {
+                    let factor = f64::from(bits) / 1.72e6;
+                    let mut setup = line(&|line| {
+                        line.rate = Rate::from_bits_per_sec(u64::from(bits as u32)).into();
+                        line.buffer = Size::Packets((100.0 * factor) as u32);
+                    });
+                    setup.primary = Some(web(1, 32, 5.0 * factor, 12_500));
+                    setup.secondary = web(5, 10, 25.0 * factor, 12_500);
+                    point(label, setup)
+                })
+                .into(),
+            mechanisms: FEW,
+            judge: judge_nothing,
+        },
+        Experiment {
+            id: "leeway:rtt",
+            title: "Overload over longer ways",
+            points: [20, 100, 600]
+                .map(|ms| {
+                    let rtt = leeway_units::Duration::from_millis(ms);
+                    point(&format!("{ms} ms"), line(&|line| line.rtt = rtt))
+                })
+                .into(),
+            mechanisms: FEW,
+            judge: judge_nothing,
+        },
+        Experiment {
+            id: "leeway:buffer",
+            title: "Overload with other buffers at a round trip of 100 ms",
+            points: [500_000, 1_000_000, 3_000_000, 10_000_000]
+                .map(|millionths| {
+                    let buffer = Size::Bdp(millionths);
+                    let setup = line(&|line| {
+                        line.buffer = buffer;
+                        line.rtt = leeway_units::Duration::from_millis(100);
+                    });
+                    point(&buffer.to_string(), setup)
+                })
+                .into(),
+            mechanisms: FEW,
+            judge: judge_nothing,
+        },
+        Experiment {
+            id: "leeway:deep",
+            title: "Overload with a buffer of 300 packets",
+            points: vec![point("", line(&|line| line.buffer = Size::Packets(300)))],
+            mechanisms: FEW,
+            judge: judge_ours,
+        },
+        Experiment {
+            id: "leeway:changing",
+            title: "Overload on a line whose rate is halved and doubled every few seconds",
+            points: vec![point("", line(&|line| line.rate = changing()))],
+            mechanisms: FEW,
+            judge: judge_ours,
+        },
+        Experiment {
+            id: "leeway:lte",
+            title: "Overload on a line like LTE: 0.5 to 8 Mbit/s, another rate every 200 ms, at a round trip of 50 ms",
+            points: vec![point(
+                "",
+                line(&|line| {
+                    line.rate = wandering();
+                    line.rtt = leeway_units::Duration::from_millis(50);
+                    line.buffer = Size::Packets(300);
+                }),
+            )],
+            mechanisms: FEW,
+            judge: judge_nothing,
+        },
+        Experiment {
+            id: "leeway:satellite",
+            title: "Overload over a satellite: a round trip of 600 ms, and clouds every few seconds",
+            points: vec![point(
+                "",
+                line(&|line| {
+                    line.rate = changing();
+                    line.rtt = leeway_units::Duration::from_millis(600);
+                }),
+            )],
+            mechanisms: FEW,
+            judge: judge_nothing,
+        },
+        Experiment {
+            id: "leeway:upload",
+            title: "Secondaries that upload",
+            points: vec![point(
+                "",
+                Setup { secondary: Load { way: Way::Up, ..overload.secondary.clone() }, ..overload.clone() },
+            )],
+            mechanisms: FEW,
+            judge: judge_nothing,
+        },
+        Experiment {
+            id: "leeway:users",
+            title: "One, ten and a hundred secondaries at the same load",
+            points: [1, 10, 100]
+                .map(|users| {
+                    point(
+                        &format!("{users}"),
+                        Setup { secondary: web(users, 10, 25.0, 12_500), ..overload.clone() },
+                    )
+                })
+                .into(),
+            mechanisms: FEW,
+            judge: judge_ours,
+        },
+        Experiment {
+            id: "leeway:greedy",
+            title: "A secondary that always has 200 requests under way",
+            points: vec![point("", Setup { secondary: greedy(200), ..overload.clone() })],
+            mechanisms: FEW,
+            judge: judge_ours,
+        },
+        Experiment {
+            id: "leeway:idle",
+            title: "Secondaries while the primary is away: how much of the line they use",
+            points: vec![point("", Setup { primary: None, secondary: greedy(10), ..overload.clone() })],
+            mechanisms: &["best_effort", "borrowing", "relay", "proxy"],
+            judge: judge_idle,
+        },
+    ]
+}
+
+/// The experiments that `name` stands for: an id, a paper, a figure by itself, or `all`. They are none if there is none.
+pub fn named(name: &str) -> Vec<Experiment> {
+    let is = |experiment: &Experiment| {
+        let (paper, figure) = experiment.id.split_once(':').unwrap_or(("", experiment.id));
+        name == "all" || name == experiment.id || name == paper || name == figure
+    };
+    all().into_iter().filter(is).collect()
+}
+
+/// Requests at equal distances, as the papers' load generators send them.
+fn web(users: usize, connections: usize, rate: f64, object_bytes: u64) -> Load {
+    Load {
+        users,
+        connections,
+        arrivals: Arrivals::Even(rate),
+        object_bytes,
+        way: Way::Down,
+        think: None,
+        keep: false,
+    }
+}
+
+/// A user who always has so many requests under way.
+fn greedy(connections: usize) -> Load {
+    Load { arrivals: Arrivals::Closed, keep: true, ..web(1, connections, 1.0, 100_000) }
+}
+
+fn overload() -> Setup {
+    Setup {
+        line: Line::default(),
+        primary: Some(web(1, 32, 5.0, 12_500)),
+        secondary: web(5, 10, 25.0, 12_500),
+        ping: true,
+        call: false,
+        duration: Duration::from_secs(20),
+        warmup: Duration::from_secs(5),
+        patience: Duration::from_secs(5),
+    }
+}
+
+/// 0.3 and 1.2 requests a second of 100 kB are 1.2 Mbit/s: 70 % of the line.
+fn underload() -> Setup {
+    let think = Some((Duration::from_millis(10), Duration::from_millis(50)));
+    let user =
+        |users, connections, rate| Load { think, keep: true, ..web(users, connections, rate, 100_000) };
+    Setup {
+        primary: Some(user(1, 2, 0.3)),
+        secondary: user(5, 10, 1.2),
+        duration: Duration::from_secs(60),
+        patience: Duration::from_secs(10),
+        ..overload()
+    }
+}
+
+/// The load of `setup` in objects of another size.
+fn sized(setup: &Setup, bytes: u64) -> Setup {
+    let factor = 12_500.0 / bytes as f64;
+    Setup {
+        primary: Some(web(1, 32, 5.0 * factor, bytes)),
+        secondary: web(5, 10, 25.0 * factor, bytes),
+        ..setup.clone()
+    }
+}
+
+/// 1.72 Mbit/s, half of it, and twice as much, for five seconds each.
+fn changing() -> leeway_link::Rates {
+    let rates = [860_000, 1_720_000, 3_440_000, 1_720_000].map(Rate::from_bits_per_sec);
+    let at = |i: u64| leeway_units::Time::ZERO + leeway_units::Duration::from_millis(5000 * (i + 1));
+    let changes = (0..60).map(|i| (at(i), rates[i as usize % rates.len()])).collect();
+    leeway_link::Rates { first: Rate::from_bits_per_sec(1_720_000), changes }
+}
+
+/// A rate that goes up or down by a fifth every 200 ms, for three minutes: always the same.
+fn wandering() -> leeway_link::Rates {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut rate = 2e6_f64;
+    let changes = (1..900).map(|i| {
+        let step = if random.random::<bool>() { 1.25 } else { 0.8 };
+        rate = (rate * step).clamp(0.5e6, 8e6);
+        let at = leeway_units::Time::ZERO + leeway_units::Duration::from_millis(200 * i);
+        (at, Rate::from_bits_per_sec(rate as u64))
+    });
+    leeway_link::Rates { first: Rate::from_bits_per_sec(2_000_000), changes: changes.collect() }
+}
+
+/// A number of a mechanism at one point.
+fn figure(outcome: &Outcome, mechanism: &str, of: fn(&crate::Row) -> Option<f64>) -> Option<f64> {
+    of(outcome.comparison.rows.iter().find(|row| row.mechanism == mechanism)?)
+}
+
+fn mean_ratio(row: &crate::Row) -> Option<f64> {
+    row.of_prim_only.as_ref()?.primary_mean
+}
+
+/// A claim about a number; open if there is none.
+fn claim(
+    text: String,
+    published: &str,
+    found: Option<f64>,
+    unit: &str,
+    holds: impl Fn(f64) -> bool,
+) -> Claim {
+    Claim {
+        text,
+        published: published.into(),
+        found: found.map(|found| format!("{found:.2}{unit}")).unwrap_or_default(),
+        holds: found.map(holds),
+    }
+}
+
+fn judge_overload(outcomes: &[Outcome]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for outcome in outcomes {
+        let ratio = |mechanism| figure(outcome, mechanism, mean_ratio);
+        let best = ratio("best_effort");
+        for mechanism in ["borrowing", "borrowing-line", "tcplp", "tcpvegas"] {
+            let text = format!("{mechanism} brings the primary's mean service time close to prim_only");
+            claims.push(claim(
+                text,
+                "close (taken as: at most 2 times)",
+                ratio(mechanism),
+                " times",
+                |found| found <= 2.0,
+            ));
+        }
+        for (mechanism, published) in [("codel", "helps slightly"), ("sfq", "hardly helps")] {
+            let of_best = ratio(mechanism).zip(best).map(|(one, best)| one / best);
+            let text = format!("{mechanism} for everybody helps the primary little");
+            let published = format!("{published} (taken as: stays above 0.5 of best effort)");
+            claims.push(claim(text, &published, of_best, " of best effort", |found| found > 0.5));
+        }
+        let retransmitted = |mechanism| figure(outcome, mechanism, |row| row.median.retransmitted);
+        let most = retransmitted("codel").zip(retransmitted("borrowing"));
+        claims.push(claim(
+            "codel retransmits more than borrowing".into(),
+            "few retransmissions but under codel",
+            most.map(|(codel, borrowing)| codel / borrowing.max(1.0)),
+            " times as many",
+            |found| found > 1.0,
+        ));
+        let paid = figure(outcome, "borrowing", |row| row.median.secondary_per_s).zip(figure(
+            outcome,
+            "best_effort",
+            |row| row.median.secondary_per_s,
+        ));
+        claims.push(claim(
+            "the secondaries pay for borrowing with a part of their requests".into(),
+            "about 20 % (taken as: 5 to 40 %)",
+            paid.map(|(one, best)| 100.0 * (1.0 - one / best)),
+            " %",
+            |found| (5.0..=40.0).contains(&found),
+        ));
+    }
+    claims.extend(judge_ours(outcomes));
+    claims
+}
+
+fn judge_underload(outcomes: &[Outcome]) -> Vec<Claim> {
+    let rows = outcomes.iter().flat_map(|outcome| &outcome.comparison.rows);
+    rows.filter(|row| row.mechanism != "prim_only")
+        .map(|row| {
+            let text =
+                format!("with {} the primary hardly notices secondaries below the capacity", row.mechanism);
+            claim(
+                text,
+                "all mechanisms alike (taken as: at most 1.5 times)",
+                mean_ratio(row),
+                " times",
+                |x| x <= 1.5,
+            )
+        })
+        .collect()
+}
+
+fn judge_close(outcomes: &[Outcome]) -> Vec<Claim> {
+    let range = |mechanism: &str| {
+        let all: Vec<f64> = outcomes.iter().filter_map(|o| figure(o, mechanism, mean_ratio)).collect();
+        let (least, most) = (all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?);
+        Some(most / least)
+    };
+    let text = "borrowing depends on sizes and ratios: the primary's worst ratio is so many times its best"
+        .to_owned();
+    let mut claims =
+        vec![claim(text, "sensitive (taken as: above 1.2)", range("borrowing"), " times", |found| {
+            found > 1.2
+        })];
+    for mechanism in ["tcplp", "tcpvegas"] {
+        let worst = outcomes.iter().filter_map(|o| figure(o, mechanism, mean_ratio)).reduce(f64::max);
+        let text = format!("{mechanism} stays close to prim_only at its worst point");
+        claims.push(claim(text, "close (taken as: at most 2 times)", worst, " times", |found| found <= 2.0));
+    }
+    claims
+}
+
+fn judge_ping(outcomes: &[Outcome]) -> Vec<Claim> {
+    let Some(outcome) = outcomes.first() else { return Vec::new() };
+    let ping = |mechanism| figure(outcome, mechanism, |row| row.median.ping_mean_s);
+    let alone = ping("prim_only");
+    let both = ["tcplp+codel", "tcplp+sfq"].map(|mechanism| {
+        let of_alone = ping(mechanism).zip(alone).map(|(one, alone)| one / alone);
+        let text = format!("with {mechanism} the ping is shorter than that of prim_only");
+        claim(text, "better than prim_only", of_alone, " of prim_only", |found| found < 1.0)
+    });
+    both.into()
+}
+
+fn judge_tunnel(outcomes: &[Outcome]) -> Vec<Claim> {
+    let Some(outcome) = outcomes.first() else { return Vec::new() };
+    let mean = |mechanism| figure(outcome, mechanism, |row| row.median.primary_mean_s);
+    let of_best = mean("tcpcubic").zip(mean("best_effort")).map(|(tunnel, open)| tunnel / open);
+    let text = "a tunnel by itself adds nothing to the primary's service time".to_owned();
+    vec![claim(text, "nothing, IP in IP (taken as: at most 1.1)", of_best, " of best effort", |found| {
+        found <= 1.1
+    })]
+}
+
+/// What Leeway's own ways are to reach under overload.
+fn judge_ours(outcomes: &[Outcome]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for outcome in outcomes {
+        let label = if outcome.label.is_empty() { String::new() } else { format!(" ({})", outcome.label) };
+        for mechanism in ["relay", "proxy"] {
+            let name = format!("{mechanism}{label}");
+            let mean = figure(outcome, mechanism, mean_ratio);
+            let tail = figure(outcome, mechanism, |row| row.of_prim_only.as_ref()?.primary_p99);
+            let others = figure(outcome, mechanism, |row| row.median.secondary_per_s);
+            claims.extend([
+                claim(
+                    format!("{name}: the primary's mean service time"),
+                    "at most 1.35 times",
+                    mean,
+                    " times",
+                    |x| x <= 1.35,
+                ),
+                claim(format!("{name}: its 99th percentile"), "at most 1.6 times", tail, " times", |x| {
+                    x <= 1.6
+                }),
+                claim(
+                    format!("{name}: requests of secondaries"),
+                    "at least 10 a second",
+                    others,
+                    " a second",
+                    |x| x >= 10.0,
+                ),
+            ]);
+        }
+    }
+    claims
+}
+
+fn judge_call(outcomes: &[Outcome]) -> Vec<Claim> {
+    let rows = outcomes.iter().flat_map(|outcome| &outcome.comparison.rows);
+    rows.filter(|row| ["relay", "proxy"].contains(&row.mechanism.as_str()))
+        .flat_map(|row| {
+            let lost = row.of_prim_only.as_ref().and_then(|ratios| ratios.mos_lost);
+            let added = row.of_prim_only.as_ref().and_then(|ratios| ratios.ping_p99_added_s);
+            let name = &row.mechanism;
+            [
+                claim(format!("{name} keeps the call's score"), "within 0.1", lost, " lost", |x| x <= 0.1),
+                claim(
+                    format!("{name} keeps the ping's 99th percentile"),
+                    "within 15 ms",
+                    added.map(|s| s * 1e3),
+                    " ms added",
+                    |x| x <= 15.0,
+                ),
+            ]
+        })
+        .collect()
+}
+
+fn judge_idle(outcomes: &[Outcome]) -> Vec<Claim> {
+    let rows = outcomes.iter().flat_map(|outcome| &outcome.comparison.rows);
+    rows.map(|row| {
+        let used = row.median.down_bps.map(|bps| bps / 1.72e6);
+        let text = format!("{} lets secondaries use the line that the primary leaves", row.mechanism);
+        claim(text, "at least 0.90", used, " of the line", |found| found >= 0.9)
+    })
+    .collect()
+}
+
+fn judge_nothing(_: &[Outcome]) -> Vec<Claim> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Mechanism;
+
+    #[test]
+    fn every_experiment_can_be_built_and_has_a_name_of_its_own() {
+        let all = all();
+        for (i, experiment) in all.iter().enumerate() {
+            assert!(!experiment.points.is_empty());
+            assert!(all[..i].iter().all(|other| other.id != experiment.id));
+            for mechanism in experiment.mechanisms {
+                mechanism.parse::<Mechanism>().unwrap();
+            }
+            // Nothing was measured: nothing can be said.
+            let comparison = Comparison { rows: Vec::new() };
+            let nothing = [Outcome { label: String::new(), comparison }];
+            assert_eq!(experiment.claims(&nothing), []);
+        }
+        assert_eq!(named("overload").len(), 1);
+        assert!(named("dimogerontakis2017").len() >= 7);
+        assert_eq!(named("all").len(), all.len());
+        assert!(named("overlode").is_empty());
+    }
+}

@@ -1,0 +1,280 @@
+//! Requests that come when they come, whether or not the ones before have been answered.
+//!
+//! Service times count from the intended time of a request, so that a slow answer does not hide the requests that had to
+//! wait for it (coordinated omission).
+
+use crate::server::Zeros;
+use crate::stats::Tally;
+use http_body_util::BodyExt;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpSocket;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::LocalSet;
+
+/// When requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrivals {
+    /// So many a second of all users together, at exponentially distributed distances (a Poisson process).
+    Poisson(f64),
+    /// So many a second, at equal distances.
+    Even(f64),
+    /// As soon as a connection is free: each connection always has a request under way.
+    Closed,
+}
+
+/// Which way the objects go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the server.
+    Down,
+    /// To the server.
+    Up,
+}
+
+/// What one class of users asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// Users.
+    pub users: usize,
+    /// Requests that a user has under way at most; others wait in the client.
+    pub connections: usize,
+    /// When requests are sent.
+    pub arrivals: Arrivals,
+    /// Bytes of an object.
+    pub object_bytes: u64,
+    /// Which way they go.
+    pub way: Way,
+    /// How long a connection rests after each answer: a time between these, evenly distributed.
+    pub think: Option<(Duration, Duration)>,
+    /// Whether connections are used again. Otherwise there is a new one for each request.
+    pub keep: bool,
+}
+
+/// Where requests come from and where they go.
+#[derive(Debug, Clone)]
+pub struct Ends {
+    /// The users' own addresses.
+    pub users: Vec<IpAddr>,
+    /// The web server.
+    pub server: SocketAddr,
+    /// A proxy on the way.
+    pub proxy: Option<SocketAddr>,
+}
+
+/// When a load begins, counts and ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    /// The first request is not before.
+    pub start: Instant,
+    /// Requests that are intended from here on are counted.
+    pub counted: Instant,
+    /// The last request is before.
+    pub end: Instant,
+    /// How long answers are waited for after the end.
+    pub patience: Duration,
+}
+
+impl Load {
+    /// Sends the requests from the calling thread's network; what became of them. The same seed gives the same times.
+    ///
+    /// # Errors
+    /// The runtime cannot be had. Requests that fail are counted.
+    pub fn run(&self, ends: &Ends, span: Span, seed: u64) -> io::Result<Tally> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let tally = Rc::new(RefCell::new(Tally::new(span)));
+        runtime.block_on(LocalSet::new().run_until(self.play(ends, span, seed, &tally)));
+        // Tasks and their connections end here; what is still under way has not been answered.
+        drop(runtime);
+        let mut tally = tally.take();
+        tally.close(Instant::now());
+        Ok(tally)
+    }
+
+    async fn play(&self, ends: &Ends, span: Span, seed: u64, tally: &Rc<RefCell<Tally>>) {
+        tokio::time::sleep_until(span.start.into()).await;
+        let mut queues = Vec::new();
+        for user in 0..self.users {
+            let (sender, queue) = mpsc::unbounded_channel();
+            let queue = Rc::new(Mutex::new(queue));
+            queues.push(sender);
+            for connection in 0..self.connections {
+                let worker = Worker {
+                    load: self.clone(),
+                    from: ends.users[user % ends.users.len()],
+                    ends: ends.clone(),
+                    span,
+                    tally: tally.clone(),
+                    random: random(seed, 1 + (user * self.connections + connection) as u64),
+                    kept: None,
+                };
+                let queue = (self.arrivals != Arrivals::Closed).then(|| queue.clone());
+                tokio::task::spawn_local(worker.work(queue));
+            }
+        }
+        let mut random = random(seed, 0);
+        let mut next = 0.0;
+        let mut number = 0;
+        loop {
+            let gap = match self.arrivals {
+                Arrivals::Poisson(rate) => -(1.0 - random.random::<f64>()).ln() / rate,
+                Arrivals::Even(rate) => 1.0 / rate,
+                Arrivals::Closed => f64::INFINITY,
+            };
+            next += gap;
+            let left = span.end.saturating_duration_since(span.start).as_secs_f64();
+            if next >= left {
+                break;
+            }
+            let intended = span.start + Duration::from_secs_f64(next);
+            tokio::time::sleep_until(intended.into()).await;
+            tally.borrow_mut().intend(number, intended);
+            // The receiving ends live as long as the workers, which live as long as this.
+            let _ = queues[number as usize % queues.len()].send((number, intended));
+            number += 1;
+        }
+        tokio::time::sleep_until(span.end.into()).await;
+        let deadline = span.end + span.patience;
+        while tally.borrow().waits() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+fn random(seed: u64, stream: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+type Queue = Rc<Mutex<mpsc::UnboundedReceiver<(u64, Instant)>>>;
+
+/// One connection of one user.
+struct Worker {
+    load: Load,
+    from: IpAddr,
+    ends: Ends,
+    span: Span,
+    tally: Rc<RefCell<Tally>>,
+    random: Xoshiro256PlusPlus,
+    kept: Option<SendRequest<Zeros>>,
+}
+
+impl Worker {
+    async fn work(mut self, queue: Option<Queue>) {
+        loop {
+            let number = match &queue {
+                Some(queue) => {
+                    let next = queue.lock().await.recv().await;
+                    let Some((number, _)) = next else { return };
+                    number
+                }
+                None => {
+                    let now = Instant::now();
+                    if now >= self.span.end {
+                        return;
+                    }
+                    self.tally.borrow_mut().intend_next(now)
+                }
+            };
+            let well = self.request().await.is_ok();
+            self.tally.borrow_mut().answered(number, Instant::now(), well);
+            if !well && queue.is_none() {
+                // Somebody who always asks again does not ask again at once.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            if let Some((least, most)) = self.load.think {
+                tokio::time::sleep(least + (most - least).mul_f64(self.random.random())).await;
+            }
+        }
+    }
+
+    async fn request(&mut self) -> Result<(), Failed> {
+        let (mut sender, used) = match self.kept.take() {
+            Some(sender) if !sender.is_closed() => (sender, true),
+            _ => (self.connect().await?, false),
+        };
+        match self.ask(&mut sender).await {
+            // A connection that was kept may have been closed meanwhile.
+            Err(_) if used => {
+                sender = self.connect().await?;
+                self.ask(&mut sender).await?;
+            }
+            asked => asked?,
+        }
+        if self.load.keep {
+            self.kept = Some(sender);
+        }
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Zeros>, Failed> {
+        let target = self.ends.proxy.unwrap_or(self.ends.server);
+        let socket = match target {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.bind(SocketAddr::new(self.from, 0))?;
+        let stream = socket.connect(target).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::task::spawn_local(connection);
+        Ok(sender)
+    }
+
+    async fn ask(&self, sender: &mut SendRequest<Zeros>) -> Result<(), Failed> {
+        let (path, upload) = match self.load.way {
+            Way::Down => (self.load.object_bytes, 0),
+            Way::Up => (0, self.load.object_bytes),
+        };
+        let server = self.ends.server;
+        let target = match self.ends.proxy {
+            Some(_) => format!("http://{server}/{path}"),
+            None => format!("/{path}"),
+        };
+        let method = if self.load.way == Way::Up { "PUT" } else { "GET" };
+        let mut request =
+            Request::builder().method(method).uri(target).header(header::HOST, server.to_string());
+        if !self.load.keep {
+            request = request.header(header::CONNECTION, "close");
+        }
+        let request = request.body(Zeros(upload)).map_err(|_| Failed)?;
+        sender.ready().await?;
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let mut body = response.into_body();
+        let mut got = 0;
+        while let Some(frame) = body.frame().await {
+            let bytes = frame?.data_ref().map_or(0, |data| data.len() as u64);
+            self.tally.borrow_mut().moved(Instant::now(), bytes);
+            got += bytes;
+        }
+        if status != StatusCode::OK || got != path {
+            return Err(Failed);
+        }
+        self.tally.borrow_mut().moved(Instant::now(), upload);
+        Ok(())
+    }
+}
+
+/// A request that came to nothing. Why does not matter to whoever waited for it.
+#[derive(Debug)]
+struct Failed;
+
+impl From<io::Error> for Failed {
+    fn from(_: io::Error) -> Self {
+        Failed
+    }
+}
+
+impl From<hyper::Error> for Failed {
+    fn from(_: hyper::Error) -> Self {
+        Failed
+    }
+}

@@ -1,0 +1,180 @@
+//! The ways to share a line, by name.
+
+pub use crate::ways::Tunnel;
+use leeway_queue::QueueSpec;
+use std::fmt;
+use std::str::FromStr;
+
+/// What the secondaries' traffic goes through, and what the line's queue is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mechanism {
+    /// The way.
+    pub way: Way,
+    /// The queue of the line, for all traffic, instead of the line's own.
+    pub queue: Option<QueueSpec>,
+}
+
+/// How the secondaries' traffic goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// There is none.
+    PrimaryOnly,
+    /// Beside the primary's, as if it were the same.
+    BestEffort,
+    /// Through the kernel's HTB on the gateway, which knows the rate of the line.
+    Borrowing,
+    /// Through the line's own queue of classes.
+    BorrowingLine,
+    /// Through a tunnel between the gateway and a relay on the Internet.
+    Tunnel(Tunnel),
+    /// Through the gateway's proxy, under this law or its own.
+    Proxy(Option<String>),
+}
+
+/// The names, and what they are.
+pub const NAMES: &[(&str, &str)] = &[
+    ("prim_only", "there are no secondaries: what everything else is compared with"),
+    ("best_effort", "secondaries beside the primary, as if they were the same"),
+    (
+        "borrowing",
+        "HTB of the kernel on the gateway, which knows the rate; the primary first, what it leaves is lent",
+    ),
+    ("borrowing-line", "the same by our queue `borrowing`, at the head of the line itself"),
+    ("sfq", "best effort with fair queueing at the line"),
+    ("codel", "best effort with CoDel at the line"),
+    ("fq_codel", "best effort with fair queueing and CoDel at the line"),
+    ("tcpcubic", "a TCP tunnel between the gateway and a relay, under the kernel's CUBIC"),
+    ("tcpvegas", "the same under Vegas"),
+    ("tcplp", "the same under TCP-LP"),
+    (
+        "relay",
+        "a QUIC tunnel between the gateway and a relay, under a law of Leeway's that does not know the rate",
+    ),
+    ("proxy", "the gateway's proxy, which holds downloads back and does not know the rate"),
+];
+
+/// What may stand behind some names, for lists of them.
+pub const VARIANTS: &str = "any queue by its name; a queue behind a mechanism: tcplp+codel, best_effort+pie; \
+    a law of choice: relay:LAW, proxy:LAW, tcp:LAW";
+
+/// A name that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MechanismError {
+    /// There is no such way.
+    #[error("there is no mechanism `{name}`; there are {}, and {}",
+        NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "), VARIANTS)]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// What stands behind `+` is no queue.
+    #[error("`{name}`: {why}")]
+    Queue {
+        /// What was asked for.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The line's queue is the mechanism already.
+    #[error("`{name}`: borrowing-line is the line's queue; it cannot have another")]
+    TwoQueues {
+        /// What was asked for.
+        name: String,
+    },
+}
+
+impl FromStr for Mechanism {
+    type Err = MechanismError;
+
+    fn from_str(name: &str) -> Result<Self, MechanismError> {
+        let queue = |text: &str| {
+            let wrong = |why: String| MechanismError::Queue { name: name.into(), why };
+            text.parse::<QueueSpec>().map_err(|error| wrong(error.to_string()))
+        };
+        let (way, behind) = match name.split_once('+') {
+            Some((way, behind)) => (way, Some(queue(behind)?)),
+            None => (name, None),
+        };
+        let way = match way {
+            "prim_only" => Way::PrimaryOnly,
+            "best_effort" => Way::BestEffort,
+            "borrowing" => Way::Borrowing,
+            "borrowing-line" if behind.is_some() => {
+                return Err(MechanismError::TwoQueues { name: name.into() });
+            }
+            "borrowing-line" => Way::BorrowingLine,
+            "tcpcubic" => Way::Tunnel(Tunnel::Tcp("cubic".into())),
+            "tcpvegas" => Way::Tunnel(Tunnel::Tcp("vegas".into())),
+            "tcplp" | "lp" => Way::Tunnel(Tunnel::Tcp("lp".into())),
+            "relay" => Way::Tunnel(Tunnel::Quic(None)),
+            "proxy" => Way::Proxy(None),
+            _ if way.starts_with("tcp:") => Way::Tunnel(Tunnel::Tcp(way[4..].into())),
+            _ if way.starts_with("relay:") => Way::Tunnel(Tunnel::Quic(Some(way[6..].into()))),
+            _ if way.starts_with("proxy:") => Way::Proxy(Some(way[6..].into())),
+            // A queue by itself.
+            _ if behind.is_none() && queue(name).is_ok() => {
+                return Ok(Mechanism { way: Way::BestEffort, queue: Some(queue(name)?) });
+            }
+            _ => return Err(MechanismError::Unknown { name: name.into() }),
+        };
+        Ok(Mechanism { way, queue: behind })
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = match &self.way {
+            Way::PrimaryOnly => "prim_only".into(),
+            Way::BestEffort => "best_effort".into(),
+            Way::Borrowing => "borrowing".into(),
+            Way::BorrowingLine => "borrowing-line".into(),
+            Way::Tunnel(Tunnel::Tcp(law)) => match law.as_str() {
+                "cubic" | "vegas" | "lp" => format!("tcp{law}"),
+                other => format!("tcp:{other}"),
+            },
+            Way::Tunnel(Tunnel::Quic(None)) => "relay".into(),
+            Way::Tunnel(Tunnel::Quic(Some(law))) => format!("relay:{law}"),
+            Way::Proxy(None) => "proxy".into(),
+            Way::Proxy(Some(law)) => format!("proxy:{law}"),
+        };
+        match (&self.way, &self.queue) {
+            (Way::BestEffort, Some(queue)) => write!(f, "{queue}"),
+            (_, Some(queue)) => write!(f, "{way}+{queue}"),
+            (_, None) => f.write_str(&way),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for (name, _) in NAMES {
+            let mechanism: Mechanism = name.parse().unwrap();
+            assert_eq!(mechanism.to_string(), *name);
+        }
+        let pie: Mechanism = "best_effort+pie".parse().unwrap();
+        assert_eq!(pie.to_string(), "pie");
+        let both: Mechanism = "borrowing+codel".parse().unwrap();
+        assert_eq!((both.way.clone(), both.to_string().as_str()), (Way::Borrowing, "borrowing+codel"));
+        let tunnel: Mechanism = "lp+codel".parse().unwrap();
+        assert_eq!(tunnel.to_string(), "tcplp+codel");
+        for name in ["relay:ledbat:target=10ms", "proxy:fledbat", "tcp:flower+sfq", "tcp:bbr"] {
+            assert_eq!(name.parse::<Mechanism>().unwrap().to_string(), name);
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_says_what_there_is() {
+        for (name, why) in [
+            ("squid", "prim_only, best_effort"),
+            ("borrowing+fast", "borrowing+fast"),
+            ("borrowing-line+codel", "cannot have another"),
+        ] {
+            let error = name.parse::<Mechanism>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The hosts and the line between them.
+
+use crate::Error;
+use crate::mechanism::{Mechanism, Way};
+use crate::ways::Programs;
+use leeway_emulator::testnet::{Carried, Spec, Testnet};
+use leeway_link::Rates;
+use leeway_units::{Duration, Size};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The line that everybody shares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// The rate in both directions, perhaps with changes.
+    pub rate: Rates,
+    /// The rate towards the Internet, where it is another.
+    pub up: Option<Rates>,
+    /// A file of delivery opportunities (mahimahi's format) instead of a rate, for downloads.
+    pub trace: Option<PathBuf>,
+    /// The round-trip time without a queue.
+    pub rtt: Duration,
+    /// What its queues hold.
+    pub buffer: Size,
+    /// The part of packets that the access of every client loses, such as `random:p=1%`; wires by default.
+    pub access_loss: Option<String>,
+}
+
+impl Default for Line {
+    /// The published line: 1.72 Mbit/s and 100 packets; the round-trip time is ours.
+    fn default() -> Self {
+        Line {
+            rate: leeway_units::Rate::from_bits_per_sec(1_720_000).into(),
+            up: None,
+            trace: None,
+            rtt: Duration::from_millis(20),
+            buffer: Size::Packets(100),
+            access_loss: None,
+        }
+    }
+}
+
+/// Users have addresses from 10.2.1.1 on; more have no room.
+const USERS: usize = 250 * 250;
+/// The secondaries' network.
+pub(crate) const SECONDARIES: &str = "10.2.0.0/16";
+/// The primary's.
+pub(crate) const HOME: &str = "10.1.0.0/24";
+/// The gateway towards the home, and the relay.
+pub(crate) const GATEWAY_LAN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const RELAY: Ipv4Addr = Ipv4Addr::new(20, 0, 2, 2);
+/// What HTB gives out of the line: less than all, so that the queue is the gateway's and not the line's.
+const HTB_SHARE: f64 = 0.95;
+/// What of it is the primary's, and what the secondaries have at least.
+const PRIMARY_SHARE: f64 = 0.9;
+const SECONDARY_SHARE: f64 = 1.0 - PRIMARY_SHARE;
+/// Bytes that a class of HTB may run ahead: a packet and some.
+const HTB_BURST: u32 = 1600;
+
+/// Where web servers listen.
+pub(crate) const WEB_PORT: u16 = 80;
+/// Where a call is listened to.
+pub(crate) const CALL_PORT: u16 = 5004;
+
+/// A testbed that is up: `primary` and `secondary` behind `home`, the `gateway`, the line, `isp`, behind it `server` and
+/// `relay`.
+pub(crate) struct Network {
+    pub net: Testnet,
+    /// The proxy that the secondaries ask, where they do.
+    pub proxy: Option<SocketAddr>,
+    programs: Programs,
+}
+
+impl Network {
+    /// Builds it, with what `mechanism` needs on the hosts and the line. Gateway and relay run the program `leeway`.
+    pub fn up(
+        line: &Line,
+        mechanism: &Mechanism,
+        users: usize,
+        leeway: &Path,
+        seed: u64,
+    ) -> Result<Network, Error> {
+        if users > USERS {
+            return Err(Error::Usage(format!("{users} users are too many; at most {USERS} have an address")));
+        }
+        let text = description(line, mechanism, seed);
+        let spec = Spec::parse(&text, Path::new("/the testbed"))?;
+        let mut network = Network { net: Testnet::up(&spec)?, proxy: None, programs: Programs::default() };
+        let mut batch = String::new();
+        for user in 0..users {
+            let _ = writeln!(batch, "addr add {}/16 dev access-s", secondary(user));
+        }
+        network.feed("secondary", "ip", &["-batch", "-"], &batch)?;
+        match &mechanism.way {
+            Way::PrimaryOnly | Way::BestEffort => {}
+            Way::Borrowing => {
+                // In both directions the packets leave the gateway.
+                let up = line.up.as_ref().unwrap_or(&line.rate);
+                network.feed(
+                    "gateway",
+                    "tc",
+                    &["-batch", "-"],
+                    &(htb("lan", &line.rate) + &htb("line", up)),
+                )?;
+                network.feed("gateway", "nft", &["-f", "-"], &rules("meta priority set 1:20"))?;
+            }
+            Way::BorrowingLine => {
+                for host in ["gateway", "isp"] {
+                    network.feed(host, "nft", &["-f", "-"], &rules("ip dscp set cs1"))?;
+                }
+            }
+            Way::Tunnel(tunnel) => network.programs = Programs::tunnel(&network, leeway, tunnel)?,
+            Way::Proxy(law) => {
+                let (programs, address) = Programs::proxy(&network, leeway, law.as_deref())?;
+                network.programs = programs;
+                network.proxy = Some(address);
+            }
+        }
+        Ok(network)
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: &str) -> Result<IpAddr, Error> {
+        let v4 = self.net.addresses(host)?.iter().copied().find(IpAddr::is_ipv4);
+        v4.ok_or_else(|| Error::Usage(format!("{host} has no address")))
+    }
+
+    /// The web server.
+    pub fn web(&self) -> Result<SocketAddr, Error> {
+        Ok(SocketAddr::new(self.address("server")?, WEB_PORT))
+    }
+
+    /// Segments that the TCP of a host has sent again since it is there.
+    pub fn retransmitted(&self, host: &str) -> Result<u64, Error> {
+        let table = self.net.inside(host, || std::fs::read_to_string("/proc/thread-self/net/snmp"))?;
+        Ok(table.ok().and_then(|table| counter(&table, "Tcp:", "RetransSegs")).unwrap_or(0))
+    }
+
+    /// Ends it; what the line did.
+    pub fn close(self) -> Result<Vec<Carried>, Error> {
+        drop(self.programs);
+        Ok(self.net.close()?)
+    }
+
+    /// Runs a program on a host that reads `input`.
+    pub fn feed(
+        &self,
+        host: &str,
+        program: &'static str,
+        arguments: &[&str],
+        input: &str,
+    ) -> Result<(), Error> {
+        if input.is_empty() {
+            return Ok(());
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = self.net.spawn(host, command)?;
+        let failed = |why: String| Error::Program { program, host: host.into(), why };
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes()).map_err(|error| failed(error.to_string()))?;
+        }
+        let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        }
+    }
+}
+
+/// The address of a secondary user.
+pub(crate) fn secondary(user: usize) -> IpAddr {
+    Ipv4Addr::new(10, 2, 1 + (user / 250) as u8, 1 + (user % 250) as u8).into()
+}
+
+/// The test network's file.
+fn description(line: &Line, mechanism: &Mechanism, seed: u64) -> String {
+    let access = |name: &str, host: &str, ipv4: &str| {
+        let loss = line.access_loss.as_ref().map(|loss| format!("loss = \"{loss}\"\n")).unwrap_or_default();
+        format!("[link.{name}]\nbetween = [\"{host}\", \"home\"]\nipv4 = [{ipv4}]\n{loss}")
+    };
+    let queue = |rate: &Rates| match (&mechanism.way, &mechanism.queue) {
+        (Way::BorrowingLine, _) => {
+            let part = |share: f64| format!("{}bit/s", (rate.first.bits_per_sec() as f64 * share) as u64);
+            let (first, rest, all) = (part(PRIMARY_SHARE), part(SECONDARY_SHARE), part(1.0));
+            format!("borrowing:class0={first}..{all}@0,class1={rest}..{all}@1")
+        }
+        (_, Some(queue)) => queue.to_string(),
+        (_, None) => "droptail".into(),
+    };
+    let up = line.up.as_ref().unwrap_or(&line.rate);
+    let down = match &line.trace {
+        Some(trace) => format!("trace = {:?}", trace.display().to_string()),
+        None => format!("rate = \"{}\"", line.rate),
+    };
+    let owd = Duration::from_nanos(line.rtt.nanos() / 2);
+    let mut text = format!("seed = {seed}\n");
+    // Connections are the kernel's default, CUBIC. What one connection has learnt of the line must not change the next.
+    for host in ["primary", "secondary", "home", "gateway", "isp", "server", "relay"] {
+        let forwards = i32::from(!["primary", "secondary", "server"].contains(&host));
+        let _ = writeln!(
+            text,
+            "[host.{host}]\nsysctl = {{ \"net.ipv4.tcp_no_metrics_save\" = 1, \"net.ipv4.ip_forward\" = {forwards} }}"
+        );
+    }
+    text += &access("access-p", "primary", r#""10.1.0.2/24", "10.1.0.1/24""#);
+    text += &access("access-s", "secondary", r#""10.2.0.2/16", "10.2.0.1/16""#);
+    let _ = write!(
+        text,
+        r#"
+[link.lan]
+between = ["home", "gateway"]
+ipv4 = ["10.0.0.1/24", "10.0.0.2/24"]
+[link.line]
+between = ["gateway", "isp"]
+ipv4 = ["20.0.0.1/24", "20.0.0.2/24"]
+delay = "{owd}"
+buffer = "{buffer}"
+up = {{ rate = "{up}", queue = "{up_queue}" }}
+down = {{ {down}, queue = "{down_queue}" }}
+[link.net-server]
+between = ["isp", "server"]
+ipv4 = ["20.0.1.1/24", "20.0.1.2/24"]
+[link.net-relay]
+between = ["isp", "relay"]
+ipv4 = ["20.0.2.1/24", "20.0.2.2/24"]
+"#,
+        buffer = line.buffer,
+        up_queue = queue(up),
+        down_queue = queue(&line.rate),
+    );
+    for (host, via) in [("gateway", "lan"), ("isp", "line"), ("server", "net-server"), ("relay", "net-relay")]
+    {
+        let _ = writeln!(text, "[[route]]\non = \"{host}\"\nto = \"{SECONDARIES}\"\nvia = \"{via}\"");
+    }
+    text
+}
+
+/// The classes of a device: what the secondaries send and get has the second, everything else the first.
+fn htb(device: &str, rate: &Rates) -> String {
+    let all = rate.first.bits_per_sec() as f64 * HTB_SHARE;
+    let class = |parent: &str, id: &str, share: f64, prio: u32| {
+        format!(
+            "class add dev {device} parent {parent} classid {id} htb rate {:.0}bit ceil {all:.0}bit burst {HTB_BURST} \
+             cburst {HTB_BURST} prio {prio}\n",
+            all * share,
+        )
+    };
+    let leaf = |parent: &str| format!("qdisc add dev {device} parent {parent} pfifo limit 100\n");
+    format!("qdisc add dev {device} root handle 1: htb default 10\n")
+        + &class("1:", "1:1", 1.0, 0)
+        + &class("1:1", "1:10", PRIMARY_SHARE, 0)
+        + &class("1:1", "1:20", SECONDARY_SHARE, 1)
+        + &leaf("1:10")
+        + &leaf("1:20")
+}
+
+/// Says `what` of every packet that is a secondary's.
+fn rules(what: &str) -> String {
+    format!(
+        "table ip testbed {{ chain classes {{ type filter hook postrouting priority 0;\n\
+         ip saddr {SECONDARIES} {what}\nip daddr {SECONDARIES} {what}\n}}\n}}\n"
+    )
+}
+
+/// A counter of `/proc/net/snmp`, where a line of names comes before each line of values.
+fn counter(table: &str, protocol: &str, name: &str) -> Option<u64> {
+    let mut lines = table.lines().filter(|line| line.starts_with(protocol));
+    let names = lines.next()?.split_whitespace();
+    let values = lines.next()?.split_whitespace();
+    names.zip(values).find(|(known, _)| *known == name)?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mechanism_has_a_network() {
+        for (name, _) in crate::mechanism::NAMES {
+            let text = description(&Line::default(), &name.parse().unwrap(), 1);
+            Spec::parse(&text, Path::new("net.toml"))
+                .unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+        }
+        let wireless = Line { access_loss: Some("random:p=1%".into()), ..Line::default() };
+        let text = description(&wireless, &"codel".parse().unwrap(), 1);
+        Spec::parse(&text, Path::new("net.toml")).unwrap();
+    }
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let table = "Ip: Forwarding\nIp: 1\nTcp: InSegs RetransSegs\nTcp: 7 42\n";
+        assert_eq!(counter(table, "Tcp:", "RetransSegs"), Some(42));
+        assert_eq!(counter(table, "Tcp:", "Nothing"), None);
+    }
+}

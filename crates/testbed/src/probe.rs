@@ -1,0 +1,162 @@
+//! A ping and a telephone call, beside everything else.
+
+use crate::stats::{Times, histogram, micros};
+use leeway_sim::scenario::Codec;
+use leeway_sim::{Histogram, voice};
+use leeway_units::Duration as Span;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Time between two pings.
+const PING_INTERVAL: Duration = Duration::from_millis(100);
+/// How long the last answers are waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A real-time transport header (RFC 3550, 5.1) in front of the talk.
+const RTP_BYTES: usize = 12;
+/// ICMP's echo request (RFC 792), and the bytes of its header.
+const ECHO: u8 = 8;
+const ICMP_BYTES: usize = 8;
+
+/// What pings have met.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ping {
+    /// Those without an answer.
+    pub lost: u64,
+    /// Round-trip times; nothing if none was answered.
+    pub rtt: Option<Times>,
+}
+
+/// What a call sounded like.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The mean opinion score of the listener, 1 to 4.5 (ITU-T G.107).
+    pub mos: f64,
+    /// The part of its packets that did not arrive.
+    pub loss: f64,
+    /// The 99th percentile of the one-way delay, in seconds.
+    pub owd_p99_s: f64,
+}
+
+/// Pings `to` ten times a second, and counts those sent from `counted` to `end`.
+///
+/// # Errors
+/// The socket cannot be had or used.
+pub fn ping(to: IpAddr, start: Instant, counted: Instant, end: Instant) -> io::Result<Ping> {
+    let socket: UdpSocket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4))?.into();
+    socket.connect(SocketAddr::new(to, 0))?;
+    let mut rtts = histogram();
+    let mut sent: Vec<Instant> = Vec::new();
+    let mut answered = 0;
+    let mut buffer = [0; 1500];
+    std::thread::sleep(start.saturating_duration_since(Instant::now()));
+    loop {
+        let now = Instant::now();
+        let due = start + PING_INTERVAL * u32::try_from(sent.len()).unwrap_or(u32::MAX);
+        if due < end && now >= due {
+            let mut echo = [0; ICMP_BYTES + 56];
+            echo[0] = ECHO;
+            echo[6..8].copy_from_slice(&(sent.len() as u16).to_be_bytes());
+            echo[8..16].copy_from_slice(&(sent.len() as u64).to_be_bytes());
+            sent.push(due);
+            // A full queue on the way is a loss, like any other.
+            let _ = socket.send(&echo);
+            continue;
+        }
+        let asked = sent.iter().filter(|&&due| due >= counted).count() as u64;
+        if due >= end && (answered == asked || now >= end + PATIENCE) {
+            return Ok(Ping { lost: asked - answered, rtt: Times::of(&rtts) });
+        }
+        let next = if due < end { due } else { end + PATIENCE };
+        let wait = next.saturating_duration_since(now).max(Duration::from_micros(100));
+        socket.set_read_timeout(Some(wait))?;
+        let Ok(length) = socket.recv(&mut buffer) else { continue };
+        let at = Instant::now();
+        let number = buffer[..length].get(ICMP_BYTES..ICMP_BYTES + 8).and_then(|bytes| bytes.try_into().ok());
+        let number = number.and_then(|bytes| usize::try_from(u64::from_be_bytes(bytes)).ok());
+        if let Some(&due) = number.and_then(|number| sent.get(number)).filter(|&&due| due >= counted) {
+            answered += 1;
+            rtts.saturating_record(micros(at.saturating_duration_since(due)));
+        }
+    }
+}
+
+/// The speaker of a G.711 call: a packet every 20 ms from the calling thread's network to `to`, until `end`.
+///
+/// # Errors
+/// The socket cannot be had.
+pub fn speak(from: IpAddr, to: SocketAddr, start: Instant, end: Instant) -> io::Result<()> {
+    let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
+    let mut packet = vec![0; RTP_BYTES + usize::from(voice::payload(Codec::G711))];
+    for number in 0u32.. {
+        let due = start + number * std_span(voice::INTERVAL);
+        if due >= end {
+            break;
+        }
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        // Both ends are on this machine and have one clock: what is measured is from the intended time.
+        packet[..4].copy_from_slice(&number.to_be_bytes());
+        let _ = socket.send_to(&packet, to);
+    }
+    Ok(())
+}
+
+/// The listener of the call that [`speak`] makes to `at`; what is said from `counted` on.
+///
+/// # Errors
+/// The socket cannot be had or used.
+pub fn listen(at: SocketAddr, start: Instant, counted: Instant, end: Instant) -> io::Result<Call> {
+    let socket = UdpSocket::bind(at)?;
+    let interval = std_span(voice::INTERVAL);
+    let first = counted.saturating_duration_since(start).div_duration_f64(interval).ceil() as u32;
+    let after = end.saturating_duration_since(start).div_duration_f64(interval).ceil() as u32;
+    let asked = u64::from(after.saturating_sub(first));
+    let mut delays = Histogram::default();
+    let mut buffer = [0; 1500];
+    loop {
+        let left = (end + PATIENCE).saturating_duration_since(Instant::now());
+        if delays.count() == asked || left.is_zero() {
+            break;
+        }
+        socket.set_read_timeout(Some(left))?;
+        let Ok(length) = socket.recv(&mut buffer) else { continue };
+        let now = Instant::now();
+        let Some(bytes) = buffer[..length].first_chunk() else { continue };
+        let number = u32::from_be_bytes(*bytes);
+        if (first..after).contains(&number) {
+            let delay = now.saturating_duration_since(start + number * interval);
+            delays.add(Span::from_nanos(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)));
+        }
+    }
+    let mos = voice::mos(Codec::G711, asked, &delays).unwrap_or(1.0);
+    let loss = 1.0 - delays.count().min(asked) as f64 / asked.max(1) as f64;
+    Ok(Call { mos, loss, owd_p99_s: delays.quantile(0.99).unwrap_or(f64::MAX) })
+}
+
+/// The standard library's span for one of ours.
+fn std_span(span: Span) -> Duration {
+    Duration::from_nanos(span.nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_at_home_is_clear() {
+        let at: SocketAddr = {
+            let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+            free.local_addr().unwrap()
+        };
+        let start = Instant::now() + Duration::from_millis(50);
+        let end = start + Duration::from_millis(600);
+        let call = std::thread::scope(|scope| {
+            let listener = scope.spawn(move || listen(at, start, start + Duration::from_millis(100), end));
+            speak(at.ip(), at, start, end).unwrap();
+            listener.join().unwrap().unwrap()
+        });
+        assert!(call.mos > 3.5 && call.loss < 0.5, "{call:?}");
+    }
+}

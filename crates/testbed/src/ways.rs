@@ -1,0 +1,193 @@
+//! The programs of ways that need some: a relay and the gateway's tunnel to it, a proxy.
+
+use crate::Error;
+use crate::network::{GATEWAY_LAN, HOME, Network, RELAY, SECONDARIES};
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a program may take until it serves.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Where the relay listens.
+const RELAY_PORT: u16 = 4433;
+/// Where the proxy listens.
+const PROXY_PORT: u16 = 3128;
+/// The routing table of what goes into the tunnel, on the gateway.
+const TABLE: u32 = 77;
+
+/// What carries a tunnel's packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tunnel {
+    /// Datagrams of QUIC under one of our laws; nothing: that which the program takes by itself.
+    Quic(Option<String>),
+    /// A TCP connection under a congestion control of the kernel, its own or one of our laws.
+    Tcp(String),
+}
+
+/// Programs that run on the hosts of a network; they end with it.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    children: Vec<Child>,
+    _law: Option<KernelLaw>,
+    folder: Option<tempfile::TempDir>,
+}
+
+impl Programs {
+    /// Leads the secondaries' packets through a tunnel between the gateway and the relay.
+    pub fn tunnel(network: &Network, leeway: &Path, tunnel: &Tunnel) -> Result<Programs, Error> {
+        let mut programs = Programs::new()?;
+        let state = programs.path("relay");
+        let mut relay = Command::new(leeway);
+        relay
+            .args(["relay", "--private", "--listen"])
+            .arg(format!("0.0.0.0:{RELAY_PORT}"))
+            .arg("--state")
+            .arg(&state);
+        let mut join = Command::new(leeway);
+        // A network that nobody asks for: which packets enter the tunnel depends on where they come from.
+        join.args(["join", "--route", "203.0.113.0/24"]);
+        match tunnel {
+            Tunnel::Quic(law) => {
+                if let Some(law) = law {
+                    relay.args(["--law", law]);
+                    join.args(["--law", law]);
+                }
+            }
+            Tunnel::Tcp(law) => {
+                let law = KernelLaw::named(leeway, law)?;
+                relay.args(["--tcp", &law.name]);
+                join.args(["--transport", "tcp", "--law", &law.name]);
+                programs._law = Some(law);
+            }
+        }
+        let mut invite = Command::new(leeway);
+        invite.args(["invite", "--name", "gateway", "--state"]).arg(&state);
+        invite.args(["--address", &format!("{RELAY}:{RELAY_PORT}")]).stdout(Stdio::piped());
+        let token = output(invite, "invite")?;
+        programs.start(network, "relay", "relay", relay, "listening")?;
+        join.arg(token.trim());
+        programs.start(network, "gateway", "join", join, "joined as")?;
+        let device = "lwjoin0";
+        network.feed("gateway", "ip", &["-batch", "-"], &format!(
+            "rule add from {SECONDARIES} lookup {TABLE} priority 1000\nroute add default dev {device} table {TABLE}\n"
+        ))?;
+        network.feed("gateway", "nft", &["-f", "-"], &format!(
+            "table ip tunnel {{ chain out {{ type nat hook postrouting priority 100;\noifname \"{device}\" masquerade\n}}\n}}\n"
+        ))?;
+        Ok(programs)
+    }
+
+    /// Starts the proxy on the gateway; its address.
+    pub fn proxy(
+        network: &Network,
+        leeway: &Path,
+        law: Option<&str>,
+    ) -> Result<(Programs, SocketAddr), Error> {
+        let mut programs = Programs::new()?;
+        let address = SocketAddr::new(GATEWAY_LAN.into(), PROXY_PORT);
+        let mut gateway = Command::new(leeway);
+        gateway.args(["gateway", "--client", SECONDARIES, "--home", HOME, "--listen", &address.to_string()]);
+        if let Some(law) = law {
+            gateway.args(["--law", law]);
+        }
+        programs.start(network, "gateway", "gateway", gateway, "listening")?;
+        Ok((programs, address))
+    }
+
+    fn new() -> Result<Programs, Error> {
+        let mut programs = Programs::default();
+        let folder = tempfile::tempdir().map_err(|error| Error::Measure { what: "make a folder", error })?;
+        programs.folder = Some(folder);
+        Ok(programs)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.as_ref().map_or_else(PathBuf::new, |folder| folder.path().join(name))
+    }
+
+    /// Starts a program and waits until it says `ready` on its standard error.
+    fn start(
+        &mut self,
+        network: &Network,
+        host: &str,
+        program: &'static str,
+        mut command: Command,
+        ready: &str,
+    ) -> Result<(), Error> {
+        let failed = |why: String| Error::Program { program, host: host.into(), why };
+        let path = self.path(&format!("{program}.log"));
+        let log = File::create(&path).map_err(|error| failed(error.to_string()))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.children.push(network.net.spawn(host, command)?);
+        let start = Instant::now();
+        loop {
+            let said = fs::read_to_string(&path).unwrap_or_default();
+            if said.contains(ready) {
+                return Ok(());
+            }
+            let ended = self.children.last_mut().and_then(|child| child.try_wait().ok().flatten());
+            if let Some(status) = ended {
+                return Err(failed(format!("ended with {status}: {}", said.trim())));
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(failed(format!("is not ready after {} s: {}", PATIENCE.as_secs(), said.trim())));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A congestion control of the kernel. One of our laws is registered as long as this lives.
+#[derive(Debug)]
+struct KernelLaw {
+    name: String,
+    unload: Option<PathBuf>,
+}
+
+impl KernelLaw {
+    fn named(leeway: &Path, law: &str) -> Result<KernelLaw, Error> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let own =
+            fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+        if own.split_whitespace().any(|name| name == law) {
+            return Ok(KernelLaw { name: law.into(), unload: None });
+        }
+        // At most 15 characters, and no other testbed's.
+        let name = format!("tb{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut load = Command::new(leeway);
+        load.args(["kernel", "load", law, "--name", &name]);
+        output(load, "kernel load")?;
+        Ok(KernelLaw { name, unload: Some(leeway.into()) })
+    }
+}
+
+impl Drop for KernelLaw {
+    fn drop(&mut self) {
+        if let Some(leeway) = &self.unload {
+            let _ =
+                Command::new(leeway).args(["kernel", "unload", &self.name]).stdout(Stdio::null()).status();
+        }
+    }
+}
+
+/// What a program prints, if it succeeds.
+fn output(mut command: Command, program: &'static str) -> Result<String, Error> {
+    let failed = |why: String| Error::Program { program, host: "this machine".into(), why };
+    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
