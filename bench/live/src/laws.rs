@@ -46,7 +46,7 @@ impl Laws {
 
 /// Unloads the laws of processes that were killed.
 fn unload_leftovers() {
-    for name in leeway_kernel::names().unwrap_or_default() {
+    for name in leeway_kernel::names().into_iter().flatten() {
         let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
         let owner = owner.and_then(|(pid, _)| u32::from_str_radix(pid, 16).ok());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {

@@ -109,7 +109,7 @@ impl Oracle for LedbatPp {
             if change > 0.0 {
                 self.window.bytes += change;
             } else {
-                self.window.lower_to(w + change);
+                self.window.yield_to(w + change);
             }
         }
     }
