@@ -96,6 +96,7 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
     let mut not_before: Option<Instant> = None;
     loop {
         let mut wait = None;
+        let mut burst = 0;
         while SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space()) < ahead(line) {
             if let Some(at) = not_before
                 && line.gap().is_some()
@@ -117,6 +118,12 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
                 return error;
             }
             not_before = line.gap().map(|gap| Instant::now() + gap);
+            burst += 1;
+            if burst == BATCH {
+                // What arrives has its turn, too.
+                tokio::task::yield_now().await;
+                burst = 0;
+            }
         }
         // A connection that ends while nothing moves is seen by the receiving half.
         let at = wait.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
@@ -179,6 +186,7 @@ async fn receive(connection: &Connection, line: &Line, ends: &Ends) -> Connectio
         if !batch.is_empty() {
             ends.inward.deliver(&batch);
             batch.clear();
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -122,8 +122,9 @@ impl Client {
                         Err(error) => return error,
                     };
                     wait = FIRST_WAIT;
-                    self.status.send_replace(Status::Up(welcome));
+                    // What waited for the connection before is old; what comes after the good news is not.
                     self.egress.clear();
+                    self.status.send_replace(Status::Up(welcome));
                     let error = self.carry(tunnel, inward).await;
                     self.line.send_replace(None);
                     error

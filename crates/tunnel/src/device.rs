@@ -15,6 +15,9 @@ const LONGEST: usize = 65_535;
 /// The longest packet of a tunnel: [`crate::wire::FRAME_LIMIT`] without the kind of a frame.
 const PACKET: usize = crate::wire::FRAME_LIMIT - 1;
 
+/// Shorter packets are copied into buffers of their own length.
+const SMALL: usize = 512;
+
 /// A TUN device. It goes when this is dropped, or the process ends.
 pub struct Tun {
     device: AsyncDevice,
@@ -79,7 +82,12 @@ impl Tun {
                 return Ok(());
             }
         };
-        for (slot, size) in packets.iter_mut().zip(sizes.iter()).take(count) {
+        for (slot, &size) in packets.iter_mut().zip(sizes.iter()).take(count) {
+            if size < SMALL {
+                // A queue of short packets must not hold buffers for long ones.
+                parcels.push(Parcel::copy(slot.get(HEADROOM..HEADROOM + size).unwrap_or_default()));
+                continue;
+            }
             let mut bytes = std::mem::replace(slot, BytesMut::zeroed(HEADROOM + PACKET));
             bytes.truncate(HEADROOM + size);
             parcels.push(Parcel::new(bytes));

@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 
 /// What a queue may hold in bytes: a second at 8 Mbit/s, 13 ms at 600 Mbit/s.
 const CAPACITY: u64 = 1_000_000;
+/// And in packets, as each one has a cost of its own.
+const CAPACITY_PACKETS: usize = 8_192;
 
 /// An IP packet behind [`HEADROOM`] bytes for headers of the tunnel.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl leeway_queue::Packet for Parcel {
     }
 }
 
-/// The queue of one direction of one tunnel. It holds a million bytes at most, whatever its discipline.
+/// The queue of one direction of one tunnel. It holds a million bytes in 8192 packets at most, whatever its discipline.
 pub struct Egress {
     queue: Mutex<AnyQueue<Parcel>>,
     spec: QueueSpec,
@@ -109,7 +111,7 @@ impl Egress {
         let mut drops = Drops(0);
         let mut queue = self.queue();
         for parcel in parcels {
-            if queue.bytes() < CAPACITY {
+            if queue.bytes() < CAPACITY && queue.packets() < CAPACITY_PACKETS {
                 queue.enqueue(now, parcel, &mut drops);
             } else {
                 drops.0 += 1;
@@ -213,6 +215,8 @@ mod tests {
             assert!(egress.dropped() > 0, "{name}");
             egress.clear();
             assert!(!egress.is_waiting());
+            egress.push((0..10_000).map(|_| Parcel::copy(&[0x45; 20])));
+            assert!(egress.queue().packets() <= CAPACITY_PACKETS, "{name}");
         }
     }
 }

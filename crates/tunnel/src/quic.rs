@@ -139,6 +139,6 @@ fn by_code(code: u64, error: &ConnectionError) -> Error {
     }
     match explain_alert((code & 0xff) as u8) {
         Some(words) => Error::Refused(words.into()),
-        None => Error::Refused(format!("the handshake failed: {error}")),
+        None => Error::Lost(format!("the handshake failed: {error}")),
     }
 }

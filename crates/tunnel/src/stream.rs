@@ -346,7 +346,10 @@ fn explain(error: &io::Error) -> Error {
     };
     match (alert.and_then(explain_alert), tls) {
         (Some(words), _) => Error::Refused(words.into()),
-        (None, Some(error)) => Error::Refused(format!("the handshake failed: {error}")),
+        (None, Some(error)) => Error::Lost(format!("TLS failed: {error}")),
+        (None, None) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Error::Lost("the connection was closed".into())
+        }
         (None, None) => Error::Lost(error.to_string()),
     }
 }
