@@ -34,9 +34,9 @@ pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build
 	@tools/pictures.sh
 
-install: ## put the `leeway` program where cargo puts programs
+install: ## install the `leeway` program; as root for everybody, with systemd units
 	@tools/setup.sh build
-	cargo install --locked --path crates/cli
+	@tools/install.sh
 
 ci: ## what a change must pass: .ci/run
 	@.ci/run

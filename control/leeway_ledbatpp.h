@@ -170,7 +170,7 @@ LEEWAY_INLINE void leeway_ledbatpp_yield(struct leeway_ledbatpp *s, const struct
 	if (up_q16 > down_q16)
 		leeway_raise(&s->w, up_q16 - down_q16);
 	else
-		leeway_lower(&s->w, leeway_min_u64(down_q16 - up_q16, half_q16), mss);
+		leeway_yield(&s->w, leeway_min_u64(down_q16 - up_q16, half_q16), mss);
 }
 
 LEEWAY_INLINE void leeway_ledbatpp_avoid(struct leeway_ledbatpp *s, const struct leeway_ack *ack,

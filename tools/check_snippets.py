@@ -1,4 +1,5 @@
-"""Runs every scenario in the documents: each block of TOML in a Markdown file, completed where it is a part.
+"""Runs every scenario in the documents: each block of TOML in a Markdown file, completed where it is a part. A block
+with hosts is a test network, which is only read.
 
 usage: check_snippets.py LEEWAY FILE.md...
 
@@ -41,10 +42,16 @@ def main() -> int:
 
 def complete(snippet: str) -> str:
     """A part of a scenario with what it lacks to be one."""
+    if is_network(snippet):
+        return snippet
     tables = re.findall(r"^\[+([a-z]+)", snippet, re.MULTILINE)
     before = "" if re.search(r"^duration\b", snippet, re.MULTILINE) else DURATION
     after = "" if {"dumbbell", "link"} & set(tables) else LINK
     return before + snippet + after + ("" if "flow" in tables else FLOW)
+
+
+def is_network(snippet: str) -> bool:
+    return bool(re.search(r"^\[host\.", snippet, re.MULTILINE))
 
 
 def problem(leeway: str, scenario: str) -> str:
@@ -54,7 +61,8 @@ def problem(leeway: str, scenario: str) -> str:
         file.write_text(scenario, encoding="utf-8")
         for trace in re.findall(r'^trace = "([^"/]+)"', scenario, re.MULTILINE):
             (Path(folder) / trace).write_text(TRACE, encoding="utf-8")
-        done = subprocess.run([leeway, "sim", str(file), "--quiet"], capture_output=True, text=True, check=False)
+        what = ["testnet", str(file), "--check"] if is_network(scenario) else ["sim", str(file), "--quiet"]
+        done = subprocess.run([leeway, *what], capture_output=True, text=True, check=False)
         return done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}\n")
 
 

@@ -25,7 +25,10 @@ main() {
 			need libclang-rt-16-dev works_sanitizer
 			need clang-format-16 has clang-format-16
 			need iproute2 has ip
+			need iputils-ping has ping
 			need nftables has nft
+			need iperf3 has iperf3
+			need iputils-ping has ping
 			;;
 		lint)
 			need clang-format-16 has clang-format-16

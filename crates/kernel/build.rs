@@ -9,14 +9,14 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("set by cargo"));
     let laws = folder.join("include");
     let laws = laws.canonicalize().unwrap_or(laws);
-    for dir in [&laws, &folder.join("src/bpf")] {
+    for dir in [&laws, &folder.join("src/bpf"), &folder.join("tests/bpf")] {
         println!("cargo:rerun-if-changed={}", dir.display());
         for entry in std::fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())).flatten() {
             println!("cargo:rerun-if-changed={}", entry.path().display());
         }
     }
     println!("cargo:rerun-if-env-changed=CLANG");
-    let args: [OsString; 7] = [
+    let args: [OsString; 9] = [
         "-mcpu=v3".into(),
         "-Wall".into(),
         "-Wextra".into(),
@@ -24,9 +24,15 @@ fn main() {
         "-Werror".into(),
         "-I".into(),
         laws.into(),
+        "-I".into(),
+        folder.join("src/bpf").into(),
     ];
-    for name in ["leeway", "sockets"] {
+    for name in ["leeway", "receive", "send", "sockets"] {
         compile(&folder.join(format!("src/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
+    }
+    // What the tests of refusals load.
+    for name in ["refused", "foreign", "old"] {
+        compile(&folder.join(format!("tests/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
     }
 }
 

@@ -42,8 +42,8 @@ def assert_explained(name: str) -> None:
         elif claim.verdict != "differs":
             assert not claim.why, line
         else:
-            cause = claim.why.partition(": ")[0]
-            assert cause in known, f"{line}: no cause"
+            cause, _ = claim.cause(known)
+            assert cause, f"{line}: no cause"
             assert known[cause].kind == "difference"
 
 

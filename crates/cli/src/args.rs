@@ -46,9 +46,31 @@ pub enum Command {
         Exit codes: that of the command, 128 + N if signal N ended it, 127 if it is not there, 126 if it cannot be run; \
         1 and 2 also if there can be no link.")]
     Link(Box<crate::link::Link>),
+    /// Run a shell or a command on a host of a test network: several hosts with links between them.
+    #[command(after_help = "Examples:\n  \
+        leeway testnet examples/testnets/home.toml\n      \
+        a shell on the first host; the others are known by their names\n  \
+        leeway testnet examples/testnets/home.toml --on laptop --verbose -- iperf3 -c server -t 10\n      \
+        a measurement, and what the links carried\n  \
+        leeway testnet exec server -- ss -ti\n      \
+        from that shell: a command on another host\n\n\
+        Exit codes: those of `leeway link`.")]
+    Testnet(crate::testnet::Testnet),
     /// Become the command behind a link; for `leeway link` itself.
     #[command(name = crate::link::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),
+    /// Run a command whose traffic gives way to everybody else's.
+    #[command(after_help = crate::run::HELP)]
+    Run(crate::run::Run),
+    /// Clean up after a command; for `leeway run` itself.
+    #[command(name = crate::run::REAP, hide = true)]
+    RunReap(crate::run::Reap),
+    /// Make the traffic of what runs already, such as a systemd slice or a container, give way to everybody else's.
+    #[command(after_help = crate::attach::HELP)]
+    Attach(crate::attach::Attach),
+    /// Let ordinary users run commands whose traffic gives way (root; a service).
+    #[command(after_help = crate::helper::HELP)]
+    Helper(crate::helper::Helper),
     /// List the control laws with their parameters.
     #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
     Laws {
@@ -70,6 +92,46 @@ pub enum Command {
         #[command(subcommand)]
         command: crate::kernel::KernelCommand,
     },
+    /// Serve tunnels: clients send and receive IP under a control law (root).
+    #[command(after_help = "Examples:\n  \
+        leeway invite --name bob --address relay.example.org:4433\n      \
+        make a token for bob\n  \
+        leeway relay --law ledbat:target=25ms\n      \
+        serve on port 4433; what goes to clients yields to everything else\n  \
+        leeway relay --tcp lp --queue codel --demand flower\n      \
+        offer TCP under the kernel's TCP-LP too; clients over QUIC send under FLOWER\n\n\
+        Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.")]
+    Relay(Box<crate::relay::Relay>),
+    /// Invite a client to a relay: print its token.
+    #[command(after_help = "Examples:\n  \
+        leeway invite --name bob --address relay.example.org:4433 --expires '720 h'\n  \
+        leeway invite --list\n  \
+        leeway invite --revoke bob\n\n\
+        A token is a password: who has it is bob. The server keeps only a fingerprint of its public key.\n\n\
+        Exit codes: 0 done, 2 bad usage or a bad state folder.")]
+    Invite(crate::invite::Invite),
+    /// Join a relay: bring up a tunnel and send this machine's traffic through it (root).
+    #[command(after_help = "Examples:\n  \
+        leeway join leeway1_...\n      \
+        everything through the tunnel, by QUIC under LEDBAT\n  \
+        leeway join --law flower --route 192.0.2.0/24 - < token\n      \
+        one network through the tunnel, under FLOWER\n  \
+        leeway join --transport tcp --law vegas leeway1_...\n      \
+        over TCP under the kernel's Vegas\n\n\
+        Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 the server refuses or it failed, 2 bad usage.")]
+    Join(Box<crate::join::Join>),
+    /// Watch every socket under a law in the kernel: window, queuing delay, phase, rate (root).
+    #[command(after_help = "Examples:\n  \
+        leeway top                     live, until q\n  \
+        leeway top ledbat --sort delay     only LEDBAT, the longest queues first\n  \
+        leeway top --json --interval 5     rates over five seconds, for other programs")]
+    Top(crate::top::Top),
+    /// Tell what this machine can do and what is missing; remove what a crash left.
+    #[command(after_help = "Examples:\n  \
+        leeway doctor            every line with what to do about it\n  \
+        leeway doctor --clean    also remove what nobody uses any more\n\n\
+        Exit codes: 0 the laws can run in this machine's kernel, 1 something essential is missing.")]
+    Doctor(crate::doctor::Doctor),
     /// Share this line: a proxy that gives others what its owner does not use.
     #[command(after_help = "Examples:\n  \
         leeway gateway --listen 0.0.0.0:3128 --client 10.20.0.0/16 --home 192.168.1.0/24\n      \

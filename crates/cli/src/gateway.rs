@@ -91,7 +91,8 @@ impl GatewayArgs {
         }
         if let Some(law) = &self.law {
             let parsed = if law == "none" { Ok(None) } else { law.parse().map(Some) };
-            config.law = parsed.map_err(|error: leeway_control::LawError| Failure::Usage(error.to_string()))?;
+            config.law =
+                parsed.map_err(|error: leeway_control::LawError| Failure::Usage(error.to_string()))?;
         }
         Ok(config)
     }
@@ -100,9 +101,9 @@ impl GatewayArgs {
 impl From<GatewayError> for Failure {
     fn from(error: GatewayError) -> Self {
         match error {
-            GatewayError::Config(ConfigError::File { .. } | ConfigError::Syntax { .. } | ConfigError::Value(_)) => {
-                Failure::Usage(error.to_string())
-            }
+            GatewayError::Config(
+                ConfigError::File { .. } | ConfigError::Syntax { .. } | ConfigError::Value(_),
+            ) => Failure::Usage(error.to_string()),
             _ => Failure::Run(error.to_string()),
         }
     }

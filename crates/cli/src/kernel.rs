@@ -1,10 +1,13 @@
 //! `leeway kernel`: the laws as TCP congestion control of this machine.
 
+mod file;
+
 use crate::Failure;
 use clap::Subcommand;
 use leeway_control::{LawSpec, Phase};
 use leeway_kernel::{KernelError, Load, Loaded, Socket};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What to do with congestion control in the kernel.
@@ -15,10 +18,12 @@ pub enum KernelCommand {
     #[command(after_help = "Examples:\n  \
         leeway kernel load ledbat                        as leeway_ledbat\n  \
         leeway kernel load ledbat:target=5ms --name lb5  another beside it\n  \
+        leeway kernel load --file /etc/leeway/laws.conf  those of a file, as at boot\n  \
         ip route change default via 192.0.2.1 congctl lb5    every connection of that route")]
     Load {
         /// The law with its parameters, as `leeway laws` lists them: `ledbat:target=5ms`.
-        law: String,
+        #[arg(required_unless_present = "file")]
+        law: Option<String>,
         /// The kernel's name for it, up to 15 characters; `leeway_` and the law by default.
         #[arg(long)]
         name: Option<String>,
@@ -26,11 +31,20 @@ pub enum KernelCommand {
         /// milliseconds.
         #[arg(long)]
         no_timestamps: bool,
+        /// Load the laws of this file instead: a line each with a law and, if it is to have another name than the default
+        /// one, that name and `no-timestamps`; `#` begins a comment. What is loaded like that already stays as it is, other
+        /// parameters replace the old ones for new connections.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["law", "name", "no_timestamps"])]
+        file: Option<PathBuf>,
     },
     /// Take a law out. Connections that use it keep it until they end.
     Unload {
         /// Its name.
-        name: String,
+        #[arg(required_unless_present = "file")]
+        name: Option<String>,
+        /// Take out the laws of this file, as far as they are loaded.
+        #[arg(long, value_name = "FILE", conflicts_with = "name")]
+        file: Option<PathBuf>,
     },
     /// List what is loaded, with the number of sockets that use it.
     List,
@@ -44,9 +58,12 @@ pub enum KernelCommand {
 impl From<KernelError> for Failure {
     fn from(error: KernelError) -> Self {
         match error {
-            KernelError::Law(_) | KernelError::BadName(_) | KernelError::Unknown { .. } => {
-                Failure::Usage(error.to_string())
-            }
+            KernelError::Law(_)
+            | KernelError::BadName(_)
+            | KernelError::Unknown { .. }
+            | KernelError::UnknownCgroup { .. }
+            | KernelError::Attached(_)
+            | KernelError::NotAttached(_) => Failure::Usage(error.to_string()),
             error => Failure::Run(error.to_string()),
         }
     }
@@ -55,35 +72,44 @@ impl From<KernelError> for Failure {
 /// Does it.
 pub fn run(command: &KernelCommand) -> Result<(), Failure> {
     match command {
-        KernelCommand::Load { law, name, no_timestamps } => load(law, name.as_deref(), !no_timestamps),
-        KernelCommand::Unload { name } => Ok(leeway_kernel::unload(name)?),
+        KernelCommand::Load { file: Some(file), .. } => file::load(file),
+        KernelCommand::Load { law, name, no_timestamps, .. } => {
+            let spec: LawSpec = law.as_deref().unwrap_or_default().parse().map_err(KernelError::from)?;
+            let mut load = Load { timestamps: !no_timestamps, ..Load::new(spec) };
+            if let Some(name) = name {
+                load.name = name.to_owned();
+            }
+            load.pinned()?;
+            Ok(writeln!(io::stdout(), "{} is loaded as {}", load.spec, load.name)?)
+        }
+        KernelCommand::Unload { file: Some(file), .. } => file::unload(file),
+        KernelCommand::Unload { name, .. } => Ok(leeway_kernel::unload(name.as_deref().unwrap_or_default())?),
         KernelCommand::List => list(),
         KernelCommand::Show { name } => show(&Loaded::find(name)?),
     }
 }
 
-fn load(law: &str, name: Option<&str>, timestamps: bool) -> Result<(), Failure> {
-    let spec: LawSpec = law.parse().map_err(KernelError::from)?;
-    let mut load = Load { timestamps, ..Load::new(spec) };
-    if let Some(name) = name {
-        load.name = name.to_owned();
-    }
-    load.pinned()?;
-    writeln!(io::stdout(), "{} is loaded as {}", load.spec, load.name)?;
-    Ok(())
-}
-
 fn list() -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let loaded = leeway_kernel::loaded()?;
-    if loaded.is_empty() {
+    let names = leeway_kernel::names()?;
+    if names.is_empty() {
         writeln!(out, "nothing is loaded")?;
         return Ok(());
     }
     writeln!(out, "{:15}  {:>7}  {:>9}  law", "name", "sockets", "loaded")?;
-    for law in &loaded {
-        let sockets = law.sockets()?.len();
-        writeln!(out, "{:15}  {sockets:>7}  {:>9}  {}", law.name, age(law.loaded_unix_s), law.spec)?;
+    for name in &names {
+        let law = Loaded::find(name);
+        match law.and_then(|law| Ok((law.sockets()?.len(), law))) {
+            Ok((sockets, law)) => {
+                writeln!(out, "{name:15}  {sockets:>7}  {:>9}  {}", age(law.loaded_unix_s), law.spec)?;
+            }
+            Err(KernelError::Failed { reason, .. }) => {
+                writeln!(out, "{name:15}  {:>7}  {:>9}  {reason}", "?", "?")?;
+            }
+            // Somebody unloaded it meanwhile.
+            Err(KernelError::Unknown { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(())
 }
@@ -119,7 +145,7 @@ fn write_socket(socket: &Socket, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// How long ago, for people.
-fn age(unix_s: u64) -> String {
+pub fn age(unix_s: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     match now.saturating_sub(unix_s) {
         s @ ..120 => format!("{s} s"),

@@ -2,13 +2,15 @@
 
 use crate::Failure;
 use clap::Args;
-use leeway_emulator::{Command, Direction, DirectionOptions, Error, Outcome};
+use leeway_emulator::{Command, Direction, DirectionOptions, Ended, Error, LinkOptions};
 use leeway_link::{Arq, JitterSpec, LossSpec, Rates};
 use leeway_queue::{QueueSpec, Reason};
 use leeway_units::{Duration, Rate, Size};
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
 /// Lateness of one packet in a hundred that is worth a warning.
 const LATE: Duration = Duration::from_micros(500);
@@ -24,8 +26,8 @@ pub struct Link {
     #[arg(long, value_name = "RATE")]
     down: Option<Rates>,
     /// Propagation delay of each direction.
-    #[arg(long, value_name = "TIME", default_value = "0")]
-    delay: Duration,
+    #[arg(long, value_name = "TIME")]
+    delay: Option<Duration>,
     #[command(flatten)]
     both: Both,
     #[command(flatten)]
@@ -71,6 +73,12 @@ struct Both {
 /// What holds for one direction only.
 #[derive(Args)]
 struct Ways {
+    /// Propagation delay up.
+    #[arg(long, value_name = "TIME")]
+    up_delay: Option<Duration>,
+    /// Propagation delay down.
+    #[arg(long, value_name = "TIME")]
+    down_delay: Option<Duration>,
     /// Queue discipline up.
     #[arg(long, value_name = "QUEUE")]
     up_queue: Option<QueueSpec>,
@@ -114,7 +122,7 @@ const NOT_RUN: u8 = 126;
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            Error::Options(_) | Error::File { .. } => Failure::Usage(error.to_string()),
+            Error::Options(_) | Error::Spec(_) | Error::File { .. } => Failure::Usage(error.to_string()),
             _ => Failure::Run(error.to_string()),
         }
     }
@@ -122,17 +130,25 @@ impl From<Error> for Failure {
 
 /// Runs the command; its end is the program's.
 pub fn run(link: &Link) -> Result<(), Failure> {
-    let specs = [link.direction(Direction::Up)?.spec()?, link.direction(Direction::Down)?.spec()?];
+    let specs = link.options()?.specs()?;
+    let notice = |text: &str| eprintln!("leeway link: {text}");
+    let command = launched(&link.command)?;
+    let outcome = leeway_emulator::run(&specs, link.seed, link.log.as_deref(), &command, notice)?;
+    report("leeway link", &outcome.ended, outcome.overruns, link.verbose);
+    passed_on(outcome.status)
+}
+
+/// The command, a shell if there is none, behind the launcher of this program.
+pub fn launched(command: &[OsString]) -> Result<Command, Failure> {
     let this =
         std::env::current_exe().map_err(|error| Failure::Run(format!("cannot find itself: {error}")))?;
-    let command = Command {
-        launcher: vec![this.into(), ENTER.into()],
-        arguments: if link.command.is_empty() { vec![shell()] } else { link.command.clone() },
-    };
-    let notice = |text: &str| eprintln!("leeway link: {text}");
-    let outcome = leeway_emulator::run(&specs, link.seed, link.log.as_deref(), &command, notice)?;
-    report(&outcome, link.verbose);
-    let code = match (outcome.status.code(), outcome.status.signal()) {
+    let arguments = if command.is_empty() { vec![shell()] } else { command.to_vec() };
+    Ok(Command { launcher: vec![this.into(), ENTER.into()], arguments })
+}
+
+/// The end of the command as that of this program.
+pub fn passed_on(status: ExitStatus) -> Result<(), Failure> {
+    let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,
         (None, signal) => 128 + signal.unwrap_or_default(),
     };
@@ -144,50 +160,64 @@ pub fn run(link: &Link) -> Result<(), Failure> {
 
 /// Becomes the command.
 pub fn enter(enter: &Enter) -> Result<(), Failure> {
-    let error = leeway_emulator::enter(enter.parent, &enter.command);
-    let name = enter.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    eprintln!("leeway link: cannot run `{name}`: {error}");
-    let missing = error.kind() == std::io::ErrorKind::NotFound;
-    Err(Failure::Command(if missing { NOT_FOUND } else { NOT_RUN }))
+    Err(not_run(&enter.command, &leeway_emulator::enter(enter.parent, &enter.command)))
 }
 
-fn shell() -> OsString {
+/// A command that could not be run.
+pub fn not_run(command: &[OsString], error: &io::Error) -> Failure {
+    let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    eprintln!("leeway: cannot run `{name}`: {error}");
+    Failure::Command(if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN })
+}
+
+/// The user's shell.
+pub fn shell() -> OsString {
     std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())
 }
 
 impl Link {
-    fn direction(&self, direction: Direction) -> Result<DirectionOptions, Failure> {
+    fn options(&self) -> Result<LinkOptions, Failure> {
         let Link { both, ways, .. } = self;
-        let (rates, trace, queue, buffer, loss) = match direction {
-            Direction::Up => (&self.up, &ways.up_trace, &ways.up_queue, &ways.up_buffer, &ways.up_loss),
-            Direction::Down => {
-                (&self.down, &ways.down_trace, &ways.down_queue, &ways.down_buffer, &ways.down_loss)
-            }
-        };
-        let limited = rates.is_some() || trace.is_some() || both.trace.is_some();
-        // What is said of both directions concerns those that have a queue; one that neither has is an error.
-        let any =
-            self.up.is_some() || self.down.is_some() || ways.up_trace.is_some() || ways.down_trace.is_some();
-        let of_both = limited || !any;
-        let trace = trace.as_deref().or(both.trace.as_deref());
-        Ok(DirectionOptions {
-            rates: rates.clone(),
-            trace: trace.map(DirectionOptions::read_trace).transpose()?,
-            queue: queue.clone().or(both.queue.clone().filter(|_| of_both)),
-            buffer: buffer.or(both.buffer.filter(|_| of_both)),
-            delay: self.delay,
-            jitter: both.jitter.clone(),
-            loss: loss.clone().or(both.loss.clone()),
-            arq: both.arq.clone(),
+        let trace = |file: &Option<PathBuf>| file.as_deref().map(DirectionOptions::read_trace).transpose();
+        Ok(LinkOptions {
+            both: DirectionOptions {
+                rates: None,
+                trace: trace(&both.trace)?,
+                queue: both.queue.clone(),
+                buffer: both.buffer,
+                delay: self.delay,
+                jitter: both.jitter.clone(),
+                loss: both.loss.clone(),
+                arq: both.arq.clone(),
+            },
+            ways: [
+                DirectionOptions {
+                    rates: self.up.clone(),
+                    trace: trace(&ways.up_trace)?,
+                    queue: ways.up_queue.clone(),
+                    buffer: ways.up_buffer,
+                    delay: ways.up_delay,
+                    loss: ways.up_loss.clone(),
+                    ..DirectionOptions::default()
+                },
+                DirectionOptions {
+                    rates: self.down.clone(),
+                    trace: trace(&ways.down_trace)?,
+                    queue: ways.down_queue.clone(),
+                    buffer: ways.down_buffer,
+                    delay: ways.down_delay,
+                    loss: ways.down_loss.clone(),
+                    ..DirectionOptions::default()
+                },
+            ],
         })
     }
 }
 
-/// What the link did, on the standard error; only what is amiss unless `verbose`.
-fn report(outcome: &Outcome, verbose: bool) {
-    let ended = &outcome.ended;
+/// What a link did, on the standard error after `name`; only what is amiss unless `verbose`.
+pub fn report(name: &str, ended: &Ended, overruns: [u64; 2], verbose: bool) {
     let late = ended.tallies.iter().any(|tally| tally.lateness.quantile(990) > LATE);
-    let overrun = outcome.overruns.iter().any(|&packets| packets > 0);
+    let overrun = overruns.iter().any(|&packets| packets > 0);
     if !(late || overrun || verbose) {
         return;
     }
@@ -203,7 +233,7 @@ fn report(outcome: &Outcome, verbose: bool) {
         let dropped = if dropped.is_empty() { "0".into() } else { dropped.join(", ") };
         let [p50, p99] = [500, 990].map(|permille| tally.lateness.quantile(permille).micros());
         eprintln!(
-            "leeway link: {:4}  {} packets, {:.2} Mbit/s, dropped {dropped}, marked {}; \
+            "{name}: {:4}  {} packets, {:.2} Mbit/s, dropped {dropped}, marked {}; \
              late by {p50} us (median), {p99} us (99 %), {} us (most)",
             direction.as_str(),
             tally.left,
@@ -211,9 +241,9 @@ fn report(outcome: &Outcome, verbose: bool) {
             tally.marked,
             tally.lateness.worst().micros(),
         );
-        let lost = outcome.overruns[i] + tally.refused;
+        let lost = overruns[i] + tally.refused;
         if lost > 0 {
-            eprintln!("leeway link: {}: {lost} packets lost outside the link", direction.as_str());
+            eprintln!("{name}: {}: {lost} packets lost outside the link", direction.as_str());
         }
     }
     if late || overrun {
@@ -222,6 +252,6 @@ fn report(outcome: &Outcome, verbose: bool) {
         } else {
             "it had no real-time priority (CAP_SYS_NICE)"
         };
-        eprintln!("leeway link: warning: the link ran late: {why}");
+        eprintln!("{name}: warning: the link ran late: {why}");
     }
 }

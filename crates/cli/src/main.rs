@@ -1,15 +1,24 @@
 //! The `leeway` program.
 
 mod args;
+mod attach;
 mod commands;
+mod doctor;
 mod engine;
 mod gateway;
+mod helper;
+mod invite;
+mod join;
 mod kernel;
 mod link;
 mod output;
 mod plan;
+mod relay;
+mod run;
 mod runner;
 mod stats;
+mod testnet;
+mod top;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -81,11 +90,21 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Laws { name } => commands::laws(name.as_deref()),
         Command::Queues { name } => commands::queues(name.as_deref()),
         Command::Kernel { command } => kernel::run(&command),
+        Command::Relay(relay) => relay::run(&relay),
+        Command::Invite(invite) => invite::run(&invite),
+        Command::Join(join) => join::run(&join),
+        Command::Top(top) => top::run(&top),
+        Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Gateway(gateway) => gateway::run(&gateway),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man => commands::man(),
         Command::Link(link) => link::run(&link),
+        Command::Testnet(testnet) => testnet::run(&testnet),
         Command::LinkEnter(enter) => link::enter(&enter),
+        Command::Run(run) => run::run(&run),
+        Command::RunReap(reap) => run::reap(&reap),
+        Command::Helper(helper) => helper::run(&helper),
+        Command::Attach(attach) => attach::run(&attach),
     }
 }

@@ -1,61 +1,22 @@
 //! `leeway link` with real programs: needs root, TUN devices, `ip`, `nft` and `python3`.
 
+mod live;
+
 use leeway_emulator::record::{self, Event, Record};
 use leeway_emulator::replay::{recorded, replay, wake_up_error};
 use leeway_emulator::{Direction, DirectionOptions};
 use leeway_units::Duration;
-use std::io::{BufRead, BufReader, Read, Write};
+use live::{Running, leeway, possible, send, succeed, text};
+use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Instant;
-
-/// Whether links can be had here; says why not, and fails where everything has to be tested.
-fn possible() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
-    let has = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
-    };
-    let missing: Vec<&str> = [
-        (root, "root"),
-        (Path::new("/dev/net/tun").exists(), "/dev/net/tun"),
-        (has("ip"), "ip (iproute2)"),
-        (has("nft"), "nft (nftables)"),
-        (has("python3"), "python3"),
-    ]
-    .into_iter()
-    .filter(|(there, _)| !there)
-    .map(|(_, what)| what)
-    .collect();
-    if missing.is_empty() {
-        return true;
-    }
-    let all = std::env::var("LEEWAY_REQUIRE_ALL").is_ok_and(|value| value == "1");
-    assert!(!all, "LEEWAY_REQUIRE_ALL=1, but a live test lacks {}", missing.join(", "));
-    eprintln!("skipped: a live test lacks {}", missing.join(", "));
-    false
-}
-
-fn leeway() -> &'static str {
-    env!("CARGO_BIN_EXE_leeway")
-}
 
 fn link(options: &str, command: &[&str]) -> Command {
     let mut leeway = Command::new(leeway());
     leeway.arg("link").args(options.split_whitespace()).arg("--").args(command);
     leeway
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}\n{}", output.status, text(&output.stderr));
-    output
 }
 
 /// Round trips of 12 datagrams, one after the other, over an echo at the gateway; the shortest in seconds.
@@ -91,7 +52,7 @@ fn seconds(output: &Output) -> f64 {
 
 #[test]
 fn the_delay_is_added_in_both_directions() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     let script = format!("exec python3 -c \"$0\" $LEEWAY_GATEWAY {}", echo());
@@ -101,7 +62,7 @@ fn the_delay_is_added_in_both_directions() {
 
 #[test]
 fn nested_links_add_up() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     let script =
@@ -112,7 +73,7 @@ fn nested_links_add_up() {
 
 #[test]
 fn the_end_of_the_command_is_passed_on() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     for (command, code) in
@@ -130,35 +91,9 @@ fn the_end_of_the_command_is_passed_on() {
     assert_eq!(text(&child.wait_with_output().unwrap().stdout), "through");
 }
 
-/// A link whose command has said `line` on its standard output.
-struct Running {
-    child: Child,
-    line: String,
-}
-
-impl Running {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Running { child, line }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn send(signal: &str, pid: u32) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
-}
-
 #[test]
 fn signals_reach_the_command() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     let script = "trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done";
@@ -169,7 +104,7 @@ fn signals_reach_the_command() {
 
 #[test]
 fn nothing_stays_behind_a_supervisor_that_was_killed() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     let script =
@@ -216,7 +151,7 @@ fn others(name: &str) -> bool {
 
 #[test]
 fn without_rights_it_says_what_is_needed() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     let bounded =
@@ -233,7 +168,7 @@ fn contradictions_are_bad_usage() {
         ("--up 2mbits", "`2mbits` is not a rate"),
         ("--up 2mbit --queue codle", "codle"),
         ("--queue codel", "needs a rate"),
-        ("--arq tries=3", "--loss"),
+        ("--arq tries=3", "add a loss"),
         ("--trace /nowhere", "/nowhere"),
         ("--up 1mbit --up-trace x", "cannot be used with"),
     ] {
@@ -312,12 +247,12 @@ fn drops(records: &[Record]) -> usize {
 
 #[test]
 fn it_does_what_the_simulated_link_does() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     let plain = DirectionOptions {
         rates: Some("4mbit".parse().unwrap()),
-        delay: Duration::from_millis(5),
+        delay: Some(Duration::from_millis(5)),
         ..DirectionOptions::default()
     };
     let base = "--up 4mbit --down 4mbit --delay 5ms";
@@ -345,7 +280,7 @@ fn it_does_what_the_simulated_link_does() {
 
 #[test]
 fn a_trace_does_what_the_simulated_trace_does() {
-    if !possible() {
+    if !possible(&["nft", "python3"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -356,7 +291,7 @@ fn a_trace_does_what_the_simulated_trace_does() {
     let traced = DirectionOptions {
         trace: Some(DirectionOptions::read_trace(&path).unwrap()),
         buffer: Some("20pkt".parse().unwrap()),
-        delay: Duration::from_millis(3),
+        delay: Some(Duration::from_millis(3)),
         ..DirectionOptions::default()
     };
     let records =

@@ -143,11 +143,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// A state initialised from the words of the law's params struct.
-    pub fn new(law: &'static RawLaw, params: &[u32], path: &Path) -> State {
+    /// A state initialised from the words of the law's params struct, in memory that was full of `word` before.
+    pub fn new(law: &'static RawLaw, params: &[u32], path: &Path, word: u64) -> State {
         assert_eq!(size_of_val(params), law.params_bytes(), "{}: size of the parameters", law.name());
-        // What an init forgets is nonsense, not a lucky zero.
-        let mut words = vec![0xa5a5_a5a5_a5a5_a5a5u64; law.state_bytes().div_ceil(8)].into_boxed_slice();
+        let mut words = vec![word; law.state_bytes().div_ceil(8)].into_boxed_slice();
         // SAFETY: words is as large as the state and aligned for it; params is as large as the law's struct,
         // which holds 32-bit words only; all three live through the call and C keeps none of them.
         unsafe { (law.init)(words.as_mut_ptr().cast(), params.as_ptr().cast(), path) };
@@ -171,6 +170,19 @@ impl State {
     pub fn output(&self) -> &Output {
         // SAFETY: every state begins with a struct leeway_output, and every bit pattern of it is a valid Output.
         unsafe { &*self.words.as_ptr().cast::<Output>() }
+    }
+
+    /// The state byte by byte.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes.truncate(self.law.state_bytes());
+        bytes
+    }
+
+    /// Sets window and threshold, the first two words of every state.
+    pub fn set_window(&mut self, cwnd_q16: u64, ssthresh_bytes: u64) {
+        self.words[0] = cwnd_q16;
+        self.words[1] = ssthresh_bytes;
     }
 
     /// The integer of `size` bytes at `offset`.

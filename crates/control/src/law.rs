@@ -43,8 +43,8 @@ pub struct Law {
 }
 
 impl Law {
-    pub(crate) fn new(info: &'static LawInfo, params: &[u32], path: &Path) -> Law {
-        Law { info, state: State::new(info.raw, params, path) }
+    pub(crate) fn new(info: &'static LawInfo, params: &[u32], path: &Path, word: u64) -> Law {
+        Law { info, state: State::new(info.raw, params, path, word) }
     }
 
     /// The law's entry in the table.
@@ -68,6 +68,16 @@ impl Law {
     #[inline]
     pub fn output(&self) -> &Output {
         self.state.output()
+    }
+
+    /// The state as C has it, byte by byte: to be compared with that of another place that runs the same law.
+    pub fn state(&self) -> Vec<u8> {
+        self.state.bytes()
+    }
+
+    /// Sets window and threshold, as a stack does that undoes its reaction to a loss which was none.
+    pub fn set_window(&mut self, cwnd_q16: u64, ssthresh_bytes: u64) {
+        self.state.set_window(cwnd_q16, ssthresh_bytes);
     }
 }
 

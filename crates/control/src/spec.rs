@@ -68,9 +68,21 @@ impl LawSpec {
         self.law.name
     }
 
+    /// The law's params struct, word by word: what its `init` takes, wherever it runs. The order is that of the fields
+    /// in C, a number is raw as in [`ParamInfo`]; a field that the law has no parameter for is zero.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
     /// A new flow's law on that path.
     pub fn build(&self, path: &Path) -> Law {
-        Law::new(self.law, &self.words, path)
+        // What an init forgets is nonsense, not a lucky zero.
+        Law::new(self.law, &self.words, path, 0xa5a5_a5a5_a5a5_a5a5)
+    }
+
+    /// The same in memory that was zero before, as the kernel gives it: also the bytes that no field covers are equal.
+    pub fn build_zeroed(&self, path: &Path) -> Law {
+        Law::new(self.law, &self.words, path, 0)
     }
 
     fn info_of(&self, param: &str) -> Result<&'static ParamInfo, LawError> {
@@ -166,6 +178,31 @@ mod serial {
                 "description": "A control law with parameters: \"ledbat\", \"ledbat:target=5ms,gain_down=10\"",
                 "pattern": format!("^({names})(:[a-z0-9_]+=[^,=]+(,[a-z0-9_]+=[^,=]+)*)?$"),
             })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_the_parameters_and_a_zeroed_state_decides_the_same() {
+        let path = Path { mss_bytes: 1448, initial_window_bytes: 14_480, ..Path::default() };
+        for law in crate::laws() {
+            let mut spec = LawSpec::new(law.name).expect("a law of the table");
+            let raised: Vec<_> = law.params.iter().filter(|param| param.default < param.max).collect();
+            for param in &raised {
+                spec.set(param.name, &param.show(param.default + 1)).expect("a value within its bounds");
+            }
+            for param in raised {
+                assert_eq!(spec.words()[param.index], param.default + 1, "{}: {}", law.name, param.name);
+            }
+            let (mut zeroed, law) = (spec.build_zeroed(&path), spec.build(&path));
+            assert_eq!(zeroed.output(), law.output(), "{spec}");
+            assert_eq!(zeroed.state().len(), law.info().state_bytes);
+            zeroed.set_window(1 << 32, 70_000);
+            assert_eq!((zeroed.output().cwnd_q16, zeroed.output().ssthresh_bytes), (1 << 32, 70_000));
         }
     }
 }

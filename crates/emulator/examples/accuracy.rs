@@ -67,7 +67,8 @@ fn one(rate: Rate, load: u64) -> Outcomes<()> {
     let port = socket.local_addr()?.port();
     socket.set_read_timeout(Some(std::time::Duration::from_millis(1500)))?;
     let receiver = std::thread::spawn(move || receive(&socket));
-    let options = DirectionOptions { rates: Some(rate.into()), delay: DELAY, ..DirectionOptions::default() };
+    let options =
+        DirectionOptions { rates: Some(rate.into()), delay: Some(DELAY), ..DirectionOptions::default() };
     let specs = [options.spec()?, options.spec()?];
     let this: OsString = std::env::current_exe()?.into();
     let gap = rate.time_for(leeway_units::Bytes::new(PACKET as u64)).nanos() * 100 / load;

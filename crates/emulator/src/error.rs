@@ -38,6 +38,9 @@ pub enum Error {
     /// Options that contradict each other.
     #[error("{0}")]
     Options(String),
+    /// A test network that cannot be: where in its file, what is wrong and what would be right.
+    #[error("{0}")]
+    Spec(String),
     /// A file cannot be used.
     #[error("cannot use {path}: {error}")]
     File {

@@ -1,6 +1,6 @@
 //! IP packets as a queue sees them.
 
-use leeway_queue::{Ecn, Packet};
+use leeway_queue::{Ecn, Packet, ip};
 
 /// Differentiated-services code points that ask for less than best effort: LE (RFC 8622) and CS1 (RFC 4594, 4.9), what
 /// was used before it.
@@ -22,9 +22,8 @@ impl Frame {
     /// The packet in `data`. What is not IP has flow 0 and no ECN.
     pub fn new(id: u64, data: Vec<u8>) -> Self {
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let tos = traffic_class(&data);
-        let class = u8::from(LESS_THAN_BEST_EFFORT.contains(&(tos >> 2)));
-        Frame { id, bytes, flow: flow(&data), ecn: ecn_of(tos), class, data }
+        let class = u8::from(LESS_THAN_BEST_EFFORT.contains(&(ip::traffic_class(&data) >> 2)));
+        Frame { id, bytes, flow: ip::flow(&data), ecn: ip::ecn(&data), class, data }
     }
 
     /// A packet without contents: all that a link looks at.
@@ -58,69 +57,13 @@ impl Packet for Frame {
 
     fn set_ce(&mut self) {
         self.ecn = Ecn::Ce;
-        match version(&self.data) {
-            4 if self.data.len() >= 20 => {
-                let before = u16::from_be_bytes([self.data[0], self.data[1]]);
-                self.data[1] |= 0b11;
-                let after = u16::from_be_bytes([self.data[0], self.data[1]]);
-                let sum = u16::from_be_bytes([self.data[10], self.data[11]]);
-                self.data[10..12].copy_from_slice(&updated(sum, before, after).to_be_bytes());
-            }
-            6 if self.data.len() >= 40 => self.data[1] |= 0b11 << 4,
-            _ => {}
-        }
+        ip::set_ce(&mut self.data);
     }
 
     /// 0, or 1 for packets that are marked as less than best effort.
     fn class(&self) -> u8 {
         self.class
     }
-}
-
-/// The Internet checksum `sum` after a word of what it covers has changed (RFC 1624, eq. 3).
-fn updated(sum: u16, before: u16, after: u16) -> u16 {
-    let total = u32::from(!sum) + u32::from(!before) + u32::from(after);
-    let folded = (total & 0xffff) + (total >> 16);
-    !(((folded & 0xffff) + (folded >> 16)) as u16)
-}
-
-fn version(data: &[u8]) -> u8 {
-    data.first().map_or(0, |first| first >> 4)
-}
-
-/// The former type-of-service byte: code point and ECN field.
-fn traffic_class(data: &[u8]) -> u8 {
-    match (version(data), data) {
-        (4, [_, tos, ..]) => *tos,
-        (6, [first, second, ..]) => (first << 4) | (second >> 4),
-        _ => 0,
-    }
-}
-
-fn ecn_of(tos: u8) -> Ecn {
-    match tos & 0b11 {
-        0b01 => Ecn::Ect1,
-        0b10 => Ecn::Ect0,
-        0b11 => Ecn::Ce,
-        _ => Ecn::NotEct,
-    }
-}
-
-/// A hash of addresses, protocol and ports; without the ports for fragments, of which only the first has them.
-fn flow(data: &[u8]) -> u32 {
-    let (addresses, protocol, ports) = match version(data) {
-        4 if data.len() >= 20 => {
-            let header = usize::from(data[0] & 0xf) * 4;
-            let fragment = u16::from_be_bytes([data[6], data[7]]) & 0x3fff != 0;
-            (&data[12..20], data[9], if fragment { None } else { data.get(header..header + 4) })
-        }
-        6 if data.len() >= 40 => (&data[8..40], data[6], data.get(40..44)),
-        _ => return 0,
-    };
-    let ports = ports.filter(|_| [6, 17, 33, 132].contains(&protocol)).unwrap_or_default();
-    // FNV-1a.
-    let bytes = addresses.iter().chain(ports).chain(std::iter::once(&protocol));
-    bytes.fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The links of [`leeway_link`] in real time: packets of real programs pass them between TUN devices.
 //!
 //! An [`Engine`] moves packets between two devices, each way through a link of its own. [`run`] puts a command into a
-//! network namespace whose only way out is such a link. What the engine saw and did can be written to a [`record`], and
+//! network namespace whose only way out is such a link; a [`testnet`] is several namespaces with links between them. What the engine saw and did can be written to a [`record`], and
 //! [`replay`] holds it against the same link in simulated time.
 
 mod engine;
@@ -15,12 +15,13 @@ pub mod record;
 pub mod replay;
 mod supervise;
 mod tally;
+pub mod testnet;
 
 pub use engine::{Ended, Engine, Stop, Stopper};
 pub use error::Error;
 pub use frame::Frame;
 pub use lateness::Lateness;
-pub use options::DirectionOptions;
+pub use options::{DirectionOptions, LinkOptions};
 pub use supervise::{Command, Outcome, enter, run};
 pub use tally::Tally;
 

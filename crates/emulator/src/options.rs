@@ -1,4 +1,4 @@
-//! One direction of a link as people ask for it.
+//! A link as people ask for it.
 
 use crate::Error;
 use leeway_link::{Arq, JitterSpec, LinkSpec, LossSpec, Rates, Service, Trace};
@@ -25,14 +25,61 @@ pub struct DirectionOptions {
     pub queue: Option<QueueSpec>,
     /// The buffer.
     pub buffer: Option<Size>,
-    /// The propagation delay.
-    pub delay: Duration,
+    /// The propagation delay; none by default.
+    pub delay: Option<Duration>,
     /// How the delay varies.
     pub jitter: Option<JitterSpec>,
     /// How packets are lost.
     pub loss: Option<LossSpec>,
     /// Link-layer retransmission.
     pub arq: Option<Arq>,
+}
+
+/// A link in both directions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LinkOptions {
+    /// What holds for both directions unless one says otherwise.
+    pub both: DirectionOptions,
+    /// What holds for one only: up, then down.
+    pub ways: [DirectionOptions; 2],
+}
+
+impl LinkOptions {
+    /// Whether it is a wire without any property.
+    pub fn is_plain(&self) -> bool {
+        *self == LinkOptions::default()
+    }
+
+    /// The links up and down.
+    ///
+    /// # Errors
+    /// Options that contradict each other.
+    pub fn specs(&self) -> Result<[LinkSpec; 2], Error> {
+        let [up, down] = [&self.ways[0], &self.ways[1]].map(|way| self.of(way).spec());
+        Ok([up?, down?])
+    }
+
+    fn of(&self, way: &DirectionOptions) -> DirectionOptions {
+        let LinkOptions { both, ways } = self;
+        let served = |way: &DirectionOptions| way.rates.is_some() || way.trace.is_some();
+        // A queue for both directions concerns those that have a rate; one for neither is an error.
+        let queues = served(way) || served(both) || !ways.iter().any(served);
+        // One way of service replaces the other.
+        let (rates, trace) = match served(way) {
+            true => (&way.rates, &way.trace),
+            false => (&both.rates, &both.trace),
+        };
+        DirectionOptions {
+            rates: rates.clone(),
+            trace: trace.clone(),
+            queue: way.queue.clone().or(both.queue.clone().filter(|_| queues)),
+            buffer: way.buffer.or(both.buffer.filter(|_| queues)),
+            delay: way.delay.or(both.delay),
+            jitter: way.jitter.clone().or(both.jitter.clone()),
+            loss: way.loss.clone().or(both.loss.clone()),
+            arq: way.arq.clone().or(both.arq.clone()),
+        }
+    }
 }
 
 impl DirectionOptions {
@@ -47,14 +94,16 @@ impl DirectionOptions {
     pub fn spec(&self) -> Result<LinkSpec, Error> {
         let wrong = |message: &str| Err(Error::Options(message.into()));
         if self.arq.is_some() && self.loss.is_none() {
-            return wrong("retransmission (--arq) needs something to retransmit: add --loss random:p=1%");
+            return wrong(
+                "retransmission (arq) needs something to retransmit: add a loss such as random:p=1%",
+            );
         }
         let service = match (&self.rates, &self.trace) {
             (Some(_), Some(_)) => return wrong("a direction has a rate or a trace, not both"),
             (Some(rates), None) => Service::Rates(rates.clone()),
             (None, Some(trace)) => Service::Trace(trace.clone()),
             (None, None) if self.queue.is_some() || self.buffer.is_some() => {
-                return wrong("a queue or a buffer needs a rate: give --up and --down, or --trace");
+                return wrong("a queue or a buffer needs a rate or a trace");
             }
             (None, None) => Service::Rates(NO_LIMIT.into()),
         };
@@ -62,20 +111,21 @@ impl DirectionOptions {
             return wrong("a rate of 0 carries nothing; give one above 0");
         }
         let rate = service.rate();
+        let delay = self.delay.unwrap_or_default();
         let buffer = match self.buffer {
             _ if rate == NO_LIMIT => Size::Unlimited,
             Some(buffer) => buffer,
-            None if self.delay.is_zero() => PLAIN_BUFFER,
+            None if delay.is_zero() => PLAIN_BUFFER,
             None => Size::Bdp(1_000_000),
         };
         Ok(LinkSpec {
             queue: self.queue.clone().unwrap_or_default(),
-            delay: self.delay,
+            delay,
             jitter: self.jitter.clone(),
             loss: self.loss.clone(),
             arq: self.arq.clone(),
             service,
-            ..LinkSpec::new(rate, resolved(buffer, rate, self.delay))
+            ..LinkSpec::new(rate, resolved(buffer, rate, delay))
         })
     }
 }
@@ -98,7 +148,7 @@ mod tests {
     fn at(rate: &str, delay: &str) -> DirectionOptions {
         DirectionOptions {
             rates: Some(rate.parse().unwrap()),
-            delay: delay.parse().unwrap(),
+            delay: Some(delay.parse().unwrap()),
             ..DirectionOptions::default()
         }
     }
@@ -117,13 +167,28 @@ mod tests {
         let queue = DirectionOptions { queue: Some("codel".parse().unwrap()), ..DirectionOptions::default() };
         assert!(queue.spec().unwrap_err().to_string().contains("needs a rate"));
         let arq = DirectionOptions { arq: Some("tries=2".parse().unwrap()), ..at("1mbit", "0") };
-        assert!(arq.spec().unwrap_err().to_string().contains("--loss"));
+        assert!(arq.spec().unwrap_err().to_string().contains("loss"));
         assert!(at("0 bit/s", "0").spec().unwrap_err().to_string().contains("above 0"));
     }
 
     #[test]
     fn without_a_rate_only_the_delay_is_left() {
-        let spec = DirectionOptions { delay: Duration::from_millis(5), ..DirectionOptions::default() }.spec();
+        let spec =
+            DirectionOptions { delay: Some(Duration::from_millis(5)), ..DirectionOptions::default() }.spec();
         assert_eq!(spec.unwrap().buffer, Size::Unlimited);
+    }
+
+    #[test]
+    fn what_is_said_of_both_holds_where_one_says_nothing() {
+        let queued = DirectionOptions { queue: Some("codel".parse().unwrap()), ..at("1mbit", "5ms") };
+        let both = DirectionOptions { rates: None, ..queued };
+        let up = DirectionOptions { queue: Some("pie".parse().unwrap()), ..at("1mbit", "9ms") };
+        let options = LinkOptions { both, ways: [up, DirectionOptions::default()] };
+        let [up, down] = options.specs().unwrap();
+        assert_eq!((up.queue.name(), up.delay), ("pie", Duration::from_millis(9)));
+        // A direction without a rate has no queue; that is an error only where neither has one.
+        assert_eq!((down.queue.name(), down.delay), ("droptail", Duration::from_millis(5)));
+        let plain = LinkOptions { ways: Default::default(), ..options };
+        assert!(plain.specs().unwrap_err().to_string().contains("needs a rate"));
     }
 }

@@ -56,11 +56,7 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     let log = log.map(Writer::create).transpose()?;
     // Before any thread is started, so that all of them inherit it.
-    let passed: SigSet = PASSED.into_iter().collect();
-    passed.thread_block().map_err(Error::of_errno("block signals"))?;
-    let signals = SignalFd::with_flags(&passed, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-        .map_err(Error::of_errno("wait for signals"))?;
-
+    let signals = Signals::take()?;
     let (host, outer) = Host::new()?;
     let (ended, ending) = io::pipe().map_err(Error::of("make a pipe"))?;
     let (namespace, inner) = Namespace::new(&host.name, host.addresses, ending)?;
@@ -75,9 +71,10 @@ pub fn run(
     let (stopper, stop) = Stop::new()?;
     let engine = std::thread::spawn(move || engine.run(&stop));
 
-    let pid = namespace.start(prepared(command, &host))?;
-    let pid = Pid::from_raw(pid.try_into().unwrap_or(i32::MAX));
-    pass_signals(&signals, &ended, pid)?;
+    let mut prepared = command.prepared();
+    prepared.env("LEEWAY_GATEWAY", host.addresses.host.to_string());
+    let pid = namespace.start(prepared)?;
+    signals.pass(&ended, pid)?;
     let (status, overruns_up) = namespace.wait()?;
     let overruns = [overruns_up, overruns(&host.name)];
     drop(stopper);
@@ -101,40 +98,57 @@ pub fn enter(parent: u32, arguments: &[OsString]) -> io::Error {
     std::process::Command::new(program).args(arguments).exec()
 }
 
-fn prepared(command: &Command, host: &Host) -> std::process::Command {
-    let (program, arguments) = match command.launcher.as_slice() {
-        [program, arguments @ ..] => (program.clone(), arguments),
-        [] => (OsString::new(), [].as_slice()),
-    };
-    let mut prepared = std::process::Command::new(program);
-    prepared
-        .args(arguments)
-        .arg(std::process::id().to_string())
-        .arg("--")
-        .args(&command.arguments)
-        .env("LEEWAY_GATEWAY", host.addresses.host.to_string());
-    prepared
+impl Command {
+    /// What goes before a command: the launcher, and the process that the command ends with.
+    pub(crate) fn launched(&self) -> Vec<OsString> {
+        self.launcher.iter().cloned().chain([std::process::id().to_string().into(), "--".into()]).collect()
+    }
+
+    /// The command behind its launcher.
+    pub(crate) fn prepared(&self) -> std::process::Command {
+        let mut words = self.launched().into_iter().chain(self.arguments.iter().cloned());
+        let mut prepared = std::process::Command::new(words.next().unwrap_or_default());
+        prepared.args(words);
+        prepared
+    }
 }
 
-/// Passes signals on until the command has ended.
-fn pass_signals(signals: &SignalFd, ended: &PipeReader, pid: Pid) -> Result<(), Error> {
-    loop {
-        let mut polled =
-            [PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut polled, PollTimeout::NONE) {
-            Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(errno) => return Err(Error::of_errno("wait for the command")(errno)),
-        }
-        if polled[1].any().unwrap_or(false) {
-            return Ok(());
-        }
-        while let Ok(Some(info)) = signals.read_signal() {
-            // What the terminal sends, the command has got itself. A process sends with a code of 0 or less.
-            if info.ssi_code <= 0
-                && let Ok(signal) = Signal::try_from(info.ssi_signo as i32)
-            {
-                // It may have just ended, but is not waited for before the pipe closes.
-                let _ = kill(pid, signal);
+/// The signals of this process that go on to a command.
+pub(crate) struct Signals(SignalFd);
+
+impl Signals {
+    /// Takes them from the calling thread and the threads that it starts from now on.
+    pub fn take() -> Result<Signals, Error> {
+        let passed: SigSet = PASSED.into_iter().collect();
+        passed.thread_block().map_err(Error::of_errno("block signals"))?;
+        SignalFd::with_flags(&passed, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map(Signals)
+            .map_err(Error::of_errno("wait for signals"))
+    }
+
+    /// Passes them on to the process `pid` until the other end of `ended` is closed.
+    pub fn pass(&self, ended: &PipeReader, pid: u32) -> Result<(), Error> {
+        let pid = Pid::from_raw(pid.try_into().unwrap_or(i32::MAX));
+        loop {
+            let mut polled = [
+                PollFd::new(self.0.as_fd(), PollFlags::POLLIN),
+                PollFd::new(ended.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut polled, PollTimeout::NONE) {
+                Ok(_) | Err(nix::Error::EINTR) => {}
+                Err(errno) => return Err(Error::of_errno("wait for the command")(errno)),
+            }
+            if polled[1].any().unwrap_or(false) {
+                return Ok(());
+            }
+            while let Ok(Some(info)) = self.0.read_signal() {
+                // What the terminal sends, the command has got itself. A process sends with a code of 0 or less.
+                if info.ssi_code <= 0
+                    && let Ok(signal) = Signal::try_from(info.ssi_signo as i32)
+                {
+                    // It may have just ended, but is not waited for before the pipe closes.
+                    let _ = kill(pid, signal);
+                }
             }
         }
     }

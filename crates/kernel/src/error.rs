@@ -10,7 +10,7 @@ pub enum KernelError {
     Law(#[from] leeway_control::LawError),
     /// Not root, or the rights of root were taken away.
     #[error(
-        "loading congestion control needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and, to mount \
+        "congestion control in the kernel needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and, to mount \
          the BPF file system, CAP_SYS_ADMIN: {doing}"
     )]
     Permission {
@@ -22,8 +22,39 @@ pub enum KernelError {
         "this kernel has no BTF ({0} is missing): it needs CONFIG_DEBUG_INFO_BTF=y, which distributions' kernels have"
     )]
     NoBtf(PathBuf),
+    /// Congestion control in BPF takes over a part of the kernel's work that older kernels do not hand out.
+    #[error(
+        "this kernel is too old{}: Linux 6.10 or newer is needed, where cong_control takes four arguments, not {found}",
+        .release.as_ref().map(|release| format!(" (Linux {release})")).unwrap_or_default()
+    )]
+    TooOld {
+        /// Arguments of `cong_control`; 0: there is none.
+        found: usize,
+        /// The version of the kernel that runs, where it is its types that were looked at.
+        release: Option<String>,
+    },
+    /// Control groups are missing.
+    #[error("there is no cgroup v2, which a command is confined by: {0}")]
+    NoCgroup(String),
+    /// There is no such cgroup.
+    #[error("no cgroup {name:?}: {among}")]
+    UnknownCgroup {
+        /// As asked.
+        name: String,
+        /// What there is.
+        among: String,
+    },
+    /// The cgroup is confined already.
+    #[error("cgroup /{0} is attached already; take that off first: leeway attach --cgroup /{0} --detach")]
+    Attached(String),
+    /// The cgroup is not confined.
+    #[error("cgroup /{0} is not attached; leeway attach --list shows what is")]
+    NotAttached(String),
+    /// Not every law can drive a window from the receiver.
+    #[error("{0} cannot hold downloads back: the laws for receivers are ledbatpp and ledbat")]
+    NotForReceivers(&'static str),
     /// The kernel's name of a congestion control has at most 15 characters.
-    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits, '_' or '-'")]
+    #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits or '_'")]
     BadName(String),
     /// A congestion control of that name exists already.
     #[error("{0} is loaded already; choose another with --name, or unload it: leeway kernel unload {0}")]
@@ -60,6 +91,12 @@ impl KernelError {
     pub(crate) fn failed(doing: impl Into<String>) -> impl FnOnce(&dyn std::fmt::Display) -> KernelError {
         let doing = doing.into();
         move |reason| KernelError::Failed { doing, reason: reason.to_string() }
+    }
+
+    /// Nothing has that name, but these.
+    pub(crate) fn unknown(name: &str, known: &[String]) -> KernelError {
+        let loaded = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+        KernelError::Unknown { name: name.to_owned(), loaded }
     }
 
     pub(crate) fn bpf(doing: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> KernelError {

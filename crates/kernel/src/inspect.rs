@@ -2,12 +2,13 @@
 
 use crate::error::KernelError;
 use crate::shared::{Config, Socket};
-use crate::{ffi, pins};
+use crate::{libbpf, pins};
 use leeway_control::LawSpec;
 use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder};
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 static ITERATOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
 
@@ -24,14 +25,32 @@ pub struct Loaded {
     pub timestamps: bool,
     /// The socket storage with the law's state.
     sockets: MapHandle,
+    /// The identifiers of its programs.
+    programs: Vec<u32>,
 }
 
-/// Every law that is loaded, by name.
+/// The hooks that the laws have programs for; the kernel cuts the names of programs at 15 characters.
+const HOOKS: [&str; 7] =
+    ["init", "release", "ssthresh", "set_state", "cwnd_event", "undo_cwnd", "cong_control"];
+
+/// What one program of a law has cost since it was loaded, where the kernel counts
+/// (`sysctl kernel.bpf_stats_enabled=1`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// The hook it serves: `cong_control`, `set_state`, ...
+    pub hook: &'static str,
+    /// How often it ran.
+    pub runs: u64,
+    /// How long in all.
+    pub run_time_ns: u64,
+}
+
+/// The names of all that is loaded, sorted; laws of other versions of leeway included.
 ///
 /// # Errors
-/// Rights; a pin that is not ours.
-pub fn loaded() -> Result<Vec<Loaded>, KernelError> {
-    pins::names()?.iter().map(|name| Loaded::find(name)).collect()
+/// Rights.
+pub fn names() -> Result<Vec<String>, KernelError> {
+    pins::names()
 }
 
 impl Loaded {
@@ -42,15 +61,21 @@ impl Loaded {
     pub fn find(name: &str) -> Result<Loaded, KernelError> {
         let known = pins::names()?;
         if !known.iter().any(|one| one == name) {
-            let loaded = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
-            return Err(KernelError::Unknown { name: name.to_owned(), loaded });
+            return Err(KernelError::unknown(name, &known));
         }
-        let link = Link::open(pins::path(name)).map_err(KernelError::bpf(format!("open {name}")))?;
-        let info = link.info().map_err(KernelError::bpf(format!("look at {name}")))?;
-        let LinkTypeInfo::StructOps(ops) = info.info else {
-            return Err(KernelError::failed(format!("read {name}"))(&"it is not a congestion control"));
-        };
-        Self::of_struct_ops(name, ops.map_id)
+        Self::pinned(name, &pins::path(name))
+    }
+
+    /// The law of that name, which is pinned there.
+    pub(crate) fn pinned(name: &str, path: &Path) -> Result<Loaded, KernelError> {
+        libbpf::quietly(|| {
+            let link = Link::open(path).map_err(KernelError::bpf(format!("open {name}")))?;
+            let info = link.info().map_err(KernelError::bpf(format!("look at {name}")))?;
+            let LinkTypeInfo::StructOps(ops) = info.info else {
+                return Err(KernelError::failed(format!("read {name}"))(&"it is not a congestion control"));
+            };
+            Self::of_struct_ops(name, ops.map_id)
+        })
     }
 
     /// The programs of a struct_ops use its map, which leads from the link to the other maps.
@@ -60,30 +85,24 @@ impl Loaded {
         let value = ops.lookup(&0u32.to_ne_bytes(), MapFlags::empty()).map_err(doing())?.unwrap_or_default();
         // The kernel shows the identifiers of the programs where their addresses are.
         let ids: Vec<u64> = value.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        for program in ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default().include_map_ids(true)) {
-            if !ids.contains(&u64::from(program.id)) {
-                continue;
-            }
-            let maps: Vec<MapHandle> =
-                program.map_ids.iter().filter_map(|&id| MapHandle::from_map_id(id).ok()).collect();
-            let config = maps.iter().find(|map| map.name() == ".rodata.config");
-            let sockets = maps.iter().position(|map| map.map_type() == MapType::SkStorage);
-            if let (Some(config), Some(sockets)) = (config, sockets) {
-                let bytes = config.lookup(&0u32.to_ne_bytes(), MapFlags::empty()).map_err(doing())?;
-                let config = bytes.as_deref().and_then(Config::read);
-                let mut maps = maps;
-                return Self::of_config(name, config, maps.swap_remove(sockets));
+        let options = ProgInfoQueryOptions::default().include_map_ids(true);
+        let programs: Vec<_> = ProgInfoIter::with_query_opts(options)
+            .filter(|program| ids.contains(&u64::from(program.id)))
+            .collect();
+        let (mut config, mut sockets) = (None, None);
+        for id in programs.iter().flat_map(|program| &program.map_ids) {
+            let Ok(map) = MapHandle::from_map_id(*id) else { continue };
+            if map.name() == ".rodata.config" {
+                let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::empty()).map_err(doing())?;
+                config = bytes.as_deref().and_then(Config::read);
+            } else if map.map_type() == MapType::SkStorage {
+                sockets = Some(map);
             }
         }
-        Err(KernelError::failed(format!("read {name}"))(&"it was not loaded by this version of leeway"))
-    }
-
-    fn of_config(name: &str, config: Option<Config>, sockets: MapHandle) -> Result<Loaded, KernelError> {
         let other = || KernelError::failed(format!("read {name}"))(&"another version of leeway loaded it");
-        let config = config.ok_or_else(other)?;
-        let spec: LawSpec = config.spec.parse()?;
-        let params = ffi::params(&spec);
-        if !config.params.starts_with(&params) {
+        let (config, sockets) = (config.ok_or_else(other)?, sockets.ok_or_else(other)?);
+        let spec: LawSpec = config.spec.parse().map_err(|_| other())?;
+        if !config.params.starts_with(spec.words()) {
             return Err(other());
         }
         Ok(Loaded {
@@ -92,7 +111,21 @@ impl Loaded {
             loaded_unix_s: config.loaded_unix_s,
             timestamps: !config.timestamps_off,
             sockets,
+            programs: programs.iter().map(|program| program.id).collect(),
         })
+    }
+
+    /// What its programs have cost.
+    pub fn costs(&self) -> Vec<Cost> {
+        ProgInfoIter::default()
+            .filter(|program| self.programs.contains(&program.id))
+            .map(|program| {
+                let name = program.name.to_string_lossy();
+                let begin = name.split_once('_').map_or(&*name, |(_, begin)| begin);
+                let hook = HOOKS.into_iter().find(|hook| hook.starts_with(begin)).unwrap_or("another");
+                Cost { hook, runs: program.run_cnt, run_time_ns: program.run_time_ns }
+            })
+            .collect()
     }
 
     /// The sockets it drives now, of every network namespace.
@@ -100,16 +133,26 @@ impl Loaded {
     /// # Errors
     /// Rights; a kernel without the iterator over socket storage (before 5.9).
     pub fn sockets(&self) -> Result<Vec<Socket>, KernelError> {
-        let doing = || KernelError::bpf(format!("list the sockets of {}", self.name));
-        let object =
-            ObjectBuilder::default().open_memory(ITERATOR).map_err(doing())?.load().map_err(doing())?;
-        let program = object.progs_mut().next().expect("the object has one program");
-        let link = program.attach_iter(self.sockets.as_fd()).map_err(doing())?;
-        let mut iterator = Iter::new(&link).map_err(doing())?;
-        let mut bytes = Vec::new();
-        iterator
-            .read_to_end(&mut bytes)
-            .map_err(|error| KernelError::failed(format!("list the sockets of {}", self.name))(&error))?;
+        let bytes = iterate("leeway_sockets", &self.sockets)?;
         Ok(bytes.chunks_exact(Socket::BYTES).filter_map(Socket::read).collect())
     }
+}
+
+/// What an iterator writes of a map of socket storage.
+pub(crate) fn iterate(program: &str, storage: &MapHandle) -> Result<Vec<u8>, KernelError> {
+    let doing = || KernelError::bpf("list the sockets");
+    let mut bytes = Vec::new();
+    libbpf::quietly(|| {
+        let mut open = ObjectBuilder::default().open_memory(ITERATOR).map_err(doing())?;
+        for mut one in open.progs_mut() {
+            let wanted = one.name() == program;
+            one.set_autoload(wanted);
+        }
+        let object = open.load().map_err(doing())?;
+        let one = object.progs_mut().find(|one| one.name() == program).expect("an iterator of this name");
+        let link = one.attach_iter(storage.as_fd()).map_err(doing())?;
+        let mut iterator = Iter::new(&link).map_err(doing())?;
+        iterator.read_to_end(&mut bytes).map_err(|error| KernelError::failed("list the sockets")(&error))
+    })?;
+    Ok(bytes)
 }

@@ -1,18 +1,27 @@
 //! The control laws as TCP congestion control of a running Linux kernel.
 //!
 //! The C text of `control/` is compiled to BPF and registered through struct_ops: every program of the machine can then
-//! choose a law by its name. [`Load`] registers one, [`loaded`] says which there are and which sockets they drive.
+//! choose a law by its name. [`Load`] registers one, [`names`] says
+//! which there are, [`Loaded`] which sockets they drive and what they cost.
 //! `docs/kernel.md` describes where the kernel's part of each number comes from.
 
+mod cgroup;
+mod confine;
 mod error;
-mod ffi;
 mod inspect;
+mod libbpf;
 mod load;
+mod machine;
 mod pins;
+mod receive;
+mod send;
 mod shared;
 
+pub use confine::{Asker, Confinement, Leftover, Policy, attached, confinement, confinements, leftovers};
 pub use error::KernelError;
-pub use ffi::State;
-pub use inspect::{Loaded, loaded};
+pub use inspect::{Cost, Loaded, names};
 pub use load::{Load, Recording, default_name, unload};
+pub use machine::{btf_path, check_btf, release};
+pub use receive::{Budget, Receive, ReceiveRecording, Received, Receiving};
+pub use send::{Dscp, DscpError};
 pub use shared::{Event, Record, Socket};

@@ -2,20 +2,15 @@
 
 use crate::error::KernelError;
 use crate::shared::{CONFIG_BYTES, Config, PARAMS_MAX, Record, SPEC_MAX};
-use crate::{ffi, pins};
+use crate::{libbpf, machine, pins};
 use leeway_control::LawSpec;
-use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, RingBufferBuilder};
-use std::path::Path;
-use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, OpenObject, RingBufferBuilder};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/leeway.bpf.o"));
-const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// What libbpf and the verifier said during the load that is going on; only one goes on at a time.
-static SAID: Mutex<String> = Mutex::new(String::new());
-static LOADING: Mutex<()> = Mutex::new(());
-/// Of the verifier's log, as much as a person reads: its end tells what was wrong.
-const LOG_LINES: usize = 40;
+/// How long a name may still be taken after its law was unloaded.
+const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// What to load.
 #[derive(Clone, Debug)]
@@ -46,12 +41,25 @@ impl Load {
     /// # Errors
     /// Rights, BTF, a name that is taken, a verifier that refuses.
     pub fn pinned(&self) -> Result<(), KernelError> {
-        check_name(&self.name)?;
+        self.pinned_from(PROGRAMS)
+    }
+
+    /// The same with other programs than those that were built in: to test what is said of them.
+    #[doc(hidden)]
+    pub fn pinned_from(&self, programs: &[u8]) -> Result<(), KernelError> {
+        self.check()?;
         let path = pins::folder()?.join(&self.name);
         if path.exists() {
             return Err(KernelError::Exists(self.name.clone()));
         }
-        let mut attached = self.attach(false)?;
+        let began = Instant::now();
+        let mut attached = loop {
+            match self.attach(programs, false) {
+                // One that was just unloaded: the kernel lets go of it a moment after its pin.
+                Err(KernelError::Exists(_)) if began.elapsed() < LETTING_GO => thread::sleep(LETTING_GO / 50),
+                attached => break attached?,
+            }
+        };
         attached.link.pin(&path).map_err(KernelError::bpf(format!("pin {}", path.display())))
     }
 
@@ -60,30 +68,31 @@ impl Load {
     /// # Errors
     /// Those of [`Load::pinned`].
     pub fn recorded(&self) -> Result<Recording, KernelError> {
-        check_name(&self.name)?;
-        self.attach(true).map(Recording)
+        self.check()?;
+        self.attach(PROGRAMS, true).map(Recording)
     }
 
-    fn attach(&self, record: bool) -> Result<Attached, KernelError> {
-        if !Path::new(BTF).exists() {
-            return Err(KernelError::NoBtf(BTF.into()));
-        }
-        let _one = LOADING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
-        let before = libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
-        let result = self.open(record).and_then(|open| self.start(open));
-        libbpf_rs::set_print(before);
-        result
+    /// Whether the name can be one of the kernel's.
+    ///
+    /// # Errors
+    /// [`KernelError::BadName`].
+    pub fn check(&self) -> Result<(), KernelError> {
+        check_name(&self.name)
+    }
+
+    fn attach(&self, programs: &[u8], record: bool) -> Result<Attached, KernelError> {
+        machine::check_btf(&machine::btf_path())?;
+        libbpf::quietly(|| self.open(programs, record).and_then(|open| self.start(open)))
     }
 
     /// The object with everything but this law left out, and its configuration.
-    fn open(&self, record: bool) -> Result<OpenObject, KernelError> {
+    fn open(&self, programs: &[u8], record: bool) -> Result<OpenObject, KernelError> {
         let law = self.spec.name();
         let config = Config {
             loaded_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             timestamps_off: !self.timestamps,
             record,
-            params: ffi::params(&self.spec),
+            params: self.spec.words().to_vec(),
             spec: self.spec.to_string(),
         };
         assert!(
@@ -92,7 +101,7 @@ impl Load {
         );
         let mut builder = ObjectBuilder::default();
         builder.name("leeway").map_err(KernelError::bpf("name the programs"))?;
-        let mut open = builder.open_memory(PROGRAMS).map_err(KernelError::bpf("open the programs"))?;
+        let mut open = builder.open_memory(programs).map_err(KernelError::bpf("open the programs"))?;
         let (ops, sockets) = (format!("leeway_{law}"), format!("{law}_sockets"));
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
@@ -116,32 +125,19 @@ impl Load {
     }
 
     fn start(&self, open: OpenObject) -> Result<Attached, KernelError> {
-        let object = open.load().map_err(|error| self.refused("load the programs", &error))?;
-        let mut attached = None;
+        let mut object = open.load().map_err(|error| self.refused("load the programs", &error))?;
         let ops = format!("leeway_{}", self.spec.name());
-        let mut object = object;
-        for mut map in object.maps_mut() {
-            if map.name() == ops.as_str() {
-                attached =
-                    Some(map.attach_struct_ops().map_err(|error| self.refused("register the law", &error))?);
-            }
-        }
-        let link = attached.expect("the object has a struct_ops for every law");
+        let mut maps = object.maps_mut();
+        let mut map = maps.find(|map| map.name() == ops.as_str()).expect("a struct_ops for every law");
+        let link = map.attach_struct_ops().map_err(|error| self.refused("register the law", &error))?;
+        drop(maps);
         Ok(Attached { link, object })
     }
 
     fn refused(&self, doing: &str, error: &libbpf_rs::Error) -> KernelError {
-        let said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // The verifier says "permission denied" as well; then it also says why.
-        let judged = said.contains("BEGIN PROG LOAD LOG");
         match error.kind() {
-            ErrorKind::PermissionDenied if !judged => KernelError::Permission { doing: doing.to_owned() },
-            ErrorKind::AlreadyExists if !judged => KernelError::Exists(self.name.clone()),
-            _ => {
-                let lines: Vec<&str> = said.lines().collect();
-                let log = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
-                KernelError::Refused { law: self.spec.name(), reason: format!("{error:#}"), log }
-            }
+            ErrorKind::AlreadyExists => KernelError::Exists(self.name.clone()),
+            _ => libbpf::refused(self.spec.name(), doing, error),
         }
     }
 }
@@ -154,9 +150,7 @@ pub fn unload(name: &str) -> Result<(), KernelError> {
     check_name(name)?;
     let path = pins::folder()?.join(name);
     if !path.exists() {
-        let loaded = pins::names()?;
-        let loaded = if loaded.is_empty() { "nothing".to_owned() } else { loaded.join(", ") };
-        return Err(KernelError::Unknown { name: name.to_owned(), loaded });
+        return Err(KernelError::unknown(name, &pins::names()?));
     }
     std::fs::remove_file(&path).map_err(|error| KernelError::failed(format!("unload {name}"))(&error))
 }
@@ -175,30 +169,36 @@ impl Recording {
     ///
     /// # Errors
     /// The ring buffer's.
-    pub fn read(&self, patience: Duration, mut visit: impl FnMut(Record)) -> Result<(), KernelError> {
-        let doing = "read the recorded events";
-        let events = self.0.object.maps().find(|map| map.name() == "leeway_events");
-        let events = events.expect("a recording has its ring buffer");
-        let mut builder = RingBufferBuilder::new();
-        let take = |bytes: &[u8]| {
-            if let Some(record) = Record::read(bytes) {
-                visit(record);
-            }
-            0
-        };
-        builder.add(&events, take).map_err(KernelError::bpf(doing))?;
-        let ring = builder.build().map_err(KernelError::bpf(doing))?;
-        ring.poll(patience).map_err(KernelError::bpf(doing))
+    pub fn read(&self, patience: Duration, visit: impl FnMut(Record)) -> Result<(), KernelError> {
+        read_events(&self.0.object, patience, visit)
     }
 }
 
-fn listen(_: PrintLevel, text: String) {
-    SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push_str(&text);
+/// Visits what came to an object's ring buffer of events, waiting for `patience` at most.
+pub(crate) fn read_events(
+    object: &Object,
+    patience: Duration,
+    mut visit: impl FnMut(Record),
+) -> Result<(), KernelError> {
+    let doing = "read the recorded events";
+    let events = object.maps().find(|map| map.name() == "leeway_events");
+    let events = events.expect("a recording has its ring buffer");
+    let mut builder = RingBufferBuilder::new();
+    let take = |bytes: &[u8]| {
+        if let Some(record) = Record::read(bytes) {
+            visit(record);
+        }
+        0
+    };
+    builder.add(&events, take).map_err(KernelError::bpf(doing))?;
+    let ring = builder.build().map_err(KernelError::bpf(doing))?;
+    ring.poll(patience).map_err(KernelError::bpf(doing))
 }
 
 fn check_name(name: &str) -> Result<(), KernelError> {
     let fits = (1..=15).contains(&name.len());
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    // The kernel takes a dot as well, its file system of pins does not.
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if fits && plain { Ok(()) } else { Err(KernelError::BadName(name.to_owned())) }
 }
 

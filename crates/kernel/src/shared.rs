@@ -60,11 +60,15 @@ pub struct Socket {
     pub srtt_us: u32,
     /// Packets in flight.
     pub inflight: u32,
+    /// Bytes acknowledged since the connection began.
+    pub acked_bytes: u64,
+    /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed it.
+    pub inode: u64,
 }
 
 impl Socket {
     /// Bytes of `struct leeway_socket`.
-    pub(crate) const BYTES: usize = 88;
+    pub(crate) const BYTES: usize = 104;
 
     pub(crate) fn read(from: &[u8]) -> Option<Socket> {
         let mut bytes = Bytes(from);
@@ -81,11 +85,13 @@ impl Socket {
             mss_bytes: bytes.u32()?,
             srtt_us: bytes.u32()?,
             inflight: bytes.u32()?,
+            acked_bytes: bytes.u64()?,
+            inode: bytes.u64()?,
         })
     }
 }
 
-fn address(family: u16, bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address(family: u16, bytes: &[u8]) -> Option<IpAddr> {
     if family == 2 {
         return Some(Ipv4Addr::from(<[u8; 4]>::try_from(&bytes[..4]).ok()?).into());
     }
@@ -144,32 +150,32 @@ impl Record {
 }
 
 /// Bytes in the machine's order, taken from the front.
-struct Bytes<'a>(&'a [u8]);
+pub(crate) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (front, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(front)
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub fn u8(&mut self) -> Option<u8> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    fn u16(&mut self) -> Option<u16> {
+    pub fn u16(&mut self) -> Option<u16> {
         self.take(2)?.try_into().ok().map(u16::from_ne_bytes)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub fn u32(&mut self) -> Option<u32> {
         self.take(4)?.try_into().ok().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub fn u64(&mut self) -> Option<u64> {
         self.take(8)?.try_into().ok().map(u64::from_ne_bytes)
     }
 
-    fn output(&mut self) -> Option<Output> {
+    pub fn output(&mut self) -> Option<Output> {
         Some(Output {
             cwnd_q16: self.u64()?,
             ssthresh_bytes: self.u64()?,

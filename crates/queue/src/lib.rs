@@ -13,6 +13,7 @@ mod drr;
 mod fifo;
 mod fq_codel;
 mod hash;
+pub mod ip;
 mod packet;
 mod pie;
 mod priority;

@@ -195,10 +195,10 @@ impl Engine {
             }
             Kind::Data => {
                 counts.owd.add(world.now - packet.sent);
-                let reply = flow.accept(world.now, &packet, profile);
+                let reply = flow.accept(&packet, profile);
                 if reply == Reply::Now {
                     flow.ack_timer.clear();
-                    if let Some(ack) = flow.acknowledge(index, profile, &mut world.books.sacks) {
+                    if let Some(ack) = flow.acknowledge(index, world.now, profile, &mut world.books.sacks) {
                         world.send(ack);
                     }
                 } else if !flow.ack_timer.is_set() {
@@ -280,8 +280,9 @@ impl Engine {
     fn acknowledge(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
-        if let Some(ack) = flow.acknowledge(index, profile, &mut self.world.books.sacks) {
-            self.world.send(ack);
+        let world = &mut self.world;
+        if let Some(ack) = flow.acknowledge(index, world.now, profile, &mut world.books.sacks) {
+            world.send(ack);
         }
     }
 

@@ -154,8 +154,6 @@ pub struct Flow {
     pub ack_timer: LazyTimer,
     /// Pacing lets the next segment go.
     pub pace_timer: LazyTimer,
-    /// Relative one-way delay of the last segment that arrived, as its receiver saw it.
-    owd_us: u32,
     /// What it has done.
     pub counts: Counts,
     /// What the application is at.
@@ -215,7 +213,6 @@ impl Flow {
             since: Time::ZERO,
             ack_timer: LazyTimer::new(),
             pace_timer: LazyTimer::new(),
-            owd_us: 0,
             counts: Counts::default(),
             app,
             window_since: Time::ZERO,
@@ -287,7 +284,13 @@ impl Flow {
 
     /// An acknowledgement of everything that has arrived; nothing if nothing has since the last one.
     #[inline(always)] // so that the packet is not handed over in memory
-    pub fn acknowledge(&mut self, index: u32, profile: &Profile, sacks: &mut Sacks) -> Option<Packet> {
+    pub fn acknowledge(
+        &mut self,
+        index: u32,
+        now: Time,
+        profile: &Profile,
+        sacks: &mut Sacks,
+    ) -> Option<Packet> {
         let sent = self.receiver.acknowledge()?;
         let sack = match profile.options.tcp.sack && !self.receiver.is_in_order() {
             true => sacks.keep(self.receiver.blocks()),
@@ -302,7 +305,9 @@ impl Flow {
                 sent,
                 flow: index,
                 seq: self.receiver.next(),
-                value: self.owd_us,
+                // RFC 7323, 3.2: TSval is the clock when the acknowledgement is sent, so a delayed one says more than
+                // the path took.
+                value: profile.clocks.one_way_delay(sent, now),
                 sack,
                 step: self.reverse,
                 size: profile.header,
@@ -315,13 +320,12 @@ impl Flow {
 
     /// A data packet arrives: whether to acknowledge at once.
     #[inline]
-    pub fn accept(&mut self, now: Time, packet: &Packet, profile: &Profile) -> Reply {
+    pub fn accept(&mut self, packet: &Packet, profile: &Profile) -> Reply {
         let tcp = &profile.options.tcp;
         if tcp.ecn {
             self.receiver.note_ecn(packet.has(CE), packet.has(CWR));
         }
         let every = tcp.delayed_ack.map_or(1, |policy| policy.every);
-        self.owd_us = profile.clocks.one_way_delay(packet.sent, now);
         let (new, reply) = self.receiver.accept(packet.seq(), packet.sent, every);
         self.counts.delivered += 1;
         self.counts.delivered_bytes += packet.size();

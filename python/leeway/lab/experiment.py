@@ -15,7 +15,7 @@ So the same function can be listed, counted, run on any engine, and resumed from
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -176,6 +176,14 @@ class Claim:
     def verdict(self) -> Verdict:
         """In a word."""
         return "open" if self.holds is None else "holds" if self.holds else "differs"
+
+    def cause(self, known: Container[str]) -> tuple[str, str]:
+        """The experiment, one of those that are `known` by id, that `why` begins with, and the sentence behind it.
+
+        Without one: an empty string and all of `why`.
+        """
+        found = re.match(r"(\S+?:\S+?):\s+(.*)", self.why, re.DOTALL)
+        return (found[1], found[2]) if found and found[1] in known else ("", self.why)
 
     @staticmethod
     def number(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from leeway.lab.cache import Cache
 from leeway.lab.driver import Finished
-from leeway.lab.experiment import Claim
+from leeway.lab.experiment import Claim, registered
 
 COLUMN = 9  # width of a verdict, with the blank after it
 
@@ -48,9 +48,9 @@ def summary_text(finished: Sequence[Finished]) -> str:
 
 
 def unexplained(finished: Iterable[Finished]) -> list[Claim]:
-    """Claims that differ without a cause."""
-    outcomes = [each.outcome for each in finished if each.outcome is not None]
-    return [claim for outcome in outcomes for claim in outcome.claims if claim.verdict == "differs" and not claim.why]
+    """Claims that differ without an experiment that shows why."""
+    claims = [claim for each in finished if each.outcome is not None for claim in each.outcome.claims]
+    return [claim for claim in claims if claim.verdict == "differs" and not claim.cause(registered())[0]]
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int) -> str:

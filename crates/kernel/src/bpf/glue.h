@@ -74,7 +74,9 @@ struct leeway_socket {
 	leeway_u32 netns; /* inode number of the network namespace */
 	leeway_u32 mss_bytes;
 	leeway_u32 srtt_us;
-	leeway_u32 inflight; /* packets */
+	leeway_u32 inflight;    /* packets */
+	leeway_u64 acked_bytes; /* acknowledged since the connection began */
+	leeway_u64 inode;       /* of the program's socket; 0: the program has closed it */
 };
 
 #endif

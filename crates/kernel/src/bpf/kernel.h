@@ -23,19 +23,37 @@ typedef _Bool bool;
 #define NULL ((void *)0)
 
 /* uapi/linux/bpf.h */
+#define BPF_MAP_TYPE_ARRAY           2
+#define BPF_MAP_TYPE_LRU_HASH        9
 #define BPF_MAP_TYPE_SK_STORAGE      24
 #define BPF_MAP_TYPE_RINGBUF         27
 #define BPF_F_NO_PREALLOC            1
 #define BPF_LOCAL_STORAGE_GET_CREATE 1
+#define BPF_ANY                      0
+
+#define BPF_SOCK_OPS_RWND_INIT              2
+#define BPF_SOCK_OPS_TCP_CONNECT_CB         3
+#define BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB  4
+#define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
+#define BPF_SOCK_OPS_TCP_LISTEN_CB          11
+#define BPF_SOCK_OPS_HDR_OPT_LEN_CB         14
+#define BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG  64
+#define BPF_WRITE_HDR_TCP_CURRENT_MSS       1
 
 /* net/tcp.h, uapi/linux/tcp.h, net/sock.h */
-#define TCP_INFINITE_SSTHRESH 0x7fffffff
-#define TCP_CA_CWR            2
-#define TCP_CA_RECOVERY       3
-#define TCP_CA_LOSS           4
-#define CA_EVENT_TX_START     0
-#define SK_PACING_NONE        0
-#define SK_PACING_NEEDED      1
+#define TCP_INFINITE_SSTHRESH     0x7fffffff
+#define TCP_CA_CWR                2
+#define TCP_CA_RECOVERY           3
+#define TCP_CA_LOSS               4
+#define CA_EVENT_TX_START         0
+#define SK_PACING_NONE            0
+#define SK_PACING_NEEDED          1
+#define SOL_TCP                   6
+#define TCP_WINDOW_CLAMP          10
+#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
+#define TCP_ESTABLISHED           1
+#define TCP_FIN_WAIT1             4
+#define TCP_FIN_WAIT2             5
 
 /* net/ipv4/tcp_input.c: the acknowledgement carried ECN-echo (or AccECN counted new marks). */
 #define FLAG_ECE 0x40
@@ -83,13 +101,23 @@ struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket_alloc {
+	struct inode vfs_inode;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct socket *sk_socket; /* the first member of a struct socket_alloc */
 	struct rb_root tcp_rtx_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
@@ -110,11 +138,15 @@ struct tcp_options_received {
 	__u32 rcv_tsval;
 	__u32 rcv_tsecr;
 	__u16 saw_tstamp : 1;
+	__u16 tstamp_ok : 1;
 };
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
-	__u64 tcp_mstamp; /* now, in microseconds of CLOCK_MONOTONIC */
+	__u64 bytes_acked;
+	__u64 tcp_mstamp;    /* now, in microseconds of CLOCK_MONOTONIC */
+	__u64 tcp_wstamp_ns; /* of the last transmission, CLOCK_MONOTONIC */
+	__u64 bytes_received;
 	__u32 delivered;
 	__u32 lost_out;
 	__u32 lsndtime;
@@ -123,13 +155,20 @@ struct tcp_sock {
 	__u32 packets_out;
 	__u32 retrans_out;
 	__u32 sacked_out;
+	__u32 rcv_nxt;
+	__u32 rcv_ssthresh; /* largest window to announce now */
+	__u32 rcv_wnd;
+	__u32 rcv_wup; /* rcv_nxt when rcv_wnd was announced */
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
 	__u32 snd_nxt;
 	__u32 snd_ssthresh;
 	__u32 snd_una;
-	__u32 srtt_us; /* eighths of a microsecond */
+	__u32 srtt_us;  /* eighths of a microsecond */
+	__u32 tsoffset; /* of the timestamps sent */
+	__u32 window_clamp;
 	__u32 write_seq;
+	__u8 bpf_sock_ops_cb_flags;
 	__u8 is_cwnd_limited : 1;
 	__u8 tcp_usec_ts : 1;
 	struct tcp_options_received rx_opt;

@@ -9,38 +9,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* The verifier judges a global function by itself, not again at every place that calls it. */
-#define LEEWAY_ALONE __weak __attribute__((noinline))
-
+#include "alone.h"
 #include "glue.h"
-#include "leeway_delay.h"
-
-/*
- * The verifier walks every path of a program. Global functions are judged by themselves, once: the estimators with
- * their loops would otherwise multiply with the laws that call them.
- */
-__weak int leeway_delay_on_ack_alone(struct leeway_delay *d __arg_nonnull,
-				     const struct leeway_ack *ack __arg_nonnull,
-				     const struct leeway_path *path __arg_nonnull)
-{
-	return leeway_delay_on_ack(d, ack, path);
-}
-
-__weak int leeway_base_update_alone(struct leeway_base *b __arg_nonnull, __u64 now_us, __u32 sample_us)
-{
-	leeway_base_update(b, now_us, sample_us);
-	return 0;
-}
-
-__weak __u32 leeway_current_update_alone(struct leeway_current *c __arg_nonnull, __u64 now_us,
-					 __u32 sample_us, __u32 age_us)
-{
-	return leeway_current_update(c, now_us, sample_us, age_us);
-}
-
-#define leeway_delay_on_ack   leeway_delay_on_ack_alone
-#define leeway_base_update    leeway_base_update_alone
-#define leeway_current_update leeway_current_update_alone
 
 #include "leeway_cubic.h"
 #include "leeway_fledbat.h"

@@ -1,10 +1,15 @@
 //! Two hosts and a router between them, each a network namespace; the router has the bottleneck.
+// Each test binary uses its part.
+#![allow(dead_code)]
+
+pub mod clock;
+mod route;
 
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
@@ -45,7 +50,7 @@ fn sh(command: &str) {
 }
 
 /// What happens to packets at random.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chance {
     /// Nothing.
     None,
@@ -53,16 +58,33 @@ pub enum Chance {
     Loss,
     /// Three percent are marked congestion-experienced.
     Mark,
+    /// Three percent are marked, three percent lost.
+    MarkAndLoss,
+    /// Five percent go through a queue of a tenth of the rate, so that others overtake them.
+    Reorder,
 }
 
 impl Chance {
-    fn rule(self) -> Option<&'static str> {
+    fn rules(self) -> &'static [&'static str] {
+        const LOSE: &str = "numgen random mod 100 < 3 drop";
+        const MARK: &str = "ip ecn ect0 numgen random mod 100 < 3 ip ecn set ce";
         match self {
-            Chance::None => None,
-            Chance::Loss => Some("numgen random mod 100 < 3 drop"),
-            Chance::Mark => Some("ip ecn ect0 numgen random mod 100 < 3 ip ecn set ce"),
+            Chance::None => &[],
+            Chance::Loss => &[LOSE],
+            Chance::Mark => &[MARK],
+            Chance::MarkAndLoss => &[MARK, LOSE],
+            Chance::Reorder => &["numgen random mod 100 < 5 meta priority set 1:20"],
         }
     }
+}
+
+/// One end of the path.
+#[derive(Clone, Copy)]
+pub enum End {
+    /// It has the congestion control.
+    Sender,
+    /// The other one.
+    Receiver,
 }
 
 /// The namespaces; dropping it removes them.
@@ -83,19 +105,33 @@ impl Testbed {
              ip -n {r} link add name right type veth peer name right netns {d}
              ip -n {s} addr add 10.77.1.1/24 dev left; ip -n {r} addr add 10.77.1.2/24 dev left
              ip -n {r} addr add 10.77.2.2/24 dev right; ip -n {d} addr add 10.77.2.1/24 dev right
+             ip -n {s} addr add fd77:1::1/64 dev left nodad; ip -n {r} addr add fd77:1::2/64 dev left nodad
+             ip -n {r} addr add fd77:2::2/64 dev right nodad; ip -n {d} addr add fd77:2::1/64 dev right nodad
              for n in {s} {r}; do ip -n $n link set left up; done
              for n in {r} {d}; do ip -n $n link set right up; done
              ip -n {s} route add default via 10.77.1.2; ip -n {d} route add default via 10.77.2.2
+             ip -n {s} route add default via fd77:1::2; ip -n {d} route add default via fd77:2::2
              for n in {s} {d}; do ip netns exec $n sh -c 'echo 1 > /proc/sys/net/ipv4/tcp_ecn'; done
-             ip netns exec {r} sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'
-             tc -n {r} qdisc add dev right root tbf rate {rate} burst 5k limit {queue}"
+             ip netns exec {r} sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward
+                                      echo 1 > /proc/sys/net/ipv6/conf/all/forwarding'"
         ));
-        if let Some(rule) = chance.rule() {
+        if chance == Chance::Reorder {
+            sh(&format!(
+                "tc -n {r} qdisc add dev right root handle 1: htb default 10
+                 tc -n {r} class add dev right parent 1: classid 1:10 htb rate {rate} quantum 3000
+                 tc -n {r} class add dev right parent 1: classid 1:20 htb rate 2mbit quantum 3000
+                 tc -n {r} qdisc add dev right parent 1:10 bfifo limit {queue}
+                 tc -n {r} qdisc add dev right parent 1:20 bfifo limit {queue}"
+            ));
+        } else {
+            sh(&format!("tc -n {r} qdisc add dev right root tbf rate {rate} burst 5k limit {queue}"));
+        }
+        for (number, rule) in chance.rules().iter().enumerate() {
             sh(&format!(
                 "ip netns exec {r} nft -f - <<END
-                 table ip loss {{
+                 table inet chance{number} {{
                      chain forwarded {{
-                         type filter hook forward priority 0;
+                         type filter hook forward priority {number};
                          oifname right {rule}
                      }}
                  }}
@@ -105,46 +141,85 @@ END"
         bed
     }
 
+    /// Sets `/proc/sys/NAME` of that end.
+    pub fn sysctl(&self, end: End, name: &str, value: &str) {
+        let netns = self.netns(end);
+        sh(&format!("ip netns exec {netns} sh -c 'echo {value} > /proc/sys/{name}'"));
+    }
+
+    /// Microsecond timestamps on the routes of both ends.
+    pub fn microseconds(&self) {
+        for (end, to, via) in
+            [(End::Sender, [10, 77, 2, 0], [10, 77, 1, 2]), (End::Receiver, [10, 77, 1, 0], [10, 77, 2, 2])]
+        {
+            inside(self.netns(end), || route::with_microseconds(to, 24, via)).expect("a route with features");
+        }
+    }
+
+    /// Removes the names of the namespaces, and with them all that no open socket keeps.
+    pub fn delete(&self) {
+        for name in [&self.sender, &self.router, &self.receiver] {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+
+    /// The name of its namespace.
+    pub fn netns(&self, end: End) -> &str {
+        match end {
+            End::Sender => &self.sender,
+            End::Receiver => &self.receiver,
+        }
+    }
+
     /// A connection from the sender to the receiver under that congestion control.
     pub fn flow(&self, congestion: &str) -> Flow {
         self.try_flow(congestion).unwrap_or_else(|error| panic!("a connection under {congestion}: {error}"))
     }
 
-    /// The same, where it may fail.
+    /// The same over IPv6.
+    pub fn flow6(&self, congestion: &str) -> Flow {
+        self.connect("fd77:2::1", congestion)
+            .unwrap_or_else(|error| panic!("IPv6 under {congestion}: {error}"))
+    }
+
+    /// A connection over IPv4, where it may fail.
     pub fn try_flow(&self, congestion: &str) -> io::Result<Flow> {
-        let listener = inside(&self.receiver, || TcpListener::bind("10.77.2.1:0"))?;
+        self.connect("10.77.2.1", congestion)
+    }
+
+    fn connect(&self, address: &str, congestion: &str) -> io::Result<Flow> {
+        let address: IpAddr = address.parse().expect("an address");
+        let listener = inside(&self.receiver, || TcpListener::bind((address, 0)))?;
         let to = listener.local_addr()?;
-        let SocketAddr::V4(to) = to else { unreachable!("bound to an IPv4 address") };
         let stream = inside(&self.sender, || {
-            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let socket = socket(family, SocketType::STREAM, None)?;
             sockopt::set_tcp_congestion(&socket, congestion)?;
-            connect(&socket, &SocketAddrV4::new(Ipv4Addr::from(to.ip().octets()), to.port()))?;
+            connect(&socket, &to)?;
             Ok(TcpStream::from(socket))
         })?;
         stream.set_write_timeout(Some(Duration::from_millis(50)))?;
-        let (mut peer, _) = listener.accept()?;
+        let (peer, _) = listener.accept()?;
         let received = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&received);
+        let (count, mut reader) = (Arc::clone(&received), peer.try_clone()?);
         thread::spawn(move || {
             let mut buffer = [0; 65536];
-            while let Ok(bytes @ 1..) = peer.read(&mut buffer) {
+            while let Ok(bytes @ 1..) = reader.read(&mut buffer) {
                 count.fetch_add(bytes as u64, Ordering::Relaxed);
             }
         });
-        Ok(Flow { stream, received })
+        Ok(Flow { stream, peer, received, sent: 0 })
     }
 }
 
 impl Drop for Testbed {
     fn drop(&mut self) {
-        for name in [&self.sender, &self.router, &self.receiver] {
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
-        }
+        self.delete();
     }
 }
 
 /// Runs a step in a namespace, on a thread of its own.
-fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+pub fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let file = File::open(format!("/run/netns/{netns}"))?;
     let work = move || {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -156,14 +231,16 @@ fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send) -> 
 /// One connection.
 pub struct Flow {
     stream: TcpStream,
+    peer: TcpStream,
     received: Arc<AtomicU64>,
+    sent: u64,
 }
 
 impl Flow {
     /// Sends a little, or waits a little where there is no room.
     pub fn send(&mut self) {
         match self.stream.write(&[0; 65536]) {
-            Ok(_) => {}
+            Ok(bytes) => self.sent += bytes as u64,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(error) => panic!("sending: {error}"),
         }
@@ -174,8 +251,39 @@ impl Flow {
         self.received.load(Ordering::Relaxed)
     }
 
+    /// Whether the other end has read all that was sent.
+    pub fn drained(&self) -> bool {
+        self.acknowledged() == self.sent
+    }
+
     /// Both addresses.
     pub fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.stream.local_addr().expect("connected"), self.stream.peer_addr().expect("connected"))
+    }
+
+    /// The socket of that end.
+    pub fn socket(&self, end: End) -> &TcpStream {
+        match end {
+            End::Sender => &self.stream,
+            End::Receiver => &self.peer,
+        }
+    }
+
+    /// Puts it under another congestion control.
+    pub fn choose(&self, congestion: &str) {
+        sockopt::set_tcp_congestion(&self.stream, congestion)
+            .unwrap_or_else(|error| panic!("{congestion}: {error}"));
+    }
+
+    /// A byte in each direction, so that both ends see each other's timestamps.
+    pub fn exchange(&mut self) {
+        let mut byte = [0];
+        self.stream.write_all(&byte).expect("a byte to the receiver");
+        self.sent += 1;
+        self.peer.write_all(&byte).expect("a byte to the sender");
+        self.stream.read_exact(&mut byte).expect("a byte from the receiver");
+        while !self.drained() {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 import warnings
 from collections import Counter
@@ -428,9 +427,8 @@ def _link(sections: Iterable[Section]) -> None:
     known = by_id.keys() | registered()
     for section in by_id.values():
         for row in section.rows:
-            found = re.match(r"(\S+?:\S+?):\s+(.*)", row.claim.why, re.DOTALL)
-            if found and found[1] in known:
-                row.cause_id, row.why = found.groups()
+            row.cause_id, row.why = row.claim.cause(known)
+            if row.cause_id:
                 row.cause = by_id.get(row.cause_id)
                 if row.cause and row.claim.holds is False:
                     row.cause.explains.append(row)

@@ -1,0 +1,247 @@
+//! What is measured: networks, laws, what comes beside them, and when.
+
+use std::fmt::Write;
+
+/// The laws of the control library; those that have a target with 25 ms.
+pub const LAWS: [&str; 9] = [
+    "ledbat:target=25ms",
+    "fledbat:target=25ms",
+    "ledbatpp:target=25ms",
+    "flower:target=25ms",
+    "lp",
+    "nice",
+    "vegas",
+    "newreno",
+    "cubic",
+];
+/// On the base network only: RFC 6817 with its own target; FLOWER whose lowest window is not held by delayed ACKs.
+pub const VARIANTS: [&str; 2] = ["ledbat", "flower:target=25ms,floor=2"];
+
+/// A bottleneck; the round trip is its propagation delay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Network {
+    /// Its rate.
+    pub rate_mbit: u32,
+    /// The round trip without a queue.
+    pub rtt_ms: u32,
+    /// The queue discipline.
+    pub queue: &'static str,
+    /// What the queue holds, in bandwidth-delay products.
+    pub buffer_bdp: f64,
+}
+
+/// What everything else differs from in one factor.
+pub const BASE: Network = Network { rate_mbit: 10, rtt_ms: 50, queue: "droptail", buffer_bdp: 2.0 };
+
+/// The other networks.
+pub const NETWORKS: [Network; 10] = [
+    Network { buffer_bdp: 0.5, ..BASE },
+    Network { buffer_bdp: 1.0, ..BASE },
+    Network { buffer_bdp: 4.0, ..BASE },
+    Network { queue: "codel", buffer_bdp: 4.0, ..BASE },
+    Network { queue: "pie", buffer_bdp: 4.0, ..BASE },
+    Network { queue: "red", buffer_bdp: 4.0, ..BASE },
+    Network { rate_mbit: 50, ..BASE },
+    Network { rtt_ms: 20, ..BASE },
+    Network { rtt_ms: 100, ..BASE },
+    Network { rtt_ms: 600, ..BASE },
+];
+
+/// What comes beside the law.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// The kernel's CUBIC.
+    Cubic,
+    /// The kernel's BBR.
+    Bbr,
+    /// A second flow of the same law: the late-comer.
+    Same,
+    /// One direction of a call, 64 kbit/s.
+    Voice,
+}
+
+impl Beside {
+    /// All of them.
+    pub const ALL: [Beside; 4] = [Beside::Cubic, Beside::Bbr, Beside::Same, Beside::Voice];
+
+    /// Its name in results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Beside::Cubic => "cubic",
+            Beside::Bbr => "bbr",
+            Beside::Same => "same",
+            Beside::Voice => "voice",
+        }
+    }
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Where.
+    pub network: Network,
+    /// The law of the background flow; nothing to see the primary flow alone.
+    pub law: Option<String>,
+    /// What comes beside it.
+    pub beside: Beside,
+    /// When things happen.
+    pub schedule: Schedule,
+}
+
+/// When things happen, in seconds: the background flow is alone, then beside the other one, then alone again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    /// Until the other flow starts.
+    pub alone_s: f64,
+    /// From then until it stops.
+    pub beside_s: f64,
+    /// From then to the end.
+    pub after_s: f64,
+    /// Of the time alone, from when it is measured.
+    pub alone_from_s: f64,
+    /// Of the time beside, from when it is measured.
+    pub beside_from_s: f64,
+}
+
+impl Schedule {
+    fn of(beside: Beside, network: &Network) -> Schedule {
+        // A round trip of a satellite needs more of everything.
+        let times = if network.rtt_ms > 200 { 4.0 } else { 1.0 };
+        let [alone, beside, after, alone_from, beside_from] = match beside {
+            Beside::Cubic | Beside::Bbr => [15.0, 18.0, 7.0, 7.5, 6.0],
+            Beside::Same => [10.0, 40.0, 0.0, 5.0, 20.0],
+            Beside::Voice => [8.0, 20.0, 0.0, 4.0, 2.0],
+        };
+        Schedule {
+            alone_s: alone * times,
+            beside_s: beside * times,
+            after_s: after * times,
+            alone_from_s: alone_from * times,
+            beside_from_s: beside_from * times,
+        }
+    }
+
+    /// All of it.
+    pub fn seconds(&self) -> f64 {
+        self.alone_s + self.beside_s + self.after_s
+    }
+}
+
+impl Case {
+    /// A case with its usual schedule.
+    pub fn new(network: Network, law: Option<&str>, beside: Beside) -> Case {
+        let mut schedule = Schedule::of(beside, &network);
+        if law.is_none() {
+            schedule = Schedule { alone_s: 0.0, after_s: 0.0, ..schedule };
+        }
+        Case { network, law: law.map(str::to_owned), beside, schedule }
+    }
+
+    /// The name in results.
+    pub fn name(&self) -> String {
+        format!(
+            "{} {} beside {}",
+            self.network.name(),
+            self.law.as_deref().unwrap_or("nothing"),
+            self.beside.as_str()
+        )
+    }
+
+    /// The law of the simulator for the flow beside; nothing where it has none.
+    pub fn law_beside(&self) -> Option<&str> {
+        match self.beside {
+            // The kernel's has HyStart (tcp_cubic.c: hystart = 1).
+            Beside::Cubic => Some("cubic:hystart=on"),
+            Beside::Same => self.law.as_deref(),
+            Beside::Bbr | Beside::Voice => None,
+        }
+    }
+}
+
+impl Network {
+    /// The name in results.
+    pub fn name(&self) -> String {
+        format!("{}Mbit/s {}ms {} {}BDP", self.rate_mbit, self.rtt_ms, self.queue, self.buffer_bdp)
+    }
+
+    /// Bits in a second.
+    pub fn bits_per_s(&self) -> f64 {
+        f64::from(self.rate_mbit) * 1e6
+    }
+
+    /// The one-way delay.
+    pub fn delay_s(&self) -> f64 {
+        f64::from(self.rtt_ms) * 5e-4
+    }
+
+    /// The fields of the channel to the receiver, as scenarios and test networks spell them.
+    pub fn channel(&self) -> String {
+        let Network { rate_mbit, rtt_ms, queue, buffer_bdp } = self;
+        let half_us = rtt_ms * 500;
+        format!(
+            "rate = \"{rate_mbit} Mbit/s\"\ndelay = \"{half_us} us\"\nqueue = \"{queue}\"\nbuffer = \"{buffer_bdp} BDP\"\n"
+        )
+    }
+
+    /// The test network: senders on hosts of their own, a router on each side of the bottleneck.
+    pub fn testnet(&self, log: &str) -> String {
+        let mut text = String::new();
+        for host in ["background", "primary", "left", "right", "receiver"] {
+            // What one connection learns of the path is not for the next; and there is room for what a sender that waits
+            // for its turn on a busy machine would else write later.
+            let _ = writeln!(
+                text,
+                "[host.{host}.sysctl]\n\"net.ipv4.tcp_no_metrics_save\" = 1\n\"net.ipv4.tcp_wmem\" = \"4096 4194304 16777216\""
+            );
+        }
+        for (name, from, to) in [
+            ("access-b", "background", "left"),
+            ("access-p", "primary", "left"),
+            ("exit", "right", "receiver"),
+        ] {
+            let _ = writeln!(text, "[link.{name}]\nbetween = [\"{from}\", \"{to}\"]");
+        }
+        let _ = writeln!(
+            text,
+            "[link.bottleneck]\nbetween = [\"left\", \"right\"]\nlog = \"{log}\"\ndelay = \"{} us\"\n[link.bottleneck.up]\n{}",
+            self.rtt_ms * 500,
+            self.channel()
+        );
+        text
+    }
+}
+
+/// Everything to measure: every law on the base network beside everything, on the other networks beside CUBIC, and
+/// CUBIC and BBR without any law.
+pub fn matrix() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for beside in Beside::ALL {
+        if matches!(beside, Beside::Cubic | Beside::Bbr) {
+            cases.push(Case::new(BASE, None, beside));
+        }
+        cases.extend(LAWS.into_iter().chain(VARIANTS).map(|law| Case::new(BASE, Some(law), beside)));
+    }
+    for network in NETWORKS {
+        cases.push(Case::new(network, None, Beside::Cubic));
+        cases.extend(LAWS.map(|law| Case::new(network, Some(law), Beside::Cubic)));
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leeway_emulator::testnet::Spec;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_a_network_that_can_be() {
+        let cases = matrix();
+        let names: BTreeSet<String> = cases.iter().map(Case::name).collect();
+        assert_eq!(names.len(), cases.len());
+        for case in &cases {
+            Spec::parse(&case.network.testnet("log.csv"), Path::new("live.toml")).unwrap();
+        }
+    }
+}

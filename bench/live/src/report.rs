@@ -1,0 +1,309 @@
+//! The tables of `docs/live.md`: medians of the runs, the simulator's value for the same network in brackets.
+
+use crate::Outcome;
+use crate::case::{BASE, Beside, Case, LAWS, NETWORKS, Network, VARIANTS, matrix};
+use crate::figures::{Figures, median};
+use crate::store::{Line, Source, read};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// What two shares of the link may differ by, and still agree.
+const AGREED: f64 = 0.1;
+
+/// Writes the tables of the results in a file into a page: what is between `<!-- NAME -->` and `<!-- end -->`.
+///
+/// # Errors
+/// Files that cannot be used; a page that lacks a table's place.
+pub fn write(results: &Path, page: &Path) -> Outcome<()> {
+    let medians = Medians::of(&read(results)?);
+    let mut text = std::fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))?;
+    for (name, table) in [
+        ("cubic", medians.primary(Beside::Cubic)),
+        ("bbr", medians.primary(Beside::Bbr)),
+        ("same", medians.same()),
+        ("voice", medians.voice()),
+        ("keeps", medians.networks(|medians, case| medians.keeps(case))),
+        ("alone", medians.networks(|medians, case| medians.share(case, |figures| figures.alone))),
+        ("delay", medians.networks(|medians, case| medians.ms(case, |figures| figures.alone_p50_ms))),
+        ("yield", medians.networks(|medians, case| medians.seconds(case, |figures| figures.yield_s))),
+        ("reclaim", medians.networks(|medians, case| medians.seconds(case, |figures| figures.reclaim_s))),
+        ("differences", medians.differences()),
+        ("runs", medians.runs()),
+    ] {
+        text = replaced(&text, name, &table).ok_or_else(|| format!("{}: there is no <!-- {name} -->", page.display()))?;
+    }
+    Ok(std::fs::write(page, text)?)
+}
+
+/// `text` with a table in its place.
+fn replaced(text: &str, name: &str, table: &str) -> Option<String> {
+    let mark = format!("<!-- {name} -->\n");
+    let from = text.find(&mark)? + mark.len();
+    let to = from + text[from..].find("<!-- end -->")?;
+    Some(format!("{}\n{table}\n{}", &text[..from], &text[to..]))
+}
+
+/// All runs by case and source.
+struct Medians {
+    runs: BTreeMap<(String, Source), Vec<Line>>,
+}
+
+impl Medians {
+    fn of(lines: &[Line]) -> Medians {
+        let mut runs: BTreeMap<_, Vec<Line>> = BTreeMap::new();
+        for line in lines {
+            runs.entry((line.case.clone(), line.source)).or_default().push(line.clone());
+        }
+        Medians { runs }
+    }
+
+    /// The median of a figure; nothing where at least half of the runs have none.
+    fn value(&self, case: &Case, source: Source, figure: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
+        let runs = self.runs.get(&(case.name(), source))?;
+        let values: Vec<f64> = runs.iter().filter_map(|line| figure(&line.run.figures)).collect();
+        (2 * values.len() > runs.len()).then(|| median(values.into_iter()))?
+    }
+
+    /// Live, and simulated in brackets.
+    fn pair(
+        &self,
+        case: &Case,
+        figure: impl Fn(&Figures) -> Option<f64>,
+        spell: impl Fn(f64) -> String,
+    ) -> String {
+        let one = |source| match self.runs.get(&(case.name(), source)) {
+            None => String::new(),
+            Some(_) => self.value(case, source, &figure).map_or("–".into(), &spell),
+        };
+        match (one(Source::Live), one(Source::Simulated)) {
+            (live, simulated) if simulated.is_empty() => live,
+            (live, simulated) => format!("{live} ({simulated})"),
+        }
+    }
+
+    fn share(&self, case: &Case, figure: impl Fn(&Figures) -> Option<f64>) -> String {
+        self.pair(case, figure, |share| format!("{:.1}", share * 100.0))
+    }
+
+    fn ms(&self, case: &Case, figure: impl Fn(&Figures) -> Option<f64>) -> String {
+        self.pair(case, figure, |ms| format!("{ms:.1}"))
+    }
+
+    fn seconds(&self, case: &Case, figure: impl Fn(&Figures) -> Option<f64>) -> String {
+        self.pair(case, figure, |seconds| format!("{seconds:.1}"))
+    }
+
+    /// What the primary has of what it has without the background.
+    fn kept(&self, case: &Case, source: Source) -> Option<f64> {
+        let alone = Case::new(case.network, None, case.beside);
+        let primary = |case: &Case| self.value(case, source, |figures| figures.primary);
+        Some(primary(case)? / primary(&alone)?)
+    }
+
+    fn keeps(&self, case: &Case) -> String {
+        let one = |source| self.kept(case, source).map(|kept| format!("{:.1}", kept * 100.0));
+        match (one(Source::Live), one(Source::Simulated)) {
+            (live, None) => live.unwrap_or("–".into()),
+            (live, Some(simulated)) => format!("{} ({simulated})", live.unwrap_or("–".into())),
+        }
+    }
+
+    /// Every law on the base network beside a primary flow.
+    fn primary(&self, beside: Beside) -> String {
+        let mut table = String::from(
+            "| law | alone: % of the link | delay p50 | p95, ms | primary keeps, % | background beside it, % | delay p50, ms | \
+             yields, s | reclaims, s |\n|---|---|---|---|---|---|---|---|---|\n",
+        );
+        for law in laws(true) {
+            let case = Case::new(BASE, Some(law), beside);
+            let _ = writeln!(
+                table,
+                "| `{law}` | {} | {} | {} | {} | {} | {} | {} | {} |",
+                self.share(&case, |f| f.alone),
+                self.ms(&case, |f| f.alone_p50_ms),
+                self.ms(&case, |f| f.alone_p95_ms),
+                self.keeps(&case),
+                self.share(&case, |f| f.background),
+                self.ms(&case, |f| f.beside_p50_ms),
+                self.seconds(&case, |f| f.yield_s),
+                self.seconds(&case, |f| f.reclaim_s),
+            );
+        }
+        let case = Case::new(BASE, None, beside);
+        let _ = writeln!(
+            table,
+            "| none | | | | 100 | | {} | {} | |",
+            self.ms(&case, |f| f.beside_p50_ms),
+            self.seconds(&case, |f| f.yield_s)
+        );
+        table
+    }
+
+    fn same(&self) -> String {
+        let mut table = String::from(
+            "| law | first, % of the link | late-comer, % | delay p50 | p95, ms |\n|---|---|---|---|---|\n",
+        );
+        for law in laws(true) {
+            let case = Case::new(BASE, Some(law), Beside::Same);
+            let _ = writeln!(
+                table,
+                "| `{law}` | {} | {} | {} | {} |",
+                self.share(&case, |f| f.background),
+                self.share(&case, |f| f.primary),
+                self.ms(&case, |f| f.beside_p50_ms),
+                self.ms(&case, |f| f.beside_p95_ms),
+            );
+        }
+        table
+    }
+
+    fn voice(&self) -> String {
+        let mut table = String::from(
+            "| law | background, % of the link | added to the call's delay: p50 | p95, ms | call loses, % |\n|---|---|---|---|---|\n",
+        );
+        for law in laws(true) {
+            let case = Case::new(BASE, Some(law), Beside::Voice);
+            let _ = writeln!(
+                table,
+                "| `{law}` | {} | {} | {} | {} |",
+                self.share(&case, |f| f.background),
+                self.ms(&case, |f| f.voice_p50_ms),
+                self.ms(&case, |f| f.voice_p95_ms),
+                self.share(&case, |f| f.voice_loss),
+            );
+        }
+        table
+    }
+
+    /// A figure by law and network, beside CUBIC.
+    fn networks(&self, cell: impl Fn(&Medians, &Case) -> String) -> String {
+        let networks: Vec<Network> = std::iter::once(BASE).chain(NETWORKS).collect();
+        let mut table = String::from("| network |");
+        for law in laws(false) {
+            let _ = write!(table, " `{law}` |");
+        }
+        let _ = writeln!(table, "\n|---|{}", "---|".repeat(LAWS.len()));
+        for network in networks {
+            let _ = write!(table, "| {} |", words(&network));
+            for law in laws(false) {
+                let case = Case::new(network, Some(law), Beside::Cubic);
+                let _ = write!(table, " {} |", cell(self, &case));
+            }
+            table.push('\n');
+        }
+        table
+    }
+
+    /// Shares that differ by more than a tenth of the link.
+    fn differences(&self) -> String {
+        type Share = fn(&Figures) -> Option<f64>;
+        let shares: [(&str, Share); 3] =
+            [("alone", |f| f.alone), ("background", |f| f.background), ("beside", |f| f.primary)];
+        let (mut table, mut all, mut cases) = (String::new(), 0, 0);
+        for case in matrix() {
+            let mut apart = Vec::new();
+            for (name, share) in shares {
+                let live = self.value(&case, Source::Live, share);
+                let simulated = self.value(&case, Source::Simulated, share);
+                let Some((live, simulated)) = live.zip(simulated) else { continue };
+                all += 1;
+                if (live - simulated).abs() > AGREED {
+                    apart.push(format!("{name} {:.0} ({:.0})", live * 100.0, simulated * 100.0));
+                }
+            }
+            if !apart.is_empty() {
+                cases += apart.len();
+                let law = case.law.as_deref().unwrap_or("none");
+                let (network, beside) = (words(&case.network), case.beside.as_str());
+                let _ = writeln!(table, "| {network} | `{law}` | {beside} | {} |", apart.join(", "));
+            }
+        }
+        format!(
+            "Of {all} shares, {} agree within {:.0} % of the link.\n\n| network | law | beside | % of the link |\n|---|---|---|---|\n{table}",
+            all - cases,
+            AGREED * 100.0
+        )
+    }
+
+    /// How many runs there are and how late they were.
+    fn runs(&self) -> String {
+        let live = self.runs.iter().filter(|((_, source), _)| *source == Source::Live);
+        let (mut least, mut most, mut runs, mut cases) = (usize::MAX, 0, 0, 0);
+        let mut late: Vec<f64> = Vec::new();
+        let mut overruns = 0;
+        for (_, lines) in live {
+            (least, most) = (least.min(lines.len()), most.max(lines.len()));
+            (runs, cases) = (runs + lines.len(), cases + 1);
+            late.extend(lines.iter().map(|line| line.run.late_p99_us as f64));
+            overruns += lines.iter().filter(|line| line.run.overruns > 0).count();
+        }
+        let worst = late.iter().copied().fold(0.0, f64::max);
+        let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        format!(
+            "{runs} live runs of {cases} cases, {times} of each. 99 % of the packets left the bottleneck within {:.2} ms of their time \
+             in the median run, within {:.2} ms in the worst; {overruns} runs lost packets that the emulator was too late to read.\n",
+            median(late.into_iter()).unwrap_or(0.0) * 1e-3,
+            worst * 1e-3
+        )
+    }
+}
+
+fn laws(variants: bool) -> impl Iterator<Item = &'static str> {
+    LAWS.into_iter().chain(VARIANTS.into_iter().filter(move |_| variants))
+}
+
+/// What differs from the base network.
+fn words(network: &Network) -> String {
+    let Network { rate_mbit, rtt_ms, queue, buffer_bdp } = network;
+    if *network == BASE {
+        return "base".into();
+    }
+    let mut words = Vec::new();
+    if *rate_mbit != BASE.rate_mbit {
+        words.push(format!("{rate_mbit} Mbit/s"));
+    }
+    if *rtt_ms != BASE.rtt_ms {
+        words.push(format!("{rtt_ms} ms"));
+    }
+    if *queue != BASE.queue {
+        words.push((*queue).to_owned());
+    } else if *buffer_bdp != BASE.buffer_bdp {
+        words.push(format!("{buffer_bdp} BDP"));
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Run;
+
+    fn line(case: &Case, source: Source, repetition: u32, primary: f64) -> Line {
+        let figures = Figures { primary: Some(primary), alone: Some(0.9), ..Figures::default() };
+        Line { case: case.name(), repetition, source, run: Run { figures, late_p99_us: 100, overruns: 0 } }
+    }
+
+    #[test]
+    fn tables_hold_medians_and_differences() {
+        let (case, alone) = (Case::new(BASE, Some("lp"), Beside::Cubic), Case::new(BASE, None, Beside::Cubic));
+        let mut lines: Vec<Line> =
+            [0.6, 0.7, 0.9].iter().zip(1..).map(|(&p, r)| line(&case, Source::Live, r, p)).collect();
+        lines.push(line(&alone, Source::Live, 1, 1.0));
+        lines.push(line(&case, Source::Simulated, 1, 0.95));
+        lines.push(line(&alone, Source::Simulated, 1, 1.0));
+        let medians = Medians::of(&lines);
+        assert!(medians.primary(Beside::Cubic).contains("| `lp` | 90.0 (90.0) |"));
+        assert_eq!(medians.keeps(&case), "70.0 (95.0)");
+        let differences = medians.differences();
+        assert!(differences.contains("| base | `lp` | cubic | beside 70 (95) |"), "{differences}");
+        assert!(medians.runs().starts_with("4 live runs of 2 cases, 1 to 3 of each."), "{}", medians.runs());
+    }
+
+    #[test]
+    fn a_table_goes_to_its_place() {
+        let page = "a\n<!-- x -->\nold\n<!-- end -->\nb";
+        assert_eq!(replaced(page, "x", "| new |").unwrap(), "a\n<!-- x -->\n\n| new |\n<!-- end -->\nb");
+        assert_eq!(replaced(page, "y", ""), None);
+    }
+}

@@ -1,0 +1,331 @@
+//! `leeway doctor`: what this machine can do, what is missing, and what a crash left behind.
+
+mod leftovers;
+
+use crate::Failure;
+use clap::Args;
+use leeway_kernel::{KernelError, Load};
+use serde::Serialize;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Whether to tell people or programs, and whether to clean up.
+#[derive(Args)]
+pub struct Doctor {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Remove what a crash left and nobody uses, and say what it was.
+    #[arg(long)]
+    clean: bool,
+}
+
+/// One line of the answer.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    /// What needs it.
+    needed_for: &'static str,
+    /// Without it no law runs in the kernel.
+    essential: bool,
+    ok: bool,
+    /// What was found.
+    found: String,
+    /// What to do where it is not ok.
+    remedy: Option<String>,
+}
+
+/// The whole answer.
+#[derive(Serialize)]
+struct Answer {
+    /// Everything essential is there.
+    ok: bool,
+    checks: Vec<Check>,
+    leftovers: Vec<String>,
+    removed: Vec<String>,
+}
+
+/// Looks, and tells.
+pub fn run(doctor: &Doctor) -> Result<(), Failure> {
+    let checks = checks();
+    let mut answer = Answer {
+        ok: checks.iter().all(|check| check.ok || !check.essential),
+        checks,
+        leftovers: Vec::new(),
+        removed: Vec::new(),
+    };
+    for leftover in leftovers::find() {
+        match doctor.clean {
+            true => {
+                leftover
+                    .remove()
+                    .map_err(|error| Failure::Run(format!("cannot remove {leftover}: {error}")))?;
+                answer.removed.push(leftover.to_string());
+            }
+            false => answer.leftovers.push(leftover.to_string()),
+        }
+    }
+    let mut out = io::stdout().lock();
+    if doctor.json {
+        serde_json::to_writer_pretty(&mut out, &answer).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        print(&answer, doctor.clean, &mut out)?;
+    }
+    if answer.ok { Ok(()) } else { Err(Failure::Command(crate::RUN_FAILED)) }
+}
+
+fn print(answer: &Answer, clean: bool, out: &mut impl Write) -> io::Result<()> {
+    let width = answer.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    for Check { name, needed_for, ok, found, remedy, .. } in &answer.checks {
+        let word = if *ok { "ok" } else { "missing" };
+        writeln!(out, "{word:7}  {name:width$}  {found}")?;
+        if let (false, Some(remedy)) = (ok, remedy) {
+            writeln!(out, "{:7}  {:width$}  for {needed_for}: {remedy}", "", "")?;
+        }
+    }
+    for leftover in &answer.leftovers {
+        writeln!(out, "left     {leftover}; nobody uses it: leeway doctor --clean")?;
+    }
+    for removed in &answer.removed {
+        writeln!(out, "removed  {removed}")?;
+    }
+    if clean && answer.removed.is_empty() {
+        writeln!(out, "nothing was left to be removed")?;
+    }
+    writeln!(
+        out,
+        "{}",
+        match answer.ok {
+            true => "the laws can run in this machine's kernel",
+            false => "the laws cannot run in this machine's kernel",
+        }
+    )
+}
+
+const LAWS: &str = "leeway kernel, run, attach, top";
+const LINKS: &str = "leeway link, testnet";
+
+fn checks() -> Vec<Check> {
+    let root = capabilities();
+    vec![
+        kernel(),
+        rights(root),
+        bpf_file_system(),
+        trial(root),
+        cgroups(),
+        kernels_own(),
+        timestamps(),
+        helper(),
+        tun(),
+        program("ip", "iproute2", LINKS),
+        program("nft", "nftables", LINKS),
+        clang(),
+    ]
+}
+
+fn check(name: &'static str, needed_for: &'static str, found: Result<String, (String, String)>) -> Check {
+    let ok = found.is_ok();
+    let (found, remedy) = match found {
+        Ok(found) => (found, None),
+        Err((found, remedy)) => (found, Some(remedy)),
+    };
+    Check { name, needed_for, essential: false, ok, found, remedy }
+}
+
+fn essential(check: Check) -> Check {
+    Check { essential: true, ..check }
+}
+
+fn kernel() -> Check {
+    let release = leeway_kernel::release();
+    let found = match leeway_kernel::check_btf(&leeway_kernel::btf_path()) {
+        Ok(()) => Ok(format!("Linux {release}, with BTF")),
+        Err(KernelError::NoBtf(path)) => Err((
+            format!("Linux {release}, without BTF ({} is missing)", path.display()),
+            "a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions have it".to_owned(),
+        )),
+        Err(KernelError::TooOld { .. }) => {
+            Err((format!("Linux {release}"), "Linux 6.10 or newer".to_owned()))
+        }
+        Err(error) => Err((format!("Linux {release}"), error.to_string())),
+    };
+    essential(check("kernel", LAWS, found))
+}
+
+/// What the laws in the kernel need of root: CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF.
+const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
+const SYS_ADMIN: u32 = 21;
+
+fn capabilities() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn has(capabilities: u64, number: u32) -> bool {
+    capabilities >> number & 1 == 1
+}
+
+fn rights(capabilities: u64) -> Check {
+    let missing: Vec<&str> = NEEDED
+        .iter()
+        .filter(|(_, number)| !has(capabilities, *number) && !has(capabilities, SYS_ADMIN))
+        .map(|(name, _)| *name)
+        .collect();
+    let found = match missing.is_empty() {
+        true => Ok("enough for the laws in the kernel".to_owned()),
+        false => Err((
+            format!("without {}", missing.join(", ")),
+            "run it as root, or let root run the helper for you: leeway helper".to_owned(),
+        )),
+    };
+    essential(check("rights", LAWS, found))
+}
+
+/// Whether a file system of that type is mounted there, or anywhere.
+fn mounted(kind: &str, at: Option<&str>) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let (place, of) = (words.nth(1)?, words.next()?);
+        (of == kind && at.is_none_or(|at| at == place)).then(|| place.to_owned())
+    })
+}
+
+/// Whether the kernel knows file systems of that type.
+fn known(kind: &str) -> bool {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.lines().any(|line| line.split_whitespace().last() == Some(kind))
+}
+
+fn bpf_file_system() -> Check {
+    let found = match mounted("bpf", Some("/sys/fs/bpf")) {
+        Some(place) => Ok(format!("mounted at {place}")),
+        None if known("bpf") && has(capabilities(), SYS_ADMIN) => {
+            Ok("will be mounted when needed".to_owned())
+        }
+        None => Err(("not mounted".to_owned(), "as root: mount -t bpf bpf /sys/fs/bpf".to_owned())),
+    };
+    essential(check("BPF files", LAWS, found))
+}
+
+/// The real thing: a law in the kernel for a moment.
+fn trial(capabilities: u64) -> Check {
+    let able = NEEDED.iter().all(|(_, number)| has(capabilities, *number)) || has(capabilities, SYS_ADMIN);
+    let found = match able {
+        false => Err(("not tried without the rights".to_owned(), "see the rights above".to_owned())),
+        true => attempt().map_err(|error| (error.to_string(), "see what the kernel said".to_owned())),
+    };
+    essential(check("trial", LAWS, found))
+}
+
+fn attempt() -> Result<String, KernelError> {
+    let spec = "newreno".parse()?;
+    let name = format!("lwdoctor{:x}", std::process::id() & 0xff_ffff);
+    drop(Load { name, ..Load::new(spec) }.recorded()?);
+    let names = leeway_kernel::names()?;
+    let loaded = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Ok(format!("a law was loaded and taken out again; loaded to stay: {loaded}"))
+}
+
+fn cgroups() -> Check {
+    let found = match mounted("cgroup2", None) {
+        Some(place) => Ok(format!("version 2 is mounted at {place}")),
+        None => Err((
+            "version 2 is not mounted".to_owned(),
+            match known("cgroup2") {
+                true => {
+                    "as root: mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
+                }
+                false => "a kernel with CONFIG_CGROUPS=y and CONFIG_CGROUP_BPF=y",
+            }
+            .to_owned(),
+        )),
+    };
+    check("cgroups", "leeway run, attach", found)
+}
+
+fn kernels_own() -> Check {
+    let available = sysctl("net/ipv4/tcp_available_congestion_control");
+    let missing: Vec<&str> = ["reno", "cubic", "bbr"]
+        .into_iter()
+        .filter(|law| !available.split(' ').any(|one| one == *law))
+        .collect();
+    let found = match missing.is_empty() {
+        true => Ok(available),
+        false => Err((
+            format!("{available}; not {}", missing.join(", ")),
+            format!(
+                "as root: modprobe -a {}",
+                missing.iter().map(|law| format!("tcp_{law} ")).collect::<String>().trim()
+            ),
+        )),
+    };
+    check("kernel's laws", "comparisons with them", found)
+}
+
+fn timestamps() -> Check {
+    let found = match sysctl("net/ipv4/tcp_timestamps").as_str() {
+        "0" => Err((
+            "TCP timestamps are off: the laws see round-trip times only".to_owned(),
+            "as root: sysctl net.ipv4.tcp_timestamps=1".to_owned(),
+        )),
+        _ => Ok("TCP timestamps are on".to_owned()),
+    };
+    check("timestamps", "one-way delays", found)
+}
+
+fn sysctl(name: &str) -> String {
+    fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default().trim().to_owned()
+}
+
+fn helper() -> Check {
+    const SOCKET: &str = "/run/leeway/helper.sock";
+    let found = match std::os::unix::net::UnixStream::connect(SOCKET) {
+        Ok(_) => Ok(format!("{SOCKET} answers")),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err((
+            format!("{SOCKET} is not for you"),
+            "ask root for membership of the socket's group".to_owned(),
+        )),
+        Err(_) => Err((
+            format!("nobody listens at {SOCKET}"),
+            "as root: leeway helper, or its systemd unit".to_owned(),
+        )),
+    };
+    check("helper", "leeway run as an ordinary user", found)
+}
+
+fn tun() -> Check {
+    const TUN: &str = "/dev/net/tun";
+    let found = match OpenOptions::new().read(true).write(true).open(TUN) {
+        Ok(_) => Ok(format!("{TUN} can be opened")),
+        Err(error) => Err((format!("{TUN}: {error}"), "as root: modprobe tun".to_owned())),
+    };
+    check("TUN devices", LINKS, found)
+}
+
+/// The program of that name in the path.
+fn find(name: &str) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.map(|file| file.display().to_string())
+}
+
+fn program(name: &'static str, package: &str, needed_for: &'static str) -> Check {
+    let missing = || {
+        (format!("no {name} in the path"), format!("apt-get install {package}, or what your system calls it"))
+    };
+    check(name, needed_for, find(name).ok_or_else(missing))
+}
+
+fn clang() -> Check {
+    let names = ["clang-16", "clang-17", "clang-18", "clang-19", "clang-20", "clang"];
+    let missing = || ("no clang in the path".to_owned(), "apt-get install clang-16".to_owned());
+    check(
+        "clang",
+        "building leeway, not for running it",
+        names.into_iter().find_map(find).ok_or_else(missing),
+    )
+}

@@ -1,0 +1,230 @@
+//! `leeway helper`: lets ordinary users run commands whose traffic gives way.
+//!
+//! It does one thing for them: whoever asks over its socket is moved to a cgroup of its own below its present one, under a
+//! policy. The kernel says who asks; a request cannot name another process.
+
+pub mod request;
+
+use crate::Failure;
+use clap::Args;
+use leeway_kernel::{Asker, Confinement, confinements};
+use request::{Answer, Request, SOCKET, read_line, send};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+/// What `leeway helper --help` ends with.
+pub const HELP: &str = "With systemd: systemctl enable --now leeway-helper.socket\n\
+    Without: groupadd --system leeway; leeway helper &\n\n\
+    Members of the group can then use `leeway run`. It stays in the foreground and can be stopped at any time: what runs \
+    stays confined, and the next start looks after it.";
+
+/// How long a user may take to send a request.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that one user may have open while they wait, and all users together.
+const WAITING_PER_USER: u32 = 32;
+const WAITING: u32 = 256;
+
+/// Where it listens, and to whom.
+#[derive(Args)]
+pub struct Helper {
+    /// Where to listen; a socket that systemd passes comes first.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+    /// The group whose members may use it.
+    #[arg(long, value_name = "GROUP", default_value = "leeway")]
+    group: String,
+    /// Commands that one user may have running under it.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    per_user: usize,
+}
+
+/// Serves until it is stopped.
+pub fn run(helper: &Helper) -> Result<(), Failure> {
+    // What an earlier one looked after.
+    for confinement in confinements()?.into_iter().filter(|one| !one.persistent) {
+        thread::spawn(move || clean_up(&confinement));
+    }
+    let listener = helper.listener()?;
+    let state =
+        Arc::new(State { per_user: helper.per_user, confining: Mutex::new(()), waiting: Mutex::default() });
+    eprintln!("leeway helper: ready");
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let state = Arc::clone(&state);
+                thread::spawn(move || state.serve(stream));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                // Out of descriptors, or of memory: it passes when somebody ends.
+                eprintln!("leeway helper: cannot take a connection: {error}");
+                thread::sleep(Duration::from_millis(200));
+            }
+        }
+    }
+}
+
+impl Helper {
+    fn listener(&self) -> Result<UnixListener, Failure> {
+        let passed = listenfd::ListenFd::from_env().take_unix_listener(0);
+        if let Some(listener) =
+            passed.map_err(|error| Failure::Run(format!("what systemd passed is no socket: {error}")))?
+        {
+            return Ok(listener);
+        }
+        let place = self.socket.display();
+        let failed = |doing: &str, error: io::Error| Failure::Run(format!("cannot {doing} {place}: {error}"));
+        let group = nix::unistd::Group::from_name(&self.group).ok().flatten().ok_or_else(|| {
+            Failure::Usage(format!(
+                "there is no group {:?}, whose members may use the helper: groupadd --system {0}, or name another with \
+                 --group",
+                self.group
+            ))
+        })?;
+        if UnixStream::connect(&self.socket).is_ok() {
+            return Err(Failure::Run(format!("a helper listens at {place} already")));
+        }
+        if let Some(folder) = self.socket.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| failed("make the folder of", error))?;
+        }
+        match std::fs::remove_file(&self.socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("replace", error)),
+            _ => {}
+        }
+        // Nobody else connects before the group is right.
+        let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let listener = UnixListener::bind(&self.socket);
+        rustix::process::umask(mask);
+        let listener = listener.map_err(|error| failed("listen at", error))?;
+        std::os::unix::fs::chown(&self.socket, None, Some(group.gid.as_raw()))
+            .and_then(|()| std::fs::set_permissions(&self.socket, PermissionsExt::from_mode(0o660)))
+            .map_err(|error| failed("let the group use", error))?;
+        Ok(listener)
+    }
+}
+
+/// What the connections share.
+struct State {
+    per_user: usize,
+    /// Held while a user's commands are counted and one is added.
+    confining: Mutex<()>,
+    /// Connections of each user that wait for an answer.
+    waiting: Mutex<HashMap<u32, u32>>,
+}
+
+impl State {
+    /// Answers, and looks after what the answer was about.
+    fn serve(&self, mut stream: UnixStream) {
+        let confined = match self.answer(&mut stream) {
+            Ok(confinement) => {
+                let _ = send(&mut stream, &Answer::Confined);
+                confinement
+            }
+            Err(why) => {
+                let _ = send(&mut stream, &Answer::Refused(why));
+                return;
+            }
+        };
+        drop(stream);
+        clean_up(&confined);
+    }
+
+    fn answer(&self, stream: &mut UnixStream) -> Result<Confinement, String> {
+        let peer = rustix::net::sockopt::socket_peercred(&*stream).map_err(|error| error.to_string())?;
+        let (pid, uid) = (peer.pid, peer.uid.as_raw());
+        let _waiting = Waiting::new(&self.waiting, uid)?;
+        let process = Process::open(pid)?;
+        let line = read_line(stream, PATIENCE).map_err(|error| error.to_string())?;
+        let request = Request::parse(&line)?;
+        let (policy, asker) = (request.policy()?, Asker { uid, what: request.what });
+        let _one = lock(&self.confining);
+        let all = confinements().map_err(|error| error.to_string())?;
+        let running = all.iter().filter(|one| !one.persistent && one.asker.uid == uid).count();
+        if running >= self.per_user {
+            return Err(format!("user {uid} has {running} commands under it, which is the limit"));
+        }
+        process.check(uid)?;
+        let pid = pid.as_raw_nonzero().get() as u32;
+        let confinement = Confinement::of_process(pid, &policy, &asker).map_err(|error| error.to_string())?;
+        // Had it ended meanwhile, its number could have been another's when it was moved.
+        if let Err(why) = process.check(uid) {
+            let _ = confinement.remove();
+            return Err(why);
+        }
+        Ok(confinement)
+    }
+}
+
+/// A process that cannot be mistaken for a later one of the same number.
+struct Process {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
+impl Process {
+    fn open(pid: Pid) -> Result<Process, String> {
+        let handle = pidfd_open(pid, PidfdFlags::empty());
+        Ok(Process { pid, handle: handle.map_err(|error| format!("cannot see who asks: {error}"))? })
+    }
+
+    /// Whether it still runs, for that user.
+    fn check(&self, uid: u32) -> Result<(), String> {
+        let status = format!("/proc/{}/status", self.pid.as_raw_nonzero());
+        let status = std::fs::read_to_string(status).unwrap_or_default();
+        let of_user = status.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.first() == Some(&"Uid:") && words.get(1) == Some(&uid.to_string().as_str())
+        });
+        let ended = poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&Timespec::default()));
+        match ended {
+            Ok(0) if of_user => Ok(()),
+            _ => Err("who asked has ended".to_owned()),
+        }
+    }
+}
+
+/// One waiting connection of a user.
+struct Waiting<'a>(&'a Mutex<HashMap<u32, u32>>, u32);
+
+impl<'a> Waiting<'a> {
+    fn new(all: &'a Mutex<HashMap<u32, u32>>, uid: u32) -> Result<Waiting<'a>, String> {
+        let mut users = lock(all);
+        let own = users.get(&uid).copied().unwrap_or_default();
+        if own >= WAITING_PER_USER || users.values().sum::<u32>() >= WAITING {
+            return Err("too many ask at the same time; try again".to_owned());
+        }
+        users.insert(uid, own + 1);
+        Ok(Waiting(all, uid))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut users = lock(self.0);
+        if let Some(count) = users.get_mut(&self.1) {
+            *count -= 1;
+        }
+        users.retain(|_, count| *count > 0);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Waits for the end of a command and takes its cgroup away.
+fn clean_up(confinement: &Confinement) {
+    let removed = confinement.wait().and_then(|()| confinement.remove());
+    if let Err(error) = removed {
+        eprintln!("leeway helper: {}: {error}", Path::new(&confinement.cgroup).display());
+    }
+}

@@ -1,0 +1,63 @@
+//! `leeway invite`: who may join a relay.
+
+use crate::Failure;
+use crate::relay::STATE;
+use clap::Args;
+use leeway_tunnel::Roster;
+use leeway_units::Duration;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// Makes, lists and takes back invitations. A relay that runs sees them at once.
+#[derive(Args)]
+pub struct Invite {
+    /// Folder of the server's key and of the clients that were invited; made if it is not there.
+    #[arg(long, value_name = "DIR", default_value = STATE)]
+    state: PathBuf,
+    /// Where clients reach the server, as host:port.
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["list", "revoke"])]
+    address: Option<String>,
+    /// What to call the client.
+    #[arg(long, value_name = "NAME", default_value = "client")]
+    name: String,
+    /// For how long the invitation holds, such as `720 h`. For ever by default.
+    #[arg(long, value_name = "TIME")]
+    expires: Option<Duration>,
+    /// List who was invited.
+    #[arg(long, conflicts_with_all = ["address", "revoke", "expires"])]
+    list: bool,
+    /// Take the invitation of this client back; its connection ends within seconds.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["address", "expires"])]
+    revoke: Option<String>,
+}
+
+/// Does it.
+pub fn run(invite: &Invite) -> Result<(), Failure> {
+    let roster = Roster::open(&invite.state)?;
+    if invite.list {
+        return list(&roster);
+    }
+    if let Some(name) = &invite.revoke {
+        return Ok(roster.revoke(name)?);
+    }
+    let lasts = invite.expires.map(|expires| std::time::Duration::from_nanos(expires.nanos()));
+    let address = invite.address.as_deref().unwrap_or_default();
+    let token = roster.invite(&invite.name, address, lasts)?;
+    writeln!(std::io::stdout(), "{token}")?;
+    Ok(())
+}
+
+fn list(roster: &Roster) -> Result<(), Failure> {
+    let mut out = std::io::stdout();
+    let now = SystemTime::now();
+    for client in roster.list()? {
+        let state = match client.admitted(now) {
+            Ok(()) => "invited",
+            Err(leeway_tunnel::Denied::Expired) => "expired",
+            Err(_) => "revoked",
+        };
+        writeln!(out, "{:<24} {state}", client.name)?;
+    }
+    Ok(())
+}

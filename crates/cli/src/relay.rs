@@ -1,0 +1,130 @@
+//! `leeway relay`: the server's end of tunnels.
+
+use crate::Failure;
+use clap::Args;
+use leeway_control::LawSpec;
+use leeway_queue::QueueSpec;
+use leeway_tunnel::host::ServerHost;
+use leeway_tunnel::{Error, Network4, Reader, Roster, Server, ServerOptions, Tun};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+/// Where the server's key and the list of clients are.
+pub const STATE: &str = "/var/lib/leeway/relay";
+
+/// The server. It stays in the foreground until Ctrl-C or SIGTERM.
+#[derive(Args)]
+pub struct Relay {
+    /// Where to listen, for QUIC (UDP) and TCP.
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:4433")]
+    listen: SocketAddr,
+    /// Folder of the server's key and of the clients that were invited.
+    #[arg(long, value_name = "DIR", default_value = STATE)]
+    state: PathBuf,
+    /// The law under which packets are sent to clients; `leeway laws` lists them.
+    #[arg(long, value_name = "LAW", default_value = "ledbat:target=25ms")]
+    law: LawSpec,
+    /// Offer TCP too, under this congestion control of the kernel (`cubic`, `vegas`, `lp`, `leeway_ledbat`).
+    #[arg(long, value_name = "NAME")]
+    tcp: Option<String>,
+    /// The law under which clients have to send. Their own choice by default.
+    #[arg(long, value_name = "LAW")]
+    demand: Option<LawSpec>,
+    /// The congestion control that clients over TCP have to take.
+    #[arg(long, value_name = "NAME", requires = "tcp")]
+    demand_tcp: Option<String>,
+    /// The queue in front of each client's window; `leeway queues` lists them.
+    #[arg(long, value_name = "QUEUE", default_value = "fq_codel")]
+    queue: QueueSpec,
+    /// The network that clients get their IPv4 addresses from; that of IPv6 follows from the server's key.
+    #[arg(long, value_name = "NETWORK", default_value_t = Network4::default())]
+    network: Network4,
+    /// The longest packet on the tunnel in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = MTU, value_parser = clap::value_parser!(u16).range(1280..=1500))]
+    mtu: u16,
+    /// Let clients reach private and other addresses that are not the public Internet.
+    #[arg(long)]
+    private: bool,
+}
+
+/// Fits into a packet of Ethernet with all headers, over IPv4 and IPv6.
+pub const MTU: u16 = 1400;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Options(_) | Error::File { .. } | Error::State { .. } => Failure::Usage(error.to_string()),
+            _ => Failure::Run(error.to_string()),
+        }
+    }
+}
+
+/// Serves until it is told to stop.
+pub fn run(relay: &Relay) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(relay))
+}
+
+async fn serve(relay: &Relay) -> Result<(), Failure> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let options = ServerOptions {
+        listen: relay.listen,
+        law: relay.law.clone(),
+        congestion: relay.tcp.clone(),
+        demand: relay.demand.clone(),
+        demand_congestion: relay.demand_tcp.clone(),
+        queue: relay.queue.clone(),
+        network: relay.network,
+        mtu: relay.mtu,
+    };
+    let roster = Arc::new(Roster::open(&relay.state)?);
+    let tun = Arc::new(Tun::open("lwrelay%d")?);
+    let inward = Arc::clone(&tun) as Arc<dyn leeway_tunnel::Inward>;
+    let server = Server::bind(options, roster, inward, |words| eprintln!("leeway relay: {words}"))?;
+    let host = ServerHost::new(&tun, &server.pool(), relay.mtu, relay.private)?;
+    let missing = ServerHost::forwarding_missing();
+    if !missing.is_empty() {
+        eprintln!(
+            "leeway relay: this host does not forward, so clients reach only the server itself; sysctl -w {}",
+            missing.join(" ")
+        );
+    }
+    let (v4, v6) = server.pool().server();
+    eprintln!(
+        "leeway relay: listening at {} as {v4} and {v6}, device {}, law {}",
+        server.local_addr()?,
+        tun.name(),
+        relay.law
+    );
+
+    let stop = Arc::new(Notify::new());
+    let switch = server.switch();
+    let reading = Arc::clone(&tun);
+    let forward = async move {
+        let (mut reader, mut parcels) = (Reader::default(), Vec::new());
+        loop {
+            if let Err(error) = reading.read(&mut reader, &mut parcels).await {
+                return error;
+            }
+            switch.send(parcels.drain(..));
+        }
+    };
+    let mut forward = tokio::spawn(forward);
+    let stopping = Arc::clone(&stop);
+    let mut serving = tokio::spawn(async move { server.run(&stopping).await });
+    let ended = tokio::select! {
+        _ = interrupted.recv() => Ok(()),
+        _ = terminated.recv() => Ok(()),
+        gone = &mut forward => Err(gone.map_or_else(|panic| Failure::Run(panic.to_string()), Failure::from)),
+        _ = &mut serving => Ok(()),
+    };
+    stop.notify_one();
+    let _ = serving.await;
+    forward.abort();
+    drop(host);
+    ended
+}

@@ -1,0 +1,163 @@
+//! `leeway run`: a command whose traffic gives way.
+
+use crate::helper::request::{self, Request};
+use crate::{Failure, link};
+use clap::Args;
+use leeway_control::{LawError, LawSpec};
+use leeway_kernel::{Asker, Confinement, Dscp, DscpError, KernelError, Policy, Receive};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// What `leeway run --help` ends with.
+pub const HELP: &str = "Examples:\n  \
+    leeway run -- rsync -a ~/photos backup.example.org:photos\n      \
+    a backup that nobody notices: it uses what the others leave\n  \
+    leeway run --law flower -- curl -O https://example.org/file\n      \
+    under another law; `leeway laws` lists them\n  \
+    leeway run\n      \
+    a shell: everything that is started in it gives way\n\n\
+    The command keeps its terminal, its signals and its exit code, and its children are included, as with `nice`. What it \
+    chooses itself as congestion control or DSCP is answered with success and not done.\n\n\
+    Exit codes: that of the command; 127 if it is not there, 126 if it cannot be run; 1 and 2 also if its traffic cannot \
+    be controlled, and then it is not run.";
+
+/// The name of the reaper among the subcommands.
+pub const REAP: &str = "run-reap";
+/// The first descriptor that is not one of the standard streams.
+const FIRST_OTHER: i32 = 3;
+
+/// How a command sends, and which.
+#[derive(Args)]
+#[command(trailing_var_arg = true)]
+pub struct Run {
+    #[command(flatten)]
+    manners: Manners,
+    /// The command and its arguments; a shell by default.
+    #[arg(value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How programs send; the same for `leeway run` and `leeway attach`.
+#[derive(Args)]
+pub struct Manners {
+    /// The law of its TCP connections, with parameters if need be, such as `ledbat:target=5ms`; `leeway laws` lists
+    /// them.
+    #[arg(long, value_name = "LAW", default_value = LAW, value_parser = law)]
+    law: LawSpec,
+    /// Mark of its packets: `le` (lower effort, RFC 8622), a number from 0 to 63, or `none` to leave them as they are.
+    #[arg(long, value_name = "DSCP", default_value = "le", value_parser = mark)]
+    dscp: Mark,
+    /// The law that holds back what it downloads, by the windows that it announces: `ledbatpp` or `ledbat` with their
+    /// parameters, or `none` to let downloads come.
+    #[arg(long, value_name = "LAW", num_args = 0..=1, require_equals = true, default_value = RECEIVE,
+          default_missing_value = RECEIVE, value_parser = receive)]
+    receive: Downloads,
+}
+
+/// The law of connections, as far as nothing else is asked for; `docs/run.md` says why.
+const LAW: &str = "ledbat:target=25ms";
+/// The law that holds downloads back, as far as nothing else is asked for.
+const RECEIVE: &str = "ledbatpp";
+
+/// What holds downloads back, if anything.
+#[derive(Clone)]
+struct Downloads(Option<Receive>);
+
+/// A mark, or that of the program.
+#[derive(Clone, Copy)]
+struct Mark(Option<Dscp>);
+
+fn law(text: &str) -> Result<LawSpec, LawError> {
+    text.parse()
+}
+
+fn mark(text: &str) -> Result<Mark, DscpError> {
+    if text == "none" { Ok(Mark(None)) } else { text.parse().map(|dscp| Mark(Some(dscp))) }
+}
+
+fn receive(text: &str) -> Result<Downloads, KernelError> {
+    if text == "none" {
+        return Ok(Downloads(None));
+    }
+    Receive::new(text.parse()?).map(|receive| Downloads(Some(receive)))
+}
+
+impl Manners {
+    /// As the kernel takes it.
+    pub fn policy(&self) -> Policy {
+        Policy { law: self.law.clone(), dscp: self.dscp.0, receive: self.receive.0.clone() }
+    }
+}
+
+/// Becomes the command in a cgroup of its own.
+pub fn run(run: &Run) -> Result<(), Failure> {
+    let shell = [link::shell()];
+    let command = if run.command.is_empty() { &shell[..] } else { &run.command };
+    confine(&run.manners.policy(), command)?;
+    let error = Command::new(&command[0]).args(&command[1..]).exec();
+    Err(link::not_run(command, &error))
+}
+
+/// Moves this process to a cgroup under the policy: root itself, others by the helper, who also cleans up.
+fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let what = words.join(" ");
+    let uid = rustix::process::geteuid();
+    if !uid.is_root() {
+        return request::ask(&Request::new(policy, &what));
+    }
+    let asker = Asker { uid: uid.as_raw(), what };
+    let confinement = Confinement::of_process(std::process::id(), policy, &asker)?;
+    start_reaper(&confinement.name)
+}
+
+/// Starts the process that cleans up when the command has ended. It is no child of the command, which may wait for all
+/// of its children; so another process starts it and ends.
+fn start_reaper(name: &str) -> Result<(), Failure> {
+    let status = itself()?.args([REAP, "--detach", name]).stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::Run(format!("the process that cleans up did not start: {status}"))),
+        Err(error) => Err(Failure::Run(format!("cannot start the process that cleans up: {error}"))),
+    }
+}
+
+fn itself() -> Result<Command, Failure> {
+    let this =
+        std::env::current_exe().map_err(|error| Failure::Run(format!("cannot find itself: {error}")))?;
+    let mut command = Command::new(this);
+    command.current_dir("/");
+    Ok(command)
+}
+
+/// The reaper's part.
+#[derive(Args)]
+pub struct Reap {
+    /// Starts the reaper proper.
+    #[arg(long)]
+    detach: bool,
+    /// What to clean up.
+    name: String,
+}
+
+/// Waits for the end of the command's cgroup and takes it away.
+pub fn reap(reap: &Reap) -> Result<(), Failure> {
+    if !reap.detach {
+        let confinement = leeway_kernel::confinement(&reap.name)?;
+        confinement.wait()?;
+        return Ok(confinement.remove()?);
+    }
+    leeway_kernel::confinement(&reap.name)?.leave()?;
+    // Pipes and locks of the command are not ours to hold.
+    let entries = std::fs::read_dir("/proc/self/fd")?.flatten();
+    let open: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in open.into_iter().filter(|number| *number >= FIRST_OTHER) {
+        // One of them was the listing's.
+        let _ = nix::unistd::close(number);
+    }
+    rustix::process::setsid().map_err(|error| Failure::Run(format!("cannot leave the session: {error}")))?;
+    let null = (Stdio::null(), Stdio::null(), Stdio::null());
+    itself()?.args([REAP, &reap.name]).stdin(null.0).stdout(null.1).stderr(null.2).spawn()?;
+    Ok(())
+}

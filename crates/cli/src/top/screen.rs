@@ -1,0 +1,163 @@
+//! The live view in a terminal.
+
+use super::{COLUMNS, HEADER, Order, Row, Sampler, TEXTS, nothing, sort};
+use crate::Failure;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Alignment, Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
+use ratatui::{DefaultTerminal, Frame};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How soon a signal is noticed.
+const PATIENCE: Duration = Duration::from_millis(200);
+const KEYS: &str =
+    "sort: r rate  w window  d delay  t RTT  l law  p program   / filter   space hold   q quit";
+
+/// Shows the sockets until the user has seen enough. The terminal is as before then, also after SIGTERM.
+pub fn run(sampler: &mut Sampler, order: Order, interval: Duration) -> Result<(), Failure> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))?;
+    }
+    let mut terminal = ratatui::try_init()?;
+    let result = Screen::new(order).live(&mut terminal, sampler, interval, &ended);
+    ratatui::restore();
+    result
+}
+
+struct Screen {
+    order: Order,
+    rows: Vec<Row>,
+    filter: String,
+    /// The filter is being typed.
+    typing: bool,
+    held: bool,
+    place: TableState,
+}
+
+impl Screen {
+    fn new(order: Order) -> Screen {
+        let (rows, filter, place) = (Vec::new(), String::new(), TableState::new());
+        Screen { order, rows, filter, typing: false, held: false, place }
+    }
+
+    fn live(
+        &mut self,
+        terminal: &mut DefaultTerminal,
+        sampler: &mut Sampler,
+        interval: Duration,
+        ended: &AtomicBool,
+    ) -> Result<(), Failure> {
+        let mut next = Instant::now();
+        loop {
+            if Instant::now() >= next {
+                if !self.held {
+                    self.rows = sampler.sample()?;
+                }
+                next = Instant::now() + interval;
+            }
+            let empty = if self.rows.is_empty() { nothing()? } else { "no socket has this" };
+            terminal.draw(|frame| self.draw(frame, empty))?;
+            let wait = next.saturating_duration_since(Instant::now()).min(PATIENCE);
+            if event::poll(wait)?
+                && let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && !self.press(key)
+            {
+                return Ok(());
+            }
+            if ended.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether to go on.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            return false;
+        }
+        if self.typing {
+            match key.code {
+                KeyCode::Enter => self.typing = false,
+                KeyCode::Esc => {
+                    self.typing = false;
+                    self.filter.clear();
+                }
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Char(letter) => self.filter.push(letter),
+                _ => {}
+            }
+            return true;
+        }
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('r') => self.order = Order::Rate,
+            KeyCode::Char('w') => self.order = Order::Window,
+            KeyCode::Char('d') => self.order = Order::Delay,
+            KeyCode::Char('t') => self.order = Order::RoundTrip,
+            KeyCode::Char('l') => self.order = Order::Law,
+            KeyCode::Char('p') => self.order = Order::Program,
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char(' ') => self.held = !self.held,
+            KeyCode::Down | KeyCode::Char('j') => self.place.select_next(),
+            KeyCode::Up | KeyCode::Char('k') => self.place.select_previous(),
+            KeyCode::Home => self.place.select_first(),
+            KeyCode::End => self.place.select_last(),
+            _ => {}
+        }
+        true
+    }
+
+    fn draw(&mut self, frame: &mut Frame<'_>, empty: &str) {
+        sort(&mut self.rows, self.order);
+        let shown: Vec<&Row> = self.rows.iter().filter(|row| row.has(&self.filter)).collect();
+        let [head, body, foot] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
+                .areas(frame.area());
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        frame.render_widget(Line::styled(self.summary(&shown), bold), head);
+        if shown.is_empty() {
+            frame.render_widget(Paragraph::new(empty), body);
+        } else {
+            let cells: Vec<[String; COLUMNS]> = shown.iter().map(|row| row.cells()).collect();
+            let widths = (0..COLUMNS).map(|column| {
+                let longest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+                Constraint::Length(longest.max(HEADER[column].len()) as u16)
+            });
+            let line = |cells: &[String]| {
+                TableRow::new(cells.iter().enumerate().map(|(column, text)| {
+                    let side = if column < TEXTS { Alignment::Left } else { Alignment::Right };
+                    Cell::from(Text::from(text.clone()).alignment(side))
+                }))
+            };
+            let header =
+                line(&HEADER.map(str::to_owned)).style(Style::new().add_modifier(Modifier::REVERSED));
+            let table = Table::new(cells.iter().map(|cells| line(cells)), widths)
+                .header(header)
+                .column_spacing(2)
+                .row_highlight_style(bold);
+            frame.render_stateful_widget(table, body, &mut self.place);
+        }
+        let keys = if self.typing { format!("filter: {}_", self.filter) } else { KEYS.to_owned() };
+        frame.render_widget(Line::from(keys), foot);
+    }
+
+    fn summary(&self, shown: &[&Row]) -> String {
+        let mbps = shown.iter().filter_map(|row| row.rate_bps).sum::<f64>() * 1e-6;
+        let mut text = format!("leeway top: {} sockets, {mbps:.2} Mbit/s", shown.len());
+        text.push_str(&format!(", by {}", format!("{:?}", self.order).to_lowercase()));
+        if !self.filter.is_empty() {
+            text.push_str(&format!(", with \"{}\"", self.filter));
+        }
+        if self.held {
+            text.push_str(", held");
+        }
+        text
+    }
+}

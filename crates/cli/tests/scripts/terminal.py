@@ -1,0 +1,62 @@
+"""`leeway run` on a terminal: Ctrl-C, and job control of a shell. usage: terminal.py LEEWAY"""
+
+import os
+import pty
+import select
+import sys
+import time
+
+LEEWAY = sys.argv[1]
+
+
+class Terminal:
+    """A program on a terminal of its own."""
+
+    def __init__(self, *command: str) -> None:
+        self.pid, self.master = pty.fork()
+        if not self.pid:
+            os.execvp(command[0], command)
+        self.seen = ""
+
+    def expect(self, text: str) -> None:
+        deadline = time.monotonic() + 60
+        while text not in self.seen:
+            if not select.select([self.master], [], [], deadline - time.monotonic())[0]:
+                sys.exit(f"no {text!r} in {self.seen!r}")
+            try:
+                self.seen += os.read(self.master, 4096).decode(errors="replace")
+            except OSError:
+                sys.exit(f"ended without {text!r}: {self.seen!r}")
+        self.seen = self.seen.split(text, 1)[1]
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def end(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+loop = "trap 'echo was interrupted; exit 3' INT; echo ready; while :; do sleep 0.05; done"
+terminal = Terminal(LEEWAY, "run", "--", "sh", "-c", loop)
+terminal.expect("ready")
+terminal.type("\x03")
+terminal.expect("was interrupted")
+print("interrupted", terminal.end())
+
+shell = Terminal("bash", "--norc", "--noprofile", "-i")
+shell.type("PS1='pro''mpt '\r")
+shell.expect("prompt ")
+shell.type(f"{LEEWAY} run -- sh -c 'echo rea''dy; exec cat'\r")
+shell.expect("ready")
+shell.type("\x1a")
+shell.expect("Stopped")
+shell.type("fg\r")
+shell.expect("cat")
+# The shell may not have given the terminal away yet, so this is no carriage return.
+shell.type("echoed\n")
+shell.expect("echoed")
+shell.expect("echoed")
+shell.type("\x04")
+shell.expect("prompt ")
+shell.type("exit $?\r")
+print("stopped, continued and ended" if shell.end() == 0 else "failed")

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Control from the receiver: a law holds back what a cgroup's connections receive, by the window that they announce
+ * (RFC 9840 in spirit). All of them share one law and one window. docs/receive.md says how each number comes about.
+ *
+ * One program measures every packet that arrives, before TCP sees it, and tells the law. Another one sets the window
+ * just before TCP chooses what to announce; TCP itself never takes back what it has announced.
+ */
+#include "context.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+
+#include "receive_delay.h"
+#include "receive_packet.h"
+#include "receive_share.h"
+
+#define LEEWAY_SYN_LEAST 2 /* segments: a smaller first window makes senders halve their segments */
+#define LEEWAY_SYN_MOST  10
+#define LEEWAY_DUPTHRESH 3 /* RFC 5681, 3.2 */
+/* Chooses a window scale of 8: fine steps, and windows of up to 16 MB. */
+#define LEEWAY_SCALE_CLAMP ((1U << 24) - 1)
+
+char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+const volatile __u64 leeway_cgroup SEC(".rodata.cgroup"); /* its number */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct leeway_budget);
+} leeway_budgets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct leeway_connection);
+} leeway_received SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 25);
+} leeway_events SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock___cgroup {
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+#pragma clang attribute pop
+
+static __always_inline struct leeway_budget *leeway_the_budget(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&leeway_budgets, &key);
+}
+
+/* Whoever comes second goes on without: a packet never waits for the law. */
+static __always_inline bool leeway_claim(struct leeway_budget *b)
+{
+	return !__sync_val_compare_and_swap(&b->busy, 0, 1);
+}
+
+static __always_inline void leeway_release(struct leeway_budget *b)
+{
+	__sync_val_compare_and_swap(&b->busy, 1, 0);
+}
+
+/* A connection that begins counts at once, so that thirty do not think each that it is alone. */
+static __always_inline struct leeway_connection *leeway_enter(struct bpf_sock *sk, struct leeway_budget *b)
+{
+	struct leeway_connection *c = bpf_sk_storage_get(&leeway_received, sk, NULL, 0);
+
+	if (c)
+		return c;
+	c = bpf_sk_storage_get(&leeway_received, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	if (c)
+		leeway_count_in(c, b);
+	return c;
+}
+
+static __always_inline void leeway_look_at(struct leeway_connection *c, struct tcp_sock *tp)
+{
+	leeway_base_begin(&c->down);
+	leeway_base_begin(&c->up);
+	c->high = tp->rcv_nxt;
+	c->tick_us = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1 : 1000;
+	c->timestamps = BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok);
+}
+
+static __always_inline void leeway_begin(struct bpf_sock_ops *ops, struct leeway_budget *b)
+{
+	__u64 now_us = bpf_ktime_get_ns() / 1000;
+	struct leeway_connection *c;
+	struct bpf_sock *sk = ops->sk;
+	struct tcp_sock *tp;
+	__u32 rtt_us, owd_us;
+
+	if (!sk)
+		return;
+	c = leeway_enter(sk, b);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!c || !tp)
+		return;
+	leeway_look_at(c, tp);
+	/* The handshake is one round trip, and the packet that ends it has seen the queue that the data will see. */
+	rtt_us = tp->srtt_us >> 3;
+	if (rtt_us && leeway_claim(b)) {
+		if (!b->srtt_us)
+			leeway_see_rtt(b, rtt_us);
+		leeway_remote_rtt(&tp->inet_conn.icsk_inet.sk, now_us, rtt_us);
+		leeway_release(b);
+	}
+	c->rtt_us = rtt_us;
+	if (rtt_us && c->timestamps) {
+		owd_us = (__u32)now_us - tp->rx_opt.rcv_tsval * c->tick_us;
+		leeway_base_update(&c->down, now_us, owd_us);
+		leeway_base_update(&c->up, now_us, rtt_us - owd_us);
+	}
+	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+}
+
+static __always_inline void leeway_announce(struct bpf_sock_ops *ops, struct leeway_budget *b)
+{
+	struct bpf_sock *sk = ops->sk;
+	struct leeway_connection *c;
+	struct tcp_sock *tp;
+	__u32 window;
+
+	if (!sk)
+		return;
+	c = bpf_sk_storage_get(&leeway_received, sk, NULL, 0);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!c || !tp)
+		return;
+	window = leeway_window(b, c);
+	c->window_bytes = window;
+	if (window != tp->window_clamp)
+		bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &window, sizeof(window));
+	if (c->probe == LEEWAY_PROBE_NONE)
+		leeway_probe(tp, c);
+}
+
+SEC("sockops")
+int leeway_windows(struct bpf_sock_ops *ops)
+{
+	struct leeway_budget *b = leeway_the_budget();
+	struct leeway_connection stranger = {.hungry = 1};
+	__u32 segments, clamp = LEEWAY_SCALE_CLAMP;
+
+	if (!b)
+		return 1;
+	switch (ops->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		if (ops->sk)
+			leeway_enter(ops->sk, b);
+		/* fall through */
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+		break;
+	case BPF_SOCK_OPS_RWND_INIT:
+		/* Not by the clamp: before the handshake that would choose a window scale too small for good. */
+		segments = leeway_share(b, &stranger) / leeway_segment_bytes(&stranger);
+		/* The answer lies where the arguments did. */
+		ops->args[0] = leeway_clamp_u32(segments, LEEWAY_SYN_LEAST, LEEWAY_SYN_MOST);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		leeway_begin(ops, b);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
+			leeway_announce(ops, b);
+		break;
+	}
+	return 1;
+}
+
+/* A loss as the receiver sees it: a hole that three segments have overtaken. 1: tell the law now. */
+static __always_inline bool leeway_see_loss(struct leeway_connection *c, const struct leeway_segment *seg,
+					    __u32 rcv_nxt)
+{
+	if (c->missing && leeway_after(rcv_nxt, c->hole))
+		c->missing = 0;
+	if (!c->missing) {
+		if (!leeway_after(seg->seq, c->high))
+			return 0;
+		c->missing = 1;
+		c->hole = c->high;
+		c->hole_us = seg->now_us;
+		c->overtaken = 1;
+		return 0;
+	}
+	if (c->overtaken > LEEWAY_DUPTHRESH)
+		return 0;
+	/* Merged segments count as the one that they came in as. */
+	c->overtaken++;
+	return c->overtaken > LEEWAY_DUPTHRESH;
+}
+
+/* Bytes that were not seen before, and where the stream stands now. */
+static __always_inline __u64 leeway_see_bytes(struct leeway_connection *c, const struct leeway_segment *seg)
+{
+	__u32 end = seg->seq + seg->bytes, fresh = 0;
+
+	if (leeway_after(end, c->high)) {
+		fresh = end - c->high;
+		fresh = fresh < seg->bytes ? fresh : seg->bytes;
+		c->high = end;
+	}
+	c->epoch_bytes += fresh;
+	if (c->below_one)
+		__sync_fetch_and_add(&c->owed_bytes, fresh);
+	return fresh + __sync_lock_test_and_set(&c->missed_bytes, 0);
+}
+
+static __always_inline struct leeway_record *leeway_record(struct leeway_budget *b, __u32 kind,
+							   const struct leeway_path *path)
+{
+	struct leeway_record *record;
+
+	b->events++;
+	record = bpf_ringbuf_reserve(&leeway_events, sizeof(*record), 0);
+	if (!record)
+		return NULL;
+	record->socket = (__u64)(unsigned long)b;
+	record->number = b->events;
+	record->kind = kind;
+	record->path = *path;
+	return record;
+}
+
+/* What the law hears of a segment. */
+struct leeway_told {
+	struct leeway_ack ack;
+	struct leeway_loss loss;
+	struct leeway_path path;
+	__u32 lost;
+};
+
+/* Everything but the law itself; the budget is ours alone. */
+static __always_inline void leeway_measure(struct leeway_budget *b, struct leeway_connection *c,
+					   const struct leeway_segment *seg, struct tcp_sock *tp,
+					   struct leeway_told *told)
+{
+	__u32 rtt_us, queuing_us, least_rtt_us;
+
+	if (seg->mss > c->segment_bytes)
+		c->segment_bytes = seg->mss;
+	if (c->timestamps && seg->timestamps && c->tick == LEEWAY_TICK_ASSUMED)
+		leeway_see_tick(c, seg);
+	leeway_count(b, c, seg->now_us);
+	told->lost = leeway_see_loss(c, seg, tp->rcv_nxt);
+	rtt_us = leeway_see_answer(c, seg);
+	least_rtt_us = leeway_remote_rtt(&tp->inet_conn.icsk_inet.sk, seg->now_us, rtt_us);
+	queuing_us = leeway_see_queue(c, seg, rtt_us, least_rtt_us);
+	c->queuing_us = queuing_us;
+	told->ack.acked_bytes = leeway_see_bytes(c, seg);
+	b->received_bytes += told->ack.acked_bytes;
+	/* A sender that waits for its program, or for its persist timer, makes round trips look long. */
+	if (rtt_us && ((c->hungry && !c->probe_below_one) || rtt_us < b->srtt_us)) {
+		c->rtt_us = rtt_us;
+		leeway_see_rtt(b, rtt_us);
+		/* Connections to near and far hosts look alike: as far as the nearest, plus the queue. */
+		told->ack.rtt_us = b->min_rtt_us + leeway_less(rtt_us, least_rtt_us);
+	}
+	b->mss_bytes = leeway_segment_bytes(c);
+	told->path.mss_bytes = b->mss_bytes;
+	told->path.initial_window_bytes = LEEWAY_SEGMENTS_FIRST * b->mss_bytes;
+	told->path.srtt_us = b->srtt_us;
+	told->path.min_rtt_us = b->min_rtt_us;
+	told->path.inflight_bytes = b->window_bytes;
+	told->ack.now_us = seg->now_us;
+	told->ack.ce_bytes = seg->marked ? seg->bytes : 0;
+	if (c->timestamps || rtt_us) {
+		told->ack.owd_us = queuing_us;
+		told->ack.owd_resolution_us = c->tick_us ? c->tick_us : 1;
+	}
+	told->ack.app_limited = !c->hungry;
+	told->ack.prior_inflight_bytes = b->window_bytes;
+	told->ack.recovering = c->missing;
+	if (seg->now_us - b->round_us >= b->srtt_us) {
+		told->ack.round_start = 1;
+		b->round_us = seg->now_us;
+	}
+	told->loss.now_us = seg->now_us;
+	told->loss.lost_bytes = c->segment_bytes;
+	told->loss.sent_us = leeway_less(c->hole_us, b->srtt_us);
+}
+
+#define LEEWAY_RECEIVE(X)                                                                                    \
+	static __always_inline void X##_keep(struct leeway_budget *b, __u32 kind,                            \
+					     const struct leeway_told *told)                                 \
+	{                                                                                                    \
+		struct leeway_record *record;                                                                \
+                                                                                                             \
+		b->window_bytes = b->law.out.cwnd_q16 >> 16;                                                 \
+		if (!leeway_config.record)                                                                   \
+			return;                                                                              \
+		record = leeway_record(b, kind, &told->path);                                                \
+		if (!record)                                                                                 \
+			return;                                                                              \
+		if (kind == LEEWAY_RECORD_LOSS)                                                              \
+			record->loss = told->loss;                                                           \
+		else                                                                                         \
+			record->ack = told->ack;                                                             \
+		__builtin_memcpy(record->state, &b->law.X, sizeof(b->law.X));                                \
+		bpf_ringbuf_submit(record, 0);                                                               \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("cgroup_skb/ingress")                                                                            \
+	int X##_arrivals(struct __sk_buff *skb)                                                              \
+	{                                                                                                    \
+		struct leeway_budget *b = leeway_the_budget();                                               \
+		struct leeway_segment seg = {};                                                              \
+		struct leeway_told told = {};                                                                \
+		struct bpf_sock *sk = skb->sk;                                                               \
+		struct leeway_connection *c;                                                                 \
+		struct tcp_sock *tp;                                                                         \
+                                                                                                             \
+		if (!b || !sk)                                                                               \
+			return 1;                                                                            \
+		sk = bpf_sk_fullsock(sk);                                                                    \
+		if (!sk)                                                                                     \
+			return 1;                                                                            \
+		c = bpf_sk_storage_get(&leeway_received, sk, NULL, 0);                                       \
+		tp = bpf_skc_to_tcp_sock(sk);                                                                \
+		if (!c || !tp)                                                                               \
+			return 1;                                                                            \
+		leeway_see_packet(skb, &seg);                                                                \
+		if (!seg.bytes)                                                                              \
+			return 1;                                                                            \
+		if (!leeway_claim(b)) {                                                                      \
+			__sync_fetch_and_add(&c->missed_bytes, seg.bytes);                                   \
+			return 1;                                                                            \
+		}                                                                                            \
+		leeway_measure(b, c, &seg, tp, &told);                                                       \
+		if (!b->live) {                                                                              \
+			b->live = 1;                                                                         \
+			leeway_##X##_init(&b->law.X, leeway_params(), &told.path);                           \
+			X##_keep(b, LEEWAY_RECORD_INIT, &told);                                              \
+		}                                                                                            \
+		if (told.ack.acked_bytes || told.ack.ce_bytes) {                                             \
+			leeway_##X##_on_ack(&b->law.X, &told.ack, &told.path);                               \
+			X##_keep(b, LEEWAY_RECORD_ACK, &told);                                               \
+		}                                                                                            \
+		if (told.lost) {                                                                             \
+			leeway_##X##_on_loss(&b->law.X, &told.loss, &told.path);                             \
+			X##_keep(b, LEEWAY_RECORD_LOSS, &told);                                              \
+		}                                                                                            \
+		leeway_release(b);                                                                           \
+		return 1;                                                                                    \
+	}
+
+LEEWAY_RECEIVE(ledbat)
+LEEWAY_RECEIVE(ledbatpp)
+
+static __always_inline bool leeway_inside(const struct tcp_sock *tp)
+{
+	const struct cgroup *cgroup = ((const struct sock___cgroup *)tp)->sk_cgrp_data.cgroup;
+	const struct cgroup_subsys_state *parent;
+	int depth;
+
+	for (depth = 0; depth < 32; depth++) {
+		if (!cgroup)
+			return 0;
+		if (cgroup->kn->id == leeway_cgroup)
+			return 1;
+		parent = cgroup->self.parent;
+		if (!parent)
+			return 0;
+		cgroup = parent->cgroup;
+	}
+	return 0;
+}
+
+/*
+ * Connections of one network namespace that run already. What they have announced is used up first; their base delays
+ * are those of their first packets from now on.
+ */
+SEC("iter/tcp")
+int leeway_adopt_all(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct leeway_budget *b = leeway_the_budget();
+	struct leeway_connection *c;
+	struct tcp_sock *tp;
+	int flags;
+
+	if (!common || !b)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !leeway_inside(tp) || bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
+		return 0;
+	if (common->skc_state != TCP_ESTABLISHED && common->skc_state != TCP_FIN_WAIT1 &&
+	    common->skc_state != TCP_FIN_WAIT2)
+		return 0;
+	c = bpf_sk_storage_get(&leeway_received, tp, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	if (!c)
+		return 0;
+	leeway_look_at(c, tp);
+	leeway_count_in(c, b);
+	flags = tp->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+	bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+	return 0;
+}
+
+/* Nobody holds back any more: the connections of one network namespace may announce again what their buffers take. */
+SEC("iter/tcp")
+int leeway_release_all(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	__u32 clamp = LEEWAY_SCALE_CLAMP;
+	struct tcp_sock *tp;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (tp && bpf_sk_storage_get(&leeway_received, tp, NULL, 0))
+		bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
+	return 0;
+}

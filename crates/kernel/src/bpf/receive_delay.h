@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Round-trip times, one-way delays and the queue behind them, as a receiver sees them. */
+#ifndef LEEWAY_RECEIVE_DELAY_H
+#define LEEWAY_RECEIVE_DELAY_H
+
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "alone.h"
+#include "receive_packet.h"
+#include "receive_share.h"
+
+/* Written by the loader. */
+const volatile struct leeway_config leeway_config SEC(".rodata.config");
+
+#define LEEWAY_TICK_FAST_US 100000
+#define LEEWAY_TICK_SEEN_US 2000000
+
+/* The other end: what its smallest round-trip time was outlives connections. */
+struct leeway_remote {
+	__u32 address[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct leeway_remote);
+	__type(value, struct leeway_base);
+} leeway_remotes SEC(".maps");
+
+static __always_inline const void *leeway_params(void)
+{
+	const void *params = (const void *)leeway_config.params;
+
+	asm volatile("" : "+r"(params));
+	return params;
+}
+
+/* The history of the law's own base delay, here for round-trip times of the other end and delays of a connection. */
+static __always_inline void leeway_base_begin(struct leeway_base *b)
+{
+	/* Both laws' parameters begin with the window's and the delay's. */
+	const struct leeway_ledbat_params *p = leeway_params();
+
+	leeway_base_init(b, p->delay.base_history, p->delay.base_interval_us, p->delay.skew);
+}
+
+_Static_assert(__builtin_offsetof(struct leeway_ledbat_params, delay) ==
+		       __builtin_offsetof(struct leeway_ledbatpp_params, delay),
+	       "leeway_base_begin() reads the same words for both");
+
+static __always_inline void leeway_find_remote(struct leeway_remote *remote, const struct sock *sk)
+{
+	remote->address[0] = 0;
+	remote->address[1] = 0;
+	remote->address[2] = bpf_htonl(0xffff);
+	remote->address[3] = sk->__sk_common.skc_daddr;
+	if (sk->__sk_common.skc_family != 2)
+		BPF_CORE_READ_INTO(&remote->address, sk, __sk_common.skc_v6_daddr);
+}
+
+/* Learns the smallest round-trip time to the other end; 0 while it is unknown. */
+static __always_inline __u32 leeway_remote_rtt(const struct sock *sk, __u64 now_us, __u32 rtt_us)
+{
+	struct leeway_remote remote;
+	struct leeway_base fresh = {}, *known;
+
+	leeway_find_remote(&remote, sk);
+	known = bpf_map_lookup_elem(&leeway_remotes, &remote);
+	if (!known) {
+		if (!rtt_us)
+			return 0;
+		leeway_base_begin(&fresh);
+		bpf_map_update_elem(&leeway_remotes, &remote, &fresh, BPF_ANY);
+		known = bpf_map_lookup_elem(&leeway_remotes, &remote);
+		if (!known)
+			return 0;
+	}
+	if (rtt_us)
+		leeway_base_update(known, now_us, rtt_us);
+	return known->count ? known->min_us : 0;
+}
+
+/* RFC 6298, 2, without the variance. */
+static __always_inline void leeway_see_rtt(struct leeway_budget *b, __u32 rtt_us)
+{
+	if (!rtt_us)
+		return;
+	b->srtt_us = b->srtt_us ? (__u32)((7ULL * b->srtt_us + rtt_us) / 8) : rtt_us;
+	if (!b->min_rtt_us || rtt_us < b->min_rtt_us)
+		b->min_rtt_us = rtt_us;
+}
+
+static __always_inline bool leeway_after(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) > 0;
+}
+
+/* What went out last and what it allowed: the beginning of a round-trip time, and of the question whether the sender
+ * fills its window. */
+static __always_inline void leeway_probe(struct tcp_sock *tp, struct leeway_connection *c)
+{
+	__u32 ns = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1000 : 1000000;
+	__u32 held = tp->rcv_wup + tp->rcv_wnd, edge = tp->rcv_nxt;
+
+	edge += tp->rcv_ssthresh < tp->window_clamp ? tp->rcv_ssthresh : tp->window_clamp;
+	c->probe_edge = leeway_after(held, edge) ? held : edge;
+	if (!c->timestamps) {
+		/* What was allowed before says nothing, so there has to be something new. */
+		if (c->probe_edge - held < leeway_segment_bytes(c))
+			return;
+		c->probe_edge = held;
+	}
+	c->probe_ts = (__u32)(tp->tcp_wstamp_ns / ns) + tp->tsoffset;
+	c->probe_us = bpf_ktime_get_ns() / 1000;
+	c->probe_below_one = c->below_one;
+	barrier();
+	c->probe = LEEWAY_PROBE_SENT;
+}
+
+/* How the peer's timestamps tick: milliseconds nearly always, microseconds or something else where the clocks say so. */
+static __always_inline void leeway_see_tick(struct leeway_connection *c, const struct leeway_segment *seg)
+{
+	__u64 elapsed_us = seg->now_us - c->first_us, tick_ns;
+	__u32 ticks = seg->tsval - c->first_ts, tick_us = 0;
+
+	if (!c->first_us) {
+		c->first_us = seg->now_us;
+		c->first_ts = seg->tsval;
+		return;
+	}
+	if (elapsed_us < LEEWAY_TICK_FAST_US || !ticks)
+		return;
+	tick_ns = elapsed_us * 1000 / ticks;
+	/* A queue that grows or empties changes the figure, by a factor of two within two seconds at most. */
+	if (elapsed_us < LEEWAY_TICK_SEEN_US && tick_ns > 50000)
+		return;
+	if (tick_ns >= 500 && tick_ns <= 2000)
+		tick_us = 1;
+	else if (tick_ns >= 500000 && tick_ns <= 2000000)
+		tick_us = 1000;
+	c->tick = tick_us ? LEEWAY_TICK_KNOWN : LEEWAY_TICK_UNKNOWN;
+	if (tick_us == c->tick_us)
+		return;
+	c->timestamps = tick_us != 0;
+	c->tick_us = tick_us;
+	leeway_base_begin(&c->down);
+	leeway_base_begin(&c->up);
+}
+
+/*
+ * The answer to a probe: the first data that its arrival at the sender can have caused. Where there are timestamps, it
+ * echoes the probe's; where there are none, it lies beyond the edge that was known before, which takes longer where
+ * the window is not what limits the sender.
+ */
+static __always_inline __u32 leeway_see_answer(struct leeway_connection *c, const struct leeway_segment *seg)
+{
+	__u32 rtt_us = 0;
+
+	if (c->probe == LEEWAY_PROBE_NONE)
+		return 0;
+	if (!seg->timestamps) {
+		if (!leeway_after(seg->seq + seg->bytes, c->probe_edge))
+			return 0;
+		c->hungry = 1;
+		c->probe = LEEWAY_PROBE_NONE;
+		return (__u32)(seg->now_us - c->probe_us);
+	}
+	if (c->probe == LEEWAY_PROBE_SENT && !leeway_after(c->probe_ts, seg->tsecr)) {
+		rtt_us = (__u32)(seg->now_us - c->probe_us);
+		c->probe_rtt_us = rtt_us ? rtt_us : 1;
+		c->probe = LEEWAY_PROBE_ANSWERED;
+	}
+	if (c->probe == LEEWAY_PROBE_ANSWERED && leeway_after(seg->tsecr, c->probe_ts)) {
+		/* All that the probe allowed has come before: less than a segment was left. */
+		c->hungry = leeway_after(c->high + leeway_segment_bytes(c), c->probe_edge);
+		c->probe = LEEWAY_PROBE_NONE;
+	}
+	return rtt_us;
+}
+
+/*
+ * The queue that this packet stood in. A connection's smallest one-way delay is not enough: one that begins in a
+ * standing queue has never seen less. But round-trip times to the same host have no unknown offset and outlive
+ * connections, and base_down = base_rtt - base_up, so an empty way up is enough to know the way down.
+ */
+static __always_inline __u32 leeway_see_queue(struct leeway_connection *c, const struct leeway_segment *seg,
+					      __u32 rtt_us, __u32 least_rtt_us)
+{
+	__u32 owd_us, base_us, other_us;
+
+	if (!c->timestamps || !seg->timestamps)
+		return rtt_us && least_rtt_us && rtt_us > least_rtt_us ? rtt_us - least_rtt_us : 0;
+	owd_us = (__u32)seg->now_us - seg->tsval * c->tick_us;
+	leeway_base_update(&c->down, seg->now_us, owd_us);
+	if (rtt_us)
+		leeway_base_update(&c->up, seg->now_us, rtt_us - owd_us);
+	base_us = leeway_base_us(&c->down, seg->now_us);
+	if (c->up.count && least_rtt_us) {
+		other_us = least_rtt_us - leeway_base_us(&c->up, seg->now_us);
+		if (leeway_before_u32(other_us, base_us))
+			base_us = other_us;
+	}
+	return leeway_before_u32(owd_us, base_us) ? 0 : owd_us - base_us;
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The sockets of a cgroup: all of TCP is under one law, all packets carry one DSCP, whatever the programs in it ask for.
+ * docs/run.md says when each hook comes.
+ */
+#include "context.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "send.h"
+
+#define AF_INET        2
+#define AF_INET6       10
+#define SOCK_STREAM    1
+#define IPPROTO_IP     0
+#define IPPROTO_TCP    6
+#define IPPROTO_IPV6   41
+#define IP_TOS         1
+#define IPV6_TCLASS    67
+#define TCP_CONGESTION 13
+#define ECN_MASK       3
+
+/* uapi/linux/bpf.h */
+#define BPF_SOCK_OPS_TCP_CONNECT_CB         3
+#define BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB  4
+#define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
+#define BPF_SOCK_OPS_TCP_LISTEN_CB          11
+#define BPF_F_CLONE                         (1U << 9)
+
+char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+const volatile struct leeway_send leeway_send SEC(".rodata.send");
+
+/*
+ * The depth of the cgroup whose programs decided about a socket. All attachments share this map: where cgroups are
+ * nested, the innermost decides, although the kernel runs its programs first.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, __u32);
+} leeway_levels SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock___cgroup {
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct seq_file {
+	int dummy_for_type_only;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
+/* Whether no cgroup further in has decided about the socket. */
+#define leeway_decides(sk)                                                                                   \
+	({                                                                                                   \
+		__u32 *level = bpf_sk_storage_get(&leeway_levels, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);   \
+		bool mine = !level || *level <= leeway_send.level;                                           \
+		if (level && mine)                                                                           \
+			*level = leeway_send.level;                                                          \
+		mine;                                                                                        \
+	})
+
+/* `to` is what bpf_setsockopt takes here: a context or a socket. */
+static __always_inline void leeway_put_law(void *to)
+{
+	char law[LEEWAY_CA_NAME_MAX];
+	int i;
+
+	for (i = 0; i < LEEWAY_CA_NAME_MAX; i++)
+		law[i] = leeway_send.law[i];
+	bpf_setsockopt(to, IPPROTO_TCP, TCP_CONGESTION, law, sizeof(law));
+}
+
+/* The kernel lets programs set the byte of the socket's own family only; a socket of IPv6 may carry IPv4, too. */
+static __always_inline void leeway_put_mark(void *to, __u32 family)
+{
+	int level = family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
+	int option = family == AF_INET6 ? IPV6_TCLASS : IP_TOS, tos = 0;
+
+	if (!leeway_send.mark || (family != AF_INET && family != AF_INET6))
+		return;
+	bpf_getsockopt(to, level, option, &tos, sizeof(tos));
+	tos = (tos & ECN_MASK) | leeway_send.tos;
+	bpf_setsockopt(to, level, option, &tos, sizeof(tos));
+}
+
+/*
+ * A connection that begins: before its SYN, and again when it is established, because routes may choose a congestion
+ * control in between (`congctl`). A listener: what it accepts inherits both, and the SYN-ACK carries its mark.
+ */
+SEC("sockops")
+int leeway_connections(struct bpf_sock_ops *ctx)
+{
+	__u32 op = ctx->op;
+
+	if (op != BPF_SOCK_OPS_TCP_CONNECT_CB && op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
+	    op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB && op != BPF_SOCK_OPS_TCP_LISTEN_CB)
+		return 1;
+	if (!ctx->sk || !leeway_decides(ctx->sk))
+		return 1;
+	leeway_put_law(ctx);
+	leeway_put_mark(ctx, ctx->family);
+	return 1;
+}
+
+/*
+ * What a program asks for itself: its choice of congestion control is answered with success and left out (an optlen of
+ * -1 keeps it from the kernel); of its DSCP only the bits of ECN stay, which a transport over UDP may own.
+ */
+SEC("cgroup/setsockopt")
+int leeway_options(struct bpf_sockopt *ctx)
+{
+	__u8 *value = ctx->optval, *end = ctx->optval_end;
+	__s32 level = ctx->level, option = ctx->optname;
+	bool v4 = level == IPPROTO_IP && option == IP_TOS;
+	bool v6 = level == IPPROTO_IPV6 && option == IPV6_TCLASS;
+	__u8 ecn;
+
+	if (level == IPPROTO_TCP && option == TCP_CONGESTION && ctx->sk->type == SOCK_STREAM) {
+		ctx->optlen = -1;
+		return 1;
+	}
+	if (!leeway_send.mark || !(v4 || v6) || !leeway_decides(ctx->sk))
+		return 1;
+	if (value + 4 <= end) {
+		/* -1 is the default traffic class, without marks of ECN (RFC 3542, 6.5). */
+		ecn = *(__s32 *)value < 0 ? 0 : *(__s32 *)value & ECN_MASK;
+		*(__s32 *)value = ecn | leeway_send.tos;
+	} else if (v4 && value + 1 <= end) {
+		*value = (*value & ECN_MASK) | leeway_send.tos;
+	}
+	return 1;
+}
+
+/* Sockets of datagrams and raw ones, mostly before something leaves by them (docs/run.md). */
+static __always_inline int leeway_datagram(struct bpf_sock_addr *ctx)
+{
+	if (ctx->sk && leeway_decides(ctx->sk))
+		leeway_put_mark(ctx, ctx->family);
+	return 1;
+}
+
+SEC("cgroup/bind4")
+int leeway_bind4(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
+}
+
+SEC("cgroup/bind6")
+int leeway_bind6(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
+}
+
+SEC("cgroup/connect4")
+int leeway_connect4(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
+}
+
+SEC("cgroup/connect6")
+int leeway_connect6(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
+}
+
+SEC("cgroup/sendmsg4")
+int leeway_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
+}
+
+SEC("cgroup/sendmsg6")
+int leeway_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	return leeway_datagram(ctx);
+}
+
+static __always_inline int leeway_inside(struct sock___cgroup *sk)
+{
+	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+	struct cgroup_subsys_state *parent;
+	int depth;
+
+	for (depth = 0; depth < 64 && cgroup; depth++) {
+		if (cgroup->kn->id == leeway_send.cgroup)
+			return 1;
+		parent = cgroup->self.parent;
+		if (!parent)
+			break;
+		cgroup = parent->cgroup;
+	}
+	return 0;
+}
+
+/* Connections that run already, of one network namespace; a byte of output for each. */
+SEC("iter/tcp")
+int leeway_running(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct tcp_sock *tp;
+	__u8 one = 1;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp || !leeway_inside((struct sock___cgroup *)tp) || !leeway_decides(tp))
+		return 0;
+	leeway_put_law(tp);
+	leeway_put_mark(tp, common->skc_family);
+	bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
+	return 0;
+}

@@ -1,0 +1,106 @@
+//! What the kernel's programs keep: the budget of a cgroup and its connections, read from bytes.
+
+use crate::shared::{Bytes, address};
+use leeway_control::Output;
+use std::net::SocketAddr;
+
+/// What all connections of a cgroup share.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// What all of them together may have in flight, in bytes.
+    pub window_bytes: u64,
+    /// Received since the beginning, in bytes.
+    pub received_bytes: u64,
+    /// Connections that received something lately.
+    pub active: u32,
+    /// Those of them whose sender was limited by the window.
+    pub hungry: u32,
+    /// Smoothed round-trip time in microseconds, of all connections.
+    pub srtt_us: u32,
+    /// The smallest one.
+    pub min_rtt_us: u32,
+    /// What the law decided, and its estimate of the queuing delay. Zeros before the first packet.
+    pub output: Output,
+}
+
+impl Budget {
+    pub(super) fn read(from: &[u8]) -> Option<Budget> {
+        let mut bytes = Bytes(from);
+        bytes.take(8)?;
+        let window_bytes = bytes.u64()?;
+        bytes.take(16)?;
+        let received_bytes = bytes.u64()?;
+        bytes.take(16 + 4)?;
+        let [active, active_coming, hungry, hungry_coming] =
+            [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
+        let (srtt_us, min_rtt_us) = (bytes.u32()?, bytes.u32()?);
+        bytes.take(12)?;
+        Some(Budget {
+            window_bytes,
+            received_bytes,
+            active: active.max(active_coming),
+            hungry: hungry.max(hungry_coming),
+            srtt_us,
+            min_rtt_us,
+            output: bytes.output()?,
+        })
+    }
+}
+
+/// One connection that is held back.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// This end; the address of the network namespace it lives in.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Inode number of the network namespace.
+    pub netns: u32,
+    /// The largest segment seen, in bytes.
+    pub segment_bytes: u16,
+    /// Its share: what it may have in flight, in bytes.
+    pub window_bytes: u32,
+    /// What is announced and has not arrived yet, in bytes; above the share while an earlier announcement is used up.
+    pub announced_bytes: u32,
+    /// Queuing delay of the last packet, in microseconds.
+    pub queuing_us: u32,
+    /// The last round-trip time, in microseconds; 0: none yet.
+    pub rtt_us: u32,
+    /// The window is what limits the sender.
+    pub hungry: bool,
+    /// Delays come from TCP timestamps; otherwise from round-trip times.
+    pub timestamps: bool,
+    /// Received in sequence, in bytes.
+    pub received_bytes: u64,
+}
+
+impl Received {
+    /// Bytes of `struct leeway_received`.
+    pub(super) const BYTES: usize = 72;
+
+    pub(super) fn read(from: &[u8]) -> Option<Received> {
+        let mut bytes = Bytes(from);
+        let (local, remote) = (bytes.take(16)?, bytes.take(16)?);
+        let family = bytes.u16()?;
+        let (local_port, remote_port) = (bytes.u16()?, u16::from_be(bytes.u16()?));
+        let segment_bytes = bytes.u16()?;
+        let netns = bytes.u32()?;
+        let (window_bytes, announced_bytes) = (bytes.u32()?, bytes.u32()?);
+        let (queuing_us, rtt_us) = (bytes.u32()?, bytes.u32()?);
+        let (hungry, timestamps) = (bytes.u8()? != 0, bytes.u8()? != 0);
+        bytes.take(2)?;
+        Some(Received {
+            local: SocketAddr::new(address(family, local)?, local_port),
+            remote: SocketAddr::new(address(family, remote)?, remote_port),
+            netns,
+            segment_bytes,
+            window_bytes,
+            announced_bytes,
+            queuing_us,
+            rtt_us,
+            hungry,
+            timestamps,
+            received_bytes: bytes.u64()?,
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! What goes wrong from outside: programs and loaders that are killed, namespaces that vanish, kernels that refuse.
+
+use crate::testbed::{Chance, End, Testbed, ready, unique};
+use crate::{Pinned, spec};
+use leeway_kernel::{KernelError, Load, Loaded, check_btf};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the build script made of `tests/bpf`.
+macro_rules! object {
+    ($name:literal) => {
+        concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")
+    };
+}
+
+/// This test binary as a child that does what the test of that name does when `LEEWAY_TEST_LAW` is set.
+fn child(test: &str, law: &str) -> Child {
+    Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", test])
+        .env("LEEWAY_TEST_LAW", law)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("this test runs")
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "in a minute not {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_loader_leaves_a_whole_law_or_nothing() {
+    if !ready() {
+        return;
+    }
+    let (mut whole, mut nothing) = (0, 0);
+    for round in 0..12 {
+        let name = unique("kil");
+        let _unload = Pinned(name.clone());
+        let mut child = child("faults::loads_what_a_parent_asks_for", &name);
+        std::thread::sleep(Duration::from_millis(round * 15));
+        child.kill().expect("a child can be killed");
+        child.wait().expect("a killed child ends");
+        match Loaded::find(&name) {
+            Ok(loaded) => {
+                assert_eq!(loaded.spec.to_string(), "newreno");
+                loaded.sockets().expect("a whole law can be listed");
+                whole += 1;
+            }
+            Err(KernelError::Unknown { .. }) => {
+                // Nothing holds the name either: it can be loaded.
+                let load = Load { name: name.clone(), ..Load::new(spec("newreno")) };
+                load.pinned().unwrap_or_else(|error| panic!("after a kill: {error}"));
+                nothing += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    eprintln!("killed loaders left {whole} whole laws and {nothing} times nothing");
+}
+
+/// The child of the test above; by itself it has nothing to do.
+#[test]
+fn loads_what_a_parent_asks_for() {
+    if let Ok(name) = std::env::var("LEEWAY_TEST_LAW") {
+        Load { name, ..Load::new(spec("newreno")) }.pinned().expect("the parent checked the rights");
+    }
+}
+
+#[test]
+fn the_sockets_of_a_killed_program_are_gone() {
+    if !ready() {
+        return;
+    }
+    let law = Pinned::new("prg", "ledbat");
+    let loaded = law.loaded();
+    let sockets = || loaded.sockets().expect("the sockets").len();
+    let mut program = child("faults::sends_what_a_parent_asks_for", &law.0);
+    wait_for("sending", || sockets() == 1);
+    program.kill().expect("a child can be killed");
+    program.wait().expect("a killed child ends");
+    wait_for("all sockets gone", || sockets() == 0);
+    nothing_stays(law, loaded);
+}
+
+/// Unloads the law, whose sockets are gone, and looks for its programs.
+fn nothing_stays(law: Pinned, loaded: Loaded) {
+    assert!(!loaded.costs().is_empty(), "its programs are there");
+    drop(law);
+    wait_for("all programs gone", || loaded.costs().is_empty());
+}
+
+/// The child of the test above; by itself it has nothing to do.
+#[test]
+fn sends_what_a_parent_asks_for() {
+    let Ok(law) = std::env::var("LEEWAY_TEST_LAW") else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("loopback");
+    rustix::net::sockopt::set_tcp_congestion(&stream, &law).expect("the law is loaded");
+    let (mut peer, _) = listener.accept().expect("connected");
+    let mut buffer = [0; 4096];
+    while stream.write_all(&buffer).and_then(|()| peer.read_exact(&mut buffer)).is_ok() {}
+}
+
+#[test]
+fn flows_of_a_namespace_that_is_deleted_end_and_leave_nothing() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::Loss);
+    // What was not sent keeps a closed socket for as many timeouts, and nothing answers any more.
+    bed.sysctl(End::Sender, "net/ipv4/tcp_orphan_retries", "2");
+    let law = Pinned::new("nsd", "flower");
+    let loaded = law.loaded();
+    let mut flows: Vec<_> = (0..3).map(|_| bed.flow(&law.0)).collect();
+    flows.iter_mut().for_each(|flow| flow.send());
+    let sockets = || loaded.sockets().expect("the sockets").len();
+    assert_eq!(sockets(), 3);
+    // The names go now, the namespaces with the last socket in them.
+    bed.delete();
+    flows.iter_mut().for_each(|flow| flow.send());
+    assert_eq!(sockets(), 3);
+    drop(flows);
+    wait_for("all sockets gone", || sockets() == 0);
+    nothing_stays(law, loaded);
+}
+
+#[test]
+fn a_law_is_loaded_with_different_parameters_side_by_side() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
+    let (near, far) = (Pinned::new("nea", "ledbat:target=5ms"), Pinned::new("far", "ledbat:target=50ms"));
+    let mut flows = [bed.flow(&near.0), bed.flow(&far.0), bed.flow(&far.0)];
+    (0..10).for_each(|_| flows.iter_mut().for_each(|flow| flow.send()));
+    let of = |law: &Pinned| {
+        let loaded = law.loaded();
+        (loaded.spec.to_string(), loaded.sockets().expect("the sockets").len())
+    };
+    assert_eq!(of(&near), ("ledbat:target=5ms".to_owned(), 1));
+    assert_eq!(of(&far), ("ledbat:target=50ms".to_owned(), 2));
+    drop(near);
+    assert_eq!(of(&far).1, 2, "one goes, the other stays");
+    assert!(leeway_kernel::names().expect("the names").contains(&far.0));
+}
+
+#[test]
+fn a_law_of_another_version_is_named_and_can_be_unloaded() {
+    if !ready() {
+        return;
+    }
+    let load = Load { name: unique("oth"), ..Load::new(spec("newreno")) };
+    let law = Pinned(load.name.clone());
+    load.pinned_from(include_bytes!(object!("foreign"))).unwrap_or_else(|error| panic!("{error}"));
+    assert!(leeway_kernel::names().expect("the names").contains(&law.0));
+    let error = Loaded::find(&law.0).expect_err("it is not ours");
+    assert!(error.to_string().contains("another version of leeway loaded it"), "{error}");
+    assert!(matches!(load.pinned(), Err(KernelError::Exists(_))), "the name is taken");
+    leeway_kernel::unload(&law.0).unwrap_or_else(|error| panic!("{error}"));
+    load.pinned().unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn what_the_verifier_says_is_shown() {
+    if !ready() {
+        return;
+    }
+    let load = Load { name: unique("ref"), ..Load::new(spec("newreno")) };
+    let error = load.pinned_from(include_bytes!(object!("refused"))).expect_err("the verifier refuses it");
+    let KernelError::Refused { law, log, .. } = &error else { panic!("{error}") };
+    assert_eq!(*law, "newreno");
+    assert!(log.contains("no write support to tcp_sock"), "{log}");
+    assert!(error.to_string().contains(log.as_str()));
+    // Nothing stays: the name is free.
+    assert!(matches!(Loaded::find(&load.name), Err(KernelError::Unknown { .. })));
+    load.pinned().unwrap_or_else(|error| panic!("{error}"));
+    drop(Pinned(load.name));
+}
+
+#[test]
+fn kernels_without_btf_and_before_6_10_are_told_apart() {
+    let missing = check_btf(Path::new("/nonexistent/vmlinux")).expect_err("there is no such file");
+    assert!(matches!(missing, KernelError::NoBtf(_)), "{missing}");
+    let old = check_btf(Path::new(object!("old"))).expect_err("it has the types of 6.9");
+    assert!(matches!(old, KernelError::TooOld { found: 2, .. }), "{old}");
+    assert!(old.to_string().contains("Linux 6.10 or newer"), "{old}");
+    if ready() {
+        check_btf(&leeway_kernel::btf_path()).unwrap_or_else(|error| panic!("{error}"));
+    }
+}

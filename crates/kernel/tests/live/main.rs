@@ -1,0 +1,36 @@
+//! The laws in this machine's kernel, over TCP between network namespaces. Needs root; skips elsewhere.
+
+mod behaviour;
+mod faults;
+mod paths;
+mod replay;
+#[path = "../testbed/mod.rs"]
+mod testbed;
+
+use leeway_control::LawSpec;
+use leeway_kernel::{Load, Loaded};
+
+/// A law that is pinned until the end of a test, however it ends.
+struct Pinned(String);
+
+impl Pinned {
+    fn new(what: &str, law: &str) -> Pinned {
+        let load = Load { name: testbed::unique(what), ..Load::new(spec(law)) };
+        load.pinned().unwrap_or_else(|error| panic!("{error}"));
+        Pinned(load.name)
+    }
+
+    fn loaded(&self) -> Loaded {
+        Loaded::find(&self.0).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = leeway_kernel::unload(&self.0);
+    }
+}
+
+fn spec(law: &str) -> LawSpec {
+    law.parse().unwrap_or_else(|error| panic!("{error}"))
+}

@@ -1,0 +1,223 @@
+//! Record and replay, over every kind of path.
+
+use crate::replay::{Replayed, Seen};
+use crate::testbed::{Chance, End, Testbed, clock, ready};
+use std::time::{Duration, Instant};
+
+/// Laws that use a connection's numbers in different ways: losses, round-trip times, one-way delays.
+const KINDS: [&str; 4] = ["cubic", "vegas", "ledbat", "flower"];
+
+fn every_law(chance: Chance, enough: impl Fn(&Seen) -> bool) {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", chance);
+    for law in leeway_control::laws() {
+        let mut replay = Replayed::new(law.name);
+        while !enough(&replay.seen) {
+            // A connection learns how far packets are out of order, and then it takes fewer of them for lost.
+            let (mut flow, began) = (bed.flow(&replay.name), Instant::now());
+            let old = |_: &Seen| began.elapsed() > Duration::from_secs(3);
+            replay.send_until(&mut flow, |seen| enough(seen) || old(seen));
+        }
+        replay.report();
+    }
+}
+
+#[test]
+fn every_law_does_the_same_here_and_in_the_kernel() {
+    every_law(Chance::None, |seen| seen.acks >= 300);
+}
+
+#[test]
+fn every_law_does_the_same_here_and_in_the_kernel_where_packets_are_lost() {
+    every_law(Chance::Loss, |seen| seen.acks >= 300 && seen.losses >= 2);
+}
+
+#[test]
+fn every_law_does_the_same_here_and_in_the_kernel_where_packets_are_marked() {
+    every_law(Chance::Mark, |seen| seen.acks >= 300 && seen.marks >= 2);
+}
+
+#[test]
+fn every_law_does_the_same_here_and_in_the_kernel_where_packets_are_marked_and_lost() {
+    every_law(Chance::MarkAndLoss, |seen| seen.acks >= 300 && seen.marks >= 2 && seen.losses >= 2);
+}
+
+#[test]
+fn every_law_does_the_same_here_and_in_the_kernel_where_packets_overtake_others_and_losses_are_undone() {
+    every_law(Chance::Reorder, |seen| seen.acks >= 300 && seen.undos >= 1);
+}
+
+#[test]
+fn every_law_does_the_same_here_and_in_the_kernel_after_idling() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
+    for law in leeway_control::laws() {
+        // Windows below one segment are paced over seconds, which is not idling.
+        let floor = if law.param("floor").is_some() { ":floor=2" } else { "" };
+        let mut replay = Replayed::new(&format!("{}{floor}", law.name));
+        let mut flow = bed.flow(&replay.name);
+        replay.send_until(&mut flow, |seen| seen.acks >= 100);
+        replay.drain(&flow);
+        // Longer than a retransmission timeout, which is 200 ms and a round trip.
+        std::thread::sleep(Duration::from_millis(600));
+        let before = replay.seen.acks;
+        replay.send_until(&mut flow, |seen| seen.acks >= before + 100);
+        let Seen { restarts, most_inflight_bytes, .. } = &replay.seen;
+        let restart = restarts.last().unwrap_or_else(|| panic!("{}: it did not idle", law.name));
+        if law.name == "newreno" {
+            assert!(*most_inflight_bytes > 14_480, "the window was never above the initial one");
+            assert_eq!(restart.app_limited, 1, "a window that idling made invalid must not grow");
+        }
+        replay.report();
+    }
+}
+
+#[test]
+fn ipv6() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::Loss);
+    for law in KINDS {
+        let mut replay = Replayed::new(law);
+        let mut flow = bed.flow6(&replay.name);
+        replay.send_until(&mut flow, |seen| seen.acks >= 300 && seen.losses >= 1);
+        assert!(replay.seen.resolutions_us.contains(&1000), "{law}: timestamps in milliseconds");
+        replay.report();
+    }
+}
+
+#[test]
+fn timestamps_in_microseconds() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
+    bed.microseconds();
+    for law in KINDS {
+        let mut replay = Replayed::new(law);
+        let mut flow = bed.flow(&replay.name);
+        replay.send_until(&mut flow, |seen| seen.acks >= 300);
+        // Behind a hole there is no delay, and the resolution 0.
+        let resolutions_us = &replay.seen.resolutions_us;
+        assert!(resolutions_us.contains(&1) && !resolutions_us.contains(&1000), "{law}: {resolutions_us:?}");
+        let owd_us = &replay.seen.owd_us;
+        let finer = owd_us.iter().filter(|owd| owd.wrapping_sub(owd_us[0]) % 1000 != 0).count();
+        assert!(finer * 10 > owd_us.len() * 9, "{law}: of {} delays only {finer} are finer", owd_us.len());
+        replay.report();
+    }
+}
+
+#[test]
+fn a_peer_without_timestamps() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::Loss);
+    bed.sysctl(End::Receiver, "net/ipv4/tcp_timestamps", "0");
+    for law in KINDS {
+        let mut replay = Replayed::new(law);
+        let mut flow = bed.flow(&replay.name);
+        replay.send_until(&mut flow, |seen| seen.acks >= 300 && seen.losses >= 1);
+        assert_eq!(replay.seen.resolutions_us, [0], "{law}: no one-way delays");
+        replay.report();
+    }
+}
+
+#[test]
+fn a_peer_without_window_scaling() {
+    if !ready() {
+        return;
+    }
+    // 200 kB of buffer: windows would grow beyond the 64 kB that can be announced.
+    let bed = Testbed::new("20mbit", "200k", Chance::None);
+    bed.sysctl(End::Receiver, "net/ipv4/tcp_window_scaling", "0");
+    for law in ["newreno", "cubic", "ledbat"] {
+        let mut replay = Replayed::new(law);
+        let mut flow = bed.flow(&replay.name);
+        replay.send_until(&mut flow, |seen| seen.acks >= 1000);
+        let Seen { most_inflight_bytes, app_limited, .. } = &replay.seen;
+        assert!(*most_inflight_bytes <= 65_536, "{law}: {most_inflight_bytes} bytes in flight");
+        if law == "newreno" {
+            assert!(*app_limited > 100, "what the receiver limits is not limited by the window");
+        }
+        replay.report();
+    }
+}
+
+/// The delays of consecutive samples, as differences.
+fn steps_us(seen: &Seen) -> impl Iterator<Item = i32> {
+    seen.owd_us.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed())
+}
+
+#[test]
+fn timestamps_that_wrap_are_no_jump() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
+    for law in ["ledbat", "lp"] {
+        let mut replay = Replayed::new(law);
+        let mut flow = bed.flow("reno");
+        // The clocks of both ends are at zero in a second, one after the other.
+        clock::set(&mut flow, End::Sender, 0u32.wrapping_sub(1000));
+        clock::set(&mut flow, End::Receiver, 0u32.wrapping_sub(1200));
+        flow.choose(&replay.name);
+        let wrapped =
+            |flow: &_| [End::Sender, End::Receiver].iter().all(|end| clock::read(flow, *end) < 1 << 30);
+        assert!(!wrapped(&flow), "it wraps while the law runs");
+        while !wrapped(&flow) {
+            flow.send();
+            replay.read();
+        }
+        let after = replay.seen.acks + 300;
+        replay.send_until(&mut flow, |seen| seen.acks >= after);
+        let most = steps_us(&replay.seen).map(i32::unsigned_abs).max().expect("delays");
+        // The queue holds 24 ms.
+        assert!(most < 1_000_000, "{law}: a delay {most} us away from the last");
+        replay.report();
+    }
+}
+
+#[test]
+fn a_peer_whose_clock_jumps_is_survived() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
+    for law in ["ledbat", "ledbatpp", "fledbat", "flower", "lp"] {
+        let mut replay = Replayed::new(law);
+        let mut flow = bed.flow(&replay.name);
+        replay.send_until(&mut flow, |seen| seen.acks >= 200);
+        replay.drain(&flow);
+        let ahead = (clock::read(&flow, End::Receiver) & !1).wrapping_add(10_000);
+        clock::set(&mut flow, End::Receiver, ahead);
+        let after = replay.seen.acks + 50;
+        replay.send_until(&mut flow, |seen| seen.acks >= after);
+        assert!(steps_us(&replay.seen).any(|step| step > 9_000_000), "{law} sees the jump");
+        replay.report();
+    }
+}
+
+/// `settimeofday` and `adjtime` move CLOCK_REALTIME; what the laws see is CLOCK_MONOTONIC.
+#[test]
+fn the_laws_are_told_the_monotonic_time() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
+    let mut replay = Replayed::new("ledbat");
+    let now_us = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+    };
+    let before = now_us();
+    let mut flow = bed.flow(&replay.name);
+    replay.send_until(&mut flow, |seen| seen.acks >= 50);
+    let told = replay.seen.now_us;
+    assert!((before..=now_us()).contains(&told), "{told} us");
+}

@@ -1,0 +1,142 @@
+//! What the kernel told a law, told to the same law in user space: every byte of its state has to be equal.
+
+use crate::spec;
+use crate::testbed::{Flow, unique};
+use leeway_control::{Ack, Law, LawSpec};
+use leeway_kernel::{Event, Load, Record, Recording};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// A law that is being recorded, and the same law here.
+pub struct Replayed {
+    /// The kernel's name for it.
+    pub name: String,
+    /// What was seen so far.
+    pub seen: Seen,
+    spec: LawSpec,
+    recording: Recording,
+    sockets: HashMap<u64, (u32, Law)>,
+    deadline: Instant,
+}
+
+/// What the records had.
+#[derive(Default, Debug)]
+pub struct Seen {
+    pub acks: usize,
+    pub losses: usize,
+    pub marks: usize,
+    pub undos: usize,
+    /// The first acknowledgements after a quarter of a second without any.
+    pub restarts: Vec<Ack>,
+    pub most_inflight_bytes: u64,
+    pub app_limited: usize,
+    /// Of the one-way delays, those samples that have one.
+    pub owd_us: Vec<u32>,
+    /// Resolutions of the one-way delays: 0, 1 or 1000, as they came.
+    pub resolutions_us: Vec<u32>,
+    /// Of the last event.
+    pub now_us: u64,
+}
+
+impl Replayed {
+    pub fn new(law: &str) -> Replayed {
+        let spec = spec(law);
+        let name = unique(spec.name());
+        let load = Load { name: name.clone(), ..Load::new(spec.clone()) };
+        let recording = load.recorded().unwrap_or_else(|error| panic!("{error}"));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        Replayed { name, spec, recording, sockets: HashMap::new(), seen: Seen::default(), deadline }
+    }
+
+    /// Sends until the records have had enough.
+    pub fn send_until(&mut self, flow: &mut Flow, enough: impl Fn(&Seen) -> bool) {
+        while !enough(&self.seen) {
+            flow.send();
+            self.read();
+        }
+    }
+
+    /// Waits until everything that was sent has arrived.
+    pub fn drain(&mut self, flow: &Flow) {
+        while !flow.drained() {
+            std::thread::sleep(Duration::from_millis(5));
+            self.read();
+        }
+    }
+
+    /// Compares what was recorded meanwhile.
+    pub fn read(&mut self) {
+        assert!(Instant::now() < self.deadline, "{}: in a minute only {:?}", self.spec, self.seen);
+        let Replayed { recording, spec, sockets, seen, .. } = self;
+        let compare = |record| compare(spec, sockets, seen, &record);
+        recording.read(Duration::ZERO, compare).expect("the ring buffer");
+    }
+
+    /// One line for the log of the test.
+    pub fn report(&self) {
+        let Seen { acks, losses, marks, undos, .. } = &self.seen;
+        eprintln!(
+            "{}: {acks} acks, {losses} losses, {marks} marks and {undos} undone losses lead to equal states",
+            self.spec
+        );
+    }
+}
+
+fn compare(spec: &LawSpec, sockets: &mut HashMap<u64, (u32, Law)>, seen: &mut Seen, record: &Record) {
+    let Record { socket, number, path, .. } = record;
+    if let Event::Init = record.event {
+        assert_eq!(*number, 1, "{spec}: a connection begins once");
+        sockets.insert(*socket, (0, spec.build_zeroed(path)));
+    }
+    let (last, law) = sockets.get_mut(socket).expect("a connection begins with its init");
+    assert_eq!(*number, *last + 1, "{spec}: an event was not recorded");
+    *last = *number;
+    match &record.event {
+        Event::Init => {}
+        Event::Ack(ack) => {
+            seen.take(ack, path.initial_window_bytes);
+            law.on_ack(ack, path);
+        }
+        Event::Loss(loss) => {
+            seen.losses += 1;
+            law.on_loss(loss, path);
+        }
+        Event::Undo => {
+            seen.undos += 1;
+            let word =
+                |at: usize| u64::from_ne_bytes(record.state[at..at + 8].try_into().expect("eight bytes"));
+            law.set_window(word(0), word(8));
+        }
+    }
+    let bytes = law.state();
+    assert!(
+        bytes == record.state[..bytes.len()],
+        "{spec}: event {number} ({:?}) left another state in the kernel:\n{:?}\nthan here:\n{bytes:?}",
+        record.event,
+        &record.state[..bytes.len()]
+    );
+}
+
+impl Seen {
+    fn take(&mut self, ack: &Ack, initial_window_bytes: u32) {
+        self.acks += 1;
+        self.marks += usize::from(ack.ce_bytes > 0);
+        if self.now_us > 0 && ack.now_us - self.now_us > 250_000 {
+            assert!(
+                ack.prior_inflight_bytes <= u64::from(initial_window_bytes),
+                "{} bytes in flight after idling, more than the initial window",
+                ack.prior_inflight_bytes
+            );
+            self.restarts.push(*ack);
+        }
+        self.now_us = ack.now_us;
+        self.most_inflight_bytes = self.most_inflight_bytes.max(ack.prior_inflight_bytes);
+        self.app_limited += usize::from(ack.app_limited != 0);
+        if ack.owd_resolution_us > 0 {
+            self.owd_us.push(ack.owd_us);
+        }
+        if !self.resolutions_us.contains(&ack.owd_resolution_us) {
+            self.resolutions_us.push(ack.owd_resolution_us);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What the receiver's TCP says on the wire: a packet socket in its namespace.
+
+use crate::testbed::{End, Testbed, inside};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket, sockopt};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// ETH_P_ALL in the order of the network.
+const ALL: u32 = 0x0003_u16.to_be() as u32;
+
+/// The right edges that connections announced, by their local port.
+pub struct Capture {
+    socket: OwnedFd,
+    pub edges: BTreeMap<u16, Edge>,
+}
+
+/// What was announced by one connection.
+#[derive(Debug, Default)]
+pub struct Edge {
+    scale: u8,
+    /// The acknowledgement with its window; after the handshake.
+    pub right: Option<u32>,
+    /// How far it ever went back.
+    pub most_retreat_bytes: u32,
+    pub announcements: usize,
+    /// The window that came with the SYN.
+    pub first_window: u32,
+    pub least_window: u32,
+}
+
+impl Capture {
+    pub fn new(bed: &Testbed) -> Capture {
+        let protocol = Protocol::from_raw(NonZeroU32::new(ALL).expect("not zero"));
+        let socket = inside(bed.netns(End::Receiver), || {
+            Ok(socket(AddressFamily::PACKET, SocketType::RAW, Some(protocol))?)
+        })
+        .expect("a packet socket");
+        sockopt::set_socket_recv_buffer_size(&socket, 1 << 24).expect("room for packets");
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_millis(1)))
+            .expect("a timeout");
+        Capture { socket, edges: BTreeMap::new() }
+    }
+
+    /// Looks at what came until now.
+    pub fn read(&mut self) {
+        let mut frame = [0; 2048];
+        while let Ok((length, _)) = recv(&self.socket, &mut frame, RecvFlags::empty()) {
+            self.see(&frame[..length.min(frame.len())]);
+        }
+    }
+
+    /// A frame of Ethernet with IPv4 and TCP that this end sent.
+    fn see(&mut self, frame: &[u8]) {
+        let Some(ip) = frame.get(14..34).filter(|_| frame[12..14] == [8, 0]) else { return };
+        if ip[9] != 6 || ip[12..16] != [10, 77, 2, 1] {
+            return;
+        }
+        let Some(tcp) = frame.get(14 + usize::from(ip[0] & 15) * 4..).filter(|tcp| tcp.len() >= 20) else {
+            return;
+        };
+        let word = |at: usize| u32::from_be_bytes(tcp[at..at + 4].try_into().expect("four bytes"));
+        let port = u16::from_be_bytes([tcp[0], tcp[1]]);
+        let window = u32::from(u16::from_be_bytes([tcp[14], tcp[15]]));
+        let (syn, reset) = (tcp[13] & 2 != 0, tcp[13] & 4 != 0);
+        if syn {
+            let header = &tcp[20..(usize::from(tcp[12] >> 4) * 4).min(tcp.len())];
+            let scale = header.windows(3).find(|option| option[..2] == [3, 3]).map_or(0, |option| option[2]);
+            let fresh = Edge { scale, first_window: window, least_window: u32::MAX, ..Edge::default() };
+            self.edges.insert(port, fresh);
+        } else if let Some(edge) = self.edges.get_mut(&port).filter(|_| !reset) {
+            let window = window << edge.scale;
+            let right = word(8).wrapping_add(window);
+            if let Some(before) = edge.right {
+                let back = before.wrapping_sub(right);
+                if back < 1 << 31 {
+                    edge.most_retreat_bytes = edge.most_retreat_bytes.max(back);
+                }
+            }
+            edge.right = Some(right);
+            edge.least_window = edge.least_window.min(window);
+            edge.announcements += 1;
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Packets over an established connection of QUIC, both ways, until it ends.
+
+use crate::egress::{Egress, Next, Parcel};
+use crate::inward::Inward;
+use crate::law::Line;
+use crate::owd::Meter;
+use crate::pool::source;
+use crate::wire::{self, Datagram, HALF_HEADER, PACKET_HEADER};
+use bytes::{Bytes, BytesMut};
+use quinn::{Connection, ConnectionError, SendDatagramError};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Packets that are handed on together.
+const BATCH: usize = 64;
+/// What is inside the transport and not yet sent may be so large.
+pub(crate) const SEND_BUFFER: usize = 1 << 20;
+
+/// What one end of a tunnel is made of.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    pub egress: Arc<Egress>,
+    pub inward: Arc<dyn Inward>,
+    /// The only addresses that packets may come from; nothing: any.
+    pub from: Option<(Ipv4Addr, Ipv6Addr)>,
+    pub counts: Arc<Counts>,
+}
+
+/// What went through a tunnel.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub(crate) sent: AtomicU64,
+    pub(crate) sent_bytes: AtomicU64,
+    pub(crate) received: AtomicU64,
+    pub(crate) received_bytes: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+impl Counts {
+    /// IP packets and bytes sent to the peer.
+    pub fn sent(&self) -> (u64, u64) {
+        (self.sent.load(Ordering::Relaxed), self.sent_bytes.load(Ordering::Relaxed))
+    }
+
+    /// IP packets and bytes received from the peer.
+    pub fn received(&self) -> (u64, u64) {
+        (self.received.load(Ordering::Relaxed), self.received_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Packets of the peer that did not parse, or came from an address that is not its own.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_sent(&self, bytes: usize) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl Ends {
+    /// Whether `packet` may come out of this tunnel; counts it.
+    pub fn admits(&self, packet: &[u8]) -> bool {
+        let own = match (self.from, source(packet)) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some((v4, _)), Some(IpAddr::V4(from))) => from == v4,
+            (Some((_, v6)), Some(IpAddr::V6(from))) => from == v6,
+        };
+        if own {
+            self.counts.received.fetch_add(1, Ordering::Relaxed);
+            self.counts.received_bytes.fetch_add(packet.len() as u64, Ordering::Relaxed);
+        } else {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        own
+    }
+}
+
+/// Carries packets until the connection ends.
+pub(crate) async fn carry(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
+    tokio::select! {
+        error = send(connection, line, ends) => error,
+        error = receive(connection, line, ends) => error,
+    }
+}
+
+async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
+    let mut next_id = 0u16;
+    // Below one packet a round trip: when the next may go.
+    let mut not_before: Option<Instant> = None;
+    loop {
+        let mut wait = None;
+        while SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space()) < ahead(line) {
+            if let Some(at) = not_before
+                && line.gap().is_some()
+                && at > Instant::now()
+            {
+                wait = Some(at);
+                break;
+            }
+            let parcel = match ends.egress.pop() {
+                Next::Parcel(parcel) => parcel,
+                Next::After(span) => {
+                    wait = Some(Instant::now() + span);
+                    break;
+                }
+                Next::Empty => break,
+            };
+            ends.counts.count_sent(parcel.packet().len());
+            if let Err(error) = hand_over(connection, line, parcel, &mut next_id) {
+                return error;
+            }
+            not_before = line.gap().map(|gap| Instant::now() + gap);
+        }
+        // A connection that ends while nothing moves is seen by the receiving half.
+        let at = wait.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+        tokio::select! {
+            () = ends.egress.arrival() => {}
+            () = line.room() => {}
+            () = tokio::time::sleep_until(at), if wait.is_some() => {}
+        }
+    }
+}
+
+fn ahead(line: &Line) -> usize {
+    usize::try_from(line.ahead_bytes()).unwrap_or(SEND_BUFFER).min(SEND_BUFFER / 2)
+}
+
+/// Gives a packet to QUIC, in halves where the path takes no longer ones. Nothing, if it cannot take it now: IP may lose it.
+fn hand_over(
+    connection: &Connection,
+    line: &Line,
+    parcel: Parcel,
+    next_id: &mut u16,
+) -> Result<(), ConnectionError> {
+    let stamp_us = line.clock().stamp_us();
+    let Some(longest) = connection.max_datagram_size() else { return Ok(()) };
+    let length = parcel.packet().len();
+    if length + PACKET_HEADER <= longest {
+        return sent(connection.send_datagram(parcel.with_header(wire::packet_header(stamp_us)).freeze()));
+    }
+    *next_id = next_id.wrapping_add(1);
+    let (first, second) = parcel.packet().split_at(length.div_ceil(2));
+    for (part, is_second) in [(first, false), (second, true)] {
+        let mut bytes = BytesMut::with_capacity(HALF_HEADER + part.len());
+        bytes.extend_from_slice(&wire::half_header(stamp_us, *next_id, is_second));
+        bytes.extend_from_slice(part);
+        sent(connection.send_datagram(bytes.freeze()))?;
+    }
+    Ok(())
+}
+
+fn sent(result: Result<(), SendDatagramError>) -> Result<(), ConnectionError> {
+    match result {
+        Err(SendDatagramError::ConnectionLost(error)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+async fn receive(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
+    let mut meter = Meter::default();
+    let mut halves = Halves::default();
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        let mut next = match connection.read_datagram().await {
+            Ok(bytes) => Some(bytes),
+            Err(error) => return error,
+        };
+        while let Some(bytes) = next {
+            arrived(connection, line, ends, &mut meter, &mut halves, &mut batch, bytes);
+            next = if batch.len() < BATCH { at_hand(connection) } else { None };
+        }
+        if !batch.is_empty() {
+            ends.inward.deliver(&batch);
+            batch.clear();
+        }
+    }
+}
+
+/// A datagram that has arrived already.
+fn at_hand(connection: &Connection) -> Option<Bytes> {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(connection.read_datagram()).poll(&mut context) {
+        Poll::Ready(Ok(bytes)) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn arrived(
+    connection: &Connection,
+    line: &Line,
+    ends: &Ends,
+    meter: &mut Meter,
+    halves: &mut Halves,
+    batch: &mut Vec<Bytes>,
+    bytes: Bytes,
+) {
+    let (stamp_us, packet) = match Datagram::read(&bytes) {
+        Ok(Datagram::Packet { stamp_us, packet }) => (stamp_us, Some(bytes.slice_ref(packet))),
+        Ok(Datagram::Half { stamp_us, id, second, part }) => {
+            (stamp_us, halves.add(id, second, bytes.slice_ref(part)))
+        }
+        Ok(Datagram::Report(report)) => return line.report(report),
+        Err(_) => {
+            ends.counts.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+    };
+    if let Some(report) = meter.arrived(line.clock().stamp_us(), stamp_us) {
+        // One that is lost is followed by another.
+        let _ = connection.send_datagram(Bytes::copy_from_slice(&wire::report_datagram(&report)));
+    }
+    batch.extend(packet.filter(|packet| ends.admits(packet)));
+}
+
+/// The half of a packet that waits for the other: one, so that a peer cannot fill memory with halves.
+#[derive(Debug, Default)]
+struct Halves(Option<(u16, bool, Bytes)>);
+
+impl Halves {
+    fn add(&mut self, id: u16, second: bool, part: Bytes) -> Option<Bytes> {
+        match self.0.take() {
+            Some((waiting, was_second, other)) if waiting == id && was_second != second => {
+                let (first, last) = if second { (other, part) } else { (part, other) };
+                Some([first, last].concat().into())
+            }
+            _ => {
+                self.0 = Some((id, second, part));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_meet_in_any_order_and_strangers_do_not() {
+        let part = Bytes::from_static;
+        let mut halves = Halves::default();
+        assert_eq!(halves.add(1, false, part(b"ab")), None);
+        assert_eq!(halves.add(1, true, part(b"cd")).as_deref(), Some(b"abcd".as_slice()));
+        assert_eq!(halves.add(2, true, part(b"cd")), None);
+        assert_eq!(halves.add(2, false, part(b"ab")).as_deref(), Some(b"abcd".as_slice()));
+        assert_eq!(halves.add(3, false, part(b"ab")), None);
+        assert_eq!(halves.add(4, true, part(b"cd")), None);
+        assert_eq!(halves.add(4, true, part(b"cd")), None);
+        assert_eq!(halves.add(3, true, part(b"cd")), None);
+    }
+}

@@ -1,0 +1,262 @@
+//! The client: connects with a token, and connects again when the connection breaks.
+
+use crate::Error;
+use crate::carry::{Counts, Ends, carry};
+use crate::egress::Egress;
+use crate::identity::client_tls;
+use crate::inward::Inward;
+use crate::law::{Line, Steering};
+use crate::quic::{self, CLOSE_AGAIN, HANDSHAKE};
+use crate::stream;
+use crate::token::Token;
+use crate::wire::{Greeting, Welcome};
+use leeway_control::LawSpec;
+use leeway_queue::QueueSpec;
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Connection, Endpoint, EndpointConfig};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Waiting between tries: this, doubled each time, up to the second.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(8);
+
+/// What carries the packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// Datagrams of QUIC, under a law of ours.
+    Quic(LawSpec),
+    /// One TCP connection, under a congestion control of the kernel by its name there.
+    Tcp(String),
+}
+
+/// How a client works.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// What carries the packets, and the law of what it sends.
+    pub transport: Transport,
+    /// The queue in front of the law's window.
+    pub queue: QueueSpec,
+    /// The longest packet that it takes.
+    pub mtu: u16,
+    /// A mark on the tunnel's own packets, for routing rules.
+    pub mark: Option<u32>,
+}
+
+/// How things stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// It tries to connect.
+    Connecting,
+    /// Packets are carried.
+    Up(Welcome),
+    /// The connection is gone; it will try again. A gateway takes another way meanwhile.
+    Down(String),
+}
+
+/// A client of one server.
+pub struct Client {
+    options: ClientOptions,
+    token: Token,
+    servers: Vec<SocketAddr>,
+    egress: Arc<Egress>,
+    counts: Arc<Counts>,
+    status: watch::Sender<Status>,
+    line: watch::Sender<Option<Arc<Line>>>,
+}
+
+impl Client {
+    /// Looks up the server's address. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] where the name has no address.
+    pub async fn new(token: Token, options: ClientOptions) -> Result<Self, Error> {
+        // Once, and before any route leads into the tunnel: later a lookup could need the tunnel that it is for.
+        let found = tokio::net::lookup_host(&token.address).await.map(Iterator::collect::<Vec<_>>);
+        let servers =
+            found.map_err(|error| Error::Lost(format!("cannot look up {}: {error}", token.address)))?;
+        let egress = Arc::new(Egress::new(&options.queue));
+        Ok(Client {
+            options,
+            token,
+            servers,
+            egress,
+            counts: Arc::default(),
+            status: watch::Sender::new(Status::Connecting),
+            line: watch::Sender::new(None),
+        })
+    }
+
+    /// Where packets for the tunnel go in.
+    pub fn egress(&self) -> Arc<Egress> {
+        Arc::clone(&self.egress)
+    }
+
+    /// What went through.
+    pub fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// How things stand, and every change of it.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// What the law is doing; nothing over TCP or while there is no connection.
+    pub fn steering(&self) -> Option<Steering> {
+        self.line.borrow().as_ref().map(|line| line.steering())
+    }
+
+    /// Connects, again and again, and carries packets. `up` gets each welcome and says where packets go.
+    ///
+    /// Does not end before the server says no, or `up` does.
+    pub async fn run(&self, mut up: impl FnMut(&Welcome) -> Result<Arc<dyn Inward>, Error>) -> Error {
+        let mut wait = FIRST_WAIT;
+        loop {
+            let error = match self.connect().await {
+                Ok((tunnel, welcome)) => {
+                    let inward = match up(&welcome) {
+                        Ok(inward) => inward,
+                        Err(error) => return error,
+                    };
+                    wait = FIRST_WAIT;
+                    self.status.send_replace(Status::Up(welcome));
+                    self.egress.clear();
+                    let error = self.carry(tunnel, inward).await;
+                    self.line.send_replace(None);
+                    error
+                }
+                Err(error) => error,
+            };
+            if error.is_final() {
+                return error;
+            }
+            self.status.send_replace(Status::Down(error.to_string()));
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    async fn carry(&self, tunnel: Tunnel, inward: Arc<dyn Inward>) -> Error {
+        let ends =
+            Ends { egress: Arc::clone(&self.egress), inward, from: None, counts: Arc::clone(&self.counts) };
+        match tunnel {
+            Tunnel::Quic { connection, line, endpoint } => {
+                self.line.send_replace(Some(Arc::clone(&line)));
+                let closing = Closing { connection, endpoint };
+                let error = carry(&closing.connection, &line, &ends).await;
+                quic::explain(&error)
+            }
+            Tunnel::Tcp(connected) => stream::carry(*connected, &ends).await,
+        }
+    }
+
+    /// Tries each address of the server.
+    async fn connect(&self) -> Result<(Tunnel, Welcome), Error> {
+        let mut last = Error::Lost(format!("{} has no address", self.token.address));
+        for server in &self.servers {
+            let tried = match &self.options.transport {
+                Transport::Quic(law) => {
+                    tokio::time::timeout(HANDSHAKE, self.connect_quic(*server, law)).await
+                }
+                Transport::Tcp(name) => {
+                    tokio::time::timeout(HANDSHAKE, self.connect_tcp(*server, name)).await
+                }
+            };
+            match tried {
+                Ok(Ok(connected)) => return Ok(connected),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = Error::Lost(format!("{server} does not answer")),
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_quic(&self, server: SocketAddr, law: &LawSpec) -> Result<(Tunnel, Welcome), Error> {
+        let line = Line::new(law.clone());
+        let tls = client_tls(&self.token.secret, self.token.server)?;
+        let crypto =
+            QuicClientConfig::try_from(Arc::new(tls)).map_err(|error| Error::Options(error.to_string()))?;
+        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+        config.transport_config(quic::transport(&line));
+        let any: IpAddr =
+            if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = quic::socket(SocketAddr::new(any, 0), self.options.mark)?;
+        let runtime = quinn::default_runtime()
+            .ok_or_else(|| Error::Options("a client needs a runtime of tokio".into()))?;
+        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime)
+            .map_err(Error::of("open a UDP socket"))?;
+        let connecting = endpoint
+            .connect_with(config, server, "leeway")
+            .map_err(|error| Error::Lost(error.to_string()))?;
+        let connection = connecting.await.map_err(|error| quic::explain(&error))?;
+        let said = self.greet_quic(&connection).await;
+        // A refusal comes as the end of the connection, of which a stream only says that it broke.
+        let welcome = match (said, connection.close_reason()) {
+            (Ok(Greeting::Welcome(welcome)), _) => welcome,
+            (_, Some(reason)) => return Err(quic::explain(&reason)),
+            (Err(error), None) => return Err(error),
+            (Ok(_), None) => return Err(Error::Refused("the server did not welcome".into())),
+        };
+        if !welcome.law.is_empty() {
+            let demanded = welcome.law.parse().map_err(|error| {
+                Error::Refused(format!("the server demands a law that this program does not have: {error}"))
+            })?;
+            line.demand(demanded);
+        }
+        Ok((Tunnel::Quic { connection, line, endpoint }, welcome))
+    }
+
+    async fn greet_quic(&self, connection: &Connection) -> Result<Greeting, Error> {
+        let (mut send, mut receive) = connection.open_bi().await.map_err(|error| quic::explain(&error))?;
+        quic::greet(&mut send, &self.hello()).await?;
+        let _ = send.finish();
+        let said = quic::greeting(&mut receive).await;
+        if said.is_err() {
+            // The reason is a moment behind.
+            let _ = tokio::time::timeout(Duration::from_millis(500), connection.closed()).await;
+        }
+        said
+    }
+
+    async fn connect_tcp(&self, server: SocketAddr, congestion: &str) -> Result<(Tunnel, Welcome), Error> {
+        let tls = client_tls(&self.token.secret, self.token.server)?;
+        let (connected, welcome) =
+            stream::connect(server, congestion, self.options.mark, tls, &self.hello()).await?;
+        Ok((Tunnel::Tcp(Box::new(connected)), welcome))
+    }
+
+    fn hello(&self) -> Greeting {
+        Greeting::Hello {
+            mtu: self.options.mtu,
+            program: concat!("leeway ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// A connection that has been welcomed.
+enum Tunnel {
+    Quic { connection: Connection, line: Arc<Line>, endpoint: Endpoint },
+    Tcp(Box<stream::Connected>),
+}
+
+/// Says goodbye however the client ends.
+struct Closing {
+    connection: Connection,
+    endpoint: Endpoint,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.connection.close(CLOSE_AGAIN, b"the client has left");
+        self.endpoint.close(CLOSE_AGAIN, b"the client has left");
+    }
+}

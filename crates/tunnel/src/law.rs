@@ -1,0 +1,315 @@
+//! A control law as the congestion controller of QUIC.
+//!
+//! quinn tells its controller of acknowledgements and losses; [`Line`] adds the one-way delays that the peer reports, and
+//! tells the sender how much it may hand over.
+//!
+//! # Scope and limitations
+//! quinn sends while `in_flight + mtu < window`, so it is told at least one full packet more than nothing; a window below
+//! one packet is kept by [`Line::gap`] instead. Its pacer sends at 1.25 windows a round trip, whatever the law asks.
+//! It tells of no timeouts before persistent congestion (RFC 9002, 7.6), and does not say how many bytes were marked:
+//! a congestion event without loss counts as one packet with a mark.
+
+use crate::owd::{Clock, RESOLUTION_US, Report};
+use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
+use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use quinn_proto::RttEstimator;
+use std::any::Any;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// RFC 6928: ten segments.
+const INITIAL_SEGMENTS: u32 = 10;
+/// What waits inside the transport: so much time at the law's rate, within these bounds.
+const AHEAD_US: u64 = 2_000;
+const AHEAD_BYTES: u64 = 256 * 1024;
+
+/// What the controller of one connection shares with those who feed it.
+#[derive(Debug)]
+pub struct Line {
+    clock: Clock,
+    window_bytes: AtomicU64,
+    mss_bytes: AtomicU64,
+    srtt_us: AtomicU64,
+    queuing_us: AtomicU32,
+    phase: AtomicU32,
+    report: Mutex<Option<Report>>,
+    law: Mutex<LawSpec>,
+    /// Told when something was sent or acknowledged.
+    room: Notify,
+}
+
+/// What a law is doing, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Steering {
+    /// The law with its parameters.
+    pub law: String,
+    /// Its window in bytes.
+    pub window_bytes: u64,
+    /// Smoothed round-trip time in microseconds.
+    pub srtt_us: u64,
+    /// Its estimate of the queuing delay in microseconds.
+    pub queuing_us: u32,
+    /// Its phase.
+    pub phase: Phase,
+}
+
+impl Line {
+    /// For one connection under `law`.
+    pub fn new(law: LawSpec) -> Arc<Self> {
+        Arc::new(Line {
+            clock: Clock::start(),
+            window_bytes: AtomicU64::new(0),
+            mss_bytes: AtomicU64::new(1200),
+            srtt_us: AtomicU64::new(0),
+            queuing_us: AtomicU32::new(0),
+            phase: AtomicU32::new(0),
+            report: Mutex::new(None),
+            law: Mutex::new(law),
+            room: Notify::new(),
+        })
+    }
+
+    /// The clock of this end's stamps.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The peer has reported a delay.
+    pub fn report(&self, report: Report) {
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+
+    /// Another law from now on: the server's wish.
+    pub fn demand(&self, law: LawSpec) {
+        *self.law.lock().unwrap_or_else(PoisonError::into_inner) = law;
+    }
+
+    /// How many bytes may wait inside the transport, so that it has always something to send and nothing grows old there: one
+    /// full packet at the least.
+    pub fn ahead_bytes(&self) -> u64 {
+        let (window, mss) =
+            (self.window_bytes.load(Ordering::Relaxed), self.mss_bytes.load(Ordering::Relaxed));
+        let least = mss / 2;
+        match self.srtt_us.load(Ordering::Relaxed) {
+            0 => least,
+            srtt_us => (window.saturating_mul(AHEAD_US) / srtt_us).clamp(least, AHEAD_BYTES),
+        }
+    }
+
+    /// The least time between two packets where the window is below one: one every 1/W round trips.
+    pub fn gap(&self) -> Option<Duration> {
+        let (window, mss) =
+            (self.window_bytes.load(Ordering::Relaxed), self.mss_bytes.load(Ordering::Relaxed));
+        let srtt_us = self.srtt_us.load(Ordering::Relaxed);
+        (window > 0 && window < mss).then(|| Duration::from_micros(srtt_us.saturating_mul(mss) / window))
+    }
+
+    /// Waits until something was sent or acknowledged since the last wait.
+    pub async fn room(&self) {
+        self.room.notified().await;
+    }
+
+    /// What the law is doing.
+    pub fn steering(&self) -> Steering {
+        Steering {
+            law: self.law.lock().unwrap_or_else(PoisonError::into_inner).to_string(),
+            window_bytes: self.window_bytes.load(Ordering::Relaxed),
+            srtt_us: self.srtt_us.load(Ordering::Relaxed),
+            queuing_us: self.queuing_us.load(Ordering::Relaxed),
+            phase: Phase::from(self.phase.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Makes the controllers of one connection: one, and another for each path it moves to.
+#[derive(Debug)]
+pub struct LawFactory(pub Arc<Line>);
+
+impl ControllerFactory for LawFactory {
+    fn build(self: Arc<Self>, _: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(LawController::new(Arc::clone(&self.0), current_mtu))
+    }
+}
+
+/// One path's law.
+#[derive(Clone)]
+struct LawController {
+    line: Arc<Line>,
+    spec: LawSpec,
+    law: Law,
+    path: Path,
+    /// Whether there was a round-trip time before; until then quinn has a guess.
+    sampled: bool,
+    acked: u64,
+    /// When the newest packet of this batch of acknowledgements was sent.
+    newest_sent: Option<Instant>,
+    /// An acknowledgement of what was sent from here on begins a new round trip.
+    round: Option<Instant>,
+    /// A loss of what was sent until here belongs to a loss that the law knows of.
+    recovery: Option<Instant>,
+    ce_bytes: u64,
+    timeouts: u32,
+}
+
+impl LawController {
+    fn new(line: Arc<Line>, mtu: u16) -> Self {
+        let spec = line.law.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let path = Path {
+            mss_bytes: mtu.into(),
+            initial_window_bytes: INITIAL_SEGMENTS * u32::from(mtu),
+            ..Path::default()
+        };
+        let law = spec.build(&path);
+        let controller = LawController {
+            line,
+            spec,
+            law,
+            path,
+            sampled: false,
+            acked: 0,
+            newest_sent: None,
+            round: None,
+            recovery: None,
+            ce_bytes: 0,
+            timeouts: 0,
+        };
+        controller.publish();
+        controller
+    }
+
+    fn publish(&self) {
+        let output = self.law.output();
+        let Line { window_bytes, mss_bytes, srtt_us, queuing_us, phase, .. } = &*self.line;
+        // Zero means that there is no window yet.
+        window_bytes.store((output.cwnd_q16 >> 16).max(1), Ordering::Relaxed);
+        mss_bytes.store(self.path.mss_bytes.into(), Ordering::Relaxed);
+        srtt_us.store(self.path.srtt_us.into(), Ordering::Relaxed);
+        queuing_us.store(output.queuing_delay_us, Ordering::Relaxed);
+        phase.store(output.phase, Ordering::Relaxed);
+        self.line.room.notify_one();
+    }
+
+    /// Whether the window kept the sender back: as Linux has it, half a window in slow start, else nearly all of it.
+    fn window_limited(&self, prior: u64) -> bool {
+        let window = self.law.output().cwnd_q16 >> 16;
+        let slow_start = self.law.output().phase() == Phase::SlowStart;
+        let used = prior + 2 * u64::from(self.path.mss_bytes);
+        if slow_start { used.saturating_mul(2) >= window } else { used >= window }
+    }
+
+    fn take_demand(&mut self) {
+        let wanted = self.line.law.lock().unwrap_or_else(PoisonError::into_inner);
+        if *wanted != self.spec {
+            self.spec = wanted.clone();
+            self.law = self.spec.build(&self.path);
+        }
+    }
+}
+
+impl Controller for LawController {
+    fn on_sent(&mut self, _: Instant, _: u64, _: u64) {
+        self.line.room.notify_one();
+    }
+
+    fn on_ack(&mut self, _: Instant, sent: Instant, bytes: u64, _: bool, rtt: &RttEstimator) {
+        self.acked += bytes;
+        self.newest_sent = self.newest_sent.max(Some(sent));
+        if self.sampled {
+            self.path.srtt_us = micros_u32(rtt.get());
+            self.path.min_rtt_us = micros_u32(rtt.min());
+        }
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+        let (acked, sent) = (std::mem::take(&mut self.acked), self.newest_sent.take());
+        let Some(sent) = sent else { return };
+        self.take_demand();
+        let prior = in_flight + acked;
+        let limited = self.window_limited(prior);
+        self.path.inflight_bytes = in_flight;
+        let rtt_us = micros_u32(now.saturating_duration_since(sent)).max(1);
+        if !self.sampled {
+            self.sampled = true;
+            self.path.srtt_us = rtt_us;
+            self.path.min_rtt_us = rtt_us;
+        }
+        self.timeouts = 0;
+        let round_start = self.round.is_none_or(|round| sent >= round);
+        if round_start {
+            self.round = Some(now);
+        }
+        let report = self.line.report.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ack = Ack {
+            now_us: self.line.clock.micros_of(now),
+            acked_bytes: acked,
+            prior_inflight_bytes: prior,
+            ce_bytes: std::mem::take(&mut self.ce_bytes),
+            rtt_us,
+            owd_us: report.map_or(0, |report| report.delay_us),
+            owd_resolution_us: report.map_or(0, |_| RESOLUTION_US),
+            app_limited: u8::from(!limited),
+            round_start: u8::from(round_start),
+            recovering: u8::from(self.recovery.is_some_and(|recovery| sent <= recovery)),
+            reserved: 0,
+        };
+        self.law.on_ack(&ack, &self.path);
+        self.publish();
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent: bool, lost_bytes: u64) {
+        self.path.inflight_bytes = self.path.inflight_bytes.saturating_sub(lost_bytes);
+        // RFC 9002, 7.3.1: one reaction a round trip.
+        if !is_persistent && self.recovery.is_some_and(|recovery| sent <= recovery) {
+            return;
+        }
+        if lost_bytes == 0 {
+            self.ce_bytes = self.path.mss_bytes.into();
+            return;
+        }
+        self.recovery = Some(now);
+        self.timeouts = if is_persistent { self.timeouts.saturating_add(1) } else { 0 };
+        let loss = Loss {
+            now_us: self.line.clock.micros_of(now),
+            lost_bytes,
+            sent_us: self.line.clock.micros_of(sent),
+            kind: if is_persistent { Loss::TIMEOUT } else { Loss::DUPACK },
+            timeouts: self.timeouts,
+        };
+        self.law.on_loss(&loss, &self.path);
+        self.publish();
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.path.mss_bytes = new_mtu.into();
+        self.publish();
+    }
+
+    fn window(&self) -> u64 {
+        (self.law.output().cwnd_q16 >> 16).max(self.path.mss_bytes.into()) + 1
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.law.output().cwnd_q16 >> 16;
+        metrics.ssthresh = Some(self.law.output().ssthresh_bytes);
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.path.initial_window_bytes.into()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+fn micros_u32(span: Duration) -> u32 {
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
+}

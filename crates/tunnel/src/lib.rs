@@ -1,0 +1,42 @@
+//! IP over QUIC or TCP, sent under a control law.
+//!
+//! A [`Server`] gives addresses to clients that have a [`Token`]; a [`Client`] connects and stays connected. Between them
+//! go IP packets: over QUIC as datagrams, under any law of [`leeway_control`] that is fed one-way delays ([`owd`]); over TCP
+//! under any law of the kernel. In front of the law's window is a queue discipline ([`Egress`]).
+//!
+//! Both ends either have a TUN device ([`Tun`], [`host`]) or belong to a program that gives and takes packets itself
+//! ([`Inward`], [`Switch`]). What the network says is read in [`wire`] and nowhere else.
+
+mod carry;
+mod client;
+mod device;
+mod egress;
+mod error;
+pub mod host;
+mod identity;
+mod inward;
+mod law;
+pub mod owd;
+mod pool;
+mod quic;
+mod roster;
+mod server;
+mod stream;
+mod switch;
+mod throng;
+mod token;
+pub mod wire;
+
+pub use carry::Counts;
+pub use client::{Client, ClientOptions, Status, Transport};
+pub use device::{Reader, Tun};
+pub use egress::{Egress, Next, Parcel};
+pub use error::Error;
+pub use identity::{Admission, Denied, Fingerprint, Secret};
+pub use inward::Inward;
+pub use law::{LawFactory, Line, Steering};
+pub use pool::{Network4, Pool};
+pub use roster::{Invited, Roster};
+pub use server::{Server, ServerOptions};
+pub use switch::{Member, Switch};
+pub use token::{Token, TokenError};

@@ -1,0 +1,115 @@
+//! One-way delays: what the receiver measures and the sender's law is told.
+//!
+//! The sender stamps each datagram with its clock. The receiver subtracts the stamp from its own clock, which gives the
+//! one-way delay but for a constant that no delay-based law needs (RFC 6817, 3.2), and reports the least of a few
+//! milliseconds: bursts of the sender's own segmentation queue behind themselves, and their first packet is free of it.
+//! All arithmetic is modulo 2^32 microseconds.
+
+use std::time::Instant;
+
+/// How often the receiver reports, in microseconds.
+pub const REPORT_EVERY_US: u32 = 5_000;
+
+/// What the stamps count: microseconds.
+pub const RESOLUTION_US: u32 = 1;
+
+/// What the receiver saw since its last report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// The least relative one-way delay, modulo 2^32 microseconds.
+    pub delay_us: u32,
+    /// The stamp of the newest packet.
+    pub stamp_us: u32,
+    /// Packets it is about; 65535 also stands for more.
+    pub packets: u16,
+}
+
+/// A clock for stamps: microseconds since it was made, modulo 2^32.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        Clock(Instant::now())
+    }
+
+    /// The time, wrapping every 71 minutes.
+    pub fn stamp_us(&self) -> u32 {
+        self.micros() as u32
+    }
+
+    /// The time without wrapping.
+    pub fn micros(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The instant `at` on this clock; 0 for what was before it.
+    pub fn micros_of(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.0).as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The receiver's part.
+#[derive(Debug, Default)]
+pub struct Meter {
+    pending: Option<Report>,
+    last_us: Option<u32>,
+}
+
+impl Meter {
+    /// A stamped packet arrived; perhaps it is time to report.
+    pub fn arrived(&mut self, now_us: u32, stamp_us: u32) -> Option<Report> {
+        let delay_us = now_us.wrapping_sub(stamp_us);
+        let report = match self.pending {
+            None => Report { delay_us, stamp_us, packets: 1 },
+            Some(Report { delay_us: least_us, packets, .. }) => Report {
+                delay_us: if before(delay_us, least_us) { delay_us } else { least_us },
+                stamp_us,
+                packets: packets.saturating_add(1),
+            },
+        };
+        if self.last_us.is_some_and(|last_us| now_us.wrapping_sub(last_us) < REPORT_EVERY_US) {
+            self.pending = Some(report);
+            return None;
+        }
+        self.pending = None;
+        self.last_us = Some(now_us);
+        Some(report)
+    }
+}
+
+/// Whether `a` comes before `b`, modulo 2^32.
+fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_delay_of_an_interval_is_reported() {
+        let mut meter = Meter::default();
+        // Clocks that differ by more than their range, and wrap in between.
+        let sent = u32::MAX - 3_000;
+        let at = |sent_us: u32, delay_us: u32| (sent_us.wrapping_add(delay_us).wrapping_add(77), sent_us);
+        let (now, stamp) = at(sent, 20_000);
+        assert_eq!(meter.arrived(now, stamp), Some(Report { delay_us: 20_077, stamp_us: stamp, packets: 1 }));
+        for (after, delay) in [(1_000, 20_500), (2_000, 20_300), (3_000, 20_900)] {
+            let (now, stamp) = at(sent.wrapping_add(after), delay);
+            assert_eq!(meter.arrived(now, stamp), None);
+        }
+        let (now, stamp) = at(sent.wrapping_add(6_000), 21_000);
+        assert_eq!(meter.arrived(now, stamp), Some(Report { delay_us: 20_377, stamp_us: stamp, packets: 4 }));
+    }
+
+    #[test]
+    fn a_delay_that_seems_negative_is_less() {
+        let mut meter = Meter::default();
+        assert!(meter.arrived(10, 10).is_some());
+        assert!(meter.arrived(20, 15).is_none());
+        assert!(meter.arrived(30, 35).is_none());
+        assert_eq!(meter.arrived(6_000, 5_000).unwrap().delay_us, 0u32.wrapping_sub(5));
+    }
+}

@@ -1,0 +1,291 @@
+//! Who is invited: a folder with the server's key and a file of clients.
+//!
+//! The file has fingerprints of the clients' public keys only: who reads it learns no secret and cannot join. A server that
+//! runs sees a change of the file at the next handshake.
+
+use crate::Error;
+use crate::identity::{Admission, Denied, Fingerprint, Secret};
+use crate::token::Token;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Addresses of the pool are given by number, to as many clients.
+const MOST_CLIENTS: u32 = 60_000;
+
+/// An invited client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Invited {
+    /// What people call it.
+    pub name: String,
+    /// The fingerprint of its public key, in hexadecimal.
+    key: String,
+    /// Its number, from 1; its addresses follow from it.
+    pub number: u32,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// Seconds since 1970; nothing: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// Whether it has been taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revoked: bool,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Clients {
+    #[serde(default)]
+    client: Vec<Invited>,
+}
+
+/// The folder.
+#[derive(Debug)]
+pub struct Roster {
+    folder: PathBuf,
+    secret: Secret,
+    /// As last read, and what the file was then.
+    read: Mutex<(Option<Stamp>, Vec<Invited>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    /// Every change is a new file.
+    inode: u64,
+}
+
+impl Invited {
+    /// Whether it may join at this time.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn admitted(&self, now: SystemTime) -> Result<(), Denied> {
+        if self.revoked {
+            return Err(Denied::Revoked);
+        }
+        match self.expires {
+            Some(expires) if seconds(now) >= expires => Err(Denied::Expired),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Roster {
+    /// The folder at `folder`, made with a new server key if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::File`] and [`Error::State`].
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(Error::file(folder))?;
+        let _lock = lock(folder)?;
+        let secret = key(&folder.join("server.key"))?;
+        let roster = Roster { folder: folder.to_owned(), secret, read: Mutex::new((None, Vec::new())) };
+        roster.refresh()?;
+        Ok(roster)
+    }
+
+    /// The server's key.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// Invites a client to the server at `address`.
+    ///
+    /// # Errors
+    /// [`Error::Options`] where the name is taken or the address is none; [`Error::File`], [`Error::State`].
+    pub fn invite(&self, name: &str, address: &str, lasts: Option<Duration>) -> Result<Token, Error> {
+        let printable = !name.is_empty() && name.len() <= 60 && !name.chars().any(char::is_control);
+        if !printable {
+            return Err(Error::Options("a client's name is one to 60 printable characters".into()));
+        }
+        let secret = Secret::generate()?;
+        let token = Token::new(address, self.secret.fingerprint()?, secret.clone())
+            .map_err(|error| Error::Options(format!("{address:?}: {error}")))?;
+        let now = SystemTime::now();
+        let key = secret.fingerprint()?.to_string();
+        self.change(|clients| {
+            if clients.iter().any(|client| client.name == name && client.admitted(now).is_ok()) {
+                return Err(Error::Options(format!(
+                    "{name:?} is invited already; revoke that first (leeway invite --revoke), or choose another name"
+                )));
+            }
+            let number = free_number(clients)?;
+            clients.retain(|client| client.name != name);
+            let expires = lasts.map(|lasts| seconds(now).saturating_add(lasts.as_secs()));
+            let created = seconds(now);
+            clients.push(Invited {
+                name: name.to_owned(),
+                key: key.clone(),
+                number,
+                created,
+                expires,
+                revoked: false,
+            });
+            Ok(())
+        })?;
+        Ok(token)
+    }
+
+    /// Takes an invitation back. A server that runs ends its connection within seconds.
+    ///
+    /// # Errors
+    /// [`Error::Options`] where nobody has the name; [`Error::File`], [`Error::State`].
+    pub fn revoke(&self, name: &str) -> Result<(), Error> {
+        self.change(|clients| match clients.iter_mut().find(|client| client.name == name) {
+            Some(client) => {
+                client.revoked = true;
+                Ok(())
+            }
+            None => Err(Error::Options(format!(
+                "nobody is invited as {name:?}; leeway invite --list shows who is"
+            ))),
+        })
+    }
+
+    /// Everybody who was invited, in the order of invitation.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::State`].
+    pub fn list(&self) -> Result<Vec<Invited>, Error> {
+        self.refresh()?;
+        Ok(self.known().1.clone())
+    }
+
+    /// The client with this key, if it may join now.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn find(&self, key: &Fingerprint) -> Result<Invited, Denied> {
+        // A file that somebody is editing must not lock everybody out: what was read last holds.
+        let _ = self.refresh();
+        let key = key.to_string();
+        let known = self.known();
+        let client = known.1.iter().find(|client| client.key == key).ok_or(Denied::Unknown)?;
+        client.admitted(SystemTime::now()).map(|()| client.clone())
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, (Option<Stamp>, Vec<Invited>)> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("clients.toml")
+    }
+
+    /// Reads the file again if it is another one.
+    fn refresh(&self) -> Result<(), Error> {
+        let path = self.path();
+        let stamp = match std::fs::metadata(&path) {
+            Ok(metadata) => Some(Stamp {
+                modified: metadata.modified().ok(),
+                bytes: metadata.len(),
+                inode: metadata.ino(),
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::file(&path)(error)),
+        };
+        if self.known().0 == stamp && stamp.is_some() {
+            return Ok(());
+        }
+        let clients = read(&path)?;
+        *self.known() = (stamp, clients);
+        Ok(())
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Invited>) -> Result<(), Error>) -> Result<(), Error> {
+        let _lock = lock(&self.folder)?;
+        let path = self.path();
+        let mut client = read(&path)?;
+        change(&mut client)?;
+        let text = toml::to_string(&Clients { client })
+            .map_err(|error| Error::State { path: path.display().to_string(), message: error.to_string() })?;
+        // Whole or not at all.
+        let fresh = self.folder.join("clients.toml.new");
+        write_private(&fresh, text.as_bytes(), true).map_err(Error::file(&fresh))?;
+        std::fs::rename(&fresh, &path).map_err(Error::file(&path))
+    }
+}
+
+impl Admission for Roster {
+    fn check(&self, client: &Fingerprint) -> Result<(), Denied> {
+        self.find(client).map(|_| ())
+    }
+}
+
+fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The least number that nobody has: a new client under an old name gets new addresses, as the old one may still be there.
+fn free_number(clients: &[Invited]) -> Result<u32, Error> {
+    (1..=MOST_CLIENTS).find(|number| clients.iter().all(|client| client.number != *number)).ok_or_else(|| {
+        Error::Options(format!("{MOST_CLIENTS} clients are invited; there are no addresses left"))
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<Invited>, Error> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::file(path)(error)),
+    };
+    let clients: Clients = toml::from_str(&text)
+        .map_err(|error| Error::State { path: path.display().to_string(), message: error.to_string() })?;
+    Ok(clients.client)
+}
+
+/// Held until it is dropped.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let path = folder.join("lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(Error::file(&path))?;
+    file.lock().map_err(Error::file(&path))?;
+    Ok(file)
+}
+
+/// The key in the file, or a new one.
+fn key(path: &Path) -> Result<Secret, Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let bytes = data_encoding::HEXLOWER.decode(text.trim().as_bytes()).ok();
+            let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+            bytes.map(Secret::from_bytes).ok_or_else(|| Error::State {
+                path: path.display().to_string(),
+                message: "a key has 64 hexadecimal digits".into(),
+            })
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let secret = Secret::generate()?;
+            let text = format!("{}\n", data_encoding::HEXLOWER.encode(secret.as_bytes()));
+            write_private(path, text.as_bytes(), false).map_err(Error::file(path))?;
+            Ok(secret)
+        }
+        Err(error) => Err(Error::file(path)(error)),
+    }
+}
+
+/// Writes a file that only its owner can read.
+fn write_private(path: &Path, bytes: &[u8], replace: bool) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    if replace {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

@@ -1,0 +1,326 @@
+//! The server: who may connect does, gets addresses, and has packets carried.
+
+use crate::Error;
+use crate::carry::{Counts, Ends, carry};
+use crate::egress::Egress;
+use crate::identity::{Admission, Denied, Fingerprint, server_tls};
+use crate::inward::Inward;
+use crate::law::Line;
+use crate::pool::{Network4, Pool};
+use crate::quic::{self, CLOSE_AGAIN, CLOSE_FOR_GOOD, HANDSHAKE};
+use crate::roster::{Invited, Roster};
+use crate::stream;
+use crate::switch::{Member, Switch};
+use crate::throng::{Place, Throng};
+use crate::wire::{Greeting, Welcome};
+use leeway_control::LawSpec;
+use leeway_queue::QueueSpec;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Connection, Endpoint, EndpointConfig, Incoming};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// Handshakes at a time, in all and from one place.
+const HANDSHAKES: usize = 256;
+const HANDSHAKES_PER_SOURCE: usize = 16;
+/// From so many on, an address has to prove that it is its sender's (RFC 9000, 8.1.2).
+const BUSY: usize = 16;
+/// How often it is looked whether a client is still invited.
+const STILL_INVITED: Duration = Duration::from_secs(2);
+
+/// How a server works.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where it listens, for QUIC and TCP.
+    pub listen: SocketAddr,
+    /// The law towards clients over QUIC.
+    pub law: LawSpec,
+    /// The kernel's congestion control towards clients over TCP; nothing: TCP is not offered.
+    pub congestion: Option<String>,
+    /// The law that clients over QUIC have to take.
+    pub demand: Option<LawSpec>,
+    /// The kernel's congestion control that clients over TCP have to take.
+    pub demand_congestion: Option<String>,
+    /// The queue in front of each client's window.
+    pub queue: QueueSpec,
+    /// Where clients' addresses come from.
+    pub network: Network4,
+    /// The longest packet on the tunnel.
+    pub mtu: u16,
+}
+
+/// A server that listens.
+pub struct Server {
+    endpoint: Endpoint,
+    listener: Option<TcpListener>,
+    shared: Arc<Shared>,
+    tls: Arc<rustls::ServerConfig>,
+}
+
+/// What every connection needs.
+pub(crate) struct Shared {
+    pub options: ServerOptions,
+    roster: Arc<Roster>,
+    pool: Pool,
+    pub switch: Arc<Switch>,
+    inward: Arc<dyn Inward>,
+    throng: Arc<Throng>,
+    log: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Server {
+    /// Listens; packets of clients go to `inward`, words for people to `log`. Needs a runtime of tokio.
+    ///
+    /// # Errors
+    /// [`Error::Options`] where it cannot listen there or the kernel has no such congestion control; [`Error::System`].
+    pub fn bind(
+        options: ServerOptions,
+        roster: Arc<Roster>,
+        inward: Arc<dyn Inward>,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Server, Error> {
+        let pool = Pool::new(options.network, roster.secret());
+        let tls = Arc::new(server_tls(roster.secret(), Arc::clone(&roster) as Arc<dyn Admission>)?);
+        let socket = quic::socket(options.listen, None)?;
+        // A reset of a server that was started again ends its clients' old connections at once.
+        let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &roster.secret().derive("quic reset"));
+        let runtime = quinn::default_runtime()
+            .ok_or_else(|| Error::Options("a server needs a runtime of tokio".into()))?;
+        let listen = socket.local_addr().map_err(Error::of("listen"))?;
+        let endpoint = Endpoint::new(EndpointConfig::new(Arc::new(reset_key)), None, socket, runtime)
+            .map_err(Error::of("listen"))?;
+        let listener = match &options.congestion {
+            Some(congestion) => Some(stream::listen(listen, congestion)?),
+            None => None,
+        };
+        let shared = Shared {
+            options,
+            roster,
+            pool,
+            switch: Arc::default(),
+            inward,
+            throng: Throng::new(HANDSHAKES, HANDSHAKES_PER_SOURCE),
+            log: Box::new(log),
+        };
+        let server = Server { endpoint, listener, shared: Arc::new(shared), tls };
+        // Its line is never used: each connection brings its own.
+        let config = server.config(&Line::new(server.shared.options.law.clone()))?;
+        server.endpoint.set_server_config(Some(config));
+        Ok(server)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn local_addr(&self) -> Result<SocketAddr, Error> {
+        self.endpoint.local_addr().map_err(Error::of("ask for an address"))
+    }
+
+    /// Its addresses in the tunnel, and those it gives.
+    pub fn pool(&self) -> Pool {
+        self.shared.pool
+    }
+
+    /// The way to the clients.
+    pub fn switch(&self) -> Arc<Switch> {
+        Arc::clone(&self.shared.switch)
+    }
+
+    /// Serves until `stop` is told.
+    pub async fn run(self, stop: &Notify) {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
+        // They end with the server.
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            tokio::select! {
+                () = stop.notified() => break,
+                incoming = self.endpoint.accept() => match incoming {
+                    Some(incoming) => self.arrived(incoming, &mut connections),
+                    None => break,
+                },
+                accepted = stream::accept(self.listener.as_ref()) => {
+                    if let Some(place) = self.shared.throng.enter(accepted.1.ip()) {
+                        let serving = stream::serve(Arc::clone(&self.shared), acceptor.clone(), accepted, place);
+                        connections.spawn(serving);
+                    }
+                }
+            }
+        }
+        self.endpoint.close(CLOSE_AGAIN, b"the server has stopped");
+        connections.shutdown().await;
+        // The word has to get out.
+        let _ = tokio::time::timeout(Duration::from_millis(300), self.endpoint.wait_idle()).await;
+    }
+
+    fn arrived(&self, incoming: Incoming, connections: &mut JoinSet<()>) {
+        let throng = &self.shared.throng;
+        if !incoming.remote_address_validated() && throng.len() >= BUSY {
+            // A stateless answer: who gave a false address does not hear it.
+            let _ = incoming.retry();
+            return;
+        }
+        let Some(place) = throng.enter(incoming.remote_address().ip()) else {
+            incoming.refuse();
+            return;
+        };
+        let line = Line::new(self.shared.options.law.clone());
+        let Ok(config) = self.config(&line) else { return };
+        let shared = Arc::clone(&self.shared);
+        connections.spawn(async move {
+            let Ok(connecting) = incoming.accept_with(Arc::new(config)) else { return };
+            let connection = tokio::select! {
+                connection = tokio::time::timeout(HANDSHAKE, connecting) => connection,
+                () = place.displaced() => return,
+            };
+            if let Ok(Ok(connection)) = connection {
+                serve(&shared, &connection, &line, place).await;
+            }
+        });
+    }
+
+    fn config(&self, line: &Arc<Line>) -> Result<quinn::ServerConfig, Error> {
+        let crypto = QuicServerConfig::try_from(Arc::clone(&self.tls))
+            .map_err(|error| Error::Options(error.to_string()))?;
+        let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+        config
+            .transport_config(quic::transport(line))
+            .max_incoming(HANDSHAKES)
+            .incoming_buffer_size(16 << 10)
+            .incoming_buffer_size_total((16 << 10) * HANDSHAKES as u64);
+        Ok(config)
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub fn log(&self, words: &str) {
+        (self.log)(words);
+    }
+
+    /// Who has this key, if it may be here.
+    pub fn admit(&self, key: Option<Fingerprint>) -> Result<(Fingerprint, Invited), Denied> {
+        let key = key.ok_or(Denied::Unknown)?;
+        self.roster.find(&key).map(|invited| (key, invited))
+    }
+
+    /// Waits until the client may no longer be here.
+    pub async fn uninvited(&self, key: &Fingerprint) -> Denied {
+        loop {
+            tokio::time::sleep(STILL_INVITED).await;
+            if let Err(denied) = self.roster.find(key) {
+                return denied;
+            }
+        }
+    }
+
+    /// What a client gets, and its place in the switch. `mtu` is the longest packet that it takes.
+    pub fn member(
+        &self,
+        invited: &Invited,
+        from: SocketAddr,
+        line: Option<Arc<Line>>,
+    ) -> Result<Arc<Member>, Error> {
+        Ok(Arc::new(Member {
+            name: invited.name.clone(),
+            addresses: self.pool.client(invited.number)?,
+            from,
+            egress: Arc::new(Egress::new(&self.options.queue)),
+            counts: Arc::new(Counts::default()),
+            line,
+            replaced: Notify::new(),
+        }))
+    }
+
+    /// The ends of a client's tunnel.
+    pub fn ends(&self, member: &Member) -> Ends {
+        Ends {
+            egress: Arc::clone(&member.egress),
+            inward: Arc::clone(&self.inward),
+            from: Some(member.addresses),
+            counts: Arc::clone(&member.counts),
+        }
+    }
+
+    /// The welcome of a client with these addresses.
+    pub fn welcome(&self, (v4, v6): (Ipv4Addr, Ipv6Addr), mtu: u16, law: String) -> Greeting {
+        let (server_v4, server_v6) = self.pool.server();
+        Greeting::Welcome(Welcome { v4, v6, server_v4, server_v6, mtu: mtu.min(self.options.mtu), law })
+    }
+}
+
+/// Words for a client that is not, or no longer, invited.
+pub(crate) fn words(denied: Denied) -> &'static str {
+    match denied {
+        Denied::Unknown => "the server does not know this token",
+        Denied::Revoked => "the server refuses this token: it has been revoked",
+        Denied::Expired => "the server refuses this token: it has expired",
+    }
+}
+
+/// Words for a client whose token somebody else uses.
+pub(crate) const REPLACED: &str = "another connection uses the same token; every machine needs its own";
+
+/// Serves a client over QUIC whose key TLS has accepted.
+async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place: Place) {
+    let (key, invited) = match shared.admit(quic::peer(connection)) {
+        Ok(known) => known,
+        Err(denied) => return connection.close(CLOSE_FOR_GOOD, words(denied).as_bytes()),
+    };
+    let from = connection.remote_address();
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(HANDSHAKE, greet(shared, connection, &invited, line)) => greeted,
+        () = place.displaced() => return connection.close(CLOSE_AGAIN, b"the server is busy"),
+    };
+    let member = match greeted {
+        Ok(Ok(member)) => member,
+        Ok(Err(error)) => return connection.close(CLOSE_FOR_GOOD, error.to_string().as_bytes()),
+        Err(_) => return connection.close(CLOSE_FOR_GOOD, b"there was no greeting in time"),
+    };
+    drop(place);
+    shared.switch.join(&member);
+    shared.log(&format!("{} joined from {from} over QUIC as {}", member.name, member.addresses.0));
+    let ends = shared.ends(&member);
+    let why = tokio::select! {
+        error = carry(connection, line, &ends) => quic::explain(&error).to_string(),
+        () = member.replaced.notified() => {
+            connection.close(CLOSE_FOR_GOOD, REPLACED.as_bytes());
+            "the same token came again".into()
+        }
+        denied = shared.uninvited(&key) => {
+            connection.close(CLOSE_FOR_GOOD, words(denied).as_bytes());
+            words(denied).into()
+        }
+    };
+    shared.switch.leave(&member);
+    shared.log(&format!("{} left: {why}", member.name));
+}
+
+async fn greet(
+    shared: &Shared,
+    connection: &Connection,
+    invited: &Invited,
+    line: &Arc<Line>,
+) -> Result<Arc<Member>, Error> {
+    let (mut send, mut receive) =
+        connection.accept_bi().await.map_err(|error| Error::Lost(error.to_string()))?;
+    let Greeting::Hello { mtu, .. } = quic::greeting(&mut receive).await? else {
+        return Err(Error::Refused("a client begins with a hello".into()));
+    };
+    let member = shared.member(invited, connection.remote_address(), Some(Arc::clone(line)))?;
+    let law = shared.options.demand.as_ref().map(ToString::to_string).unwrap_or_default();
+    quic::greet(&mut send, &shared.welcome(member.addresses, mtu, law)).await?;
+    let _ = send.finish();
+    Ok(member)
+}

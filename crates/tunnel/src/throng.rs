@@ -1,0 +1,105 @@
+//! Connections that have not yet said who they are: few from one place, and few in all.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Handshakes that are under way. When there are too many, the oldest gives way: who floods displaces himself first, because
+/// handshakes of others are over in a few round trips.
+#[derive(Debug)]
+pub(crate) struct Throng {
+    total: usize,
+    per_source: usize,
+    waiting: Mutex<VecDeque<(IpAddr, Arc<Notify>)>>,
+}
+
+/// The place of one handshake, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    throng: Arc<Throng>,
+    displaced: Arc<Notify>,
+}
+
+impl Throng {
+    pub fn new(total: usize, per_source: usize) -> Arc<Self> {
+        Arc::new(Throng { total, per_source, waiting: Mutex::new(VecDeque::new()) })
+    }
+
+    /// A place for a handshake with `source`; nothing if that has too many.
+    pub fn enter(self: &Arc<Self>, source: IpAddr) -> Option<Place> {
+        let source = site(source);
+        let displaced = Arc::new(Notify::new());
+        let mut waiting = self.waiting();
+        if waiting.iter().filter(|(of, _)| *of == source).count() >= self.per_source {
+            return None;
+        }
+        if waiting.len() >= self.total
+            && let Some((_, oldest)) = waiting.pop_front()
+        {
+            oldest.notify_one();
+        }
+        waiting.push_back((source, Arc::clone(&displaced)));
+        drop(waiting);
+        Some(Place { throng: Arc::clone(self), displaced })
+    }
+
+    /// Handshakes that are under way.
+    pub fn len(&self) -> usize {
+        self.waiting().len()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<(IpAddr, Arc<Notify>)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Waits until another handshake needs the place.
+    pub async fn displaced(&self) {
+        self.displaced.notified().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.throng.waiting().retain(|(_, place)| !Arc::ptr_eq(place, &self.displaced));
+    }
+}
+
+/// Who has one IPv6 address has 2^64 of them.
+fn site(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.into(),
+            None => std::net::Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX)).into(),
+        },
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_place_cannot_crowd_out_the_others() {
+        let throng = Throng::new(8, 3);
+        let at = |text: &str| text.parse::<IpAddr>().unwrap();
+        let flood: Vec<_> = (0..100).filter_map(|_| throng.enter(at("192.0.2.1"))).collect();
+        assert_eq!(flood.len(), 3);
+        assert!(throng.enter(at("::ffff:192.0.2.1")).is_none());
+        // A network of one user.
+        let six: Vec<_> =
+            (0..100).filter_map(|host| throng.enter(at(&format!("2001:db8::{host:x}")))).collect();
+        assert_eq!(six.len(), 3);
+        // From everywhere: the oldest give way.
+        let many: Vec<_> = (0..50).filter_map(|net| throng.enter(at(&format!("10.0.{net}.1")))).collect();
+        assert_eq!(many.len(), 50);
+        assert_eq!(throng.len(), 8);
+        flood[0].displaced().await;
+        many[41].displaced().await;
+        drop((flood, six, many));
+        assert_eq!(throng.len(), 0);
+    }
+}

@@ -1,0 +1,299 @@
+//! What the two ends say to each other, as bytes; version 1. Big-endian.
+//!
+//! Over QUIC the first stream, which the client opens, carries a [`Greeting`] each way, and every datagram is a
+//! [`Datagram`]. Over TCP the one stream carries [`frame`]s: greetings first, then packets. Nothing here trusts a byte:
+//! what does not parse is [`Malformed`], and nothing is allocated before a length has been checked.
+
+use crate::owd::Report;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The protocol's name and version, as ALPN; another version is another name, which TLS refuses.
+pub const PROTOCOL: &[u8] = b"leeway-tunnel/1";
+
+/// Bytes in front of a packet in its buffer, so that any header fits without a copy.
+pub const HEADROOM: usize = 8;
+
+/// The longest frame on a stream, its length field not counted.
+pub const FRAME_LIMIT: usize = 2048;
+
+const TEXT_LIMIT: usize = 200;
+
+/// Bytes that are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed {0}")]
+pub struct Malformed(pub &'static str);
+
+/// What is said before any packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Greeting {
+    /// The client's.
+    Hello {
+        /// The longest IP packet that its device takes.
+        mtu: u16,
+        /// Its program and version, for the server's log.
+        program: String,
+    },
+    /// The server's.
+    Welcome(Welcome),
+    /// The server's, if it will not.
+    Refuse {
+        /// Why, in words.
+        why: String,
+    },
+}
+
+/// What the server gives to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// The client's addresses.
+    pub v4: Ipv4Addr,
+    /// The client's addresses.
+    pub v6: Ipv6Addr,
+    /// The server's own in the tunnel.
+    pub server_v4: Ipv4Addr,
+    /// The server's own in the tunnel.
+    pub server_v6: Ipv6Addr,
+    /// The longest IP packet on the tunnel.
+    pub mtu: u16,
+    /// The law that the client has to send under; empty: its own choice.
+    pub law: String,
+}
+
+/// A datagram of QUIC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Datagram<'a> {
+    /// An IP packet.
+    Packet {
+        /// When it was sent, in microseconds of the sender's clock.
+        stamp_us: u32,
+        /// The packet.
+        packet: &'a [u8],
+    },
+    /// One of two halves of a packet that is longer than the path takes.
+    Half {
+        /// When it was sent.
+        stamp_us: u32,
+        /// Which packet.
+        id: u16,
+        /// Whether it is the second.
+        second: bool,
+        /// The bytes.
+        part: &'a [u8],
+    },
+    /// What the receiver saw of delays.
+    Report(Report),
+}
+
+/// A frame of the stream over TCP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// A greeting.
+    Greeting(Greeting),
+    /// An IP packet.
+    Packet(&'a [u8]),
+    /// Nothing but a sign of life.
+    Alive,
+}
+
+const HELLO: u8 = 1;
+const WELCOME: u8 = 2;
+const REFUSE: u8 = 3;
+const ALIVE: u8 = 4;
+const PACKET: u8 = 16;
+const FIRST_HALF: u8 = 17;
+const SECOND_HALF: u8 = 18;
+const REPORT: u8 = 19;
+
+/// Bytes of a datagram before its packet.
+pub const PACKET_HEADER: usize = 5;
+/// Bytes of a datagram before half a packet.
+pub const HALF_HEADER: usize = 7;
+/// Bytes of a frame before its packet: length and kind.
+pub const FRAME_HEADER: usize = 3;
+
+/// The header of a packet in a datagram.
+pub fn packet_header(stamp_us: u32) -> [u8; PACKET_HEADER] {
+    let [a, b, c, d] = stamp_us.to_be_bytes();
+    [PACKET, a, b, c, d]
+}
+
+/// The header of half a packet in a datagram.
+pub fn half_header(stamp_us: u32, id: u16, second: bool) -> [u8; HALF_HEADER] {
+    let [a, b, c, d] = stamp_us.to_be_bytes();
+    let [e, f] = id.to_be_bytes();
+    [if second { SECOND_HALF } else { FIRST_HALF }, a, b, c, d, e, f]
+}
+
+/// The header of a packet in a frame; the packet has at most [`FRAME_LIMIT`] - 1 bytes.
+pub fn frame_header(packet: usize) -> [u8; FRAME_HEADER] {
+    let [a, b] = u16::try_from(packet + 1).unwrap_or(u16::MAX).to_be_bytes();
+    [a, b, PACKET]
+}
+
+/// The frame that only says that one lives.
+pub const ALIVE_FRAME: [u8; 3] = [0, 1, ALIVE];
+
+/// A report as a datagram.
+pub fn report_datagram(report: &Report) -> [u8; 11] {
+    let mut bytes = [0; 11];
+    bytes[0] = REPORT;
+    bytes[1..5].copy_from_slice(&report.delay_us.to_be_bytes());
+    bytes[5..9].copy_from_slice(&report.stamp_us.to_be_bytes());
+    bytes[9..].copy_from_slice(&report.packets.to_be_bytes());
+    bytes
+}
+
+impl<'a> Datagram<'a> {
+    /// Reads a datagram.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut input = Input(bytes);
+        match input.u8()? {
+            PACKET => Ok(Datagram::Packet { stamp_us: input.u32()?, packet: input.rest()? }),
+            kind @ (FIRST_HALF | SECOND_HALF) => Ok(Datagram::Half {
+                stamp_us: input.u32()?,
+                id: input.u16()?,
+                second: kind == SECOND_HALF,
+                part: input.rest()?,
+            }),
+            REPORT => {
+                let report = Report { delay_us: input.u32()?, stamp_us: input.u32()?, packets: input.u16()? };
+                input.end()?;
+                Ok(Datagram::Report(report))
+            }
+            _ => Err(Malformed("kind of datagram")),
+        }
+    }
+}
+
+impl Greeting {
+    /// The greeting as a frame, with its length.
+    pub fn to_frame(&self) -> Vec<u8> {
+        let mut bytes = vec![0, 0];
+        match self {
+            Greeting::Hello { mtu, program } => {
+                bytes.push(HELLO);
+                bytes.extend_from_slice(&mtu.to_be_bytes());
+                put_text(&mut bytes, program);
+            }
+            Greeting::Welcome(welcome) => {
+                bytes.push(WELCOME);
+                bytes.extend_from_slice(&welcome.v4.octets());
+                bytes.extend_from_slice(&welcome.v6.octets());
+                bytes.extend_from_slice(&welcome.server_v4.octets());
+                bytes.extend_from_slice(&welcome.server_v6.octets());
+                bytes.extend_from_slice(&welcome.mtu.to_be_bytes());
+                put_text(&mut bytes, &welcome.law);
+            }
+            Greeting::Refuse { why } => {
+                bytes.push(REFUSE);
+                put_text(&mut bytes, why);
+            }
+        }
+        let length = u16::try_from(bytes.len() - 2).unwrap_or(u16::MAX);
+        bytes[..2].copy_from_slice(&length.to_be_bytes());
+        bytes
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Reads what a frame has after its length.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn read(body: &'a [u8]) -> Result<Self, Malformed> {
+        let mut input = Input(body);
+        let frame = match input.u8()? {
+            PACKET => return Ok(Frame::Packet(input.rest()?)),
+            ALIVE => Frame::Alive,
+            HELLO => Frame::Greeting(Greeting::Hello { mtu: input.u16()?, program: input.text()? }),
+            WELCOME => Frame::Greeting(Greeting::Welcome(Welcome {
+                v4: Ipv4Addr::from(input.array::<4>()?),
+                v6: Ipv6Addr::from(input.array::<16>()?),
+                server_v4: Ipv4Addr::from(input.array::<4>()?),
+                server_v6: Ipv6Addr::from(input.array::<16>()?),
+                mtu: input.u16()?,
+                law: input.text()?,
+            })),
+            REFUSE => Frame::Greeting(Greeting::Refuse { why: input.text()? }),
+            _ => return Err(Malformed("kind of frame")),
+        };
+        input.end()?;
+        Ok(frame)
+    }
+}
+
+/// The first whole frame in `bytes`, without its length, and the bytes after it; nothing while there is not enough.
+///
+/// # Errors
+/// [`Malformed`] where the length is zero or beyond [`FRAME_LIMIT`].
+pub fn frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
+    let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return Ok(None) };
+    let length = usize::from(u16::from_be_bytes(*length));
+    if length == 0 || length > FRAME_LIMIT {
+        return Err(Malformed("length of a frame"));
+    }
+    Ok(rest.get(..length).map(|body| (body, length + 2)))
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    let mut end = text.len().min(TEXT_LIMIT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    bytes.push(end as u8);
+    bytes.extend_from_slice(&text.as_bytes()[..end]);
+}
+
+/// Bytes being read.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (head, rest) = self.0.split_at_checked(length).ok_or(Malformed("message: it is too short"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (head, rest) = self.0.split_first_chunk().ok_or(Malformed("message: it is too short"))?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// A text of printable characters: it goes to logs and terminals.
+    fn text(&mut self) -> Result<String, Malformed> {
+        let length = usize::from(self.u8()?);
+        if length > TEXT_LIMIT {
+            return Err(Malformed("text: it is too long"));
+        }
+        let text = std::str::from_utf8(self.take(length)?).map_err(|_| Malformed("text: it is not UTF-8"))?;
+        if text.chars().any(char::is_control) {
+            return Err(Malformed("text: it has control characters"));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// What is left, which must be something.
+    fn rest(&mut self) -> Result<&'a [u8], Malformed> {
+        if self.0.is_empty() { Err(Malformed("packet: it is empty")) } else { self.take(self.0.len()) }
+    }
+
+    fn end(&self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed("message: it is too long")) }
+    }
+}

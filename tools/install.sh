@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs the program. As root: for everybody, with the systemd units and an example of the laws to load at boot; otherwise
+# where cargo puts programs. DESTDIR and PREFIX (/usr/local) as usual.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+main() {
+	if [ "$(id -u)" -ne 0 ] && [ -z "${DESTDIR:-}" ]; then
+		cargo install --locked --path crates/cli
+		return
+	fi
+	local prefix=${PREFIX:-/usr/local} root=${DESTDIR:-}
+	cargo build --release --locked --package leeway-cli
+	put 755 "${CARGO_TARGET_DIR:-target}/release/leeway" "$root$prefix/bin/leeway"
+	local unit
+	for unit in packaging/systemd/*; do
+		sed "s|/usr/local/bin|$prefix/bin|" "$unit" | put 644 /dev/stdin "$root$prefix/lib/systemd/system/${unit##*/}"
+	done
+	# What somebody has written stays.
+	[ -e "$root/etc/leeway/laws.conf" ] || put 644 packaging/laws.conf "$root/etc/leeway/laws.conf"
+	echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"
+}
+
+# put MODE FROM TO
+put() {
+	install -D -m "$1" "$2" "$3"
+	echo "installed $3"
+}
+
+main
