@@ -13,7 +13,9 @@ fn leeway() -> Command {
 
 /// Whether namespaces and TPROXY can be had here; says why not, and fails where everything has to be tested.
 fn possible() -> bool {
-    let has = |command: &str| Command::new("sh").args(["-c", command]).output().is_ok_and(|done| done.status.success());
+    let has = |command: &str| {
+        Command::new("sh").args(["-c", command]).output().is_ok_and(|done| done.status.success())
+    };
     let missing = [
         (rustix::process::geteuid().is_root(), "root"),
         (has("ip -V"), "ip (iproute2)"),
@@ -77,8 +79,7 @@ fn what_is_wrong_is_explained() {
     assert!(usage(&["--config", "/nonexistent/gateway.toml"]).contains("/nonexistent/gateway.toml"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output =
-        leeway().args(["gateway", "--listen", &address, "--client", "127.0.0.1"]).output().unwrap();
+    let output = leeway().args(["gateway", "--listen", &address, "--client", "127.0.0.1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains(&address));
 }
@@ -139,7 +140,8 @@ impl Testbed {
 
     fn rules(&self) -> String {
         let run = |command: &str| {
-            let output = Command::new("ip").args(["netns", "exec", &self.0[1]]).args(command.split(' ')).output();
+            let output =
+                Command::new("ip").args(["netns", "exec", &self.0[1]]).args(command.split(' ')).output();
             String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
         };
         run("nft list ruleset") + &run("ip rule") + &run("ip route show table all")

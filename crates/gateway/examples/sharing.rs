@@ -33,8 +33,13 @@ fn main() -> Result<(), Failure> {
 
     let (_line, server) = line(&leeway, &link)?;
     let runtime = tokio::runtime::Runtime::new()?;
-    println!("link {link}; law {law}; {seconds} s a run; arrivals {}", if poisson { "poisson" } else { "even" });
-    println!("run  mode         primary: mean  p50    p99 ms  ratio mean p99   secondary: req/s  mean ms  failed");
+    println!(
+        "link {link}; law {law}; {seconds} s a run; arrivals {}",
+        if poisson { "poisson" } else { "even" }
+    );
+    println!(
+        "run  mode         primary: mean  p50    p99 ms  ratio mean p99   secondary: req/s  mean ms  failed"
+    );
     for run in 1..=repetitions {
         let mut alone: Option<Report> = None;
         for mode in modes.split(',') {
@@ -72,9 +77,8 @@ fn main() -> Result<(), Failure> {
                         eprintln!("{:?}", budget.state());
                     }
                 });
-                let secondary = tokio::spawn(async move {
-                    if shared { Some(others.run().await) } else { None }
-                });
+                let secondary =
+                    tokio::spawn(async move { if shared { Some(others.run().await) } else { None } });
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let mut first = load(5.0, arrivals(1));
                 first.duration = Duration::from_secs(seconds.saturating_sub(1));

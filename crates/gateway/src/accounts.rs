@@ -33,7 +33,11 @@ pub fn text(users: &Users, budget: Option<&Budget>) -> String {
     };
     gauge("leeway_gateway_connections", "Connections of clients.", users.connections() as f64);
     if let Some(state) = budget.map(Budget::state) {
-        gauge("leeway_gateway_window_bytes", "The window that all downloads share.", state.window_bytes as f64);
+        gauge(
+            "leeway_gateway_window_bytes",
+            "The window that all downloads share.",
+            state.window_bytes as f64,
+        );
         gauge("leeway_gateway_outstanding_bytes", "Asked for, not arrived.", state.outstanding_bytes as f64);
         let seconds = f64::from(state.queuing_delay_us) / 1e6;
         gauge("leeway_gateway_queuing_delay_seconds", "The law's estimate of the line's queue.", seconds);

@@ -370,7 +370,10 @@ impl Shared {
         let mut rtt_us = opened_us.map_or(0, |at_us| u32::try_from(now_us - at_us).unwrap_or(u32::MAX));
         // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
         let due_us = entry.sampled_us + u64::from(self.srtt_us);
-        if entry.window > BURST_BYTES && now_us >= due_us && let Some(socket) = &entry.socket {
+        if entry.window > BURST_BYTES
+            && now_us >= due_us
+            && let Some(socket) = &entry.socket
+        {
             entry.sampled_us = now_us;
             rtt_us = round_trips_us(socket).map_or(0, |(_, rtt_us)| rtt_us);
         }
@@ -440,7 +443,9 @@ impl Shared {
         let mut released = 0;
         for entry in self.flows.values_mut().filter(|flow| flow.outstanding > 0) {
             if entry.datagrams {
-                while let Some(&(bytes, _)) = entry.edges.front().filter(|(_, at_us)| now_us - at_us >= srtt_us) {
+                while let Some(&(bytes, _)) =
+                    entry.edges.front().filter(|(_, at_us)| now_us - at_us >= srtt_us)
+                {
                     entry.edges.pop_front();
                     let bytes = bytes.min(entry.outstanding);
                     entry.outstanding -= bytes;

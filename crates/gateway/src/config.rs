@@ -159,7 +159,10 @@ impl Config {
         let limits = &self.limits;
         // hyper's smallest read buffer, and what keeps 10,000 connections small.
         if !(8192..=1 << 20).contains(&limits.head_bytes) {
-            return wrong(format!("limits.head_bytes is {}; it goes from 8192 to 1048576", limits.head_bytes));
+            return wrong(format!(
+                "limits.head_bytes is {}; it goes from 8192 to 1048576",
+                limits.head_bytes
+            ));
         }
         for (name, value) in [
             ("connections", limits.connections),
@@ -288,7 +291,9 @@ mod tests {
             (format!("{listen}clients = [\"::/0\"]\nlimits.connections = 0"), "limits.connections"),
             (format!("{listen}clients = [\"::/0\"]\nlimits.head_bytes = 1"), "8192"),
             (
-                format!("{listen}clients=[\"::/0\"]\nuser=[{{name=\"a\",password=\"b\"}},{{name=\"a\",password=\"c\"}}]"),
+                format!(
+                    "{listen}clients=[\"::/0\"]\nuser=[{{name=\"a\",password=\"b\"}},{{name=\"a\",password=\"c\"}}]"
+                ),
                 "two users `a`",
             ),
         ];

@@ -63,7 +63,8 @@ impl Gateway {
     /// What cannot be had, and what would be right.
     pub fn open(config: &Config) -> Result<Gateway, GatewayError> {
         config.check()?;
-        let own = own_addresses().map_err(|error| GatewayError::System("list the addresses of this machine", error))?;
+        let own = own_addresses()
+            .map_err(|error| GatewayError::System("list the addresses of this machine", error))?;
         let users = Arc::new(Users::new(config));
         let budget = config.law.as_ref().map(Budget::new);
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
@@ -84,9 +85,9 @@ impl Gateway {
             let open: Vec<u16> = config.listen.iter().chain(&config.socks).map(SocketAddr::port).collect();
             Divert::new(transparent, &open)
         });
-        let divert = divert
-            .transpose()
-            .map_err(|error| GatewayError::System("divert clients without configuration (needs root, nft, ip)", error))?;
+        let divert = divert.transpose().map_err(|error| {
+            GatewayError::System("divert clients without configuration (needs root, nft, ip)", error)
+        })?;
         Ok(Gateway { listeners, proxy, budget, divert })
     }
 

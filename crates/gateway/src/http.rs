@@ -100,7 +100,8 @@ impl Proxy {
 
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr) -> Answer {
         let Some(user) = self.user(request.headers(), client) else {
-            let mut answer = say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
+            let mut answer =
+                say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
             let realm = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
             answer.headers_mut().insert(header::PROXY_AUTHENTICATE, realm);
             return answer;
@@ -207,10 +208,8 @@ pub struct Server {
 impl Server {
     async fn start(upstream: Upstream, address: SocketAddr) -> Result<Server, hyper::Error> {
         let flow = upstream.flow();
-        let (sender, connection) = http1::Builder::new()
-            .max_buf_size(128 * 1024)
-            .handshake(TokioIo::new(upstream))
-            .await?;
+        let (sender, connection) =
+            http1::Builder::new().max_buf_size(128 * 1024).handshake(TokioIo::new(upstream)).await?;
         // It ends with the sender or with the server; whoever waits for an answer is told.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Server { sender, address, flow })
@@ -289,7 +288,9 @@ impl Failure {
                 user.counts.refused.fetch_add(1, Ordering::Relaxed);
                 (StatusCode::TOO_MANY_REQUESTS, error.to_string())
             }
-            Failure::Connect(error @ ConnectError::Timeout(..)) => (StatusCode::GATEWAY_TIMEOUT, error.to_string()),
+            Failure::Connect(error @ ConnectError::Timeout(..)) => {
+                (StatusCode::GATEWAY_TIMEOUT, error.to_string())
+            }
             Failure::Connect(error) => (StatusCode::BAD_GATEWAY, error.to_string()),
             Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
             Failure::Slow(seconds) => {

@@ -90,7 +90,9 @@ impl Load {
         let seen = Arc::new(Mutex::new((service_us, 0)));
         let mut requests = JoinSet::new();
         let mut sent = 0;
-        for (turn, offset) in self.arrivals.offsets(self.rate).take_while(|&at| at < self.duration).enumerate() {
+        for (turn, offset) in
+            self.arrivals.offsets(self.rate).take_while(|&at| at < self.duration).enumerate()
+        {
             let intended = start + offset;
             sleep_until(intended).await;
             sent += 1;
@@ -122,8 +124,10 @@ impl Load {
         let mut stream = socket.connect(to).await?;
         stream.set_nodelay(true)?;
         let base = if self.proxy.is_some() { format!("http://{}", self.server) } else { String::new() };
-        let request =
-            format!("GET {base}/{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.object_bytes, self.server);
+        let request = format!(
+            "GET {base}/{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            self.object_bytes, self.server
+        );
         stream.write_all(request.as_bytes()).await?;
         let (status, length, rest) = answer_head(&mut stream).await?;
         let mut left = length.saturating_sub(rest);

@@ -129,7 +129,9 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         _ if address.is_unspecified() => "unspecified",
         _ if address.is_loopback() => "loopback",
         // The interface identifier of ISATAP (RFC 5214, 6.1), in any network.
-        _ if matches!(address.segments(), [_, _, _, _, 0 | 0x200, 0x5efe, ..]) => "an ISATAP tunnel (RFC 5214)",
+        _ if matches!(address.segments(), [_, _, _, _, 0 | 0x200, 0x5efe, ..]) => {
+            "an ISATAP tunnel (RFC 5214)"
+        }
         (0x64, 0xff9b, _) => "IPv4 behind a translator (RFC 6052, RFC 8215)",
         (0x2001, 0, _) => "IPv4 in a Teredo tunnel (RFC 4380)",
         (0x2001, 0xdb8, _) | (0x3fff, 0..=0xfff, _) => "for documentation (RFC 3849, RFC 9637)",
@@ -176,7 +178,10 @@ mod tests {
             let [low, high] = [first, last].map(|text| u32::from(text.parse::<Ipv4Addr>().unwrap()));
             for inside in [low, low + (high - low) / 2, high] {
                 let mapped = IpAddr::V6(Ipv4Addr::from(inside).to_ipv6_mapped());
-                assert!(special_v4(inside.into()).is_some() && special(mapped).is_some(), "{first} to {last}");
+                assert!(
+                    special_v4(inside.into()).is_some() && special(mapped).is_some(),
+                    "{first} to {last}"
+                );
             }
             let outside = [low.checked_sub(1), high.checked_add(1)];
             for outside in outside.into_iter().flatten() {
@@ -221,7 +226,9 @@ mod tests {
         ] {
             assert!(what(text).is_some(), "{text}");
         }
-        for text in ["2606:4700::1111", "2001:4860:4860::8888", "2a00:1450:4001::64", "::ffff:8.8.8.8", "2400::1"] {
+        for text in
+            ["2606:4700::1111", "2001:4860:4860::8888", "2a00:1450:4001::64", "::ffff:8.8.8.8", "2400::1"]
+        {
             assert_eq!(what(text), None, "{text}");
         }
     }

@@ -84,11 +84,8 @@ impl Resolver {
             return Err(unknown("it is not a name".into()));
         }
         // Absolute: the home's search domains are not for others.
-        let answer = self
-            .resolver
-            .lookup_ip(format!("{name}."))
-            .await
-            .map_err(|error| unknown(error.to_string()))?;
+        let answer =
+            self.resolver.lookup_ip(format!("{name}.")).await.map_err(|error| unknown(error.to_string()))?;
         let mut refused = None;
         let mut allowed = Vec::new();
         for address in answer.iter() {

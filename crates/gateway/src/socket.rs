@@ -1,7 +1,7 @@
 //! Options of sockets that the standard library does not have.
 
-use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use nix::sys::socket::{getsockopt, setsockopt};
+use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;

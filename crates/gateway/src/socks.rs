@@ -47,7 +47,8 @@ async fn handshake(
 ) -> io::Result<Option<(Arc<User>, Command, Target)>> {
     let mut buffer = Vec::with_capacity(64);
     let methods =
-        read(stream, &mut buffer, |bytes| wire::greeting(bytes).map(|(methods, n)| (methods.to_vec(), n))).await?;
+        read(stream, &mut buffer, |bytes| wire::greeting(bytes).map(|(methods, n)| (methods.to_vec(), n)))
+            .await?;
     let Ok(methods) = methods else { return Ok(None) };
     let method = if proxy.users.need_password() { METHOD_PASSWORD } else { METHOD_NONE };
     if !methods.contains(&method) {
@@ -212,7 +213,8 @@ impl Relay<'_> {
         if socket.send_to(&bytes[start..], to).await.is_ok() {
             self.user.counts.up_bytes.fetch_add((bytes.len() - start) as u64, Ordering::Relaxed);
             if self.peers.len() >= PEERS
-                && let Some(&oldest) = self.peers.iter().min_by_key(|(_, asked)| **asked).map(|(peer, _)| peer)
+                && let Some(&oldest) =
+                    self.peers.iter().min_by_key(|(_, asked)| **asked).map(|(peer, _)| peer)
             {
                 self.peers.remove(&oldest);
             }

@@ -214,7 +214,10 @@ mod tests {
         assert_eq!(greeting(&[5, 2, 0, 2, 77]), Ok((&[0, 2][..], 4)));
         assert_eq!(password(b"\x01\x03ann\x02pw rest"), Ok((&b"ann"[..], &b"pw"[..], 8)));
         let (command, target, length) = request(&[5, 1, 0, 1, 9, 9, 9, 9, 1, 187, 5]).unwrap();
-        assert_eq!((command, target.host.as_str(), target.port, length), (Command::Connect, "9.9.9.9", 443, 10));
+        assert_eq!(
+            (command, target.host.as_str(), target.port, length),
+            (Command::Connect, "9.9.9.9", 443, 10)
+        );
         let (_, target, length) = request(&named(b"example.org", 80)).unwrap();
         assert_eq!((target.host.as_str(), target.port, length), ("example.org", 80, 18));
         let six = [&[0, 0, 0, 4][..], &[0; 15], &[1, 0, 53], b"payload"].concat();

@@ -119,7 +119,8 @@ fn ip(arguments: &str) -> io::Result<()> {
 }
 
 fn nft(script: &str) -> io::Result<()> {
-    let mut child = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child =
+        Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     if let Some(mut pipe) = child.stdin.take() {
         pipe.write_all(script.as_bytes())?;
     }

@@ -23,7 +23,10 @@ async fn requests_are_forwarded_and_connections_kept() {
             head.push(timeout(PATIENCE, client.read_u8()).await.unwrap().unwrap());
         }
         let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
-        assert!(head.starts_with("http/1.1 200") && head.contains(&format!("content-length: {bytes}\r\n")), "{head}");
+        assert!(
+            head.starts_with("http/1.1 200") && head.contains(&format!("content-length: {bytes}\r\n")),
+            "{head}"
+        );
         let mut body = vec![0; bytes];
         timeout(PATIENCE, client.read_exact(&mut body)).await.unwrap().unwrap();
         assert!(body.iter().all(|&byte| byte == b'x'));
@@ -56,7 +59,10 @@ async fn connect_carries_bytes_both_ways() {
     let server = echo().await;
     let gateway = Running::start(&[server.port()], "").await;
     let mut client = gateway.client().await;
-    client.write_all(format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes()).await.unwrap();
+    client
+        .write_all(format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
     let mut head = [0; 19];
     timeout(PATIENCE, client.read_exact(&mut head)).await.unwrap().unwrap();
     assert_eq!(&head[..], b"HTTP/1.1 200 OK\r\n\r\n");
@@ -81,7 +87,8 @@ async fn http2_clients_are_served() {
         hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
     let requests = [12_500, 1, 90_000].map(|bytes| {
-        let request = hyper::Request::get(format!("http://{server}/{bytes}")).body(Empty::<bytes::Bytes>::new());
+        let request =
+            hyper::Request::get(format!("http://{server}/{bytes}")).body(Empty::<bytes::Bytes>::new());
         (bytes, sender.send_request(request.unwrap()))
     });
     for (bytes, answer) in requests {
@@ -159,7 +166,10 @@ async fn names_are_resolved_once_and_what_was_checked_is_connected() {
     assert_eq!(gateway.status(&format!("http://rebind.test:{port}/5")).await, 403);
     assert_eq!(gateway.status(&format!("http://none.test:{port}/5")).await, 502);
     if let Ok(trap) = trap {
-        assert!(timeout(Duration::from_millis(50), trap.accept()).await.is_err(), "somebody came to the trap");
+        assert!(
+            timeout(Duration::from_millis(50), trap.accept()).await.is_err(),
+            "somebody came to the trap"
+        );
     }
 }
 
@@ -172,7 +182,10 @@ async fn users_with_passwords() {
         format!("GET http://{server}/5 HTTP/1.1\r\nHost: x\r\n{authorization}Connection: close\r\n\r\n")
     };
     let answer = gateway.say(&ask("")).await;
-    assert!(status(&answer) == 407 && answer.to_ascii_lowercase().contains("proxy-authenticate: basic"), "{answer}");
+    assert!(
+        status(&answer) == 407 && answer.to_ascii_lowercase().contains("proxy-authenticate: basic"),
+        "{answer}"
+    );
     assert_eq!(status(&gateway.say(&ask("Proxy-Authorization: Basic YW5uOnB4\r\n")).await), 407);
     assert_eq!(status(&gateway.say(&ask("Proxy-Authorization: Basic YW5uOnB3\r\n")).await), 200);
     assert_eq!(gateway.metric("leeway_gateway_requests_total{user=\"ann\"}").await, 1.0);

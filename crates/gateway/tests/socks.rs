@@ -124,7 +124,10 @@ async fn datagrams_go_there_and_back_and_nowhere_else() {
     client.send_to(&[0, 0], relay).await.unwrap();
     client.send_to(&[&head[..], b"again"].concat(), relay).await.unwrap();
     let (length, _) = timeout(PATIENCE, client.recv_from(&mut received)).await.unwrap().unwrap();
-    assert!(received[..length].ends_with(b"again") || received[..length].ends_with(b"hello"), "no answer to a `no`");
+    assert!(
+        received[..length].ends_with(b"again") || received[..length].ends_with(b"hello"),
+        "no answer to a `no`"
+    );
     // The association ends with its connection.
     drop(control);
     let deadline = tokio::time::Instant::now() + PATIENCE;

@@ -66,7 +66,8 @@ impl Running {
         let mut stream = TcpStream::connect(self.metrics).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
         let text = text(&mut stream).await;
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in\n{text}"));
+        let line =
+            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in\n{text}"));
         line.rsplit_once(' ').unwrap().1.parse().unwrap()
     }
 }
@@ -122,7 +123,8 @@ pub async fn mirror() -> SocketAddr {
             tokio::spawn(async move {
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await? > 0 {}
-                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", head.len());
+                let answer =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", head.len());
                 stream.write_all(&[answer.as_bytes(), &head].concat()).await?;
                 stream.shutdown().await
             });
