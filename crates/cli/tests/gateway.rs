@@ -41,9 +41,7 @@ impl Gateway {
         let mut addresses = Vec::new();
         while addresses.len() < listeners {
             let Some(Ok(line)) = lines.next() else { panic!("it ended: {said:?}") };
-            addresses.extend(
-                line.rsplit_once("listening on ").map(|(_, address)| address.parse::<SocketAddr>().unwrap()),
-            );
+            addresses.extend(line.rsplit_once("listening on ").map(|(_, address)| address.parse::<SocketAddr>().unwrap()));
             said.push(line);
         }
         std::thread::spawn(move || lines.for_each(drop));
@@ -112,12 +110,12 @@ impl Testbed {
         let [s, g, i] = &bed.0;
         sh(&format!(
             "for n in {s} {g} {i}; do ip netns add $n; ip -n $n link set lo up; done
-             ip -n {s} link add up type veth peer name mesh netns {g}
-             ip -n {g} link add wan type veth peer name down netns {i}
-             ip -n {s} addr add 10.20.0.2/24 dev up; ip -n {g} addr add 10.20.0.1/24 dev mesh
-             ip -n {g} addr add 198.18.40.1/24 dev wan; ip -n {i} addr add 198.18.40.2/24 dev down
-             ip -n {s} link set up up; ip -n {g} link set mesh up; ip -n {g} link set wan up
-             ip -n {i} link set down up
+             ip -n {s} link add lan type veth peer name mesh netns {g}
+             ip -n {g} link add wan type veth peer name inet netns {i}
+             ip -n {s} addr add 10.20.0.2/24 dev lan; ip -n {g} addr add 10.20.0.1/24 dev mesh
+             ip -n {g} addr add 198.18.40.1/24 dev wan; ip -n {i} addr add 198.18.40.2/24 dev inet
+             ip -n {s} link set lan up; ip -n {g} link set mesh up; ip -n {g} link set wan up
+             ip -n {i} link set inet up
              ip -n {s} route add default via 10.20.0.1; ip -n {i} route add default via 198.18.40.1
              ip netns exec {g} sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'"
         ));
@@ -146,7 +144,7 @@ impl Testbed {
                 Command::new("ip").args(["netns", "exec", &self.0[1]]).args(command.split(' ')).output();
             String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
         };
-        run("nft list ruleset") + &run("ip rule") + &run("ip route show table all")
+        run("nft list ruleset") + &run("ip rule") + &run("ip -4 route show table all")
     }
 }
 

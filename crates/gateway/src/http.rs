@@ -15,6 +15,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -79,11 +80,13 @@ impl Proxy {
             .max_send_buf_size(64 * 1024)
             .keep_alive_interval(Duration::from_secs(limits.idle_s))
             .auto_date_header(false);
-        // The first bytes tell HTTP/2 from HTTP/1.1; who sends none is not waited for longer than for a head.
+        // Who sends nothing, or only a part of HTTP/2's first bytes, is not waited for longer than for a head.
         let head = Duration::from_secs(limits.head_s);
-        if tokio::time::timeout(head, stream.readable()).await.is_err() {
-            return;
-        }
+        server = match tokio::time::timeout(head, is_http2(&stream)).await {
+            Ok(Ok(true)) => server.http2_only(),
+            Ok(Ok(false)) => server.http1_only(),
+            _ => return,
+        };
         let proxy = self.clone();
         let service = hyper::service::service_fn(move |request| {
             let proxy = proxy.clone();
@@ -307,6 +310,21 @@ fn say(status: StatusCode, text: &str) -> Answer {
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     answer.headers_mut().insert(header::CONTENT_TYPE, plain);
     answer
+}
+
+/// Looks at the first bytes without taking them (RFC 9113, 3.4).
+async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut first = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut first).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n if first[..n] != PREFACE[..n] => return Ok(false),
+            n if n == PREFACE.len() => return Ok(true),
+            // What is there stays readable, so there is nothing to wait for but time.
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
 }
 
 /// The request as the server shall see it.
