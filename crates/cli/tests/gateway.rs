@@ -41,7 +41,9 @@ impl Gateway {
         let mut addresses = Vec::new();
         while addresses.len() < listeners {
             let Some(Ok(line)) = lines.next() else { panic!("it ended: {said:?}") };
-            addresses.extend(line.rsplit_once("listening on ").map(|(_, address)| address.parse::<SocketAddr>().unwrap()));
+            addresses.extend(
+                line.rsplit_once("listening on ").map(|(_, address)| address.parse::<SocketAddr>().unwrap()),
+            );
             said.push(line);
         }
         std::thread::spawn(move || lines.for_each(drop));
