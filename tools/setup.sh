@@ -28,7 +28,6 @@ main() {
 			need iputils-ping has ping
 			need nftables has nft
 			need iperf3 has iperf3
-			need iputils-ping has ping
 			;;
 		lint)
 			need clang-format-16 has clang-format-16
