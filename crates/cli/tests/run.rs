@@ -111,7 +111,8 @@ fn the_end_of_the_command_is_its_own() {
         let status = run("", &["sh", "-c", &format!("exit {code}")]).status().unwrap();
         assert_eq!(status.code(), Some(code));
     }
-    for signal in [2, 9, 15] {
+    // Not SIGINT: whoever runs the tests in the background may have it ignored.
+    for signal in [9, 10, 15] {
         let status = run("", &["sh", "-c", &format!("kill -{signal} $$")]).status().unwrap();
         assert_eq!(status.signal(), Some(signal), "a shell shows it as 128 + {signal}");
     }
