@@ -17,7 +17,6 @@ main() {
 		sed -E "s|=/usr(/local)?/bin/|=$prefix/bin/|" "$unit" |
 			put 644 /dev/stdin "$root$prefix/lib/systemd/system/${unit##*/}"
 	done
-	put 644 packaging/systemd/leeway.sysusers.conf "$root$prefix/lib/sysusers.d/leeway.conf"
 	# What somebody has written stays.
 	[ -e "$root/etc/leeway/laws.conf" ] || put 644 packaging/laws.conf "$root/etc/leeway/laws.conf"
 	put 644 packaging/sysusers.conf "$root$prefix/lib/sysusers.d/leeway.conf"
