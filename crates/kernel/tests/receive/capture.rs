@@ -5,7 +5,6 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket, 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 /// ETH_P_ALL in the order of the network.
 const ALL: u32 = 0x0003_u16.to_be() as u32;
@@ -38,15 +37,13 @@ impl Capture {
         })
         .expect("a packet socket");
         sockopt::set_socket_recv_buffer_size(&socket, 1 << 24).expect("room for packets");
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_millis(1)))
-            .expect("a timeout");
         Capture { socket, edges: BTreeMap::new() }
     }
 
     /// Looks at what came until now.
     pub fn read(&mut self) {
         let mut frame = [0; 2048];
-        while let Ok((length, _)) = recv(&self.socket, &mut frame, RecvFlags::empty()) {
+        while let Ok((length, _)) = recv(&self.socket, &mut frame, RecvFlags::DONTWAIT) {
             self.see(&frame[..length.min(frame.len())]);
         }
     }
