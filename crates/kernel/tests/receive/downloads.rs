@@ -99,7 +99,11 @@ impl Drop for Downloads {
 
 /// One connection; whether another one is to come.
 fn download(address: SocketAddr, size: usize) -> bool {
-    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        // Addresses of IPv6 take a while to be usable.
+        thread::sleep(Duration::from_millis(50));
+        return true;
+    };
     if stream.write_all(&size.to_be_bytes()).is_err() {
         return false;
     }
