@@ -1,11 +1,9 @@
 //! The outer side: a device with an address, and network address translation as long as it is needed.
 
 use crate::Error;
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use leeway_net::{Table, has_v6, ip};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements, and a /64 of
@@ -44,7 +42,7 @@ impl Addresses {
 pub(crate) struct Host {
     pub name: String,
     pub addresses: Addresses,
-    _rules: Rules,
+    _rules: Table,
 }
 
 impl Host {
@@ -62,7 +60,7 @@ impl Host {
         }
         // Services that listen on the loopback address only are reached at the gateway's.
         sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
-        let rules = Rules::new(&name, addresses)?;
+        let rules = rules(&name, addresses)?;
         Ok((Host { name, addresses, _rules: rules }, device))
     }
 
@@ -82,11 +80,6 @@ pub(crate) fn loopback_resolver() -> Option<Ipv4Addr> {
     first.trim().parse().ok().filter(Ipv4Addr::is_loopback)
 }
 
-/// Whether the kernel speaks IPv6.
-pub(crate) fn has_v6() -> bool {
-    Path::new("/proc/sys/net/ipv6").exists()
-}
-
 /// No link-local address and no router solicitations on a device: they would be packets that nobody sent.
 pub(crate) fn quiet_v6(name: &str) {
     for (key, value) in
@@ -97,84 +90,28 @@ pub(crate) fn quiet_v6(name: &str) {
     }
 }
 
-/// An nftables table with its owner, whose end is the table's end.
-#[derive(Debug)]
-struct Rules {
-    owner: Child,
-    /// Closed with this process, however it ends; the owner then ends too.
-    commands: Option<ChildStdin>,
-    /// Kept open so that the owner may write until it ends.
-    _answers: BufReader<PipeReader>,
-}
-
-impl Rules {
-    fn new(name: &str, addresses: Addresses) -> Result<Self, Error> {
-        let Addresses { network, host, inside_v6, .. } = addresses;
-        let (reader, writer) = io::pipe().map_err(Error::of("make a pipe"))?;
-        let errors = writer.try_clone().map_err(Error::of("make a pipe"))?;
-        let mut owner = Command::new("nft")
-            .arg("-i")
-            // It would keep a history of its commands there.
-            .env("HOME", "/nonexistent")
-            .stdin(Stdio::piped())
-            .stdout(writer)
-            .stderr(errors)
-            // Away from the terminal's signals: Ctrl-C is for the command.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| Error::Missing { program: "nft", package: "nftables", error })?;
-        let mut commands = owner.stdin.take();
-        // A device's name may be free again a moment before the table of its last owner is gone.
-        let table = format!("{name}_{}", std::process::id());
-        // Questions for names go to this host's resolver, which only this host reaches.
-        let names = loopback_resolver().map_or(String::new(), |resolver| {
-            format!(
-                "add rule inet {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} th dport 53 \
-                 dnat ip to {resolver}\n"
-            )
-        });
-        let script = format!(
-            "add table inet {table} {{ flags owner; }}\n\
-             add chain inet {table} in {{ type nat hook prerouting priority -100; }}\n\
-             add chain inet {table} out {{ type nat hook postrouting priority 100; }}\n\
-             {names}\
-             add rule inet {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} dnat ip to 127.0.0.1\n\
-             add rule inet {table} out ip6 saddr {inside_v6} oifname != \"{name}\" masquerade\n\
-             add rule inet {table} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n\
-             list table inet {table}\n"
-        );
-        let sent =
-            commands.as_mut().map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
-        sent.transpose().map_err(Error::of("tell nft its rules"))?;
-        let mut rules = Rules { owner, commands, _answers: BufReader::new(reader) };
-        rules.confirm(&table)?;
-        Ok(rules)
-    }
-
-    /// Waits until the table is listed with its last rule.
-    fn confirm(&mut self, table: &str) -> Result<(), Error> {
-        let mut said = String::new();
-        loop {
-            let from = said.len();
-            let read = self._answers.read_line(&mut said).map_err(Error::of("hear from nft"))?;
-            let line = &said[from..];
-            if read == 0 || line.contains("Error") || line.contains("not permitted") {
-                return Err(Error::Program { program: "nft", message: said.trim().to_owned() });
-            }
-            let last = line.contains("ip saddr") && line.contains("masquerade");
-            if last && said.contains(&format!("table inet {table}")) {
-                return Ok(());
-            }
-        }
-    }
-}
-
-impl Drop for Rules {
-    fn drop(&mut self) {
-        self.commands = None;
-        // It ends at the end of its input; nothing can be done if it does not.
-        let _ = self.owner.wait();
-    }
+/// What leads between the command and the world.
+fn rules(name: &str, addresses: Addresses) -> Result<Table, Error> {
+    let Addresses { network, host, inside_v6, .. } = addresses;
+    // A device's name may be free again a moment before the table of its last owner is gone.
+    let table = format!("{name}_{}", std::process::id());
+    // Questions for names go to this host's resolver, which only this host reaches.
+    let names = loopback_resolver().map_or(String::new(), |resolver| {
+        format!(
+            "add rule inet {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} th dport 53 \
+             dnat ip to {resolver}\n"
+        )
+    });
+    let script = format!(
+        "add table inet {table} {{ flags owner; }}\n\
+         add chain inet {table} in {{ type nat hook prerouting priority -100; }}\n\
+         add chain inet {table} out {{ type nat hook postrouting priority 100; }}\n\
+         {names}\
+         add rule inet {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} dnat ip to 127.0.0.1\n\
+         add rule inet {table} out ip6 saddr {inside_v6} oifname != \"{name}\" masquerade\n\
+         add rule inet {table} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n"
+    );
+    Ok(Table::own("inet", &table, &script)?)
 }
 
 /// A TUN device in the namespace of the calling thread, down and without an address.
@@ -183,35 +120,6 @@ pub(crate) fn open_tun(name: &str) -> Result<SyncDevice, Error> {
         return Err(Error::NoTun);
     }
     DeviceBuilder::new().name(name).enable(false).build_sync().map_err(Error::of("make a TUN device"))
-}
-
-/// Runs commands of `ip` in the namespace of the calling thread.
-pub(crate) fn ip(batch: &str) -> Result<(), Error> {
-    feed("ip", "iproute2", &["-batch", "-"], batch)
-}
-
-/// Adds rules of nftables to the namespace of the calling thread.
-pub(crate) fn rules(text: &str) -> Result<(), Error> {
-    feed("nft", "nftables", &["-f", "-"], text)
-}
-
-fn feed(program: &'static str, package: &'static str, arguments: &[&str], text: &str) -> Result<(), Error> {
-    let missing = |error| Error::Missing { program, package, error };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(missing)?;
-    let input = child.stdin.take();
-    let sent = input.map(|mut pipe| pipe.write_all(text.as_bytes())).transpose();
-    let output = child.wait_with_output().map_err(missing)?;
-    if !output.status.success() || sent.is_err() {
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Error::Program { program, message });
-    }
-    Ok(())
 }
 
 /// Packets to the device `name` of the calling thread's namespace that the kernel dropped because nobody had read those
@@ -226,8 +134,7 @@ pub(crate) fn overruns(name: &str) -> u64 {
 
 /// Sets a parameter of the calling thread's namespace.
 pub(crate) fn sysctl(name: &str, value: &str) -> Result<(), Error> {
-    let path = Path::new("/proc/sys").join(name);
-    std::fs::write(&path, value).map_err(|error| Error::file(&path, error))
+    leeway_net::sysctl(name, value).map_err(|error| Error::file(&Path::new("/proc/sys").join(name), error))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use error::Error;
 pub use frame::Frame;
 pub use lateness::Lateness;
 pub use options::{DirectionOptions, LinkOptions};
-pub use supervise::{Command, Outcome, enter, run};
+pub use supervise::{Command, ENTER, Outcome, enter, run};
 pub use tally::Tally;
 
 /// One of the two directions of a link.

@@ -1,9 +1,8 @@
 //! The inner side: a network namespace without a name, and the thread that lives in it.
 
 use crate::Error;
-use crate::host::{
-    Addresses, Host, has_v6, ip, loopback_resolver, open_tun, overruns, quiet_v6, rules, sysctl,
-};
+use crate::host::{Addresses, Host, loopback_resolver, open_tun, overruns, quiet_v6, sysctl};
+use leeway_net::{has_v6, ip, nft};
 use nix::sched::{CloneFlags, unshare};
 use std::io::PipeWriter;
 use std::os::unix::process::ExitStatusExt;
@@ -100,7 +99,7 @@ fn prepare(name: &str, addresses: Addresses) -> Result<SyncDevice, Error> {
     if resolver.is_some() {
         // Questions for a resolver at a loopback address go to the host, which knows what to do with them.
         sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
-        rules(&format!(
+        nft(&format!(
             "table ip leeway {{
                 chain names {{
                     type nat hook output priority -100;

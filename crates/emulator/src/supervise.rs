@@ -84,6 +84,9 @@ pub fn run(
     Ok(Outcome { status, ended, overruns })
 }
 
+/// The subcommand of the `leeway` program that calls [`enter`]: with the number of its parent, `--` and a command.
+pub const ENTER: &str = "link-enter";
+
 /// Becomes the command. `parent` is the process that called [`run`]; when it ends, so does the command.
 pub fn enter(parent: u32, arguments: &[OsString]) -> io::Error {
     let [program, arguments @ ..] = arguments else {

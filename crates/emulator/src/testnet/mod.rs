@@ -13,8 +13,9 @@ pub use spec::{Host, Link, Named, Program, Route, Setting, Spec, Way};
 
 use crate::Error;
 use crate::engine::{Ended, Engine, Stop, Stopper};
-use crate::host::{ip, open_tun, overruns, sysctl};
+use crate::host::{open_tun, overruns, sysctl};
 use crate::record::Writer;
+use leeway_net::ip;
 use namespace::Namespace;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

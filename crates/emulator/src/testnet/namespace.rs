@@ -1,7 +1,7 @@
 //! A host: namespaces without a name, and the thread that lives in them.
 
 use crate::Error;
-use crate::host::{ip, sysctl};
+use crate::host::sysctl;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{gettid, sethostname};
@@ -144,7 +144,7 @@ fn prepare(name: &str, hosts: &str, forwards: bool) -> Result<(), Error> {
     }
     // Users other than root may ping.
     let _ = sysctl("net/ipv4/ping_group_range", "0 2147483647");
-    ip("link set lo up\n")
+    Ok(leeway_net::ip("link set lo up\n")?)
 }
 
 /// Lays `hosts` over `/etc/hosts` in the mount namespace of the calling thread.
