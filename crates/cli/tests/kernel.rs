@@ -2,7 +2,7 @@
 
 mod live;
 
-use live::{Running, leeway, possible, send, succeed, text};
+use live::{Law, Running, leeway, possible, send, succeed, text, unique};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -22,28 +22,6 @@ fn as_nobody(arguments: &[&str]) -> Output {
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     Command::new("setpriv").args(user).arg(&program).args(arguments).output().unwrap()
-}
-
-/// A name for the kernel that no other process uses.
-fn unique(what: &str) -> String {
-    format!("{what}{:x}", std::process::id() & 0xff_ffff)
-}
-
-/// A law that is loaded until the end of the test.
-struct Law(String);
-
-impl Law {
-    fn load(law: &str, what: &str) -> Law {
-        let name = unique(what);
-        succeed(Command::new(leeway()).args(["kernel", "load", law, "--name", &name]));
-        Law(name)
-    }
-}
-
-impl Drop for Law {
-    fn drop(&mut self) {
-        let _ = run(&["kernel", "unload", &self.0]);
-    }
 }
 
 /// A program that sends over the loopback device under a law until it is killed.

@@ -90,7 +90,7 @@ impl Confinement {
         let made = format!("{MADE}{}", &name["run-".len()..]);
         let undo = all.begin(&name, &parent.path().join(&made))?;
         let cgroup = parent.make(&made)?;
-        all.put(&undo, &cgroup, policy, asker, false)?;
+        all.put(&undo, &cgroup, &[pid], policy, asker, false)?;
         cgroup.take(pid)?;
         undo.keep()
     }
@@ -114,7 +114,7 @@ impl Confinement {
             return Err(KernelError::Attached(cgroup.path().display().to_string()));
         }
         let undo = all.begin(&format!("cgroup-{}", cgroup.id()), cgroup.path())?;
-        let changed = all.put(&undo, &cgroup, policy, asker, true)?;
+        let changed = all.put(&undo, &cgroup, &cgroup.processes(), policy, asker, true)?;
         Ok((undo.keep()?, changed))
     }
 
@@ -281,6 +281,7 @@ impl Locked {
         &self,
         begun: &Begun,
         cgroup: &Cgroup,
+        processes: &[u32],
         policy: &Policy,
         asker: &Asker,
         persistent: bool,
@@ -306,7 +307,7 @@ impl Locked {
             })?;
             receive.pinned(&directory, &folder)?;
         }
-        send::attach(&config, cgroup, &folder, &self.folder.join(LEVELS))
+        send::attach(&config, cgroup, processes, &folder, &self.folder.join(LEVELS))
     }
 
     fn leftovers(&self) -> Vec<Leftover> {

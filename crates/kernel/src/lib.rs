@@ -7,6 +7,7 @@
 
 mod cgroup;
 mod confine;
+mod devices;
 mod error;
 mod inspect;
 mod libbpf;

@@ -1,6 +1,7 @@
 //! The programs of a cgroup that put its sockets under a law and mark its packets.
 
 use crate::cgroup::Cgroup;
+use crate::devices;
 use crate::error::KernelError;
 use crate::shared::Bytes;
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
@@ -15,8 +16,10 @@ use std::path::Path;
 use std::str::FromStr;
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/send.bpf.o"));
-/// The iterator over connections that run already; all other programs are attached to the cgroup.
+/// The iterator over connections that run already.
 const RUNNING: &str = "leeway_running";
+/// What sees packets at devices. All other programs are attached to the cgroup.
+const PACKETS: &str = "leeway_packets";
 const LAW_MAX: usize = 16;
 const WHAT_MAX: usize = 64;
 /// Bytes of `struct leeway_send`.
@@ -118,10 +121,12 @@ pub(crate) const CONNECTIONS: &str = "leeway_connections";
 
 /// Puts a cgroup under a configuration; pins of it all go to `folder`, that of the configuration last.
 ///
-/// Gives the number of connections that ran already, where those are wanted.
+/// Packets are marked in the network namespaces of `processes`. Gives the number of connections that ran already, where
+/// those are wanted.
 pub(crate) fn attach(
     config: &Config,
     cgroup: &Cgroup,
+    processes: &[u32],
     folder: &Path,
     levels: &Path,
 ) -> Result<usize, KernelError> {
@@ -129,7 +134,8 @@ pub(crate) fn attach(
     let mut links = Vec::new();
     let directory = File::open(cgroup.directory())
         .map_err(|error| KernelError::failed(format!("open {}", cgroup.directory().display()))(&error))?;
-    for program in object.progs_mut().filter(|program| program.name() != RUNNING) {
+    for program in object.progs_mut().filter(|program| program.name() != RUNNING && program.name() != PACKETS)
+    {
         let name = program.name().to_string_lossy().into_owned();
         let link = program.attach_cgroup(directory.as_raw_fd());
         let doing = format!("attach {name} to cgroup /{}", cgroup.path().display());
@@ -138,7 +144,15 @@ pub(crate) fn attach(
     for (link, name) in &mut links {
         link.pin(folder.join(&*name)).map_err(KernelError::bpf(format!("pin {name}")))?;
     }
-    let changed = if config.persistent { change_running(&object, cgroup)? } else { 0 };
+    let namespaces = namespaces(processes);
+    if config.dscp.is_some() {
+        let program = object.progs_mut().find(|program| program.name() == PACKETS);
+        let program = program.expect("the object has a program for devices");
+        for (number, namespace) in &namespaces {
+            devices::attach_to_all(program.as_fd(), namespace, folder, &format!("device-{number}"))?;
+        }
+    }
+    let changed = if config.persistent { change_running(&object, &namespaces)? } else { 0 };
     for mut map in object.maps_mut() {
         if map.name() == ".rodata.send" {
             map.pin(folder.join(CONFIG)).map_err(KernelError::bpf("pin the configuration"))?;
@@ -165,7 +179,8 @@ fn load(config: &Config, levels: &Path) -> Result<Object, KernelError> {
     }
     for mut program in open.progs_mut() {
         let iterator = program.name() == RUNNING;
-        program.set_autoload(!iterator || config.persistent);
+        let devices = program.name() == PACKETS;
+        program.set_autoload((!iterator || config.persistent) && (!devices || config.dscp.is_some()));
     }
     let mut object =
         crate::libbpf::quietly(|| open.load()).map_err(KernelError::bpf("load the programs of a cgroup"))?;
@@ -177,10 +192,10 @@ fn load(config: &Config, levels: &Path) -> Result<Object, KernelError> {
     Ok(object)
 }
 
-/// Changes the connections of a cgroup that run already, in every network namespace that a process of it is in.
-fn change_running(object: &Object, cgroup: &Cgroup) -> Result<usize, KernelError> {
+/// The network namespaces of processes, by the kernel's number.
+fn namespaces(processes: &[u32]) -> BTreeMap<u64, File> {
     let mut namespaces = BTreeMap::new();
-    for pid in cgroup.processes() {
+    for pid in processes {
         // One that has just ended has none.
         if let Ok(namespace) = File::open(format!("/proc/{pid}/ns/net"))
             && let Ok(metadata) = namespace.metadata()
@@ -188,6 +203,11 @@ fn change_running(object: &Object, cgroup: &Cgroup) -> Result<usize, KernelError
             namespaces.entry(metadata.ino()).or_insert(namespace);
         }
     }
+    namespaces
+}
+
+/// Changes the connections of a cgroup that run already, in network namespaces.
+fn change_running(object: &Object, namespaces: &BTreeMap<u64, File>) -> Result<usize, KernelError> {
     let program = object.progs_mut().find(|program| program.name() == RUNNING);
     let program = program.expect("the object has the iterator");
     let mut changed = 0;

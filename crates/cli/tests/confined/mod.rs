@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use crate::live::{leeway, text};
+use crate::live::{self, has, leeway, text};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,31 +12,14 @@ use std::time::{Duration, Instant};
 
 /// Whether commands can be confined here; says why not, and fails where everything has to be tested.
 pub fn possible() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let has = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
-    };
-    let missing: Vec<&str> = [
-        (status.lines().any(|line| line.starts_with("Uid:\t0\t")), "root"),
+    live::ready([
         (Path::new("/sys/kernel/btf/vmlinux").exists(), "a kernel with BTF"),
         (mounts.lines().any(|line| line.contains(" cgroup2 ")), "a mounted cgroup2"),
         (has("python3"), "python3"),
         (has("iperf3"), "iperf3"),
         (has("setpriv"), "setpriv (util-linux)"),
-    ]
-    .into_iter()
-    .filter(|(there, _)| !there)
-    .map(|(_, what)| what)
-    .collect();
-    if missing.is_empty() {
-        return true;
-    }
-    let all = std::env::var("LEEWAY_REQUIRE_ALL").is_ok_and(|value| value == "1");
-    assert!(!all, "LEEWAY_REQUIRE_ALL=1, but a live test lacks {}", missing.join(", "));
-    eprintln!("skipped: a live test lacks {}", missing.join(", "));
-    false
+    ])
 }
 
 /// `leeway run` with options and a command. Downloads are left alone, because loading what holds them back takes as long

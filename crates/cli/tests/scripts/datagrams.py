@@ -1,10 +1,17 @@
 """Sends three datagrams a case to receivers of this process, and prints `CASE PORT`."""
 
 import socket
+import struct
 
 
 def send(
-    name: str, family: int, host: str, connected: bool, *options: tuple[int, int, int], bound: bool = False
+    name: str,
+    family: int,
+    host: str,
+    connected: bool,
+    *options: tuple[int, int, int],
+    bound: bool = False,
+    each: list[tuple[int, int, bytes]] | None = None,
 ) -> None:
     receiver = socket.socket(family, socket.SOCK_DGRAM)
     receiver.bind((host, 0))
@@ -17,7 +24,10 @@ def send(
     if connected:
         sender.connect((host, port))
     for _ in range(3):
-        sender.send(b"x") if connected else sender.sendto(b"x", (host, port))
+        if connected:
+            sender.send(b"x")
+        else:
+            sender.sendmsg([b"x"], each or [], 0, (host, port))
         receiver.recv(1)
     print(name, port, flush=True)
 
@@ -34,3 +44,7 @@ send("v6 bound", V6, "::1", False, bound=True)
 send("v4 own ECN", V4, "127.0.0.1", False, (*TOS, 0xBA))
 send("v6 own ECN", V6, "::1", False, (*TCLASS, 0xBA))
 send("v6 default", V6, "::1", False, (*TCLASS, -1))
+send("mapped connected", V6, "::ffff:127.0.0.1", True)
+# As QUIC libraries choose the bits of ECN.
+send("v4 with each its own ECN", V4, "127.0.0.1", False, each=[(*TOS, struct.pack("i", 0xBA))])
+send("v6 with each its own ECN", V6, "::1", False, each=[(*TCLASS, struct.pack("i", 0xBA))])

@@ -56,7 +56,11 @@ struct bpf_sock_ops {
 /* struct __sk_buff up to what tells of merged segments. */
 struct __sk_buff {
 	__u32 len;
-	__u32 unused[35];
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+	__u32 unused[31];
 	__u64 flow_keys;
 	__u64 tstamp;
 	__u32 wire_len;

@@ -70,6 +70,9 @@ struct rb_root {
 
 struct sk_buff {
 	__u64 skb_mstamp_ns; /* when it was last sent, CLOCK_MONOTONIC */
+	__u16 network_header;
+	unsigned char *head;
+	unsigned char *data;
 };
 
 struct ns_common {
@@ -180,6 +183,29 @@ struct rate_sample {
 	long rtt_us;
 	__u32 acked_sacked;
 	__u32 prior_in_flight;
+};
+
+/* The cgroup that a socket belongs to, and those above it. */
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock___cgroup {
+	struct sock_cgroup_data sk_cgrp_data;
 };
 
 #pragma clang attribute pop

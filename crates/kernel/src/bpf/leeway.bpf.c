@@ -171,6 +171,9 @@ static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct soc
 /*
  * The rate that paces. A window below one segment is sent as one segment every 1/W round trips, so it paces; otherwise
  * this is what tcp_update_pacing_rate() does for laws without cong_control: it sizes TSO bursts, and paces under fq.
+ *
+ * Pacing goes on until the departure that it last planned: what leaves before would carry that time, later than now, in
+ * its timestamp and in the round-trip time that is taken from it.
  */
 static __always_inline void leeway_pace(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
 					const struct leeway_output *out)
@@ -193,7 +196,8 @@ static __always_inline void leeway_pace(struct sock *sk, struct tcp_sock *tp, st
 	if ((below_one || out->pacing_bytes_per_s) && sk->sk_pacing_status == SK_PACING_NONE) {
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 		g->paced = 1;
-	} else if (g->paced && !below_one && !out->pacing_bytes_per_s) {
+	} else if (g->paced && !below_one && !out->pacing_bytes_per_s &&
+		   tp->tcp_wstamp_ns <= bpf_ktime_get_ns()) {
 		if (sk->sk_pacing_status == SK_PACING_NEEDED)
 			sk->sk_pacing_status = SK_PACING_NONE;
 		g->paced = 0;

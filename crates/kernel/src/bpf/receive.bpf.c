@@ -51,28 +51,6 @@ struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 };
 
-struct kernfs_node {
-	__u64 id;
-};
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-	struct cgroup_subsys_state *parent;
-};
-
-struct cgroup {
-	struct cgroup_subsys_state self;
-	struct kernfs_node *kn;
-};
-
-struct sock_cgroup_data {
-	struct cgroup *cgroup;
-};
-
-struct sock___cgroup {
-	struct sock_cgroup_data sk_cgrp_data;
-};
-
 #pragma clang attribute pop
 
 static __always_inline struct leeway_budget *leeway_the_budget(void)

@@ -5,6 +5,7 @@
  */
 #include "context.h"
 
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #include "send.h"
@@ -19,6 +20,9 @@
 #define IPV6_TCLASS    67
 #define TCP_CONGESTION 13
 #define ECN_MASK       3
+#define ETH_P_IP       0x0800
+#define ETH_P_IPV6     0x86dd
+#define TCX_NEXT       (-1) /* what other programs of the device say */
 
 /* uapi/linux/bpf.h */
 #define BPF_SOCK_OPS_TCP_CONNECT_CB         3
@@ -28,6 +32,8 @@
 #define BPF_F_CLONE                         (1U << 9)
 
 char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+extern void *bpf_cast_to_kern_ctx(void *context) __ksym;
 
 const volatile struct leeway_send leeway_send SEC(".rodata.send");
 
@@ -43,28 +49,6 @@ struct {
 } leeway_levels SEC(".maps");
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct kernfs_node {
-	__u64 id;
-};
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-	struct cgroup_subsys_state *parent;
-};
-
-struct cgroup {
-	struct cgroup_subsys_state self;
-	struct kernfs_node *kn;
-};
-
-struct sock_cgroup_data {
-	struct cgroup *cgroup;
-};
-
-struct sock___cgroup {
-	struct sock_cgroup_data sk_cgrp_data;
-};
 
 struct seq_file {
 	int dummy_for_type_only;
@@ -102,7 +86,7 @@ static __always_inline void leeway_put_law(void *to)
 	bpf_setsockopt(to, IPPROTO_TCP, TCP_CONGESTION, law, sizeof(law));
 }
 
-/* The kernel lets programs set the byte of the socket's own family only; a socket of IPv6 may carry IPv4, too. */
+/* The kernel lets programs set the byte of the socket's own family only; leeway_packets does the other. */
 static __always_inline void leeway_put_mark(void *to, __u32 family)
 {
 	int level = family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
@@ -205,6 +189,60 @@ SEC("cgroup/sendmsg6")
 int leeway_sendmsg6(struct bpf_sock_addr *ctx)
 {
 	return leeway_datagram(ctx);
+}
+
+/* Puts the DSCP into a header at that offset; the two bits of ECN stay. */
+static __always_inline void leeway_mark_ipv4(struct __sk_buff *skb, __u32 at)
+{
+	__u8 tos, marked;
+
+	if (bpf_skb_load_bytes(skb, at + 1, &tos, sizeof(tos)))
+		return;
+	marked = (tos & ECN_MASK) | leeway_send.tos;
+	if (marked == tos)
+		return;
+	/* The byte is the second of its word. */
+	bpf_l3_csum_replace(skb, at + 10, bpf_htons(tos), bpf_htons(marked), sizeof(__u16));
+	bpf_skb_store_bytes(skb, at + 1, &marked, sizeof(marked), 0);
+}
+
+static __always_inline void leeway_mark_ipv6(struct __sk_buff *skb, __u32 at)
+{
+	__u8 head[2], class, marked;
+
+	if (bpf_skb_load_bytes(skb, at, head, sizeof(head)))
+		return;
+	class = head[0] << 4 | head[1] >> 4;
+	marked = (class & ECN_MASK) | leeway_send.tos;
+	if (marked == class)
+		return;
+	head[0] = (head[0] & 0xf0) | marked >> 4;
+	head[1] = (head[1] & 0x0f) | marked << 4;
+	bpf_skb_store_bytes(skb, at, head, sizeof(head), 0);
+}
+
+/* A packet at a device: marked whatever its socket says, also that of IPv6 which speaks IPv4. */
+SEC("tcx/egress")
+int leeway_packets(struct __sk_buff *skb)
+{
+	struct bpf_sock *common = skb->sk, *sk;
+	struct sk_buff *kernel;
+	__u32 at;
+
+	if (!common || bpf_skb_ancestor_cgroup_id(skb, leeway_send.level) != leeway_send.cgroup)
+		return TCX_NEXT;
+	sk = bpf_sk_fullsock(common);
+	if (!sk) /* a SYN-ACK belongs to its listener */
+		sk = bpf_get_listener_sock(common);
+	if (!sk || !leeway_decides(sk))
+		return TCX_NEXT;
+	kernel = bpf_cast_to_kern_ctx(skb);
+	at = kernel->network_header - (__u32)(kernel->data - kernel->head);
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		leeway_mark_ipv4(skb, at);
+	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		leeway_mark_ipv6(skb, at);
+	return TCX_NEXT;
 }
 
 static __always_inline int leeway_inside(struct sock___cgroup *sk)

@@ -5,6 +5,7 @@ use crate::testbed::{Flow, unique};
 use leeway_control::{Ack, Law, LawSpec};
 use leeway_kernel::{Event, Load, Record, Recording};
 use std::collections::HashMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// A law that is being recorded, and the same law here.
@@ -20,10 +21,12 @@ pub struct Replayed {
 }
 
 /// What the records had.
-#[derive(Default, Debug)]
+#[derive(Default)]
 pub struct Seen {
     pub acks: usize,
     pub losses: usize,
+    /// Of the losses, those by a retransmission timeout.
+    pub timeouts: usize,
     pub marks: usize,
     pub undos: usize,
     /// The first acknowledgements after a quarter of a second without any.
@@ -66,7 +69,7 @@ impl Replayed {
 
     /// Compares what was recorded meanwhile.
     pub fn read(&mut self) {
-        assert!(Instant::now() < self.deadline, "{}: in a minute only {:?}", self.spec, self.seen);
+        assert!(Instant::now() < self.deadline, "{}: in a minute only {}", self.spec, self.seen);
         let Replayed { recording, spec, sockets, seen, .. } = self;
         let compare = |record| compare(spec, sockets, seen, &record);
         recording.read(Duration::ZERO, compare).expect("the ring buffer");
@@ -74,11 +77,7 @@ impl Replayed {
 
     /// One line for the log of the test.
     pub fn report(&self) {
-        let Seen { acks, losses, marks, undos, .. } = &self.seen;
-        eprintln!(
-            "{}: {acks} acks, {losses} losses, {marks} marks and {undos} undone losses lead to equal states",
-            self.spec
-        );
+        eprintln!("{}: {} lead to equal states", self.spec, self.seen);
     }
 }
 
@@ -99,6 +98,7 @@ fn compare(spec: &LawSpec, sockets: &mut HashMap<u64, (u32, Law)>, seen: &mut Se
         }
         Event::Loss(loss) => {
             seen.losses += 1;
+            seen.timeouts += usize::from(loss.timeouts > 0);
             law.on_loss(loss, path);
         }
         Event::Undo => {
@@ -115,6 +115,16 @@ fn compare(spec: &LawSpec, sockets: &mut HashMap<u64, (u32, Law)>, seen: &mut Se
         record.event,
         &record.state[..bytes.len()]
     );
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Seen { acks, losses, timeouts, marks, undos, .. } = self;
+        write!(
+            f,
+            "{acks} acks, {losses} losses ({timeouts} by timeout), {marks} marks and {undos} undone losses"
+        )
+    }
 }
 
 impl Seen {

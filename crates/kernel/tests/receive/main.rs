@@ -136,7 +136,7 @@ fn a_download_yields_to_cubic_and_comes_back() {
 }
 
 #[test]
-fn thirty_connections_yield_as_one() {
+fn thirty_connections_yield_to_one() {
     if !ready() {
         return;
     }

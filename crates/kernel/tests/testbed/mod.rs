@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
@@ -139,6 +139,24 @@ END"
             ));
         }
         bed
+    }
+
+    /// Lets no more than a packet in ten seconds through the bottleneck, which has that queue; others wait there.
+    pub fn hold(&self, queue: &str) {
+        self.change_rate("1kbit", queue);
+    }
+
+    /// Gives the bottleneck that rate again.
+    pub fn release(&self, rate: &str, queue: &str) {
+        self.change_rate(rate, queue);
+        // The queue looks at its new rate when the next packet comes.
+        let knock = || UdpSocket::bind("0.0.0.0:0")?.send_to(&[0], "10.77.2.1:9");
+        inside(&self.sender, knock).expect("a datagram to the receiver");
+    }
+
+    fn change_rate(&self, rate: &str, queue: &str) {
+        let router = &self.router;
+        sh(&format!("tc -n {router} qdisc change dev right root tbf rate {rate} burst 5k limit {queue}"));
     }
 
     /// Sets `/proc/sys/NAME` of that end.
