@@ -47,6 +47,22 @@ pub const NETWORKS: [Network; 10] = [
     Network { rtt_ms: 600, ..BASE },
 ];
 
+/// A fast line, where a window that was given up takes long to come back.
+pub const FAST: Network = Network { rate_mbit: 50, ..BASE };
+/// What is watched there for [`PATIENT_S`] after the primary flow.
+pub const FAST_LAWS: [&str; 8] = [
+    "ledbat:target=25ms",
+    "ledbat:target=25ms,gain_up=4,gain_down=10",
+    "fledbat:target=25ms",
+    "ledbatpp:target=25ms",
+    "flower:target=25ms,floor=2",
+    "lp",
+    "nice",
+    "vegas",
+];
+/// Seconds.
+const PATIENT_S: f64 = 40.0;
+
 /// What comes beside the law.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
@@ -86,6 +102,8 @@ pub struct Case {
     pub beside: Beside,
     /// When things happen.
     pub schedule: Schedule,
+    /// Every segment is acknowledged at once: no delayed ACKs (RFC 9293, 3.8.6.3).
+    pub at_once: bool,
 }
 
 /// When things happen, in seconds: the background flow is alone, then beside the other one, then alone again.
@@ -134,17 +152,29 @@ impl Case {
         if law.is_none() {
             schedule = Schedule { alone_s: 0.0, after_s: 0.0, ..schedule };
         }
-        Case { network, law: law.map(str::to_owned), beside, schedule }
+        Case { network, law: law.map(str::to_owned), beside, schedule, at_once: false }
+    }
+
+    /// A case of a fast line.
+    pub fn fast(law: Option<&str>) -> Case {
+        let mut case = Case::new(FAST, law, Beside::Cubic);
+        if law.is_some() {
+            case.schedule.after_s = PATIENT_S;
+        }
+        case
+    }
+
+    /// This case without delayed ACKs.
+    pub fn at_once(self) -> Case {
+        Case { at_once: true, ..self }
     }
 
     /// The name in results.
     pub fn name(&self) -> String {
-        format!(
-            "{} {} beside {}",
-            self.network.name(),
-            self.law.as_deref().unwrap_or("nothing"),
-            self.beside.as_str()
-        )
+        let law = self.law.as_deref().unwrap_or("nothing");
+        let patient = if self.schedule.after_s == PATIENT_S { ", then for long" } else { "" };
+        let at_once = if self.at_once { ", acknowledged at once" } else { "" };
+        format!("{} {law} beside {}{patient}{at_once}", self.network.name(), self.beside.as_str())
     }
 
     /// The law of the simulator for the flow beside; nothing where it has none.
@@ -211,9 +241,36 @@ impl Network {
     }
 }
 
-/// Everything to measure: every law on the base network beside everything, on the other networks beside CUBIC, and
-/// CUBIC and BBR without any law.
+/// Cases where simulator and kernel differ with delayed ACKs, to see whether those are why.
+pub fn without_delayed_acks() -> Vec<Case> {
+    let [codel, fast, far] = [NETWORKS[3], FAST, NETWORKS[9]];
+    let [flower, lp, nice, vegas] = [LAWS[3], LAWS[4], LAWS[5], LAWS[6]];
+    [
+        (BASE, flower, Beside::Cubic),
+        (BASE, lp, Beside::Cubic),
+        (BASE, vegas, Beside::Cubic),
+        (BASE, flower, Beside::Same),
+        (BASE, lp, Beside::Same),
+        (BASE, nice, Beside::Same),
+        (codel, lp, Beside::Cubic),
+        (fast, nice, Beside::Cubic),
+        (far, lp, Beside::Cubic),
+    ]
+    .map(|(network, law, beside)| Case::new(network, Some(law), beside).at_once())
+    .into()
+}
+
+/// Everything to measure: what is compared, a fast line for longer, and a few cases without delayed ACKs.
 pub fn matrix() -> Vec<Case> {
+    let mut cases = compared();
+    cases.extend(FAST_LAWS.map(|law| Case::fast(Some(law))));
+    cases.extend(without_delayed_acks());
+    cases
+}
+
+/// What simulator and kernel are compared by: every law on the base network beside everything, on the other networks
+/// beside CUBIC, and CUBIC and BBR without any law.
+pub fn compared() -> Vec<Case> {
     let mut cases = Vec::new();
     for beside in Beside::ALL {
         if matches!(beside, Beside::Cubic | Beside::Bbr) {

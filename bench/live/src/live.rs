@@ -39,6 +39,9 @@ struct Happened {
 pub fn run(case: &Case, laws: &Laws, folder: &Path) -> Outcome<Run> {
     let spec = Spec::parse(&case.network.testnet("bottleneck.csv"), &folder.join("net.toml"))?;
     let net = Testnet::up(&spec)?;
+    if case.at_once {
+        acknowledge_at_once(&net)?;
+    }
     let happened = play(case, laws, &net)?;
     let carried = net.close()?;
     let bottleneck = carried.first().ok_or("there is no bottleneck")?;
@@ -48,6 +51,15 @@ pub fn run(case: &Case, laws: &Laws, folder: &Path) -> Outcome<Run> {
     let figures = figures(case, &happened, &records)?;
     let late_p99_us = bottleneck.ended.tallies[0].lateness.quantile(990).micros();
     Ok(Run { figures, late_p99_us, overruns: bottleneck.overruns[0] })
+}
+
+/// The receiver's routes say so to its connections (RTAX_QUICKACK).
+fn acknowledge_at_once(net: &Testnet) -> Outcome<()> {
+    let mut change = std::process::Command::new("sh");
+    change
+        .args(["-ec", "ip -4 route show | while read -r route; do ip route change $route quickack 1; done"]);
+    let status = net.spawn("receiver", change)?.wait()?;
+    if status.success() { Ok(()) } else { Err("the receiver's routes cannot be changed".into()) }
 }
 
 fn play(case: &Case, laws: &Laws, net: &Testnet) -> Outcome<Happened> {

@@ -1,7 +1,9 @@
 //! The tables of `docs/live.md`: medians of the runs, the simulator's value for the same network in brackets.
 
 use crate::Outcome;
-use crate::case::{BASE, Beside, Case, LAWS, NETWORKS, Network, VARIANTS, matrix};
+use crate::case::{
+    BASE, Beside, Case, FAST_LAWS, LAWS, NETWORKS, Network, VARIANTS, compared, without_delayed_acks,
+};
 use crate::figures::{Figures, median};
 use crate::store::{Line, Source, read};
 use std::collections::BTreeMap;
@@ -28,7 +30,9 @@ pub fn write(results: &Path, page: &Path) -> Outcome<()> {
         ("delay", medians.networks(|medians, case| medians.ms(case, |figures| figures.alone_p50_ms))),
         ("yield", medians.networks(|medians, case| medians.seconds(case, |figures| figures.yield_s))),
         ("reclaim", medians.networks(|medians, case| medians.seconds(case, |figures| figures.reclaim_s))),
+        ("fast", medians.fast()),
         ("differences", medians.differences()),
+        ("at once", medians.at_once()),
         ("runs", medians.runs()),
     ] {
         text = replaced(&text, name, &table)
@@ -85,6 +89,10 @@ impl Medians {
 
     fn share(&self, case: &Case, figure: impl Fn(&Figures) -> Option<f64>) -> String {
         self.pair(case, figure, |share| format!("{:.1}", share * 100.0))
+    }
+
+    fn percent(&self, case: &Case, figure: impl Fn(&Figures) -> Option<f64>) -> String {
+        self.pair(case, figure, |share| format!("{:.0}", share * 100.0))
     }
 
     fn ms(&self, case: &Case, figure: impl Fn(&Figures) -> Option<f64>) -> String {
@@ -196,13 +204,35 @@ impl Medians {
         table
     }
 
+    /// The laws of a fast line, watched for longer.
+    fn fast(&self) -> String {
+        let mut table = String::from(
+            "| law | alone: % of the link | delay p50 | p95, ms | primary keeps, % | yields, s | reclaims, s |\n\
+             |---|---|---|---|---|---|---|\n",
+        );
+        for law in FAST_LAWS {
+            let case = Case::fast(Some(law));
+            let _ = writeln!(
+                table,
+                "| `{law}` | {} | {} | {} | {} | {} | {} |",
+                self.share(&case, |f| f.alone),
+                self.ms(&case, |f| f.alone_p50_ms),
+                self.ms(&case, |f| f.alone_p95_ms),
+                self.keeps(&case),
+                self.seconds(&case, |f| f.yield_s),
+                self.seconds(&case, |f| f.reclaim_s),
+            );
+        }
+        table
+    }
+
     /// Shares that differ by more than a tenth of the link.
     fn differences(&self) -> String {
         type Share = fn(&Figures) -> Option<f64>;
         let shares: [(&str, Share); 3] =
             [("alone", |f| f.alone), ("background", |f| f.background), ("beside", |f| f.primary)];
         let (mut table, mut all, mut cases) = (String::new(), 0, 0);
-        for case in matrix() {
+        for case in compared() {
             let mut apart = Vec::new();
             for (name, share) in shares {
                 let live = self.value(&case, Source::Live, share);
@@ -225,6 +255,33 @@ impl Medians {
             all - cases,
             AGREED * 100.0
         )
+    }
+
+    /// The same shares with delayed ACKs and without.
+    fn at_once(&self) -> String {
+        let mut table = String::from(
+            "| network | law | beside | with delayed ACKs: alone, background, beside | each acknowledged at once |\n|---|---|---|---|---|\n",
+        );
+        for prompt in without_delayed_acks() {
+            let delayed = Case { at_once: false, ..prompt.clone() };
+            let shares = |case: &Case| {
+                [
+                    self.percent(case, |f| f.alone),
+                    self.percent(case, |f| f.background),
+                    self.percent(case, |f| f.primary),
+                ]
+                .join(", ")
+            };
+            let (network, beside) = (words(&prompt.network), prompt.beside.as_str());
+            let law = prompt.law.as_deref().unwrap_or("none");
+            let _ = writeln!(
+                table,
+                "| {network} | `{law}` | {beside} | {} | {} |",
+                shares(&delayed),
+                shares(&prompt)
+            );
+        }
+        table
     }
 
     /// How many runs there are and how late they were.

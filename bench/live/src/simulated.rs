@@ -23,6 +23,7 @@ pub fn run(case: &Case, seed: u64) -> Outcome<Option<Figures>> {
 /// The scenario of a case: what the kernel's segments and acknowledgements carry, 12 bytes of timestamps among it.
 fn scenario(case: &Case) -> String {
     let schedule = &case.schedule;
+    let acks = if case.at_once { "tcp = { delayed_ack = \"off\" }\n" } else { "" };
     let (start, stop) = (schedule.alone_s, schedule.alone_s + schedule.beside_s);
     let mut text = format!(
         "duration = \"{} s\"\n[series]\nevery = \"{} ms\"\n[dumbbell.bottleneck]\n{}",
@@ -33,14 +34,14 @@ fn scenario(case: &Case) -> String {
     if let Some(law) = &case.law {
         let _ = write!(
             text,
-            "[[flow]]\nname = \"background\"\nrole = \"background\"\nlaw = \"{law}\"\nheader = \"52 B\"\n\
+            "[[flow]]\nname = \"background\"\nrole = \"background\"\nlaw = \"{law}\"\nheader = \"52 B\"\n{acks}\
              start = {{ uniform = [\"0 s\", \"{} ms\"] }}\n[[window]]\nname = \"alone\"\nfrom = \"{} s\"\nto = \"{start} s\"\n",
             case.network.rtt_ms, schedule.alone_from_s
         );
     }
     let _ = write!(text, "[[flow]]\nname = \"other\"\nstart = \"{start} s\"\nstop = \"{stop} s\"\n");
     let _ = match case.law_beside() {
-        Some(law) => writeln!(text, "law = \"{law}\"\nheader = \"52 B\""),
+        Some(law) => write!(text, "law = \"{law}\"\nheader = \"52 B\"\n{acks}"),
         None => writeln!(text, "app = {{ kind = \"voice\", codec = \"g711\" }}"),
     };
     let from = start + schedule.beside_from_s;
