@@ -1,20 +1,18 @@
 //! `leeway join`: the client's end of a tunnel.
 
 use crate::Failure;
-use crate::relay::MTU;
 use clap::{Args, ValueEnum};
-use leeway_control::LawSpec;
+use leeway_gateway::policy::special;
 use leeway_queue::QueueSpec;
 use leeway_tunnel::host::{ClientHost, MARK, Route};
 use leeway_tunnel::wire::Welcome;
-use leeway_tunnel::{Client, ClientOptions, Error, Inward, Reader, Status, Token, Transport, Tun};
+use leeway_tunnel::{Client, ClientOptions, Error, Inward, MTU, SILENCE, Status, Token, Transport, Tun};
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What a program has loaded for TCP if nothing was said.
-const TCP_LAW: &str = "leeway_ledbat";
-/// The law of what the client sends over QUIC if nothing was said.
-const QUIC_LAW: &str = "ledbat:target=25ms";
+/// Where the machine's name servers are listed.
+const RESOLVERS: &str = "/etc/resolv.conf";
 
 /// The client. It stays in the foreground until Ctrl-C or SIGTERM, and connects again when the connection breaks.
 #[derive(Args)]
@@ -55,24 +53,28 @@ enum Carrier {
 
 /// Joins, and stays.
 pub fn run(join: &Join) -> Result<(), Failure> {
-    let text = match join.token.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin())?,
-        token => token.to_owned(),
-    };
-    let token: Token =
-        text.parse().map_err(|error: leeway_tunnel::TokenError| Failure::Usage(error.to_string()))?;
+    let token = token(&join.token)?;
     let transport = match join.transport {
         Carrier::Quic => {
-            let law = join.law.as_deref().unwrap_or(QUIC_LAW);
-            let law: LawSpec =
-                law.parse().map_err(|error: leeway_control::LawError| Failure::Usage(error.to_string()))?;
-            Transport::Quic(law)
+            Transport::quic(join.law.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?
         }
-        Carrier::Tcp => Transport::Tcp(join.law.clone().unwrap_or_else(|| TCP_LAW.to_owned())),
+        Carrier::Tcp => Transport::tcp(join.law.as_deref()),
     };
-    let options = ClientOptions { transport, queue: join.queue.clone(), mtu: join.mtu, mark: Some(MARK) };
+    let options = ClientOptions {
+        transport,
+        queue: join.queue.clone(),
+        mtu: join.mtu,
+        mark: Some(MARK),
+        silence: SILENCE,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(stay(join, token, options))
+}
+
+/// A token as it is given on the command line; `-` is the standard input.
+pub fn token(given: &str) -> Result<Token, Failure> {
+    let text = if given == "-" { std::io::read_to_string(std::io::stdin())? } else { given.to_owned() };
+    text.parse().map_err(|error: leeway_tunnel::TokenError| Failure::Usage(error.to_string()))
 }
 
 async fn stay(join: &Join, token: Token, options: ClientOptions) -> Result<(), Failure> {
@@ -83,6 +85,14 @@ async fn stay(join: &Join, token: Token, options: ClientOptions) -> Result<(), F
     let client = Arc::new(Client::new(token, options).await?);
     tokio::spawn(read(Arc::clone(&tun), Arc::clone(&client)));
     tokio::spawn(tell(Arc::clone(&client), join.verbose));
+    if join.routes.is_empty() {
+        for server in past_the_tunnel(&std::fs::read_to_string(RESOLVERS).unwrap_or_default()) {
+            eprintln!(
+                "leeway join: names are still asked for at {server}, not at a server beyond the tunnel; if they shall be, \
+                 give {RESOLVERS} a public one, such as 9.9.9.9"
+            );
+        }
+    }
 
     let mut host: Option<(ClientHost, Welcome)> = None;
     let up = |welcome: &Welcome| -> Result<Arc<dyn Inward>, Error> {
@@ -104,14 +114,21 @@ async fn stay(join: &Join, token: Token, options: ClientOptions) -> Result<(), F
     }
 }
 
+/// Name servers that are not on the public Internet: the relay does not lead there, and whoever runs them sees the names.
+fn past_the_tunnel(resolvers: &str) -> Vec<IpAddr> {
+    let servers = resolvers.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = (words.next() == Some("nameserver")).then(|| words.next()).flatten()?;
+        // A link-local one names its interface.
+        address.split('%').next()?.parse().ok()
+    });
+    servers.filter(|&server| special(server).is_some()).collect()
+}
+
 /// From the device into the tunnel.
 async fn read(tun: Arc<Tun>, client: Arc<Client>) {
-    let (mut reader, mut parcels) = (Reader::default(), Vec::new());
-    let egress = client.egress();
-    // Without the device nothing arrives any more; the client goes on until somebody stops it.
-    while tun.read(&mut reader, &mut parcels).await.is_ok() {
-        egress.push(parcels.drain(..));
-    }
+    tun.feed(&client.egress()).await;
+    // Nothing arrives any more; the client goes on until somebody stops it.
     eprintln!("leeway join: the device {} has gone", tun.name());
 }
 
@@ -143,5 +160,18 @@ async fn tell(client: Arc<Client>, verbose: bool) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_that_stay_outside() {
+        let file = "# nameserver 10.0.0.1\nnameserver 192.168.1.1\nnameserver 9.9.9.9\n\tnameserver fe80::1%eth0\n\
+                    nameserver 127.0.0.53 \nnameserver\nnameserver x\noptions edns0\nnameserver 2620:fe::fe\n";
+        let outside: Vec<String> = past_the_tunnel(file).iter().map(ToString::to_string).collect();
+        assert_eq!(outside, ["192.168.1.1", "fe80::1", "127.0.0.53"]);
     }
 }

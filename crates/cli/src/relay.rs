@@ -5,7 +5,7 @@ use clap::Args;
 use leeway_control::LawSpec;
 use leeway_queue::QueueSpec;
 use leeway_tunnel::host::ServerHost;
-use leeway_tunnel::{Error, Network4, Reader, Roster, Server, ServerOptions, Tun};
+use leeway_tunnel::{Error, MTU, Network4, Reader, Roster, Server, ServerOptions, Tun};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,9 +49,6 @@ pub struct Relay {
     #[arg(long)]
     private: bool,
 }
-
-/// Fits into a packet of Ethernet with all headers, over IPv4 and IPv6.
-pub const MTU: u16 = 1400;
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {

@@ -29,6 +29,8 @@ pub(crate) struct Ends {
     /// The only addresses that packets may come from; nothing: any.
     pub from: Option<(Ipv4Addr, Ipv6Addr)>,
     pub counts: Arc<Counts>,
+    /// A peer that is silent for so long has gone.
+    pub silence: Duration,
 }
 
 /// What went through a tunnel.

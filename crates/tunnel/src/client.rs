@@ -6,11 +6,11 @@ use crate::egress::Egress;
 use crate::identity::client_tls;
 use crate::inward::Inward;
 use crate::law::{Line, Steering};
-use crate::quic::{self, CLOSE_AGAIN, HANDSHAKE};
+use crate::quic::{self, ALIVE, CLOSE_AGAIN, HANDSHAKE};
 use crate::stream;
 use crate::token::Token;
 use crate::wire::{Greeting, Welcome};
-use leeway_control::LawSpec;
+use leeway_control::{LawError, LawSpec};
 use leeway_queue::QueueSpec;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint, EndpointConfig};
@@ -23,6 +23,9 @@ use tokio::sync::watch;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
 
+/// The longest packet on a tunnel that fits into a packet of Ethernet with all headers, over IPv4 and IPv6, in bytes.
+pub const MTU: u16 = 1400;
+
 /// What carries the packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
@@ -30,6 +33,21 @@ pub enum Transport {
     Quic(LawSpec),
     /// One TCP connection, under a congestion control of the kernel by its name there.
     Tcp(String),
+}
+
+impl Transport {
+    /// QUIC, under that law or else `ledbat:target=25ms`.
+    ///
+    /// # Errors
+    /// There is no such law.
+    pub fn quic(law: Option<&str>) -> Result<Self, LawError> {
+        law.unwrap_or("ledbat:target=25ms").parse().map(Transport::Quic)
+    }
+
+    /// TCP, under that congestion control or else the one that `leeway kernel load ledbat` makes.
+    pub fn tcp(congestion: Option<&str>) -> Self {
+        Transport::Tcp(congestion.unwrap_or("leeway_ledbat").to_owned())
+    }
 }
 
 /// How a client works.
@@ -43,6 +61,8 @@ pub struct ClientOptions {
     pub mtu: u16,
     /// A mark on the tunnel's own packets, for routing rules.
     pub mark: Option<u32>,
+    /// A server that is silent for so long has gone; [`crate::SILENCE`] is patient.
+    pub silence: Duration,
 }
 
 /// How things stand.
@@ -141,8 +161,13 @@ impl Client {
     }
 
     async fn carry(&self, tunnel: Tunnel, inward: Arc<dyn Inward>) -> Error {
-        let ends =
-            Ends { egress: Arc::clone(&self.egress), inward, from: None, counts: Arc::clone(&self.counts) };
+        let silence = match tunnel {
+            Tunnel::Quic { .. } => self.options.silence,
+            // The server says less often that it lives.
+            Tunnel::Tcp(_) => self.options.silence.max(ALIVE * 5 / 2),
+        };
+        let (egress, counts) = (Arc::clone(&self.egress), Arc::clone(&self.counts));
+        let ends = Ends { egress, inward, from: None, counts, silence };
         match tunnel {
             Tunnel::Quic { connection, line, endpoint } => {
                 self.line.send_replace(Some(Arc::clone(&line)));
@@ -181,7 +206,7 @@ impl Client {
         let crypto =
             QuicClientConfig::try_from(Arc::new(tls)).map_err(|error| Error::Options(error.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(quic::transport(&line));
+        config.transport_config(quic::transport(&line, self.options.silence));
         let any: IpAddr =
             if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = quic::socket(SocketAddr::new(any, 0), self.options.mark)?;

@@ -1,7 +1,7 @@
 //! The TUN device: many packets a call, segmented and joined by the device's offloads where it has them.
 
 use crate::Error;
-use crate::egress::Parcel;
+use crate::egress::{Egress, Parcel};
 use crate::inward::Inward;
 use crate::wire::HEADROOM;
 use bytes::{Bytes, BytesMut};
@@ -62,6 +62,22 @@ impl Tun {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its number.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the device is gone.
+    pub fn index(&self) -> Result<u32, Error> {
+        self.device.if_index().map_err(Error::of("ask for the number of a TUN device"))
+    }
+
+    /// Hands every packet to `egress` until the device is gone.
+    pub async fn feed(&self, egress: &Egress) {
+        let (mut reader, mut parcels) = (Reader::default(), Vec::new());
+        while self.read(&mut reader, &mut parcels).await.is_ok() {
+            egress.push(parcels.drain(..));
+        }
     }
 
     /// Waits for packets and appends them to `parcels`.

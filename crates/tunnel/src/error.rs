@@ -15,24 +15,9 @@ pub enum Error {
     /// The kernel offers no TUN devices.
     #[error("there is no /dev/net/tun; the kernel needs TUN devices (CONFIG_TUN; `modprobe tun` may help)")]
     NoTun,
-    /// A program that is needed is not there.
-    #[error("cannot run `{program}`: {error}; it is in the package {package}")]
-    Missing {
-        /// The program.
-        program: &'static str,
-        /// What Debian calls its package.
-        package: &'static str,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A program that is needed failed.
-    #[error("`{program}` failed: {message}")]
-    Program {
-        /// The program.
-        program: &'static str,
-        /// What it says.
-        message: String,
-    },
+    /// The network of this host was told something that it does not do.
+    #[error(transparent)]
+    Net(#[from] leeway_net::Error),
     /// Something that was asked for does not exist or contradicts something else.
     #[error("{0}")]
     Options(String),

@@ -2,21 +2,22 @@
 //!
 //! Nothing here outlives the process in a way that blocks anybody: the device goes with its descriptor and takes its
 //! addresses and routes along, the nftables table goes with its owner. Two routing rules of a client that was killed
-//! stay; they look into a table that is empty then, and go when the next client starts.
+//! stay; they look into a table that is empty then, and go when the next client starts. So does the rule of a program that
+//! binds its sockets.
 
 use crate::Error;
 use crate::device::Tun;
 use crate::pool::{Pool, V6_BITS};
 use crate::wire::Welcome;
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use leeway_net::{Family, Table, ip, ip_of, sysctl};
 use std::net::IpAddr;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::str::FromStr;
 
 /// The mark of the tunnel's own packets, and the number of the client's routing table.
 pub const MARK: u32 = 0x1ee3a;
+
+/// The routing tables of programs that bind their sockets: "LX" and the number of the device.
+const BOUND: u32 = 0x4c58_0000;
 
 /// Routing rules come before those of the system, which begin at 32766.
 const PRIORITY: u32 = 31_000;
@@ -32,7 +33,7 @@ const NOT_PUBLIC_V6: &str = "::/3, 2001::/32, 2001:db8::/32, 2002::/16, 4000::/2
 /// The server's side: device, addresses and rules.
 #[derive(Debug)]
 pub struct ServerHost {
-    _rules: Rules,
+    _rules: Table,
 }
 
 impl ServerHost {
@@ -40,7 +41,7 @@ impl ServerHost {
     /// addresses that are not public. Never each other, nor this host, but for a ping to its address in the tunnel.
     ///
     /// # Errors
-    /// [`Error::Rights`], [`Error::Missing`], [`Error::Program`].
+    /// [`Error::Net`].
     pub fn new(tun: &Tun, pool: &Pool, mtu: u16, private: bool) -> Result<Self, Error> {
         let name = tun.name();
         let (v4, v6) = pool.server();
@@ -56,7 +57,8 @@ impl ServerHost {
                  add rule inet {table} forward iifname \"{name}\" ip6 daddr {{ {NOT_PUBLIC_V6} }} reject with icmpx type admin-prohibited\n"
             )
         };
-        let rules = Rules::new(
+        let rules = Table::own(
+            "inet",
             &table,
             &format!(
                 "add table inet {table} {{ flags owner; }}\n\
@@ -72,8 +74,7 @@ impl ServerHost {
                  add rule inet {table} forward iifname \"{name}\" tcp flags syn tcp option maxseg size set rt mtu\n\
                  add rule inet {table} forward oifname \"{name}\" tcp flags syn tcp option maxseg size set rt mtu\n\
                  add rule inet {table} out ip saddr {network_v4} oifname != \"{name}\" masquerade\n\
-                 add rule inet {table} out ip6 saddr {network_v6} oifname != \"{name}\" masquerade\n\
-                 list table inet {table}\n"
+                 add rule inet {table} out ip6 saddr {network_v6} oifname != \"{name}\" masquerade\n"
             ),
         )?;
         let own_v6 =
@@ -102,8 +103,8 @@ impl ServerHost {
 pub struct Route(String);
 
 impl Route {
-    fn is_v6(&self) -> bool {
-        self.0.contains(':')
+    fn family(&self) -> Family {
+        if self.0.contains(':') { Family::V6 } else { Family::V4 }
     }
 }
 
@@ -134,40 +135,41 @@ impl ClientHost {
     /// The tunnel's own packets carry [`MARK`] and go around it.
     ///
     /// # Errors
-    /// [`Error::Rights`], [`Error::Missing`], [`Error::Program`].
+    /// [`Error::Net`].
     pub fn new(tun: &Tun, welcome: &Welcome, routes: &[Route]) -> Result<Self, Error> {
         let name = tun.name();
         let Welcome { v4, v6, server_v4, server_v6, mtu, .. } = welcome;
-        let mut batch = format!("addr add {v4} peer {server_v4}/32 dev {name}\n");
-        let families: &[&str] = if has_v6(name) {
-            batch.push_str(&format!("addr add {v6} peer {server_v6}/128 dev {name} nodad\n"));
-            &["-4", "-6"]
-        } else {
-            &["-4"]
-        };
-        batch.push_str(&format!("link set {name} up mtu {mtu} txqueuelen 1000\n"));
+        let mut plain = format!("addr add {v4} peer {server_v4}/32 dev {name}\n");
+        let speaks_v6 = has_v6(name);
+        if speaks_v6 {
+            plain.push_str(&format!("addr add {v6} peer {server_v6}/128 dev {name} nodad\n"));
+        }
+        plain.push_str(&format!("link set {name} up mtu {mtu} txqueuelen 1000\n"));
         let everything = routes.is_empty();
         if everything {
             remove_rules();
-            // As wg-quick does it: everything without the mark looks into a table of its own, unless the main table knows
-            // better than by its default route.
-            for family in families {
-                batch.push_str(&format!(
-                    "{family} route add default dev {name} table {MARK}\n\
-                     {family} rule add not fwmark {MARK} table {MARK} priority {}\n\
-                     {family} rule add table main suppress_prefixlength 0 priority {PRIORITY}\n",
-                    PRIORITY + 1
-                ));
-            }
             // Answers to marked packets come where unmarked ones would not go; strict filters have to see the mark.
             let _ = sysctl("net/ipv4/conf/all/src_valid_mark", "1");
         }
-        for route in routes {
-            let family = if route.is_v6() { "-6" } else { "-4" };
-            batch.push_str(&format!("{family} route add {} dev {name}\n", route.0));
-        }
         let host = ClientHost { everything };
-        ip_each(&batch)?;
+        ip(&plain)?;
+        for family in Family::ALL {
+            let mut batch = String::new();
+            if everything && (family == Family::V4 || speaks_v6) {
+                // As wg-quick does it: everything without the mark looks into a table of its own, unless the main table
+                // knows better than by its default route.
+                batch.push_str(&format!(
+                    "route add default dev {name} table {MARK}\n\
+                     rule add not fwmark {MARK} table {MARK} priority {}\n\
+                     rule add table main suppress_prefixlength 0 priority {PRIORITY}\n",
+                    PRIORITY + 1
+                ));
+            }
+            for route in routes.iter().filter(|route| route.family() == family) {
+                batch.push_str(&format!("route add {} dev {name}\n", route.0));
+            }
+            ip_of(family, &batch)?;
+        }
         Ok(host)
     }
 }
@@ -180,124 +182,103 @@ impl Drop for ClientHost {
     }
 }
 
+/// The client's side in a program whose own sockets alone use the tunnel, by being bound to its device: nothing else of
+/// this host finds a way into it, and nothing but answers to them comes out of it.
+#[derive(Debug)]
+pub struct BoundHost {
+    name: String,
+    /// The number of the routing table that leads into the device.
+    table: u32,
+    _rules: Table,
+}
+
+impl BoundHost {
+    /// Rules for the device.
+    ///
+    /// # Errors
+    /// [`Error::Net`].
+    pub fn new(tun: &Tun) -> Result<Self, Error> {
+        let name = tun.name().to_owned();
+        let ports = leeway_net::given_ports();
+        let table = format!("{}_{}", name.replace('-', "_"), std::process::id());
+        let rules = Table::own(
+            "inet",
+            &table,
+            &format!(
+                "add table inet {table} {{ flags owner; }}\n\
+                 add chain inet {table} forward {{ type filter hook forward priority -10; }}\n\
+                 add chain inet {table} input {{ type filter hook input priority -10; }}\n\
+                 add rule inet {table} forward iifname \"{name}\" drop\n\
+                 add rule inet {table} forward oifname \"{name}\" drop\n\
+                 add rule inet {table} input iifname \"{name}\" tcp flags & (syn | ack) == syn drop\n\
+                 add rule inet {table} input iifname \"{name}\" udp dport {{ {ports} }} accept\n\
+                 add rule inet {table} input iifname \"{name}\" meta l4proto {{ udp, udplite, sctp, dccp }} drop\n"
+            ),
+        )?;
+        let host = BoundHost { name, table: BOUND | (tun.index()? & 0xffff), _rules: rules };
+        // Also those of a program that was killed.
+        host.remove_rules();
+        let families = if has_v6(&host.name) { &Family::ALL[..] } else { &[Family::V4] };
+        for &family in families {
+            ip_of(family, &format!("rule add {}\n", host.rule()))?;
+        }
+        // Answers of the whole Internet come by this device; of a strict and a loose filter the loose one counts.
+        let _ = sysctl(&format!("net/ipv4/conf/{}/rp_filter", host.name), "2");
+        Ok(host)
+    }
+
+    /// Gives the device the addresses of `welcome`.
+    ///
+    /// # Errors
+    /// [`Error::Net`].
+    pub fn settle(&self, welcome: &Welcome) -> Result<(), Error> {
+        let BoundHost { name, table, .. } = self;
+        let Welcome { v4, v6, mtu, .. } = welcome;
+        ip(&format!(
+            "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\nlink set {name} up mtu {mtu} txqueuelen 1000\n"
+        ))?;
+        ip_of(Family::V4, &format!("route replace default dev {name} table {table}\n"))?;
+        if has_v6(name) {
+            ip_of(
+                Family::V6,
+                &format!(
+                    "addr add {v6}/128 dev {name} nodad\nroute replace default dev {name} table {table}\n"
+                ),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn rule(&self) -> String {
+        format!("oif {} lookup {} priority {}", self.name, self.table, PRIORITY - 1)
+    }
+
+    fn remove_rules(&self) {
+        for family in Family::ALL {
+            leeway_net::remove_rules(family, &format!("oif {} priority {}", self.name, PRIORITY - 1));
+        }
+    }
+}
+
+impl Drop for BoundHost {
+    fn drop(&mut self) {
+        self.remove_rules();
+    }
+}
+
 /// Also those of a client that was killed.
 fn remove_rules() {
-    for family in ["-4", "-6"] {
+    for family in Family::ALL {
         for priority in [PRIORITY, PRIORITY + 1] {
-            let priority = priority.to_string();
-            // Until there is none: the second call would fail.
-            while Command::new("ip")
-                .args([family, "rule", "del", "priority", &priority])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .is_ok_and(|status| status.success())
-            {}
+            leeway_net::remove_rules(family, &format!("priority {priority}"));
         }
-    }
-}
-
-/// An nftables table with its owner, whose end is the table's end.
-#[derive(Debug)]
-struct Rules {
-    owner: Child,
-    /// Closed with this process, however it ends; the owner then ends too.
-    commands: Option<ChildStdin>,
-    /// Kept open so that the owner may write until it ends.
-    answers: BufReader<PipeReader>,
-}
-
-impl Rules {
-    /// `script` makes `table` and ends with listing it.
-    fn new(table: &str, script: &str) -> Result<Self, Error> {
-        let (reader, writer) = io::pipe().map_err(Error::of("make a pipe"))?;
-        let errors = writer.try_clone().map_err(Error::of("make a pipe"))?;
-        let mut owner = Command::new("nft")
-            .arg("-i")
-            // It would keep a history of its commands there.
-            .env("HOME", "/nonexistent")
-            .stdin(Stdio::piped())
-            .stdout(writer)
-            .stderr(errors)
-            // Away from the terminal's signals: Ctrl-C is for us.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| Error::Missing { program: "nft", package: "nftables", error })?;
-        let mut commands = owner.stdin.take();
-        let sent =
-            commands.as_mut().map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
-        let mut rules = Rules { owner, commands, answers: BufReader::new(reader) };
-        sent.transpose().map_err(Error::of("tell nft its rules"))?;
-        rules.confirm(table)?;
-        Ok(rules)
-    }
-
-    /// Waits until the table is listed whole.
-    fn confirm(&mut self, table: &str) -> Result<(), Error> {
-        let mut said = String::new();
-        loop {
-            let from = said.len();
-            let read = self.answers.read_line(&mut said).map_err(Error::of("hear from nft"))?;
-            let line = &said[from..];
-            if read == 0 || line.contains("Error") || line.contains("not permitted") {
-                return Err(Error::Program { program: "nft", message: said.trim().to_owned() });
-            }
-            if line.starts_with('}') && said.contains(&format!("table inet {table}")) {
-                return Ok(());
-            }
-        }
-    }
-}
-
-impl Drop for Rules {
-    fn drop(&mut self) {
-        self.commands = None;
-        // It ends at the end of its input; nothing can be done if it does not.
-        let _ = self.owner.wait();
     }
 }
 
 /// Whether the device can have IPv6 addresses; also where the host's other devices have none.
 fn has_v6(name: &str) -> bool {
-    sysctl(&format!("net/ipv6/conf/{name}/disable_ipv6"), "0").is_ok()
-}
-
-/// Runs lines of `ip`, of which each may begin with the family.
-fn ip_each(lines: &str) -> Result<(), Error> {
-    let of = |family: &str| -> String {
-        let own = |line: &&str| line.starts_with(family);
-        lines.lines().filter(own).map(|line| format!("{}\n", line[family.len()..].trim_start())).collect()
-    };
-    let plain: String =
-        lines.lines().filter(|line| !line.starts_with('-')).map(|line| format!("{line}\n")).collect();
-    run_ip(&["-batch", "-"], &plain)?;
-    run_ip(&["-4", "-batch", "-"], &of("-4"))?;
-    run_ip(&["-6", "-batch", "-"], &of("-6"))
-}
-
-fn ip(batch: &str) -> Result<(), Error> {
-    run_ip(&["-batch", "-"], batch)
-}
-
-fn run_ip(arguments: &[&str], batch: &str) -> Result<(), Error> {
-    let missing = |error| Error::Missing { program: "ip", package: "iproute2", error };
-    let mut child = Command::new("ip")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(missing)?;
-    let input = child.stdin.take();
-    let sent = input.map(|mut pipe| pipe.write_all(batch.as_bytes())).transpose();
-    let output = child.wait_with_output().map_err(missing)?;
-    if !output.status.success() || sent.is_err() {
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Error::Program { program: "ip", message });
-    }
-    Ok(())
-}
-
-fn sysctl(name: &str, value: &str) -> io::Result<()> {
-    std::fs::write(Path::new("/proc/sys").join(name), value)
+    let key = format!("net/ipv6/conf/{name}/disable_ipv6");
+    // Without the right to say so, it may be so already.
+    let already = || std::fs::read_to_string(format!("/proc/sys/{key}")).is_ok_and(|text| text.trim() == "0");
+    sysctl(&key, "0").is_ok() || already()
 }

@@ -28,7 +28,7 @@ mod token;
 pub mod wire;
 
 pub use carry::Counts;
-pub use client::{Client, ClientOptions, Status, Transport};
+pub use client::{Client, ClientOptions, MTU, Status, Transport};
 pub use device::{Reader, Tun};
 pub use egress::{Egress, Next, Parcel};
 pub use error::Error;
@@ -36,6 +36,7 @@ pub use identity::{Admission, Denied, Fingerprint, Secret};
 pub use inward::Inward;
 pub use law::{LawFactory, Line, Steering};
 pub use pool::{Network4, Pool};
+pub use quic::SILENCE;
 pub use roster::{Invited, Roster};
 pub use server::{Server, ServerOptions};
 pub use switch::{Member, Switch};

@@ -22,7 +22,7 @@ pub(crate) const CLOSE_FOR_GOOD: VarInt = VarInt::from_u32(1);
 /// Every step of a handshake has to be over by then.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 /// A peer that is silent for so long has gone.
-pub(crate) const SILENCE: Duration = Duration::from_secs(15);
+pub const SILENCE: Duration = Duration::from_secs(15);
 /// How often one says that one lives.
 pub(crate) const ALIVE: Duration = Duration::from_secs(4);
 
@@ -30,8 +30,8 @@ pub(crate) const ALIVE: Duration = Duration::from_secs(4);
 const LARGEST_PAYLOAD: u16 = 1472;
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// Limits and the law of one connection.
-pub(crate) fn transport(line: &Arc<Line>) -> Arc<TransportConfig> {
+/// Limits and the law of one connection, which ends when the peer has been silent for so long.
+pub(crate) fn transport(line: &Arc<Line>, silence: Duration) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(LARGEST_PAYLOAD);
@@ -40,8 +40,8 @@ pub(crate) fn transport(line: &Arc<Line>) -> Arc<TransportConfig> {
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(2 * FRAME_LIMIT as u32))
         .receive_window(VarInt::from_u32(4 * FRAME_LIMIT as u32))
-        .max_idle_timeout(SILENCE.try_into().ok())
-        .keep_alive_interval(Some(ALIVE))
+        .max_idle_timeout(silence.try_into().ok())
+        .keep_alive_interval(Some(ALIVE.min(silence / 3)))
         .datagram_receive_buffer_size(Some(SEND_BUFFER))
         .datagram_send_buffer_size(SEND_BUFFER)
         .mtu_discovery_config(Some(discovery))

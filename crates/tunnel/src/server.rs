@@ -190,7 +190,7 @@ impl Server {
             .map_err(|error| Error::Options(error.to_string()))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
         config
-            .transport_config(quic::transport(line))
+            .transport_config(quic::transport(line, quic::SILENCE))
             .max_incoming(HANDSHAKES)
             .incoming_buffer_size(16 << 10)
             .incoming_buffer_size_total((16 << 10) * HANDSHAKES as u64);
@@ -250,6 +250,7 @@ impl Shared {
             inward: Arc::clone(&self.inward),
             from: Some(member.addresses),
             counts: Arc::clone(&member.counts),
+            silence: quic::SILENCE,
         }
     }
 

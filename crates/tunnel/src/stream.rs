@@ -7,7 +7,7 @@ use crate::Error;
 use crate::carry::Ends;
 use crate::egress::{Egress, Next};
 use crate::identity::{Denied, Fingerprint, explain_alert};
-use crate::quic::{ALIVE, HANDSHAKE, SILENCE, listen_error};
+use crate::quic::{ALIVE, HANDSHAKE, listen_error};
 use crate::roster::Invited;
 use crate::server::{REPLACED, Shared, words};
 use crate::switch::Member;
@@ -233,7 +233,7 @@ async fn send(writer: &mut (impl AsyncWrite + Unpin), ends: &Ends) -> io::Error 
             }
         }
         // A peer that takes nothing is gone, and must not hold what waits for it for ever.
-        let written = tokio::time::timeout(SILENCE, async {
+        let written = tokio::time::timeout(ends.silence, async {
             writer.write_all(&record).await?;
             writer.flush().await
         });
@@ -280,7 +280,7 @@ async fn receive(reader: &mut (impl AsyncRead + Unpin), mut buffer: BytesMut, en
             batch.clear();
         }
         buffer.reserve(READ_BUFFER);
-        match tokio::time::timeout(SILENCE, reader.read_buf(&mut buffer)).await {
+        match tokio::time::timeout(ends.silence, reader.read_buf(&mut buffer)).await {
             Ok(Ok(0)) => return Error::Lost("the connection was closed".into()),
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return explain(&error),

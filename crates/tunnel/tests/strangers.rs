@@ -9,6 +9,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -108,6 +109,78 @@ async fn silent_connections_are_few_and_do_not_last() {
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     // Somebody else at the same place gets in afterwards.
     join(invite(state.path(), "bob", server.address), tcp()).await.up().await;
+}
+
+/// Beginnings of handshakes as real as any, each from another address, which never go on: they are answered without state,
+/// and who goes on gets in meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_handshakes_is_answered_without_state() {
+    const COUNT: usize = 400;
+    let state = tempfile::tempdir().unwrap();
+    let server = Running::start(state.path(), options(anywhere()));
+    let address = server.address;
+    let bob = invite(state.path(), "bob", address);
+    let firsts = beginnings(COUNT, bob.server).await;
+    let place = |n: usize| SocketAddr::from(([127, 0, 1 + (n / 250) as u8, 1 + (n % 250) as u8], 0));
+    let before = resident_kb();
+    let mut sockets = Vec::new();
+    for (n, first) in firsts.iter().enumerate() {
+        let socket = UdpSocket::bind(place(n)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.send_to(first, address).unwrap();
+        sockets.push(socket);
+        if n % 10 == 9 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    join(bob, quic()).await.up().await;
+    // Silence over TCP from as many places.
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for n in 0..COUNT {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&place(n).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        silent.push(socket.into());
+    }
+    join(invite(state.path(), "eve", address), tcp()).await.up().await;
+    let grown = resident_kb().saturating_sub(before);
+    assert!(grown < 30_000, "{grown} kB more");
+
+    // The kind of a packet with a long header (RFC 9000, 17.2): 0 is the first flight of a handshake, 3 a Retry.
+    let mut kinds = [0; 4];
+    for socket in &sockets {
+        let mut bytes = [0; 2000];
+        if let Ok(length @ 1..) = socket.recv(&mut bytes) {
+            assert!(length <= 3600, "an answer three times as long as the question at the most");
+            kinds[usize::from(bytes[0] >> 4 & 3)] += 1;
+        }
+    }
+    assert!(kinds[3] > COUNT / 2 && kinds[0] < COUNT / 4, "{kinds:?} of {COUNT}");
+    let open = silent.iter().filter(|stream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.peek(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    });
+    let open = open.count();
+    assert!(open <= 256, "{open} of {COUNT} silent connections are kept");
+}
+
+/// The first datagrams of as many clients of that server, who have keys that it does not know.
+async fn beginnings(count: usize, server: Fingerprint) -> Vec<Vec<u8>> {
+    let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = sink.local_addr().unwrap().to_string();
+    let mut firsts = BTreeMap::new();
+    while firsts.len() < count {
+        let token = Token::new(&address, server, Secret::generate().unwrap()).unwrap();
+        let client = join(token, quic()).await;
+        let mut bytes = [0; 2000];
+        let length = tokio::time::timeout(PATIENCE, sink.recv(&mut bytes)).await.expect("it begins").unwrap();
+        client.task.abort();
+        // A long header, Initial; by the destination's connection id, because the client before may have said more.
+        if bytes[0] & 0xf0 == 0xc0 {
+            firsts.entry(bytes[6..14].to_vec()).or_insert_with(|| bytes[..length].to_vec());
+        }
+    }
+    firsts.into_values().collect()
 }
 
 /// All that a client sent in its handshake, and its first packets, sent again from elsewhere.

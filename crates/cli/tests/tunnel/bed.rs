@@ -1,7 +1,9 @@
 //! Three hosts, each a network namespace: a client, a relay, and a web server behind it that knows no way to the client.
 
+use crate::live;
+pub use crate::live::{leeway, succeed, text};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,38 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether live tests can run; says why not. Under LEEWAY_REQUIRE_ALL=1 they have to.
 pub fn possible() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let has = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
-    };
-    let missing: Vec<&str> = [
-        (status.lines().any(|line| line.starts_with("Uid:\t0\t")), "root"),
-        (Path::new("/dev/net/tun").exists(), "/dev/net/tun"),
-        (has("ip"), "ip (iproute2)"),
-        (has("nft"), "nft (nftables)"),
-        (has("ping"), "ping (iputils-ping)"),
-        (has("python3"), "python3"),
-    ]
-    .into_iter()
-    .filter(|(there, _)| !there)
-    .map(|(_, what)| what)
-    .collect();
-    if missing.is_empty() {
-        return true;
-    }
-    let all = std::env::var("LEEWAY_REQUIRE_ALL").is_ok_and(|value| value == "1");
-    assert!(!all, "LEEWAY_REQUIRE_ALL=1, but a live test lacks {}", missing.join(", "));
-    eprintln!("skipped: a live test lacks {}", missing.join(", "));
-    false
-}
-
-pub fn leeway() -> &'static str {
-    env!("CARGO_BIN_EXE_leeway")
-}
-
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    live::possible(&["nft", "ping", "python3"])
 }
 
 /// The namespaces and a state folder; dropping it removes them.
@@ -155,6 +126,16 @@ impl Bed {
         child.wait().unwrap().code()
     }
 
+    /// Where files are that the client sees in /etc.
+    pub fn own_files(&self) -> PathBuf {
+        Path::new("/etc/netns").join(&self.client)
+    }
+
+    /// Sends a signal that does not end it.
+    pub fn nudge(&self, child: usize, signal: &str) {
+        live::send(signal, self.children[child].id());
+    }
+
     /// A python program in a namespace, until it says `ready`; it is killed with the bed.
     pub fn python(&mut self, netns: &str, log: &str, script: &str) {
         let mut command = self.at(netns, "python3");
@@ -170,6 +151,7 @@ impl Drop for Bed {
             let _ = child.kill();
             let _ = child.wait();
         }
+        let _ = std::fs::remove_dir_all(self.own_files());
         for name in [&self.client, &self.relay, &self.web] {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
@@ -178,12 +160,6 @@ impl Drop for Bed {
 
 pub fn sh(command: &str) {
     succeed(Command::new("sh").args(["-ec", command]));
-}
-
-pub fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output.stderr));
-    output
 }
 
 /// Waits for a condition.

@@ -1,6 +1,9 @@
 //! `leeway relay`, `invite` and `join` with real packets: needs root, TUN devices, `ip`, `nft`, `ping` and `python3`.
 
 mod bed;
+#[path = "../live/mod.rs"]
+mod live;
+mod peers;
 
 use bed::*;
 use std::process::Command;
