@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// What to serve and to whom. What is given here counts before what the file says.
 #[derive(Args)]
 pub struct GatewayArgs {
-    /// Configuration (TOML); examples/gateway.toml explains it.
+    /// Configuration (TOML); packaging/gateway.toml explains it.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address of the HTTP proxy, such as 0.0.0.0:3128. May be repeated.
@@ -26,9 +26,13 @@ pub struct GatewayArgs {
     /// Network of the home, which is never reached through the gateway. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     home: Vec<String>,
-    /// Law of the window that all downloads share, such as ledbat:target=40ms; `none` holds nothing back.
+    /// Law of the window that all downloads share, such as ledbat:target=30ms; `none` holds nothing back.
     #[arg(long, value_name = "LAW")]
     law: Option<String>,
+    /// Take connections through a relay on the Internet while it is there (root): what `leeway invite` printed on the relay;
+    /// `-` reads it from the standard input, where nobody sees it in a list of processes.
+    #[arg(long, value_name = "TOKEN")]
+    relay: Option<String>,
     /// Check the configuration, and start nothing.
     #[arg(long)]
     check: bool,
@@ -52,6 +56,16 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         }
         for address in gateway.addresses() {
             eprintln!("leeway gateway: listening on {address}");
+        }
+        if let Some(mut relay) = gateway.relay() {
+            tokio::spawn(async move {
+                loop {
+                    eprintln!("leeway gateway: {}", *relay.borrow_and_update());
+                    if relay.changed().await.is_err() {
+                        break;
+                    }
+                }
+            });
         }
         gateway
             .run(async {
@@ -89,6 +103,9 @@ impl GatewayArgs {
                 networks.push(network.map_err(wrong)?);
             }
         }
+        if let Some(given) = &self.relay {
+            config.relay.get_or_insert_default().token = Some(crate::join::token(given)?);
+        }
         if let Some(law) = &self.law {
             let parsed = if law == "none" { Ok(None) } else { law.parse().map(Some) };
             config.law =
@@ -104,6 +121,7 @@ impl From<GatewayError> for Failure {
             GatewayError::Config(
                 ConfigError::File { .. } | ConfigError::Syntax { .. } | ConfigError::Value(_),
             ) => Failure::Usage(error.to_string()),
+            GatewayError::Relay(error) => error.into(),
             _ => Failure::Run(error.to_string()),
         }
     }

@@ -1,6 +1,8 @@
 //! What users have taken and how the window stands, as text for Prometheus.
 
 use crate::budget::Budget;
+use crate::relay::Relay;
+use crate::upstream::Connector;
 use crate::users::{Counts, Users};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +14,7 @@ use tokio::net::TcpStream;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The metrics in Prometheus' text format.
-pub fn text(users: &Users, budget: Option<&Budget>) -> String {
+pub fn text(users: &Users, budget: Option<&Budget>, relay: Option<&Relay>) -> String {
     type Count = fn(&Counts) -> &AtomicU64;
     let counters: [(&str, &str, Count); 4] = [
         ("leeway_gateway_down_bytes_total", "Bytes from the Internet.", |counts| &counts.down_bytes),
@@ -44,11 +46,24 @@ pub fn text(users: &Users, budget: Option<&Budget>) -> String {
         gauge("leeway_gateway_rtt_seconds", "Smoothed round-trip time.", f64::from(state.srtt_us) / 1e6);
         gauge("leeway_gateway_waiting_flows", "Flows that wait for their turn.", state.waiting as f64);
     }
+    if let Some(relay) = relay {
+        let up = f64::from(u8::from(relay.turn().is_some()));
+        gauge("leeway_gateway_relay_up", "Whether connections go through the relay.", up);
+        if let Some(steering) = relay.steering() {
+            gauge(
+                "leeway_gateway_relay_window_bytes",
+                "The window of uploads to the relay.",
+                steering.window_bytes as f64,
+            );
+            let seconds = f64::from(steering.queuing_us) / 1e6;
+            gauge("leeway_gateway_relay_queuing_delay_seconds", "Its law's estimate of the queue.", seconds);
+        }
+    }
     text
 }
 
 /// Answers one request, whatever it asks for, with the metrics.
-pub async fn serve(mut stream: TcpStream, users: &Users, budget: Option<&Budget>) {
+pub async fn serve(mut stream: TcpStream, connector: &Connector, users: &Users) {
     let answered = async {
         let mut request = [0; 2048];
         let mut length = 0;
@@ -58,7 +73,7 @@ pub async fn serve(mut stream: TcpStream, users: &Users, budget: Option<&Budget>
                 bytes => length += bytes,
             }
         }
-        let body = text(users, budget);
+        let body = text(users, connector.budget.as_deref(), connector.relay.as_deref());
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
              Connection: close\r\n\r\n",
@@ -86,7 +101,7 @@ mod tests {
         let user = users.at("10.0.0.7".parse().unwrap());
         user.counts.down_bytes.fetch_add(12_500, Ordering::Relaxed);
         let budget = Budget::new(&"ledbat".parse().unwrap());
-        let text = text(&users, Some(&budget));
+        let text = text(&users, Some(&budget), None);
         assert!(text.contains("\nleeway_gateway_down_bytes_total{user=\"10.0.0.7\"} 12500\n"), "{text}");
         assert!(text.contains("\nleeway_gateway_window_bytes 5840\n"), "{text}");
         let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -3,9 +3,9 @@
 //! A flow asks for bytes before it lets a server send them: before its request, and before each read, which opens the
 //! receive window again. What has been granted and has not arrived is outstanding; the sum stays within the window.
 //! Turns go round by deficit (Shreedhar and Varghese 1995) on both levels, and a turn that was too long is paid back, so
-//! that a user with 200 connections and one with a single connection get the same. A turn is as long as a web object:
-//! an object that has begun is finished before another begins, which is what users wait for; with a turn of one packet
-//! a hundred objects would all be under way and none would end.
+//! that a user with 200 connections and one with a single connection get the same. A turn is as long as a web object, and
+//! a flow in the middle of one comes before all who wait for theirs: an object that has begun is finished before another begins,
+//! which is what users wait for; with a turn of one packet a hundred objects would all be under way and none would end.
 //!
 //! No clock and no sockets here: times are arguments, flows are numbers.
 
@@ -32,6 +32,9 @@ pub struct Admission {
     /// After a grant that the window alone could not hold: when there may be another.
     not_before_us: u64,
     users: BTreeMap<u64, User>,
+    /// User and flow of those who wait in the middle of their turn, first come first.
+    going: VecDeque<(u64, u64)>,
+    /// Users of whom a flow waits for its turn.
     turns: VecDeque<u64>,
     asks: usize,
 }
@@ -39,13 +42,18 @@ pub struct Admission {
 #[derive(Debug, Default)]
 struct User {
     deficit: i64,
+    /// What the turns of its flows may still take.
+    promised: i64,
     flows: BTreeMap<u64, Flow>,
+    /// Flows that wait for their turn.
     turns: VecDeque<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Flow {
     deficit: i64,
+    /// In the middle of its turn; then the deficit is above zero.
+    going: bool,
     ask_bytes: Option<u64>,
 }
 
@@ -58,6 +66,7 @@ impl Admission {
             outstanding_bytes: 0,
             not_before_us: 0,
             users: BTreeMap::new(),
+            going: VecDeque::new(),
             turns: VecDeque::new(),
             asks: 0,
         }
@@ -77,11 +86,14 @@ impl Admission {
     /// A flow ends; it asks for nothing any more.
     pub fn close(&mut self, user: u64, flow: u64) {
         let Some(entry) = self.users.get_mut(&user) else { return };
-        if let Some(Flow { ask_bytes: Some(_), .. }) = entry.flows.remove(&flow) {
+        let Some(one) = entry.flows.remove(&flow) else { return };
+        entry.give_back(one.promised());
+        if one.ask_bytes.is_some() {
             self.asks -= 1;
-            entry.turns.retain(|&one| one != flow);
+            self.going.retain(|&(_, waiting)| waiting != flow);
+            entry.turns.retain(|&waiting| waiting != flow);
             if entry.turns.is_empty() {
-                self.turns.retain(|&one| one != user);
+                self.turns.retain(|&waiting| waiting != user);
             }
         }
         if entry.flows.is_empty() {
@@ -97,17 +109,23 @@ impl Admission {
             return;
         }
         self.asks += 1;
-        if entry.turns.is_empty() {
-            join(&mut self.turns, user, entry.deficit);
+        if one.going {
+            self.going.push_back((user, flow));
+        } else {
+            if entry.turns.is_empty() {
+                self.turns.push_back(user);
+            }
+            entry.turns.push_back(flow);
         }
-        join(&mut entry.turns, flow, one.deficit);
     }
 
     /// A flow has what it wanted: the rest of its turn is not saved up.
     pub fn rest(&mut self, user: u64, flow: u64) {
-        if let Some(one) = self.users.get_mut(&user).and_then(|entry| entry.flows.get_mut(&flow)) {
-            one.deficit = one.deficit.min(0);
-        }
+        let Some(entry) = self.users.get_mut(&user) else { return };
+        let Some(one) = entry.flows.get_mut(&flow) else { return };
+        let promised = one.promised();
+        *one = Flow { deficit: one.deficit.min(0), going: false, ask_bytes: one.ask_bytes };
+        entry.give_back(promised);
     }
 
     /// Bytes have arrived, or will not come any more.
@@ -118,10 +136,13 @@ impl Admission {
     /// The next permission, if the window has room for it. If nothing is outstanding there is room for one, however
     /// small the window; then the next one waits as long as the window needs for that many bytes.
     pub fn grant(&mut self, now_us: u64) -> Option<Grant> {
-        if self.turns.is_empty() || now_us < self.not_before_us {
+        if self.asks == 0 || now_us < self.not_before_us {
             return None;
         }
-        let (user, flow, bytes) = self.next();
+        let (user, flow) = self.next();
+        let owner = self.users.get_mut(&user)?;
+        let one = owner.flows.get_mut(&flow)?;
+        let bytes = one.ask_bytes?;
         if self.outstanding_bytes > 0 && self.outstanding_bytes + bytes > self.window_bytes {
             return None;
         }
@@ -132,23 +153,27 @@ impl Admission {
         }
         self.outstanding_bytes += bytes;
         self.asks -= 1;
-        let owner = self.users.get_mut(&user)?;
-        owner.deficit -= bytes as i64;
-        owner.turns.pop_front();
-        let one = owner.flows.get_mut(&flow)?;
-        one.deficit -= bytes as i64;
         one.ask_bytes = None;
-        if owner.turns.is_empty() {
+        if one.going {
+            self.going.pop_front();
+        } else {
+            owner.turns.pop_front();
             self.turns.pop_front();
-        } else if owner.deficit <= 0 {
-            self.turns.rotate_left(1);
+            if !owner.turns.is_empty() {
+                self.turns.push_back(user);
+            }
         }
+        owner.promised -= one.promised();
+        one.deficit -= bytes as i64;
+        one.going = one.deficit > 0;
+        owner.promised += one.promised();
+        owner.deficit -= bytes as i64;
         Some(Grant { flow, bytes })
     }
 
     /// When to ask again although nothing happens.
     pub fn deadline_us(&self) -> Option<u64> {
-        (!self.turns.is_empty() && self.not_before_us > 0).then_some(self.not_before_us)
+        (self.asks > 0 && self.not_before_us > 0).then_some(self.not_before_us)
     }
 
     /// The window.
@@ -166,42 +191,51 @@ impl Admission {
         self.asks
     }
 
-    /// Who is next, and what for; there is somebody.
-    fn next(&mut self) -> (u64, u64, u64) {
-        let user = front(&mut self.turns, |user| {
-            begin_turn(&mut self.users.get_mut(&user).expect("a user with a turn is known").deficit)
+    /// The user and the flow that are next; somebody waits.
+    fn next(&mut self) -> (u64, u64) {
+        if let Some(&next) = self.going.front() {
+            return next;
+        }
+        let user = first(&mut self.turns, |user| {
+            let user = self.users.get_mut(&user).expect("a user with a turn is known");
+            begins(&mut user.deficit, user.promised)
         });
-        let entry = self.users.get_mut(&user).expect("a user with a turn is known");
-        let flow = front(&mut entry.turns, |flow| {
-            begin_turn(&mut entry.flows.get_mut(&flow).expect("a flow with a turn is known").deficit)
+        let owner = self.users.get_mut(&user).expect("a user with a turn is known");
+        let flow = first(&mut owner.turns, |flow| {
+            begins(&mut owner.flows.get_mut(&flow).expect("a flow with a turn is known").deficit, 0)
         });
-        (user, flow, entry.flows[&flow].ask_bytes.expect("a flow with a turn has asked"))
+        (user, flow)
     }
 }
 
-/// Brings the first to the front who can begin or go on with a turn.
-fn front(turns: &mut VecDeque<u64>, mut may: impl FnMut(u64) -> bool) -> u64 {
+impl User {
+    /// A flow needs no more of its turn. More than a turn of its own is not saved up.
+    fn give_back(&mut self, bytes: i64) {
+        self.promised -= bytes;
+        self.deficit = self.deficit.min(self.promised + QUANTUM_BYTES);
+    }
+}
+
+impl Flow {
+    fn promised(&self) -> i64 {
+        if self.going { self.deficit } else { 0 }
+    }
+}
+
+/// Brings the first to the front who may begin a turn.
+fn first(turns: &mut VecDeque<u64>, mut may: impl FnMut(u64) -> bool) -> u64 {
     while !may(turns[0]) {
         turns.rotate_left(1);
     }
     turns[0]
 }
 
-/// A turn begins when one comes to the front; whoever owes more than a turn lets the next go first.
-fn begin_turn(deficit: &mut i64) -> bool {
-    if *deficit <= 0 {
+/// Whoever has given away all it has, or owes more than a turn, lets the next go first.
+fn begins(deficit: &mut i64, promised: i64) -> bool {
+    if *deficit <= promised {
         *deficit += QUANTUM_BYTES;
     }
-    *deficit > 0
-}
-
-/// Whoever is in the middle of a turn goes on with it; all others queue.
-fn join(turns: &mut VecDeque<u64>, who: u64, deficit: i64) {
-    if deficit > 0 {
-        turns.push_front(who);
-    } else {
-        turns.push_back(who);
-    }
+    *deficit > promised
 }
 
 #[cfg(test)]
@@ -270,6 +304,36 @@ mod tests {
                 admission.rest(1, flow);
             }
         }
+    }
+
+    /// A hundred users with ten flows each, every object 12,500 bytes, begun with 3000 and read by packets.
+    #[test]
+    fn many_users_with_many_flows_finish_what_they_begin() {
+        let mut admission = Admission::new(9000);
+        (0..100).for_each(|user| (0..10).for_each(|n| admission.ask(user, user * 10 + n, 3000)));
+        let (mut got, mut done, mut sum) = (BTreeMap::<u64, u64>::new(), BTreeMap::<u64, u64>::new(), 0);
+        let mut arriving = VecDeque::new();
+        while sum < 100 * 13_000 * 3 {
+            arriving.extend(std::iter::from_fn(|| admission.grant(0)));
+            let Grant { flow, bytes } = arriving.pop_front().expect("something is under way");
+            admission.release(bytes);
+            sum += bytes;
+            let has = got.entry(flow).or_default();
+            *has += bytes;
+            if *has < 12_500 {
+                admission.ask(flow / 10, flow, 1500);
+            } else {
+                *has = 0;
+                *done.entry(flow / 10).or_default() += 1;
+                admission.rest(flow / 10, flow);
+                admission.ask(flow / 10, flow, 3000);
+            }
+            let begun = got.values().filter(|&&bytes| bytes > 0).count();
+            // A window of six packets.
+            assert!(begun <= 7, "{begun} objects under way");
+        }
+        let [least, most] = [done.values().min(), done.values().max()].map(|n| *n.unwrap());
+        assert!(done.len() == 100 && most - least <= 1, "{least} to {most} objects a user");
     }
 
     #[test]

@@ -67,8 +67,8 @@ struct Shared {
     min_rtt_us: u32,
     round_end_us: u64,
     next: u64,
-    /// Flows that receive or wait, as counted then.
-    active: usize,
+    /// Other flows that receive, as counted then.
+    others: usize,
     counted_us: u64,
     flows: BTreeMap<u64, Entry>,
 }
@@ -82,6 +82,8 @@ struct Entry {
     socket: Option<Arc<TcpStream>>,
     /// Its window; the server may send up to `read + window`.
     window: u64,
+    /// By which the next read opens it further.
+    growth: u64,
     /// Granted, not arrived.
     outstanding: u64,
     arrived: u64,
@@ -90,6 +92,12 @@ struct Entry {
     end: Option<u64>,
     last_us: u64,
     sampled_us: u64,
+    /// The next permission is for a request.
+    starts: bool,
+    /// When the request was permitted of which nothing has shown the round-trip time yet.
+    asked_us: Option<u64>,
+    /// The last arrival.
+    arrived_us: u64,
     /// What was asked for and may be read now.
     granted: Option<u64>,
     wish: u64,
@@ -113,7 +121,7 @@ impl Budget {
             min_rtt_us: 0,
             round_end_us: 0,
             next: 0,
-            active: 0,
+            others: 0,
             counted_us: 0,
             flows: BTreeMap::new(),
         };
@@ -158,8 +166,7 @@ impl Budget {
         shared.next += 1;
         let number = shared.next;
         shared.admission.open(user, number);
-        let window = shared.share(now_us);
-        shared.flows.insert(number, Entry::new(server, datagrams, window, now_us));
+        shared.flows.insert(number, Entry::new(server, datagrams, now_us));
         Flow { budget: self.clone(), number, user }
     }
 
@@ -198,33 +205,45 @@ impl Flow {
     /// A request is about to be sent: waits until the server may answer with the connection's window. While an answer is
     /// under way there is nothing to wait for.
     pub fn poll_start(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let asked = self.poll_ask(cx, 0, |entry| {
+        let asked = self.poll_ask(cx, 0, |shared, entry, now_us| {
             if entry.outstanding > 0 || entry.read < entry.arrived {
                 return None;
             }
+            shared.answered(entry, now_us);
             entry.end = None;
+            entry.starts = true;
             Some(entry.window)
         });
         asked.map(drop)
     }
 
-    /// `unread` bytes are in the socket: waits until as many may follow them, and says how many to read.
+    /// `unread` bytes are in the socket: waits until as many may follow them, and says how many to read. Where the window of
+    /// all has room, that of the connection grows to its part of it.
     pub fn poll_read(&self, cx: &mut Context<'_>, unread: u64) -> Poll<u64> {
-        self.poll_ask(cx, unread, |entry| {
+        self.poll_ask(cx, unread, |shared, entry, now_us| {
             // What will not come needs no permission.
             let to_come = entry.end.map(|end| end.saturating_sub(entry.arrived + entry.outstanding));
-            Some(to_come.map_or(unread, |rest| rest.min(unread))).filter(|&bytes| bytes > 0)
+            let to_come = to_come.unwrap_or(u64::MAX);
+            let same = unread.min(to_come);
+            let wanted = shared.share(now_us).saturating_sub(entry.window).min(to_come - same);
+            let room =
+                shared.admission.window_bytes().saturating_sub(shared.admission.outstanding_bytes() + same);
+            // A quarter or nothing: not every read shall cost another system call.
+            entry.growth =
+                if wanted > entry.window / 4 && room >= u64::from(MSS_BYTES) { wanted.min(room) } else { 0 };
+            Some(same + entry.growth).filter(|&bytes| bytes > 0)
         })
     }
 
     /// A datagram has come: waits until its turn.
     pub fn poll_datagram(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<()> {
-        self.poll_ask(cx, bytes, |_| Some(bytes.max(1))).map(drop)
+        self.poll_ask(cx, bytes, |_, _, _| Some(bytes.max(1))).map(drop)
     }
 
-    /// So many bytes are in the socket now.
+    /// So many bytes are in the socket now. What that leaves of the window is not given away before the flow has asked for
+    /// more, by [`Flow::poll_read`].
     pub fn seen(&self, unread: u64) {
-        self.with(|shared, entry, now_us| {
+        self.budget.lock().with(self.number, self.budget.now_us(), |shared, entry, now_us| {
             shared.arrived(entry, now_us, unread);
             if let Some(socket) = &entry.socket
                 && entry.window <= BURST_BYTES
@@ -246,12 +265,17 @@ impl Flow {
                 }
                 entry.edges.push_back((entry.read + entry.window, now_us));
             }
+            let growth = std::mem::take(&mut entry.growth);
             let share = shared.share(now_us);
-            if let Some(socket) = &entry.socket
-                && (share > entry.window + entry.window / 4 || share < entry.window - entry.window / 4)
-                && bound_window(socket, share as u32).is_ok()
+            let wanted = match growth {
+                0 if share < entry.window - entry.window / 4 => share,
+                growth => entry.window + growth,
+            };
+            if wanted != entry.window
+                && let Some(socket) = &entry.socket
+                && bound_window(socket, wanted as u32).is_ok()
             {
-                entry.window = share;
+                entry.window = wanted;
                 entry.edges.clear();
             }
         });
@@ -269,7 +293,8 @@ impl Flow {
 
     /// The answer has ended: nothing more will come until the next request.
     pub fn finish(&self) {
-        self.with(|shared, entry, _| {
+        self.with(|shared, entry, now_us| {
+            shared.answered(entry, now_us);
             shared.admission.release(std::mem::take(&mut entry.outstanding));
             entry.edges.clear();
             shared.admission.rest(self.user, self.number);
@@ -286,15 +311,15 @@ impl Flow {
         &self,
         cx: &mut Context<'_>,
         wish: u64,
-        want: impl FnOnce(&mut Entry) -> Option<u64>,
+        want: impl FnOnce(&mut Shared, &mut Entry, u64) -> Option<u64>,
     ) -> Poll<u64> {
-        let ready = self.with(|shared, entry, _| {
+        let ready = self.with(|shared, entry, now_us| {
             if let Some(granted) = entry.granted.take() {
                 return Some(granted);
             }
             entry.waker = Some(cx.waker().clone());
             if !entry.asking {
-                let Some(bytes) = want(entry) else { return Some(wish) };
+                let Some(bytes) = want(shared, entry, now_us) else { return Some(wish) };
                 entry.asking = true;
                 entry.wish = wish;
                 shared.admission.ask(self.user, self.number, bytes);
@@ -309,13 +334,11 @@ impl Flow {
         Poll::Pending
     }
 
-    /// The entry is taken out while `work` sees the rest.
+    /// Does `work`, and then gives away what there is of the window.
     fn with<T>(&self, work: impl FnOnce(&mut Shared, &mut Entry, u64) -> T) -> T {
         let now_us = self.budget.now_us();
         let mut shared = self.budget.lock();
-        let mut entry = shared.flows.remove(&self.number).expect("the flow is known until it is dropped");
-        let result = work(&mut shared, &mut entry, now_us);
-        shared.flows.insert(self.number, entry);
+        let result = shared.with(self.number, now_us, work);
         let woken = if shared.admission.waiting() > 0 { shared.grant(now_us) } else { Vec::new() };
         drop(shared);
         woken.into_iter().for_each(Waker::wake);
@@ -333,14 +356,23 @@ impl Drop for Flow {
 }
 
 impl Shared {
-    /// What one connection may have of the window: an equal part, not less than two segments.
+    /// The entry of a flow is taken out while `work` sees the rest.
+    fn with<T>(&mut self, flow: u64, now_us: u64, work: impl FnOnce(&mut Shared, &mut Entry, u64) -> T) -> T {
+        let mut entry = self.flows.remove(&flow).expect("the flow is known until it is dropped");
+        let result = work(self, &mut entry, now_us);
+        self.flows.insert(flow, entry);
+        result
+    }
+
+    /// What one connection may have of the window: a part as large as that of the others which receive, not less than two
+    /// segments.
     fn share(&mut self, now_us: u64) -> u64 {
         // Counting takes a while where there are thousands.
         if now_us >= self.counted_us + TICK.as_micros() as u64 {
             self.counted_us = now_us;
-            self.active = self.flows.values().filter(|flow| flow.outstanding > 0 || flow.asking).count();
+            self.others = self.flows.values().filter(|flow| flow.outstanding > 0).count();
         }
-        (self.admission.window_bytes() / self.active.max(1) as u64).clamp(LEAST_BYTES, MOST_BYTES)
+        (self.admission.window_bytes() / (self.others as u64 + 1)).clamp(LEAST_BYTES, MOST_BYTES)
     }
 
     fn arrived(&mut self, entry: &mut Entry, now_us: u64, unread: u64) {
@@ -351,6 +383,7 @@ impl Shared {
         }
         entry.arrived = position;
         entry.last_us = now_us;
+        entry.arrived_us = now_us;
         let prior = self.admission.outstanding_bytes();
         let due = bytes.min(entry.outstanding);
         entry.outstanding -= due;
@@ -377,7 +410,21 @@ impl Shared {
             entry.sampled_us = now_us;
             rtt_us = round_trips_us(socket).map_or(0, |(_, rtt_us)| rtt_us);
         }
+        if rtt_us > 0 {
+            entry.asked_us = None;
+        }
         self.sample(now_us, entry.server, rtt_us, bytes, prior);
+    }
+
+    /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
+    fn answered(&mut self, entry: &mut Entry, now_us: u64) {
+        if let Some(asked_us) = entry.asked_us.take()
+            && entry.arrived_us > asked_us
+        {
+            let rtt_us = u32::try_from(entry.arrived_us - asked_us).unwrap_or(u32::MAX);
+            let prior = self.admission.outstanding_bytes();
+            self.sample(now_us, entry.server, rtt_us, 0, prior);
+        }
     }
 
     /// Tells the law.
@@ -479,24 +526,31 @@ impl Shared {
         };
         entry.asking = false;
         entry.granted = Some(entry.wish);
+        if std::mem::take(&mut entry.starts) {
+            entry.asked_us = Some(now_us);
+        }
         entry.hold(now_us, grant.bytes);
         entry.waker.take()
     }
 }
 
 impl Entry {
-    fn new(server: IpAddr, datagrams: bool, window: u64, now_us: u64) -> Entry {
+    fn new(server: IpAddr, datagrams: bool, now_us: u64) -> Entry {
         Entry {
             server,
             datagrams,
             socket: None,
-            window,
+            window: LEAST_BYTES,
+            growth: 0,
             outstanding: 0,
             arrived: 0,
             read: 0,
             end: None,
             last_us: now_us,
             sampled_us: 0,
+            starts: false,
+            asked_us: None,
+            arrived_us: now_us,
             granted: None,
             wish: 0,
             asking: false,

@@ -3,10 +3,13 @@
 use crate::policy::Policy;
 use ipnet::IpNet;
 use leeway_control::LawSpec;
+use leeway_queue::SpecError;
+use leeway_tunnel::{ClientOptions, MTU, Token, TokenError, Transport};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +45,8 @@ pub struct Config {
     pub socks: Vec<SocketAddr>,
     /// Clients without configuration.
     pub transparent: Option<TransparentConfig>,
+    /// The relay that connections go through while it is there.
+    pub relay: Option<RelayConfig>,
     /// Networks whose machines may use the gateway; they never reach each other through it.
     pub clients: Vec<IpNet>,
     /// Networks of the home, never reached.
@@ -63,7 +68,7 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Bounds on what users may take.
     pub limits: Limits,
-    /// Users with passwords; if there are any, nobody else is served.
+    /// Users with passwords; if there are any, nobody else is served but clients without configuration.
     #[serde(rename = "user")]
     pub users: Vec<UserConfig>,
 }
@@ -77,6 +82,84 @@ pub struct TransparentConfig {
     /// Local port of the proxy for them.
     #[serde(default = "transparent_port")]
     pub port: u16,
+}
+
+/// A tunnel to a relay on the Internet (`leeway relay`).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RelayConfig {
+    /// File with what `leeway invite` printed on the relay.
+    pub token_file: PathBuf,
+    /// What was printed, instead of a file.
+    #[serde(skip)]
+    pub token: Option<Token>,
+    /// What carries the packets.
+    pub transport: Carrier,
+    /// The law of what the gateway sends: over QUIC one of `leeway laws`, over TCP a congestion control of the kernel.
+    pub law: Option<String>,
+    /// The queue in front of the law's window.
+    pub queue: String,
+}
+
+/// What carries a tunnel's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// Datagrams of QUIC.
+    Quic,
+    /// One TCP connection.
+    Tcp,
+}
+
+/// A relay that is silent for so long has gone: connections take the direct way.
+const SILENCE: Duration = Duration::from_secs(4);
+
+impl RelayConfig {
+    /// The invitation.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none.
+    pub fn token(&self) -> Result<Token, ConfigError> {
+        if let Some(token) = &self.token {
+            return Ok(token.clone());
+        }
+        let path = &self.token_file;
+        if path.as_os_str().is_empty() {
+            return Err(ConfigError::Value("[relay] has no `token_file`".into()));
+        }
+        let text =
+            std::fs::read_to_string(path).map_err(|error| ConfigError::File { path: path.clone(), error })?;
+        text.trim()
+            .parse()
+            .map_err(|error: TokenError| ConfigError::Value(format!("{}: {error}", path.display())))
+    }
+
+    /// How to keep the tunnel.
+    ///
+    /// # Errors
+    /// There is no such law or queue.
+    pub fn options(&self) -> Result<ClientOptions, ConfigError> {
+        let wrong = |what: &str, message: String| ConfigError::Value(format!("relay.{what}: {message}"));
+        let law = self.law.as_deref();
+        let transport = match self.transport {
+            Carrier::Quic => Transport::quic(law).map_err(|error| wrong("law", error.to_string()))?,
+            Carrier::Tcp => Transport::tcp(law),
+        };
+        let queue = self.queue.parse().map_err(|error: SpecError| wrong("queue", error.to_string()))?;
+        Ok(ClientOptions { transport, queue, mtu: MTU, mark: None, silence: SILENCE })
+    }
+}
+
+impl Default for RelayConfig {
+    fn default() -> RelayConfig {
+        RelayConfig {
+            token_file: PathBuf::new(),
+            token: None,
+            transport: Carrier::Quic,
+            law: None,
+            queue: "fq_codel".into(),
+        }
+    }
 }
 
 /// An address with a port, 53 unless given.
@@ -149,6 +232,10 @@ impl Config {
         if self.clients.is_empty() {
             return wrong("nobody may use the gateway: give `clients`, such as [\"10.20.0.0/16\"]".into());
         }
+        if let Some(relay) = &self.relay {
+            relay.token()?;
+            relay.options()?;
+        }
         let mut names = BTreeSet::new();
         if let Some(user) = self.users.iter().find(|user| !names.insert(&user.name)) {
             return wrong(format!("there are two users `{}`; give one another name", user.name));
@@ -195,6 +282,7 @@ impl Default for Config {
             listen: vec![],
             socks: vec![],
             transparent: None,
+            relay: None,
             clients: vec![],
             home: vec![],
             allow: vec![],
@@ -202,7 +290,7 @@ impl Default for Config {
             ports: vec![80, 443, 465, 587, 853, 993, 995, 5222, 5223, 8080, 8443],
             // DNS, NTP, QUIC, DNS over QUIC, STUN.
             udp_ports: vec![53, 123, 443, 853, 3478],
-            law: Some("ledbat:target=40ms,gain_up=2".parse().expect("a law of the table")),
+            law: Some("ledbat:target=30ms,gain_up=2".parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,
@@ -274,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_example_can_be_used() {
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gateway.toml");
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/gateway.toml");
         Config::read(&example).unwrap().check().unwrap();
     }
 
@@ -290,6 +378,12 @@ mod tests {
             (listen.to_owned(), "nobody may use"),
             (format!("{listen}clients = [\"::/0\"]\nlimits.connections = 0"), "limits.connections"),
             (format!("{listen}clients = [\"::/0\"]\nlimits.head_bytes = 1"), "8192"),
+            (format!("{listen}clients = [\"::/0\"]\n[relay]\nlaw = \"ledbat\""), "no `token_file`"),
+            (
+                format!("{listen}clients = [\"::/0\"]\n[relay]\ntoken_file = \"/nonexistent/token\""),
+                "/nonexistent/token",
+            ),
+            (format!("{listen}[relay]\ntransport = \"udp\""), "unknown variant `udp`"),
             (
                 format!(
                     "{listen}clients=[\"::/0\"]\nuser=[{{name=\"a\",password=\"b\"}},{{name=\"a\",password=\"c\"}}]"

@@ -2,20 +2,26 @@
 
 use crate::accounts;
 use crate::budget::Budget;
+use crate::client;
 use crate::config::{Config, ConfigError};
+use crate::divert::{self, Divert};
+use crate::dns;
 use crate::http::Proxy;
+use crate::relay::{self, Relay};
 use crate::resolve::Resolver;
 use crate::socket;
 use crate::socks;
-use crate::transparent::{self, Divert};
+use crate::transparent;
 use crate::upstream::Connector;
 use crate::users::{Place, Users};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Connections that wait to be accepted.
@@ -35,6 +41,9 @@ pub enum GatewayError {
     /// Name servers.
     #[error("{0}")]
     Names(String),
+    /// The tunnel to the relay.
+    #[error("cannot keep a tunnel to the relay: {0}")]
+    Relay(#[from] leeway_tunnel::Error),
     /// The system.
     #[error("cannot {0}: {1}")]
     System(&'static str, io::Error),
@@ -43,6 +52,8 @@ pub enum GatewayError {
 /// A gateway that listens.
 pub struct Gateway {
     listeners: Vec<(Kind, TcpListener)>,
+    /// For datagrams of clients without configuration.
+    datagrams: Vec<UdpSocket>,
     proxy: Arc<Proxy>,
     budget: Option<Arc<Budget>>,
     divert: Option<Divert>,
@@ -68,8 +79,10 @@ impl Gateway {
         let users = Arc::new(Users::new(config));
         let budget = config.law.as_ref().map(Budget::new);
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
+        let relay = config.relay.as_ref().map(Relay::open).transpose()?;
+        let policy = config.policy(own);
         let connector =
-            Arc::new(Connector::new(config, config.policy(own), resolver, users.clone(), budget.clone()));
+            Arc::new(Connector::new(config, policy, resolver, users.clone(), budget.clone(), relay));
         let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone()));
         let mut listeners = Vec::new();
         let http = config.listen.iter().map(|&address| (Kind::Http, address));
@@ -79,16 +92,19 @@ impl Gateway {
             let listener = listen(address).map_err(|error| GatewayError::Listen(address, error))?;
             listeners.push((kind, listener));
         }
+        let mut datagrams = Vec::new();
         let divert = config.transparent.as_ref().map(|transparent| {
-            let listener = transparent::listen(transparent.port)?;
-            listeners.push((Kind::Transparent, listener));
+            for &family in divert::families() {
+                listeners.push((Kind::Transparent, transparent::listen(family, transparent.port)?));
+                datagrams.push(transparent::bind(family, transparent.port)?);
+            }
             let open: Vec<u16> = config.listen.iter().chain(&config.socks).map(SocketAddr::port).collect();
             Divert::new(transparent, &open)
         });
         let divert = divert.transpose().map_err(|error| {
             GatewayError::System("divert clients without configuration (needs root, nft, ip)", error)
         })?;
-        Ok(Gateway { listeners, proxy, budget, divert })
+        Ok(Gateway { listeners, datagrams, proxy, budget, divert })
     }
 
     /// The addresses that it listens on: HTTP, SOCKS, metrics, each in the order of the configuration.
@@ -101,6 +117,11 @@ impl Gateway {
         self.budget.as_ref()
     }
 
+    /// How things stand with the relay, and every change of it, if there is one.
+    pub fn relay(&self) -> Option<watch::Receiver<relay::State>> {
+        self.proxy.connector.relay.as_ref().map(|relay| relay.state())
+    }
+
     /// What a person should know who runs it.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
@@ -110,6 +131,16 @@ impl Gateway {
                  as root, load one first: leeway kernel load ledbat"
                     .into(),
             );
+        }
+        if self.divert.is_some() {
+            let ports = &self.proxy.connector.policy.udp_ports;
+            let ports = ports.iter().copied().chain([dns::PORT]).collect::<BTreeSet<u16>>();
+            for port in transparent::taken(ports) {
+                notices.push(format!(
+                    "clients without configuration get no answers from UDP port {port}: a program of this machine \
+                     has it at all addresses and does not share it; let it listen at one address"
+                ));
+            }
         }
         if self.budget.is_none() {
             notices.push("downloads are not held back: there is no law".into());
@@ -123,8 +154,14 @@ impl Gateway {
         if let Some(budget) = self.budget.clone() {
             background.spawn(async move { budget.drive().await });
         }
+        if let Some(relay) = self.proxy.connector.relay.clone() {
+            background.spawn(async move { relay.run().await });
+        }
         for (kind, listener) in self.listeners {
             background.spawn(accept(kind, listener, self.proxy.clone()));
+        }
+        for socket in self.datagrams {
+            background.spawn(transparent::datagrams(self.proxy.clone(), socket));
         }
         let proxy = self.proxy.clone();
         background.spawn(async move {
@@ -157,17 +194,17 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
         let proxy = proxy.clone();
         if kind == Kind::Metrics {
             tokio::spawn(async move {
-                let budget = proxy.connector.budget.as_deref();
-                accounts::serve(stream, &proxy.users, budget).await;
+                accounts::serve(stream, &proxy.connector, &proxy.users).await;
             });
             continue;
         }
-        let Some((place, client)) = admit(&proxy, &stream, from) else { continue };
+        let Some((place, address)) = admit(&proxy, &stream, from) else { continue };
         tokio::spawn(async move {
+            // A task is as large as the largest of these, unless they are boxed.
             match kind {
-                Kind::Socks => socks::serve(proxy, stream, client).await,
-                Kind::Transparent => transparent::serve(proxy, stream, client).await,
-                Kind::Http | Kind::Metrics => proxy.serve(stream, client).await,
+                Kind::Socks => Box::pin(socks::serve(proxy, stream, address)).await,
+                Kind::Transparent => Box::pin(transparent::serve(proxy, stream, address)).await,
+                Kind::Http | Kind::Metrics => client::serve(proxy, stream, address).await,
             }
             drop(place);
         });

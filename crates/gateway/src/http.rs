@@ -1,10 +1,12 @@
 //! The HTTP proxy: absolute URIs and CONNECT, HTTP/1.1 and HTTP/2 towards clients, HTTP/1.1 towards servers.
 
 use crate::budget::Flow;
+use crate::client::Turn;
 use crate::config::Limits;
 use crate::pool::Pool;
+use crate::resolve::ResolveError;
 use crate::tunnel;
-use crate::upstream::{ConnectError, Connector, Upstream};
+use crate::upstream::{ConnectError, Connector, Upstream, Way};
 use crate::users::{User, Users};
 use base64::Engine;
 use bytes::Bytes;
@@ -13,19 +15,14 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use std::io;
+use hyper_util::rt::TokioIo;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::net::TcpStream;
 
-/// Requests that one HTTP/2 connection may have open.
-const STREAMS: u32 = 64;
 /// Headers that concern one connection only (RFC 9110, 7.6.1), and those of proxies.
 const HOP_BY_HOP: [&str; 9] = [
     "connection",
@@ -50,7 +47,9 @@ pub struct Proxy {
     pool: Pool,
 }
 
-type Answer = Response<Either<Full<Bytes>, Download>>;
+/// What a client is answered.
+pub type Answer = Response<Content>;
+type Plain = Response<Either<Full<Bytes>, Download>>;
 
 impl Proxy {
     /// With an empty pool.
@@ -58,63 +57,36 @@ impl Proxy {
         Proxy { connector, users, limits, pool: Pool::default() }
     }
 
-    /// Serves one client until it leaves.
-    pub async fn serve(self: Arc<Self>, stream: TcpStream, client: IpAddr) {
-        let limits = &self.limits;
-        let mut server = auto::Builder::new(TokioExecutor::new());
-        server
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_secs(limits.idle_s))
-            .max_buf_size(limits.head_bytes)
-            .max_headers(64)
-            .auto_date_header(false);
-        server
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
-            .max_pending_accept_reset_streams(16)
-            .initial_stream_window_size(64 * 1024)
-            .initial_connection_window_size(256 * 1024)
-            .max_send_buf_size(64 * 1024)
-            .keep_alive_interval(Duration::from_secs(limits.idle_s))
-            .auto_date_header(false);
-        // Who sends nothing, or only a part of HTTP/2's first bytes, is not waited for longer than for a head.
-        let head = Duration::from_secs(limits.head_s);
-        server = match tokio::time::timeout(head, is_http2(&stream)).await {
-            Ok(Ok(true)) => server.http2_only(),
-            Ok(Ok(false)) => server.http1_only(),
-            _ => return,
-        };
-        let proxy = self.clone();
-        let service = hyper::service::service_fn(move |request| {
-            let proxy = proxy.clone();
-            async move { Ok::<_, std::convert::Infallible>(proxy.answer(request, client).await) }
-        });
-        // A client that breaks off is no event.
-        let _ = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
-    }
-
     /// Closes connections that nobody needs any more.
     pub fn sweep(&self) {
         self.pool.sweep();
     }
 
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr) -> Answer {
-        let Some(user) = self.user(request.headers(), client) else {
-            let mut answer =
-                say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
-            let realm = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
-            answer.headers_mut().insert(header::PROXY_AUTHENTICATE, realm);
-            return answer;
+    /// The answer to a request; `turn` is that of a connection of HTTP/1.1.
+    pub async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        client: IpAddr,
+        turn: Option<Arc<Turn>>,
+    ) -> Answer {
+        let answer = match self.user(request.headers(), client) {
+            Some(user) => {
+                user.counts.requests.fetch_add(1, Ordering::Relaxed);
+                let answered = match *request.method() {
+                    Method::CONNECT => self.connect(request, &user, turn.as_deref()).await,
+                    _ => self.forward(request, &user).await,
+                };
+                answered.unwrap_or_else(|failure| failure.answer(&user))
+            }
+            None => {
+                let mut answer =
+                    say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
+                let realm = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
+                answer.headers_mut().insert(header::PROXY_AUTHENTICATE, realm);
+                answer
+            }
         };
-        user.counts.requests.fetch_add(1, Ordering::Relaxed);
-        let answered = match *request.method() {
-            Method::CONNECT => self.connect(request, &user).await,
-            _ => self.forward(request, &user).await,
-        };
-        answered.unwrap_or_else(|failure| failure.answer(&user))
+        answer.map(|body| Content { body, turn })
     }
 
     /// The user of a request; none if it has to be named and is not.
@@ -127,18 +99,34 @@ impl Proxy {
         self.users.named(&name, &password)
     }
 
-    async fn connect(&self, mut request: Request<Incoming>, user: &Arc<User>) -> Result<Answer, Failure> {
-        let target = request.uri().authority().ok_or(Failure::Bad("CONNECT needs host:port"))?;
-        let port = target.port_u16().ok_or(Failure::Bad("CONNECT needs host:port"))?;
-        let addresses = self.connector.addresses(target.host(), port).await?;
+    async fn connect(
+        &self,
+        mut request: Request<Incoming>,
+        user: &Arc<User>,
+        turn: Option<&Turn>,
+    ) -> Result<Plain, Failure> {
+        if request.uri().scheme().is_some() {
+            return Err(Failure::Bad("CONNECT needs host:port"));
+        }
+        let (host, port) = target(request.uri(), None)?;
+        if turn.is_some() && !request.body().is_end_stream() {
+            // RFC 9110, 9.3.6: nobody knows whether it is for the proxy or for the server.
+            return Err(Failure::Bad("CONNECT has no body"));
+        }
+        let addresses = self.connector.addresses(host, port).await?;
         let upstream = self.connector.connect(user, &addresses).await?;
-        let idle = Duration::from_secs(self.limits.tunnel_s);
-        let upgrade = hyper::upgrade::on(&mut request);
-        tokio::spawn(async move {
-            if let Ok(client) = upgrade.await {
-                tunnel::carry(TokioIo::new(client), upstream, idle).await;
+        match turn {
+            Some(turn) => turn.lead_to(upstream),
+            None => {
+                let idle = Duration::from_secs(self.limits.tunnel_s);
+                let upgrade = hyper::upgrade::on(&mut request);
+                tokio::spawn(async move {
+                    if let Ok(client) = upgrade.await {
+                        tunnel::carry(TokioIo::new(client), upstream, idle).await;
+                    }
+                });
             }
-        });
+        }
         Ok(Response::new(Either::Left(Full::default())))
     }
 
@@ -146,21 +134,26 @@ impl Proxy {
         self: &Arc<Self>,
         request: Request<Incoming>,
         user: &Arc<User>,
-    ) -> Result<Answer, Failure> {
-        let uri = request.uri();
-        if uri.scheme_str() != Some("http") {
+    ) -> Result<Plain, Failure> {
+        if request.uri().scheme_str() != Some("http") {
             return Err(Failure::Bad("this is a proxy: ask it for http:// addresses, or CONNECT"));
         }
-        let authority = uri.authority().ok_or(Failure::Bad("the address has no host"))?;
-        let (host, port) = (authority.host().to_owned(), authority.port_u16().unwrap_or(80));
-        let addresses = self.connector.addresses(&host, port).await?;
-        let mut request = outgoing(request, &host, port)?;
+        let (host, port) = target(request.uri(), Some(80))?;
+        let addresses = self.connector.addresses(host, port).await?;
+        // hyper takes off `chunked`, and puts it on again; it knows no other, nor `chunked` twice.
+        let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+        let known = codings.next().is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
+        if !known || codings.next().is_some() {
+            return Err(Failure::Coding);
+        }
+        let host = if port == 80 { host.to_owned() } else { format!("{host}:{port}") };
+        let mut request = outgoing(request, &host)?;
         let limit = Duration::from_secs(self.limits.answer_s);
         // A pooled connection may have been closed by its server meanwhile; then the request is still ours.
-        while let Some(mut server) = self.pool.take(user.id, &addresses) {
+        while let Some(mut server) = self.pool.take(user.id, &addresses, self.connector.way()) {
             let mark = server.mark();
             match tokio::time::timeout(limit, server.sender.try_send_request(request)).await {
-                Ok(Ok(response)) => return Ok(self.incoming(response, server, mark, user)),
+                Ok(Ok(response)) => return self.incoming(response, server, mark, user),
                 Ok(Err(mut error)) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(Failure::Server(error.into_error())),
@@ -172,7 +165,7 @@ impl Proxy {
         let mut server = Server::start(upstream, addresses[0]).await.map_err(Failure::Server)?;
         let mark = server.mark();
         match tokio::time::timeout(limit, server.sender.send_request(request)).await {
-            Ok(Ok(response)) => Ok(self.incoming(response, server, mark, user)),
+            Ok(Ok(response)) => self.incoming(response, server, mark, user),
             Ok(Err(error)) => Err(Failure::Server(error)),
             Err(_) => Err(Failure::Slow(self.limits.answer_s)),
         }
@@ -184,7 +177,10 @@ impl Proxy {
         server: Server,
         mark: u64,
         user: &Arc<User>,
-    ) -> Answer {
+    ) -> Result<Plain, Failure> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Failure::Switched);
+        }
         let (mut head, body) = response.into_parts();
         if let (Some(flow), Some(length)) = (&server.flow, body.size_hint().exact()) {
             flow.expect(mark + head_bytes(&head.headers) + length);
@@ -195,7 +191,7 @@ impl Proxy {
         if body.body.is_end_stream() {
             body.end();
         }
-        Response::from_parts(head, Either::Right(body))
+        Ok(Response::from_parts(head, Either::Right(body)))
     }
 }
 
@@ -205,21 +201,62 @@ pub struct Server {
     pub sender: SendRequest<Incoming>,
     /// Where it leads.
     pub address: SocketAddr,
+    /// The way that it takes.
+    pub way: Way,
     flow: Option<Arc<Flow>>,
 }
 
 impl Server {
     async fn start(upstream: Upstream, address: SocketAddr) -> Result<Server, hyper::Error> {
-        let flow = upstream.flow();
+        let (way, over, flow) = (upstream.way(), upstream.over(), upstream.flow());
         let (sender, connection) =
             http1::Builder::new().max_buf_size(128 * 1024).handshake(TokioIo::new(upstream)).await?;
-        // It ends with the sender or with the server; whoever waits for an answer is told.
-        tokio::spawn(async move { drop(connection.await) });
-        Ok(Server { sender, address, flow })
+        // It ends with the sender, the server or the way there; whoever waits for an answer is told.
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = connection => {}
+                () = over => {}
+            }
+        });
+        Ok(Server { sender, address, way, flow })
     }
 
     fn mark(&self) -> u64 {
         self.flow.as_ref().map_or(0, |flow| flow.position())
+    }
+}
+
+/// The body of an answer.
+pub struct Content {
+    body: Either<Full<Bytes>, Download>,
+    turn: Option<Arc<Turn>>,
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        if let Some(turn) = &self.turn {
+            turn.end();
+        }
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = <Either<Full<Bytes>, Download> as Body>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -268,8 +305,12 @@ impl Body for Download {
 /// Why there is no answer of a server.
 enum Failure {
     Bad(&'static str),
+    /// A body in a form that would not survive the way.
+    Coding,
     Connect(ConnectError),
     Server(hyper::Error),
+    /// To a protocol that nobody asked for.
+    Switched,
     Slow(u64),
 }
 
@@ -280,9 +321,15 @@ impl From<ConnectError> for Failure {
 }
 
 impl Failure {
-    fn answer(&self, user: &User) -> Answer {
+    fn answer(&self, user: &User) -> Plain {
         let (status, text) = match self {
             Failure::Bad(text) => (StatusCode::BAD_REQUEST, (*text).to_owned()),
+            Failure::Coding => {
+                (StatusCode::NOT_IMPLEMENTED, "no transfer coding but `chunked` is passed on".to_owned())
+            }
+            Failure::Connect(ConnectError::Name(error @ ResolveError::Name(_))) => {
+                (StatusCode::BAD_REQUEST, error.to_string())
+            }
             Failure::Connect(error) if error.is_refusal() => {
                 user.counts.refused.fetch_add(1, Ordering::Relaxed);
                 (StatusCode::FORBIDDEN, error.to_string())
@@ -296,6 +343,7 @@ impl Failure {
             }
             Failure::Connect(error) => (StatusCode::BAD_GATEWAY, error.to_string()),
             Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
+            Failure::Switched => (StatusCode::BAD_GATEWAY, "the server speaks something else".to_owned()),
             Failure::Slow(seconds) => {
                 (StatusCode::GATEWAY_TIMEOUT, format!("the server has not answered for {seconds} s"))
             }
@@ -304,7 +352,7 @@ impl Failure {
     }
 }
 
-fn say(status: StatusCode, text: &str) -> Answer {
+fn say(status: StatusCode, text: &str) -> Plain {
     let mut answer = Response::new(Either::Left(Full::from(format!("leeway gateway: {text}\n"))));
     *answer.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -312,28 +360,28 @@ fn say(status: StatusCode, text: &str) -> Answer {
     answer
 }
 
-/// Looks at the first bytes without taking them (RFC 9113, 3.4).
-async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let mut first = [0; PREFACE.len()];
-    loop {
-        match stream.peek(&mut first).await? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n if first[..n] != PREFACE[..n] => return Ok(false),
-            n if n == PREFACE.len() => return Ok(true),
-            // What is there stays readable, so there is nothing to wait for but time.
-            _ => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
-    }
+/// Whom a request is for. What is not exactly a host and a port is nobody, lest somebody else on the way read it otherwise.
+fn target(uri: &Uri, default_port: Option<u16>) -> Result<(&str, u16), Failure> {
+    let authority = uri.authority().ok_or(Failure::Bad("the address has no host"))?;
+    let host = authority.host();
+    // RFC 9110, 4.2.4: a name before an @ is there to deceive.
+    let rest = authority.as_str().strip_prefix(host).ok_or(Failure::Bad("the address has a user in it"))?;
+    let port = match rest.strip_prefix(':') {
+        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok(),
+        None if rest.is_empty() => default_port,
+        _ => None,
+    };
+    let port =
+        port.filter(|&port| port > 0).ok_or(Failure::Bad("the address needs a port, from 1 to 65535"))?;
+    Ok((host, port))
 }
 
 /// The request as the server shall see it.
-fn outgoing(request: Request<Incoming>, host: &str, port: u16) -> Result<Request<Incoming>, Failure> {
+fn outgoing(request: Request<Incoming>, host: &str) -> Result<Request<Incoming>, Failure> {
     let (mut head, body) = request.into_parts();
     strip(&mut head.headers);
     // RFC 9112, 3.2.2: the host of the address counts, whatever the header says.
-    let host = if port == 80 { host.to_owned() } else { format!("{host}:{port}") };
-    let host = HeaderValue::from_str(&host).map_err(|_| Failure::Bad("the host is not a name"))?;
+    let host = HeaderValue::from_str(host).map_err(|_| Failure::Bad("the host is not a name"))?;
     head.headers.insert(header::HOST, host);
     head.headers.append(header::VIA, HeaderValue::from_static("1.1 leeway"));
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());

@@ -1,6 +1,7 @@
 //! Connections to servers that wait for their next request. A user's are only his own.
 
 use crate::http::Server;
+use crate::upstream::Way;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -23,13 +24,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A connection of `user` to one of the addresses, the last used first.
-    pub fn take(&self, user: u64, addresses: &[SocketAddr]) -> Option<Server> {
+    /// A connection of `user` to one of the addresses by that way, the last used first.
+    pub fn take(&self, user: u64, addresses: &[SocketAddr], way: Way) -> Option<Server> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         for &address in addresses {
             let Some(servers) = idle.get_mut(&(user, address)) else { continue };
             while let Some((since, server)) = servers.pop_back() {
-                if since.elapsed() < KEPT && !server.sender.is_closed() {
+                if since.elapsed() < KEPT && !server.sender.is_closed() && server.way == way {
                     return Some(server);
                 }
             }

@@ -3,9 +3,13 @@
 use crate::config::{Config, NameServer};
 use crate::policy::{Policy, Refusal};
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::system_conf;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Addresses that are tried of one name.
@@ -14,6 +18,9 @@ const TRIED: usize = 4;
 /// Why a name cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
+    /// It cannot be asked for.
+    #[error("`{0}` is neither a name nor an address")]
+    Name(String),
     /// The name servers know no address, or do not answer.
     #[error("no address of `{name}`: {message}")]
     Unknown {
@@ -38,6 +45,9 @@ pub enum ResolveError {
 /// Asks name servers, and the policy about their answers.
 pub struct Resolver {
     resolver: TokioResolver,
+    servers: Vec<SocketAddr>,
+    /// The one that clients' own questions go to.
+    current: AtomicUsize,
 }
 
 impl Resolver {
@@ -46,22 +56,37 @@ impl Resolver {
     /// # Errors
     /// The machine's own configuration cannot be used.
     pub fn new(config: &Config) -> Result<Resolver, String> {
-        let mut builder = if config.dns.is_empty() {
-            TokioResolver::builder_tokio()
+        let (names, mut options) = if config.dns.is_empty() {
+            system_conf::read_system_conf()
                 .map_err(|error| format!("cannot use /etc/resolv.conf: {error}; give `dns`"))?
         } else {
             let servers = config.dns.iter().map(server).collect();
-            let config = ResolverConfig::from_name_servers(servers);
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            (ResolverConfig::from_name_servers(servers), ResolverOpts::default())
         };
-        let options = builder.options_mut();
+        let servers: Vec<SocketAddr> = names.name_servers().iter().filter_map(address).collect();
+        if servers.is_empty() {
+            return Err("there is no name server in /etc/resolv.conf; give `dns`".into());
+        }
         options.timeout = Duration::from_secs(3);
         options.attempts = 2;
         // The names of /etc/hosts are the home's.
         options.use_hosts_file = ResolveHosts::Never;
         options.ndots = 0;
-        let resolver = builder.build().map_err(|error| error.to_string())?;
-        Ok(Resolver { resolver })
+        let builder = TokioResolver::builder_with_config(names, TokioRuntimeProvider::default());
+        let resolver = builder.with_options(options).build().map_err(|error| error.to_string())?;
+        Ok(Resolver { resolver, servers, current: AtomicUsize::new(0) })
+    }
+
+    /// The name servers, with the one first that is asked first.
+    pub fn name_servers(&self) -> Vec<SocketAddr> {
+        let mut servers = self.servers.clone();
+        servers.rotate_left(self.current.load(Ordering::Relaxed) % self.servers.len());
+        servers
+    }
+
+    /// The first of them does not answer: the next one is the first.
+    pub fn name_server_is_silent(&self) {
+        self.current.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The addresses of a host that may be connected to, in the order to try; a literal address is its own.
@@ -78,10 +103,10 @@ impl Resolver {
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(policy.check(address)?, port)]);
         }
-        let name = host.trim_end_matches('.');
+        let name = host.strip_suffix('.').unwrap_or(host);
         let unknown = |message: String| ResolveError::Unknown { name: name.to_owned(), message };
-        if name.is_empty() || name.len() > 253 {
-            return Err(unknown("it is not a name".into()));
+        if !is_name(name) {
+            return Err(ResolveError::Name(name.to_owned()));
         }
         // Absolute: the home's search domains are not for others.
         let answer =
@@ -105,10 +130,63 @@ impl Resolver {
     }
 }
 
+/// Letters, digits, hyphens and underscores between dots (RFC 1123, 2.1), in the lengths of RFC 1035. No top-level domain
+/// begins with a digit (RFC 3696, 2): what does is an address in a form that only some programs read as one, such as
+/// 127.1, 0x7f.1 and 2130706433.
+fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    let last = name.rsplit('.').next().unwrap_or(name);
+    name.len() <= 253
+        && name.split('.').all(is_label)
+        && !last.starts_with(|first: char| first.is_ascii_digit())
+}
+
+fn address(server: &NameServerConfig) -> Option<SocketAddr> {
+    Some(SocketAddr::new(server.ip, server.connections.first()?.port))
+}
+
 fn server(NameServer(address): &NameServer) -> NameServerConfig {
     let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
         connection.port = address.port();
         connection
     });
     NameServerConfig::new(address.ip(), true, connections.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_a_name() {
+        for good in
+            ["example.org", "a", "xn--nxasmq6b.example", "_dmarc.a-b.example", "1.2.3.example", "0x7f.org"]
+        {
+            assert!(is_name(good), "{good}");
+        }
+        let long = "a".repeat(64);
+        for bad in [
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "a.",
+            "127.1",
+            "0x7f.1",
+            "2130706433",
+            "017700000001",
+            "a%2eb",
+            "fe80::1",
+            "[::1]",
+            "a b",
+            &long,
+        ] {
+            assert!(!is_name(bad), "{bad}");
+        }
+        let labels = |count| vec!["a"; count].join(".");
+        assert!(is_name(&labels(127)) && !is_name(&labels(128)));
+    }
 }

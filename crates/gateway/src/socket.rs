@@ -39,6 +39,11 @@ pub fn round_trips_us(socket: &impl AsFd) -> Option<(u32, u32)> {
     Some((info.tcpi_rtt, info.tcpi_rcv_rtt))
 }
 
+/// Lets a socket use that device only.
+pub fn bind_device(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    socket2::SockRef::from(socket).bind_device(Some(name.as_bytes()))
+}
+
 /// What holds for the sockets of clients and servers alike.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -49,14 +54,28 @@ pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, millis)?)
 }
 
-/// Connects with the congestion control and the first window set before the first packet.
-pub async fn connect(to: SocketAddr, congestion: Option<&str>, window: Option<u32>) -> io::Result<TcpStream> {
+/// What a connection is made with, before its first packet.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// The congestion control of the kernel for uploads.
+    pub congestion: Option<&'a str>,
+    /// The window that is announced to the server, in bytes.
+    pub window: Option<u32>,
+    /// The only device that it may use.
+    pub device: Option<&'a str>,
+}
+
+/// Connects.
+pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStream> {
     let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    if let Some(name) = congestion {
+    if let Some(name) = options.congestion {
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
     }
-    if let Some(bytes) = window {
+    if let Some(bytes) = options.window {
         bound_window(&socket, bytes)?;
+    }
+    if let Some(name) = options.device {
+        bind_device(&socket, name)?;
     }
     let stream = socket.connect(to).await?;
     prepare(&stream)?;

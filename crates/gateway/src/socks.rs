@@ -1,6 +1,6 @@
 //! The SOCKS5 proxy: connections, and datagrams for DNS, QUIC and calls.
 
-use crate::budget::Flow;
+use crate::datagrams::{self, Association, Datagram};
 use crate::http::Proxy;
 use crate::socks_wire::{
     self as wire, Command, METHOD_NONE, METHOD_PASSWORD, METHOD_REFUSED, Reply, Target, VERSION, WireError,
@@ -8,24 +8,17 @@ use crate::socks_wire::{
 use crate::tunnel;
 use crate::upstream::ConnectError;
 use crate::users::User;
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// The longest datagram.
-const DATAGRAM_BYTES: usize = 65_535;
-/// Servers that an association may hear from; the one asked longest ago is forgotten.
-const PEERS: usize = 256;
 /// Where nothing is bound.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-/// What is kept in the kernel for datagrams that wait for their turn.
-const QUEUE_BYTES: usize = 64 * 1024;
-
 /// Serves one client.
 pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     let head = Duration::from_secs(proxy.limits.head_s);
@@ -131,27 +124,19 @@ fn refusal(user: &User, error: &ConnectError) -> Reply {
 
 /// Datagrams for as long as the connection stands (RFC 1928, 6).
 async fn associate(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, client: IpAddr) -> io::Result<()> {
-    let Some(_place) = proxy.users.admit_upstream(user) else {
+    let Some(association) = Association::open(&proxy.connector, user, true) else {
         user.counts.refused.fetch_add(1, Ordering::Relaxed);
         return stream.write_all(&wire::reply(Reply::NotAllowed, NOWHERE)).await;
     };
-    let inner = bind(stream.local_addr()?.ip())?;
-    let outer = [bind(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), bind(IpAddr::V6(Ipv6Addr::UNSPECIFIED))];
+    let inner = UdpSocket::bind((stream.local_addr()?.ip(), 0)).await?;
     stream.write_all(&wire::reply(Reply::Succeeded, inner.local_addr()?)).await?;
-    let mut relay = Relay {
-        proxy,
-        user,
-        client,
-        inner,
-        outer: outer.map(Result::ok),
-        flow: proxy.connector.budget.as_ref().map(|budget| budget.datagrams(user.id)),
-        from: None,
-        peers: BTreeMap::new(),
-    };
+    let relay = Relay { proxy, user, client, inner, association, from: OnceLock::new() };
     let idle = Duration::from_secs(proxy.limits.tunnel_s);
     let mut ignored = [0; 64];
     tokio::select! {
-        ended = relay.run(idle) => ended,
+        ended = relay.outgoing() => ended,
+        never = relay.incoming() => match never {},
+        () = relay.association.silence(idle) => Ok(()),
         // Whatever comes on the connection says nothing but that it stands.
         () = async { while matches!(stream.read(&mut ignored).await, Ok(1..)) {} } => Ok(()),
     }
@@ -162,96 +147,42 @@ struct Relay<'a> {
     user: &'a User,
     client: IpAddr,
     inner: UdpSocket,
-    /// For IPv4 and IPv6; a machine may have one only.
-    outer: [Option<UdpSocket>; 2],
-    flow: Option<Flow>,
+    association: Association,
     /// The client's port, known from its first datagram.
-    from: Option<SocketAddr>,
-    /// Servers that were asked, and when; only they may answer.
-    peers: BTreeMap<SocketAddr, Instant>,
+    from: OnceLock<SocketAddr>,
 }
 
 impl Relay<'_> {
-    async fn run(&mut self, idle: Duration) -> io::Result<()> {
-        let mut inside = vec![0; DATAGRAM_BYTES];
-        let mut outside = [vec![0; DATAGRAM_BYTES], vec![0; DATAGRAM_BYTES]];
+    /// From the client to servers; what is not allowed is dropped, as datagrams are.
+    async fn outgoing(&self) -> io::Result<()> {
         loop {
-            let [four, six] = &mut outside;
-            tokio::select! {
-                () = tokio::time::sleep(idle) => return Ok(()),
-                received = self.inner.recv_from(&mut inside) => {
-                    let (length, from) = received?;
-                    self.outgoing(&inside[..length], from).await;
+            let Datagram { bytes, peer: from } = datagrams::receive(&self.inner).await?;
+            // Somebody else's.
+            if from.ip().to_canonical() != self.client || *self.from.get_or_init(|| from) != from {
+                continue;
+            }
+            let Ok((target, start)) = wire::datagram(&bytes) else { continue };
+            match self.proxy.connector.datagram_addresses(&target.host, target.port).await {
+                Ok(addresses) => {
+                    if let Some(to) = addresses.into_iter().find(|to| self.association.reaches(to)) {
+                        self.association.send(&bytes[start..], to).await;
+                    }
                 }
-                received = receive(&self.outer[0], four) => self.incoming(four, received).await,
-                received = receive(&self.outer[1], six) => self.incoming(six, received).await,
+                Err(error) => {
+                    self.user.counts.refused.fetch_add(u64::from(error.is_refusal()), Ordering::Relaxed);
+                }
             }
         }
     }
 
-    /// From the client to a server; what is not allowed is dropped, as datagrams are.
-    async fn outgoing(&mut self, bytes: &[u8], from: SocketAddr) {
-        let known = *self.from.get_or_insert(from);
-        if from.ip().to_canonical() != self.client || from != known {
-            // Somebody else's; the first one does not count if it was not the client's.
-            if known.ip().to_canonical() != self.client {
-                self.from = None;
-            }
-            return;
-        }
-        let Ok((target, start)) = wire::datagram(bytes) else { return };
-        let found = self.proxy.connector.datagram_addresses(&target.host, target.port).await;
-        let to = match found {
-            Ok(addresses) => addresses.into_iter().find(|to| self.outer[usize::from(to.is_ipv6())].is_some()),
-            Err(error) => {
-                self.user.counts.refused.fetch_add(u64::from(error.is_refusal()), Ordering::Relaxed);
-                None
-            }
-        };
-        let Some(to) = to else { return };
-        let Some(socket) = &self.outer[usize::from(to.is_ipv6())] else { return };
-        if socket.send_to(&bytes[start..], to).await.is_ok() {
-            self.user.counts.up_bytes.fetch_add((bytes.len() - start) as u64, Ordering::Relaxed);
-            if self.peers.len() >= PEERS
-                && let Some(&oldest) =
-                    self.peers.iter().min_by_key(|(_, asked)| **asked).map(|(peer, _)| peer)
-            {
-                self.peers.remove(&oldest);
-            }
-            self.peers.insert(to, Instant::now());
+    /// From servers to the client.
+    async fn incoming(&self) -> Infallible {
+        loop {
+            let Datagram { bytes, peer } = self.association.receive().await;
+            let Some(&to) = self.from.get() else { continue };
+            let datagram = [&wire::datagram_head(peer), &bytes[..]].concat();
+            // One that is lost here is one of many.
+            let _ = self.inner.send_to(&datagram, to).await;
         }
     }
-
-    /// From a server to the client, when its turn comes. What waits too long in the socket is lost, which tells the
-    /// sender to send less.
-    async fn incoming(&mut self, bytes: &[u8], received: io::Result<(usize, SocketAddr)>) {
-        let Ok((length, from)) = received else { return };
-        let Some(to) = self.from else { return };
-        if !self.peers.contains_key(&from) {
-            return;
-        }
-        if let Some(flow) = &self.flow {
-            std::future::poll_fn(|cx| flow.poll_datagram(cx, length as u64)).await;
-        }
-        self.user.counts.down_bytes.fetch_add(length as u64, Ordering::Relaxed);
-        let datagram = [&wire::datagram_head(from), &bytes[..length]].concat();
-        // One that is lost here is one of many.
-        let _ = self.inner.send_to(&datagram, to).await;
-    }
-}
-
-async fn receive(socket: &Option<UdpSocket>, bytes: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-    match socket {
-        Some(socket) => socket.recv_from(bytes).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn bind(address: IpAddr) -> io::Result<UdpSocket> {
-    let socket = std::net::UdpSocket::bind((address, 0))?;
-    if address.is_unspecified() {
-        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
-    }
-    socket.set_nonblocking(true)?;
-    UdpSocket::from_std(socket)
 }

@@ -1,219 +1,79 @@
-//! Clients without configuration: what comes in by their interface goes to the proxy, and nothing else of it goes on.
-//!
-//! Two tables of nftables, each made in one transaction. The one that diverts has an owner, the process `nft` that this
-//! one keeps, so that it ends with this process however it ends. The one that guards has none: after a crash nothing of
-//! that interface is forwarded past the proxy, until the gateway is started again or the table is deleted. It concerns
-//! that interface only, so it cannot block the home.
+//! Clients without configuration: connections and datagrams to anywhere, as [`crate::divert`] leads them here.
 
-use crate::config::TransparentConfig;
+use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};
+use crate::dns;
 use crate::http::Proxy;
 use crate::tunnel;
-use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use crate::users::{Place, User};
+use bytes::Bytes;
+use leeway_net::Family;
+use nix::libc;
+use nix::sys::socket::{self, ControlMessageOwned, MsgFlags, SockaddrStorage, sockopt};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::io::Interest;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::mpsc;
 
-sockopt_impl!(
-    /// Accepts connections to addresses of others.
-    Transparent,
-    Both,
-    libc::SOL_IP,
-    libc::IP_TRANSPARENT,
-    bool
-);
-
-/// Marks packets for the proxy, and numbers the routing table in which everything is local: "LW" and the number of the
-/// interface, so that what a crash has left is found again.
-const MARK: u32 = 0x4c57_0000;
-/// Bytes of the longest name of an interface.
-const NAME_BYTES: usize = 15;
-
-/// Rules and routes; they are removed when this is dropped.
-#[derive(Debug)]
-pub struct Divert {
-    interface: String,
-    mark: u32,
-    owner: Child,
-    /// Closed with this process, however it ends; the owner then ends too.
-    commands: Option<ChildStdin>,
-    /// Kept open so that the owner may write until it ends.
-    _answers: BufReader<PipeReader>,
-}
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+/// What the kernel keeps of all clients' datagrams until they are told apart.
+const QUEUE_BYTES: usize = 1 << 20;
+/// Datagrams of one client that wait to be sent on.
+const WAITING: usize = 64;
+/// How long a client's association stays without a datagram (RFC 4787, 4.3).
+const IDLE: Duration = Duration::from_secs(120);
 
 /// A listener for connections to anywhere.
 ///
 /// # Errors
 /// Rights: it needs CAP_NET_ADMIN.
-pub fn listen(port: u16) -> io::Result<TcpListener> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_reuseaddr(true)?;
-    nix::sys::socket::setsockopt(&socket, Transparent, &true)?;
-    socket.bind(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)))?;
-    socket.listen(1024)
+pub fn listen(family: Family, port: u16) -> io::Result<TcpListener> {
+    let socket = bound(any(family, port), Type::STREAM)?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
-impl Divert {
-    /// Diverts what comes in by the interface, except to the `open` ports of this machine.
-    ///
-    /// # Errors
-    /// Rights, or a kernel without TPROXY.
-    pub fn new(config: &TransparentConfig, open: &[u16]) -> io::Result<Divert> {
-        let TransparentConfig { interface, port } = config;
-        check_name(interface)?;
-        let mark = MARK | (nix::net::if_::if_nametoindex(interface.as_str())? & 0xffff);
-        // Leftovers of a crash.
-        remove_routes(mark);
-        nft(&guard(interface, mark, *port, open))?;
-        let owned = add_routes(mark).and_then(|()| own(interface, &divert(interface, mark, *port, open)));
-        match owned {
-            Ok((owner, commands, answers)) => {
-                let interface = interface.clone();
-                Ok(Divert { interface, mark, owner, commands: Some(commands), _answers: answers })
-            }
-            Err(error) => {
-                clean(interface, mark);
-                Err(error)
-            }
-        }
+/// A socket for datagrams to anywhere.
+///
+/// # Errors
+/// Rights: it needs CAP_NET_ADMIN.
+pub fn bind(family: Family, port: u16) -> io::Result<UdpSocket> {
+    let socket = bound(any(family, port), Type::DGRAM)?;
+    match family {
+        Family::V4 => socket::setsockopt(&socket, sockopt::Ipv4OrigDstAddr, &true)?,
+        Family::V6 => socket::setsockopt(&socket, sockopt::Ipv6OrigDstAddr, &true)?,
     }
+    socket.set_recv_buffer_size(QUEUE_BYTES)?;
+    UdpSocket::from_std(socket.into())
 }
 
-impl Drop for Divert {
-    fn drop(&mut self) {
-        self.commands = None;
-        // It ends at the end of its input; nothing can be done if it does not.
-        let _ = self.owner.wait();
-        clean(&self.interface, self.mark);
-    }
+/// Those of the ports from which nobody can answer for servers, because a program of this machine has them to itself.
+pub fn taken(ports: impl IntoIterator<Item = u16>) -> Vec<u16> {
+    // An address that no program has (RFC 5737).
+    let taken = |port: u16| bound((Ipv4Addr::new(192, 0, 2, 1), port).into(), Type::DGRAM).is_err();
+    ports.into_iter().filter(|&port| taken(port)).collect()
 }
 
-/// Removes what has no owner; what is not there is none of our business.
-fn clean(interface: &str, mark: u32) {
-    let table = guard_name(interface);
-    let _ = nft(&format!("table inet {table}\ndelete table inet {table}\n"));
-    remove_routes(mark);
-}
-
-fn add_routes(mark: u32) -> io::Result<()> {
-    ip(&format!("rule add fwmark {mark} lookup {mark}"))?;
-    ip(&format!("route replace local 0.0.0.0/0 dev lo table {mark}"))
-}
-
-fn remove_routes(mark: u32) {
-    while ip(&format!("rule del fwmark {mark} lookup {mark}")).is_ok() {}
-    let _ = ip(&format!("route flush table {mark}"));
-}
-
-fn ip(arguments: &str) -> io::Result<()> {
-    let output = Command::new("ip").arg("-4").args(arguments.split(' ')).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(io::Error::other(format!("ip {arguments}: {said}")))
-}
-
-fn nft(script: &str) -> io::Result<()> {
-    let mut child =
-        Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    if let Some(mut pipe) = child.stdin.take() {
-        pipe.write_all(script.as_bytes())?;
-    }
-    let output = child.wait_with_output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("nft: {}", String::from_utf8_lossy(&output.stderr).trim())))
-}
-
-fn guard_name(interface: &str) -> String {
-    format!("leeway_guard_{}", interface.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
-}
-
-/// Nothing of the interface is forwarded, and of this machine it reaches the proxy and DHCP.
-fn guard(interface: &str, mark: u32, port: u16, open: &[u16]) -> String {
-    let table = guard_name(interface);
-    let open = ports(open, port);
-    // Created and deleted first, so that the transaction replaces what a crash has left.
-    format!(
-        "table inet {table}\n\
-         delete table inet {table}\n\
-         table inet {table} {{\n\
-         \x20   chain forward {{\n\
-         \x20       type filter hook forward priority -10; policy accept;\n\
-         \x20       iifname \"{interface}\" drop\n\
-         \x20   }}\n\
-         \x20   chain input {{\n\
-         \x20       type filter hook input priority -10; policy accept;\n\
-         \x20       iifname \"{interface}\" meta mark {mark} accept\n\
-         \x20       iifname \"{interface}\" tcp dport {{ {open} }} accept\n\
-         \x20       iifname \"{interface}\" tcp flags & (syn | ack) == syn drop\n\
-         \x20       iifname \"{interface}\" udp dport 1-1023 udp dport != 67 drop\n\
-         \x20   }}\n\
-         }}\n"
-    )
-}
-
-/// Connections go to the proxy. One transaction: the shell of nft takes a line at a time.
-fn divert(interface: &str, mark: u32, port: u16, open: &[u16]) -> String {
-    let table = format!("leeway_divert_{}", std::process::id());
-    let open = ports(open, port);
-    format!(
-        "add table ip {table} {{ flags owner; chain divert {{ type filter hook prerouting priority -150; \
-         iifname \"{interface}\" tcp dport {{ {open} }} fib daddr type local accept; \
-         iifname \"{interface}\" meta l4proto tcp tproxy to :{port} meta mark set {mark} accept; }}; }}\n\
-         list table ip {table}\n"
-    )
-}
-
-fn ports(open: &[u16], port: u16) -> String {
-    open.iter().chain([&port]).map(u16::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Starts the owner and waits until it has listed the table.
-fn own(interface: &str, script: &str) -> io::Result<(Child, ChildStdin, BufReader<PipeReader>)> {
-    let (reader, writer) = io::pipe()?;
-    let errors = writer.try_clone()?;
-    let mut owner = Command::new("nft")
-        .arg("-i")
-        // It would keep a history of its commands there.
-        .env("HOME", "/nonexistent")
-        .stdin(Stdio::piped())
-        .stdout(writer)
-        .stderr(errors)
-        // Away from the terminal's signals.
-        .process_group(0)
-        .spawn()?;
-    let mut commands = owner.stdin.take().ok_or_else(|| io::Error::other("nft has no input"))?;
-    commands.write_all(script.as_bytes())?;
-    commands.flush()?;
-    let mut answers = BufReader::new(reader);
-    let mut said = String::new();
-    loop {
-        let from = said.len();
-        let read = answers.read_line(&mut said)?;
-        let line = &said[from..];
-        if read == 0 || line.contains("Error") || line.contains("not permitted") {
-            drop(commands);
-            let _ = owner.wait();
-            return Err(io::Error::other(format!("nft for {interface}: {}", said.trim())));
-        }
-        if line.contains("tproxy to") && said.contains("flags owner") && !line.contains("add table") {
-            return Ok((owner, commands, answers));
-        }
-    }
-}
-
-/// Serves one client: its connection goes where it wanted to go, if that is allowed.
+/// Serves one connection: it goes where it wanted to go, if that is allowed.
 pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     let user = proxy.users.at(client);
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
     let Ok(to) = stream.local_addr() else { return };
+    if to.port() == dns::PORT {
+        // How it ended is known to both ends.
+        match proxy.connector.connect_name_server(&user).await {
+            Ok(server) => drop(dns::carry(stream, server).await),
+            Err(_) => drop(user.counts.refused.fetch_add(1, Ordering::Relaxed)),
+        }
+        return;
+    }
     let connected = async {
         let addresses = proxy.connector.addresses(&to.ip().to_string(), to.port()).await?;
         proxy.connector.connect(&user, &addresses).await
@@ -225,11 +85,189 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     }
 }
 
-/// A name that is no rule.
-fn check_name(interface: &str) -> io::Result<()> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
-    if interface.is_empty() || interface.len() > NAME_BYTES || !interface.bytes().all(plain) {
-        return Err(io::Error::other(format!("`{interface}` is not the name of an interface")));
+/// Gives every datagram to the association of its client. Never ends.
+pub async fn datagrams(proxy: Arc<Proxy>, socket: UdpSocket) {
+    let mut clients = Clients { proxy, known: BTreeMap::new(), sweep_at: 64 };
+    loop {
+        match receive(&socket).await {
+            Ok((datagram, to)) => clients.pass(datagram, to),
+            // About something else than a datagram: some will come again.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
     }
-    Ok(())
+}
+
+/// Who has an association. Questions for names have one for each server that is asked, whose answers they expect.
+type Key = (SocketAddr, Option<SocketAddr>);
+
+struct Clients {
+    proxy: Arc<Proxy>,
+    known: BTreeMap<Key, mpsc::Sender<Datagram>>,
+    /// When those that have ended are forgotten: before there are so many.
+    sweep_at: usize,
+}
+
+impl Clients {
+    /// Sends it on; what is not allowed, or comes too fast, is dropped, as datagrams are.
+    fn pass(&mut self, datagram: Datagram, to: SocketAddr) {
+        let Datagram { bytes, peer: client } = datagram;
+        let connector = &self.proxy.connector;
+        if !connector.policy.is_client(client.ip()) {
+            return;
+        }
+        let asked = (to.port() == dns::PORT).then_some(to);
+        let checked = match asked {
+            Some(_) => Some(connector.name_server()).filter(|_| dns::is_question(&bytes)),
+            None => connector.datagram_address(to).ok(),
+        };
+        let Some(peer) = checked else {
+            self.refuse(&self.proxy.users.at(client.ip()));
+            return;
+        };
+        let mut datagram = Datagram { bytes, peer };
+        if let Some(inbox) = self.known.get(&(client, asked)) {
+            match inbox.try_send(datagram) {
+                Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => return,
+                Err(mpsc::error::TrySendError::Closed(unsent)) => datagram = unsent,
+            }
+        }
+        let user = self.proxy.users.at(client.ip());
+        let place = self.proxy.users.admit(&user);
+        // Name servers may be the home's, which no relay reaches.
+        let association = Association::open(connector, &user, asked.is_none());
+        let (Some(place), Some(association)) = (place, association) else {
+            self.refuse(&user);
+            return;
+        };
+        user.counts.requests.fetch_add(1, Ordering::Relaxed);
+        let (inbox, outgoing) = mpsc::channel(WAITING);
+        // There is room for the first.
+        let _ = inbox.try_send(datagram);
+        tokio::spawn(relay(self.proxy.clone(), association, client, asked, outgoing, place));
+        if self.known.len() >= self.sweep_at {
+            self.known.retain(|_, inbox| !inbox.is_closed());
+            self.sweep_at = 64 + 2 * self.known.len();
+        }
+        self.known.insert((client, asked), inbox);
+    }
+
+    fn refuse(&self, user: &User) {
+        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One client's datagrams and their answers, until none come any more.
+async fn relay(
+    proxy: Arc<Proxy>,
+    association: Association,
+    client: SocketAddr,
+    asked: Option<SocketAddr>,
+    mut outgoing: mpsc::Receiver<Datagram>,
+    _place: Place,
+) {
+    // Questions that wait for their answers.
+    let open = AtomicU64::new(0);
+    let up = async {
+        while let Some(Datagram { bytes, peer }) = outgoing.recv().await {
+            open.fetch_add(1, Ordering::Relaxed);
+            association.send(&bytes, peer).await;
+        }
+    };
+    let down = async {
+        // The last server that has answered: it is most likely the next, too.
+        let mut answers: Option<(SocketAddr, UdpSocket)> = None;
+        loop {
+            let Datagram { bytes, peer } = association.receive().await;
+            let from = asked.unwrap_or(peer);
+            answers = answers.filter(|(address, _)| *address == from);
+            if answers.is_none() {
+                answers = answer_socket(from).ok().map(|socket| (from, socket));
+            }
+            if let Some((_, socket)) = &answers {
+                // One that is lost here is one of many.
+                let _ = socket.send_to(&bytes, client).await;
+            }
+            if open.fetch_sub(1, Ordering::Relaxed) <= 1 && asked.is_some() {
+                return;
+            }
+        }
+    };
+    let idle =
+        if asked.is_some() { dns::PATIENCE } else { IDLE.min(Duration::from_secs(proxy.limits.tunnel_s)) };
+    tokio::select! {
+        () = up => {}
+        () = down => {}
+        () = association.silence(idle) => {
+            if asked.is_some() && open.load(Ordering::Relaxed) > 0 {
+                proxy.connector.name_server_is_silent();
+            }
+        }
+    }
+}
+
+/// A datagram, and where its client sent it.
+async fn receive(socket: &UdpSocket) -> io::Result<(Datagram, SocketAddr)> {
+    socket
+        .async_io(Interest::READABLE, || {
+            with_scratch(|scratch| {
+                let mut space = nix::cmsg_space!(libc::sockaddr_in6);
+                let mut parts = [IoSliceMut::new(&mut scratch[..DATAGRAM_BYTES])];
+                let received = socket::recvmsg::<SockaddrStorage>(
+                    socket.as_raw_fd(),
+                    &mut parts,
+                    Some(&mut space),
+                    MsgFlags::empty(),
+                )?;
+                let to = received.cmsgs()?.find_map(|message| match message {
+                    ControlMessageOwned::Ipv4OrigDstAddr(to) => Some(SocketAddr::V4(SocketAddrV4::new(
+                        Ipv4Addr::from(u32::from_be(to.sin_addr.s_addr)),
+                        u16::from_be(to.sin_port),
+                    ))),
+                    ControlMessageOwned::Ipv6OrigDstAddr(to) => Some(SocketAddr::V6(SocketAddrV6::new(
+                        Ipv6Addr::from(to.sin6_addr.s6_addr),
+                        u16::from_be(to.sin6_port),
+                        0,
+                        to.sin6_scope_id,
+                    ))),
+                    _ => None,
+                });
+                let from = received.address.and_then(|address| {
+                    let four = address.as_sockaddr_in().map(|&address| SocketAddr::V4(address.into()));
+                    four.or_else(|| address.as_sockaddr_in6().map(|&address| SocketAddr::V6(address.into())))
+                });
+                let length = received.bytes;
+                let (Some(peer), Some(to)) = (from, to) else {
+                    return Err(io::ErrorKind::InvalidData.into());
+                };
+                Ok((Datagram { bytes: Bytes::copy_from_slice(&scratch[..length]), peer }, to))
+            })
+        })
+        .await
+}
+
+/// A socket that speaks for a server. It is not connected, so that what the client sends still comes to the proxy.
+fn answer_socket(server: SocketAddr) -> io::Result<UdpSocket> {
+    UdpSocket::from_std(bound(server, Type::DGRAM)?.into())
+}
+
+/// A socket at an address that may be another machine's.
+fn bound(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
+    let socket = Socket::new(Domain::for_address(address), kind.nonblocking(), Some(protocol))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv4() {
+        socket.set_ip_transparent_v4(true)?;
+    } else {
+        socket.set_only_v6(true)?;
+        socket.set_ip_transparent_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn any(family: Family, port: u16) -> SocketAddr {
+    match family {
+        Family::V4 => (Ipv4Addr::UNSPECIFIED, port).into(),
+        Family::V6 => (Ipv6Addr::UNSPECIFIED, port).into(),
+    }
 }

@@ -12,26 +12,31 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// What is held of one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Carries bytes until both directions have ended, or nothing came for `idle`.
+/// Carries bytes until both directions have ended, nothing came for `idle`, or the way to the server
+/// is gone.
 pub async fn carry<C: AsyncRead + AsyncWrite + Unpin>(client: C, mut server: Upstream, idle: Duration) {
     let steps = Arc::new(AtomicU64::new(0));
     let mut client = Watched { stream: client, steps: steps.clone() };
+    let over = server.over();
     let copy = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER_BYTES, BUFFER_BYTES);
-    let silence = async {
-        let mut seen = 0;
-        loop {
-            tokio::time::sleep(idle).await;
-            let now = steps.load(Ordering::Relaxed);
-            if now == seen {
-                break;
-            }
-            seen = now;
-        }
-    };
     // How it ended is known to both ends.
     tokio::select! {
         _ = copy => {}
-        () = silence => {}
+        () = silence(&steps, idle) => {}
+        () = over => {}
+    }
+}
+
+/// Ready when `steps` has not changed for so long.
+pub async fn silence(steps: &AtomicU64, idle: Duration) {
+    let mut seen = steps.load(Ordering::Relaxed);
+    loop {
+        tokio::time::sleep(idle).await;
+        let now = steps.load(Ordering::Relaxed);
+        if now == seen {
+            return;
+        }
+        seen = now;
     }
 }
 

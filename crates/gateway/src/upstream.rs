@@ -3,8 +3,9 @@
 use crate::budget::{Budget, Flow};
 use crate::config::Config;
 use crate::policy::{Policy, Refusal, Transport};
+use crate::relay::Relay;
 use crate::resolve::{ResolveError, Resolver};
-use crate::socket;
+use crate::socket::{self, Options};
 use crate::users::{Place, User};
 use std::io;
 use std::net::SocketAddr;
@@ -47,12 +48,17 @@ impl ConnectError {
     }
 }
 
+/// The way to the Internet: that turn of the relay, or none for the direct one.
+pub type Way = Option<u64>;
+
 /// How connections to the Internet are made.
 pub struct Connector {
     /// Where they may go.
     pub policy: Policy,
     /// The window that they share, if there is a law.
     pub budget: Option<Arc<Budget>>,
+    /// The tunnel that is taken while it is there.
+    pub relay: Option<Arc<Relay>>,
     resolver: Resolver,
     congestion: Option<String>,
     users: Arc<crate::users::Users>,
@@ -65,6 +71,8 @@ pub struct Upstream {
     socket: Arc<TcpStream>,
     user: Arc<User>,
     flow: Option<Arc<Flow>>,
+    way: Way,
+    relay: Option<Arc<Relay>>,
     /// Bytes that may be read.
     permitted: u64,
     _place: Place,
@@ -78,10 +86,12 @@ impl Connector {
         resolver: Resolver,
         users: Arc<crate::users::Users>,
         budget: Option<Arc<Budget>>,
+        relay: Option<Arc<Relay>>,
     ) -> Connector {
         Connector {
             policy,
             budget,
+            relay,
             resolver,
             congestion: socket::first_congestion(&config.upload),
             users,
@@ -112,35 +122,138 @@ impl Connector {
         Ok(self.resolver.resolve(&self.policy, host, port).await?)
     }
 
+    /// The address that datagrams to `to` go to.
+    ///
+    /// # Errors
+    /// A closed port, an address that is not allowed.
+    pub fn datagram_address(&self, to: SocketAddr) -> Result<SocketAddr, Refusal> {
+        self.policy.check_port(Transport::Udp, to.port())?;
+        Ok(SocketAddr::new(self.policy.check(to.ip())?, to.port()))
+    }
+
+    /// The name server that answers clients' own questions.
+    pub fn name_server(&self) -> SocketAddr {
+        self.resolver.name_servers()[0]
+    }
+
+    /// It does not answer.
+    pub fn name_server_is_silent(&self) {
+        self.resolver.name_server_is_silent();
+    }
+
+    /// A place for a connection of `user` or an association; none if there are too many.
+    pub fn admit(&self, user: &User) -> Option<Place> {
+        self.users.admit_upstream(user)
+    }
+
+    /// The way to the Internet that connections take now.
+    pub fn way(&self) -> Way {
+        self.relay.as_ref().and_then(|relay| relay.turn())
+    }
+
+    /// The device of that way, if it has one of its own.
+    pub fn device(&self, way: Way) -> Option<&str> {
+        self.relay.as_deref().filter(|_| way.is_some()).map(Relay::device)
+    }
+
     /// Connects `user` to the first of the addresses that answers. They have been checked.
     ///
     /// # Errors
     /// None answers, or the user has too many connections.
     pub async fn connect(&self, user: &Arc<User>, to: &[SocketAddr]) -> Result<Upstream, ConnectError> {
-        let mut place = Some(self.users.admit_upstream(user).ok_or(ConnectError::TooMany)?);
+        self.connect_first(user, to, || self.way()).await
+    }
+
+    /// Connects `user` to a name server of the gateway's. It may be one of the home, which no relay reaches.
+    ///
+    /// # Errors
+    /// None answers, or the user has too many connections.
+    pub async fn connect_name_server(&self, user: &Arc<User>) -> Result<Upstream, ConnectError> {
+        self.connect_first(user, &self.resolver.name_servers(), || None).await
+    }
+
+    async fn connect_first(
+        &self,
+        user: &Arc<User>,
+        to: &[SocketAddr],
+        take: impl Fn() -> Way,
+    ) -> Result<Upstream, ConnectError> {
+        let place = self.admit(user).ok_or(ConnectError::TooMany)?;
         let mut failure = ConnectError::TooMany;
         for &address in to {
-            let flow = self.budget.as_ref().map(|budget| Arc::new(budget.flow(user.id, address.ip())));
-            let window = flow.as_ref().map(|flow| flow.window_bytes());
-            let connecting = socket::connect(address, self.congestion.as_deref(), window);
-            match tokio::time::timeout(self.timeout, connecting).await {
-                Ok(Ok(stream)) => {
-                    let socket = Arc::new(stream);
-                    if let Some(flow) = &flow {
-                        flow.connected(&socket);
-                    }
-                    let Some(place) = place.take() else { break };
-                    return Ok(Upstream { socket, user: user.clone(), flow, permitted: 0, _place: place });
+            // Once more for each time that the way changes meanwhile.
+            let (way, connected) = loop {
+                let way = take();
+                if let Some(connected) = self.connect_by(way, user, address).await {
+                    break (way, connected);
                 }
-                Ok(Err(error)) => failure = ConnectError::Failed(address, error),
-                Err(_) => failure = ConnectError::Timeout(address, self.timeout.as_secs()),
+            };
+            match connected {
+                Ok((socket, flow)) => {
+                    let (user, relay) = (user.clone(), self.relay.clone());
+                    return Ok(Upstream { socket, user, flow, way, relay, permitted: 0, _place: place });
+                }
+                Err(error) => failure = error,
             }
         }
         Err(failure)
     }
+
+    /// Connects by that way; nothing if it has gone meanwhile.
+    async fn connect_by(
+        &self,
+        way: Way,
+        user: &User,
+        to: SocketAddr,
+    ) -> Option<Result<Connected, ConnectError>> {
+        // The relay sends under a law, and the tunnel, so there is nothing to hold back here.
+        let budget = self.budget.as_ref().filter(|_| way.is_none());
+        let flow = budget.map(|budget| Arc::new(budget.flow(user.id, to.ip())));
+        let options = Options {
+            congestion: self.congestion().filter(|_| way.is_none()),
+            window: flow.as_ref().map(|flow| flow.window_bytes()),
+            device: self.device(way),
+        };
+        let connected = tokio::select! {
+            connected = tokio::time::timeout(self.timeout, socket::connect(to, options)) => connected,
+            () = over(self.relay.clone(), way) => return None,
+        };
+        Some(match connected {
+            Ok(Ok(stream)) => {
+                let socket = Arc::new(stream);
+                if let Some(flow) = &flow {
+                    flow.connected(&socket);
+                }
+                Ok((socket, flow))
+            }
+            Ok(Err(error)) => Err(ConnectError::Failed(to, error)),
+            Err(_) => Err(ConnectError::Timeout(to, self.timeout.as_secs())),
+        })
+    }
 }
 
+/// Ready when that way is gone; the direct one stays.
+async fn over(relay: Option<Arc<Relay>>, way: Way) {
+    match relay.zip(way) {
+        Some((relay, turn)) => relay.over(turn).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A connection, and its part in the shared window if it has one.
+type Connected = (Arc<TcpStream>, Option<Arc<Flow>>);
+
 impl Upstream {
+    /// The way that it takes.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Ready when the way that it takes is gone: nothing will come any more.
+    pub fn over(&self) -> impl Future<Output = ()> + use<> {
+        over(self.relay.clone(), self.way)
+    }
+
     /// Its part in the shared window; HTTP knows where an answer ends, and says so.
     pub fn flow(&self) -> Option<Arc<Flow>> {
         self.flow.clone()

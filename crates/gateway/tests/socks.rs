@@ -61,7 +61,22 @@ async fn what_is_forbidden_or_unknown_is_answered_so() {
         (request(1, "127.0.0.2", 80), 5),
         (request(2, "9.9.9.9", 80), 7),
         (vec![5, 1, 0, 9, 0, 0], 8),
+        // Names that only some programs read as addresses.
+        (request(1, "2130706433", 80), 4),
+        (request(1, "0x7f.1", 80), 4),
+        (request(1, "127.1", 80), 4),
+        (request(1, "localhost\0.test", 80), 1),
+        (request(1, "9.9.9.9", 0), 2),
     ];
+    // What carries an address that is not public, as an address, as text and as a name's.
+    let carriers =
+        ["::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:4136:e378:8000:63bf:3fff:fdd2"];
+    let carriers = carriers.into_iter().flat_map(|carrier| {
+        let hex = u128::from(carrier.parse::<std::net::Ipv6Addr>().unwrap());
+        let text = [&[5, 1, 0, 3, carrier.len() as u8][..], carrier.as_bytes(), &[0, 80]].concat();
+        [(request(1, carrier, 80), 2), (text, 2), (request(1, &format!("six-{hex:032x}.test"), 80), 2)]
+    });
+    let cases = cases.into_iter().chain(carriers);
     for (bytes, code) in cases {
         let mut stream = greeted(&gateway).await;
         stream.write_all(&bytes).await.unwrap();

@@ -1,8 +1,17 @@
 //! A gateway in this process, servers at 127.0.0.2 that it may reach, and clients at other loopback addresses.
 #![allow(dead_code, missing_docs)]
 
-use leeway_gateway::{Config, Gateway, load};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::TokioIo;
+use leeway_gateway::{Config, Gateway};
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
@@ -91,11 +100,73 @@ pub async fn from(address: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
     socket.connect(to).await
 }
 
-/// A server of objects.
+/// What objects are cut from, so that a server of many takes no memory for each.
+static OBJECT: LazyLock<Bytes> = LazyLock::new(|| vec![b'x'; 4 << 20].into());
+
+/// A server of objects: the path `/12500` has 12500 bytes, 4 MB at the most.
 pub async fn objects() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(load::serve(listener));
+    let answer = async |request: Request<Incoming>| {
+        let bytes = request.uri().path().trim_start_matches('/').parse().unwrap_or(0);
+        Ok::<_, Infallible>(Response::new(Full::new(OBJECT.slice(..bytes))))
+    };
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).unwrap();
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
+        }
+    });
+    address
+}
+
+/// A server that takes every request, and what it has taken: method, path, headers by name, and the body.
+pub async fn witness() -> (SocketAddr, Arc<Mutex<Vec<Seen>>>) {
+    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+    let told = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let seen = seen.clone();
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let seen = seen.clone();
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await?.to_bytes();
+                    let line = format!("{} {}", head.method, head.uri);
+                    seen.lock().unwrap().push(Seen { line, headers: head.headers, body: body.to_vec() });
+                    Ok::<_, hyper::Error>(Response::new(Full::new(body)))
+                }
+            });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+        }
+    });
+    (address, told)
+}
+
+/// A request as a server has read it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub line: String,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+/// A server that says this to every connection, whatever it is asked.
+pub async fn says(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await? > 0 {}
+                stream.write_all(answer).await?;
+                stream.shutdown().await
+            });
+        }
+    });
     address
 }
 
@@ -146,8 +217,8 @@ pub async fn udp_echo() -> SocketAddr {
     address
 }
 
-/// A name server: `NAME-A.B.C.D-E.F.G.H.test` has these addresses, except that `rebind.test` has 127.0.0.2 the first
-/// time and 127.0.0.1 ever after. Nothing may be kept (TTL 0).
+/// A name server: `NAME-A.B.C.D-E.F.G.H.test` has these addresses, `six-HEX.test` the IPv6 address of these 32 digits, and
+/// `rebind.test` 127.0.0.2 the first time and 127.0.0.1 ever after. Nothing may be kept (TTL 0).
 pub async fn name_server() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.2:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -158,24 +229,27 @@ pub async fn name_server() -> SocketAddr {
             let query = &bytes[..length];
             let (labels, end) = question(query);
             let kind = query[end + 1];
-            let mut addresses: Vec<[u8; 4]> = labels[..labels.len() - 1]
+            let mut addresses: Vec<Vec<u8>> = labels[..labels.len() - 1]
                 .join(".")
                 .split('-')
                 .filter_map(|part| part.parse::<std::net::Ipv4Addr>().ok())
-                .map(|address| address.octets())
+                .map(|address| address.octets().to_vec())
                 .collect();
             if labels == ["rebind", "test"] && kind == 1 {
                 asked += 1;
-                addresses = vec![if asked == 1 { [127, 0, 0, 2] } else { [127, 0, 0, 1] }];
+                addresses = vec![if asked == 1 { vec![127, 0, 0, 2] } else { vec![127, 0, 0, 1] }];
             }
             if kind != 1 {
                 addresses.clear();
+            }
+            if let (28, Some(hex)) = (kind, labels[0].strip_prefix("six-")) {
+                addresses.push(u128::from_str_radix(hex, 16).unwrap().to_be_bytes().to_vec());
             }
             let mut answer = query[..2].to_vec();
             answer.extend([0x81, 0x80, 0, 1, 0, addresses.len() as u8, 0, 0, 0, 0]);
             answer.extend(&query[12..end + 4]);
             for address in addresses {
-                answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
+                answer.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 0, 0, address.len() as u8]);
                 answer.extend(address);
             }
             let _ = socket.send_to(&answer, from).await;

@@ -1,0 +1,221 @@
+//! A client's connection to the HTTP proxy, for as long as it stays.
+//!
+//! Between two requests a client of HTTP/1.1 costs its socket and a small task: what parses requests, with its buffers, is
+//! made when bytes come, and given up when an answer has been sent.
+
+use crate::http::Proxy;
+use crate::tunnel;
+use crate::upstream::Upstream;
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Method, Request};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Requests that one HTTP/2 connection may have open.
+const STREAMS: u32 = 64;
+/// Headers that a request may have.
+const HEADERS: usize = 64;
+
+/// Serves one client until it leaves.
+pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
+    let head = Duration::from_secs(proxy.limits.head_s);
+    // Who sends nothing, or only a part of HTTP/2's first bytes, is not waited for longer than for a head.
+    let Ok(Ok(http2)) = timeout(head, is_http2(&stream)).await else { return };
+    if http2 {
+        // A client that breaks off is no event.
+        let _ = Box::pin(serve_http2(proxy, stream, client)).await;
+        return;
+    }
+    let idle = Duration::from_secs(proxy.limits.idle_s);
+    let mut parked = Stream { tcp: stream, unread: Bytes::new(), turn: Arc::default() };
+    // Boxed, so that a client who waits does not hold the room for it.
+    while let Ok(Some(stream)) = Box::pin(serve_burst(&proxy, parked, client)).await {
+        parked = stream;
+        if parked.unread.is_empty() && !matches!(timeout(idle, parked.tcp.readable()).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+async fn serve_http2(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) -> hyper::Result<()> {
+    let limits = &proxy.limits;
+    let mut server = http2::Builder::new(TokioExecutor::new());
+    server
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(16)
+        .initial_stream_window_size(64 * 1024)
+        .initial_connection_window_size(256 * 1024)
+        .max_send_buf_size(64 * 1024)
+        .keep_alive_interval(Duration::from_secs(limits.idle_s))
+        .auto_date_header(false);
+    let service = service_fn(move |request| {
+        let proxy = proxy.clone();
+        async move { Ok::<_, Infallible>(proxy.answer(request, client, None).await) }
+    });
+    server.serve_connection(TokioIo::new(stream), service).await
+}
+
+/// Answers requests of HTTP/1.1 until the client waits with all of them answered, or a CONNECT has ended; none if there
+/// will be no more.
+async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hyper::Result<Option<Stream>> {
+    let limits = &proxy.limits;
+    let turn = stream.turn.clone();
+    let service = service_fn(|request: Request<Incoming>| {
+        let turn = turn.clone();
+        turn.begin(&request);
+        async move { Ok::<_, Infallible>(proxy.answer(request, client, Some(turn)).await) }
+    });
+    turn.may_park.store(false, Ordering::Relaxed);
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(limits.idle_s))
+        .max_buf_size(limits.head_bytes)
+        .max_headers(HEADERS)
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let ended = std::future::poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+        Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
+        Poll::Pending if turn.is_over() => Poll::Ready(Ok(false)),
+        Poll::Pending => Poll::Pending,
+    });
+    let ended = ended.await?;
+    let parts = connection.into_parts();
+    let mut stream = parts.io.into_inner();
+    // What came behind the last request that was answered: nothing of it has been read as HTTP.
+    // An empty piece would keep the whole buffer.
+    stream.unread = if parts.read_buf.is_empty() { Bytes::new() } else { parts.read_buf };
+    if !ended {
+        return Ok(Some(stream));
+    }
+    if let Some(upstream) = turn.take_tunnel() {
+        tunnel::carry(stream, upstream, Duration::from_secs(limits.tunnel_s)).await;
+    }
+    Ok(None)
+}
+
+/// What is known of the requests of a connection without asking hyper, which does not tell whether it holds anything.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// A request has come whose answer has not been handed over to its end.
+    open: AtomicBool,
+    /// That request had no body, so that the next byte of the client begins another.
+    may_park: AtomicBool,
+    /// Everything that was handed over has been written.
+    flushed: AtomicBool,
+    /// What a CONNECT leads to.
+    tunnel: Mutex<Option<Upstream>>,
+}
+
+impl Turn {
+    /// Once the answer to CONNECT has been sent, the connection leads there.
+    pub fn lead_to(&self, upstream: Upstream) {
+        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
+    }
+
+    /// The answer has been handed over, or will never be.
+    pub fn end(&self) {
+        self.open.store(false, Ordering::Relaxed);
+    }
+
+    fn begin(&self, request: &Request<Incoming>) {
+        self.open.store(true, Ordering::Relaxed);
+        let plain = request.method() != Method::CONNECT && request.body().is_end_stream();
+        self.may_park.store(plain, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        let all = [self.may_park.load(Ordering::Relaxed), self.flushed.load(Ordering::Relaxed)];
+        all == [true; 2] && !self.open.load(Ordering::Relaxed)
+    }
+
+    fn take_tunnel(&self) -> Option<Upstream> {
+        self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A client's socket, with bytes that come first.
+struct Stream {
+    tcp: TcpStream,
+    unread: Bytes,
+    turn: Arc<Turn>,
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.unread.is_empty() {
+            return Pin::new(&mut self.tcp).poll_read(cx, buf);
+        }
+        let bytes = self.unread.len().min(buf.remaining());
+        buf.put_slice(&self.unread.split_to(bytes));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.turn.flushed.store(false, Ordering::Relaxed);
+        Pin::new(&mut self.tcp).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.turn.flushed.store(false, Ordering::Relaxed);
+        Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    /// Called when nothing is left to be written.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.tcp).poll_flush(cx))?;
+        self.turn.flushed.store(true, Ordering::Relaxed);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+}
+
+/// Looks at the first bytes without taking them (RFC 9113, 3.4).
+async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut first = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut first).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n if first[..n] != PREFACE[..n] => return Ok(false),
+            n if n == PREFACE.len() => return Ok(true),
+            _ if stream.ready(Interest::READABLE).await?.is_read_closed() => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            // What is there stays readable, so there is nothing to wait for but time.
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One client's datagrams to the Internet and the answers to them, for SOCKS5 and for clients without configuration.
+
+use crate::budget::Flow;
+use crate::socket::bind_device;
+use crate::tunnel;
+use crate::upstream::{Connector, Way};
+use crate::users::{Place, User};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+
+/// The longest datagram.
+pub const DATAGRAM_BYTES: usize = 65_535;
+/// Servers that an association may hear from; the one asked longest ago is forgotten.
+const PEERS: usize = 256;
+/// What is kept in the kernel for datagrams that wait for their turn.
+const QUEUE_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// Where a datagram is read before its length is known, so that an association that waits holds nothing.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; DATAGRAM_BYTES]);
+}
+
+/// One client's sockets towards the Internet. Only servers that were asked may answer.
+pub struct Association {
+    connector: Arc<Connector>,
+    user: Arc<User>,
+    /// Whether a relay is used while it is there.
+    relayed: bool,
+    sockets: Mutex<Arc<Sockets>>,
+    changed: Notify,
+    /// Servers that were asked, and when.
+    peers: Mutex<BTreeMap<SocketAddr, Instant>>,
+    steps: AtomicU64,
+    _place: Place,
+}
+
+/// The sockets of one way.
+struct Sockets {
+    way: Way,
+    /// For IPv4 and IPv6; a machine may have one only.
+    all: [Option<UdpSocket>; 2],
+    /// Their part in the shared window; a relay has its own law.
+    flow: Option<Flow>,
+}
+
+impl Association {
+    /// One for that user, and whether a relay may carry it; none if the user has too many connections and associations.
+    pub fn open(connector: &Arc<Connector>, user: &Arc<User>, relayed: bool) -> Option<Association> {
+        let place = connector.admit(user)?;
+        let way = connector.way().filter(|_| relayed);
+        Some(Association {
+            connector: connector.clone(),
+            user: user.clone(),
+            relayed,
+            sockets: Mutex::new(Arc::new(Sockets::open(connector, user, way))),
+            changed: Notify::new(),
+            peers: Mutex::default(),
+            steps: AtomicU64::new(0),
+            _place: place,
+        })
+    }
+
+    /// Whether datagrams can go there.
+    pub fn reaches(&self, to: &SocketAddr) -> bool {
+        lock(&self.sockets).of(to).is_some()
+    }
+
+    /// From the client to a server, which has been checked, by the way of the moment. What cannot be sent is lost, as
+    /// datagrams are.
+    pub async fn send(&self, bytes: &[u8], to: SocketAddr) {
+        let way = self.connector.way().filter(|_| self.relayed);
+        let mut sockets = lock(&self.sockets).clone();
+        if sockets.way != way {
+            sockets = Arc::new(Sockets::open(&self.connector, &self.user, way));
+            *lock(&self.sockets) = sockets.clone();
+            self.changed.notify_one();
+        }
+        let Some(socket) = sockets.of(&to) else { return };
+        if socket.send_to(bytes, to).await.is_err() {
+            return;
+        }
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        self.user.counts.up_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let mut peers = lock(&self.peers);
+        if peers.len() >= PEERS
+            && !peers.contains_key(&to)
+            && let Some(oldest) = peers.iter().min_by_key(|(_, asked)| **asked).map(|(peer, _)| *peer)
+        {
+            peers.remove(&oldest);
+        }
+        peers.insert(to, Instant::now());
+    }
+
+    /// The next datagram of a server that was asked, when its turn has come. What waits too long in the socket is lost,
+    /// which tells the sender to send less.
+    ///
+    /// If this is dropped before it is ready, a datagram may be lost.
+    pub async fn receive(&self) -> Datagram {
+        loop {
+            let sockets = lock(&self.sockets).clone();
+            let received = tokio::select! {
+                received = receive_some(&sockets.all[0]) => received,
+                received = receive_some(&sockets.all[1]) => received,
+                () = self.changed.notified() => continue,
+            };
+            // An error is about a datagram that was sent before.
+            let Ok(datagram) = received else { continue };
+            if !lock(&self.peers).contains_key(&datagram.peer) {
+                continue;
+            }
+            let bytes = datagram.bytes.len() as u64;
+            if let Some(flow) = &sockets.flow {
+                std::future::poll_fn(|cx| flow.poll_datagram(cx, bytes)).await;
+            }
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            self.user.counts.down_bytes.fetch_add(bytes, Ordering::Relaxed);
+            return datagram;
+        }
+    }
+
+    /// Ready when nothing has been sent or received for so long.
+    pub async fn silence(&self, idle: Duration) {
+        tunnel::silence(&self.steps, idle).await;
+    }
+}
+
+impl Sockets {
+    fn open(connector: &Connector, user: &User, way: Way) -> Sockets {
+        let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let all = any.map(|address| bind(address, connector.device(way)).ok());
+        let budget = connector.budget.as_ref().filter(|_| way.is_none());
+        Sockets { way, all, flow: budget.map(|budget| budget.datagrams(user.id)) }
+    }
+
+    fn of(&self, peer: &SocketAddr) -> Option<&UdpSocket> {
+        self.all[usize::from(peer.is_ipv6())].as_ref()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A datagram and who sent it, or who shall get it.
+#[derive(Debug)]
+pub struct Datagram {
+    /// What it carries.
+    pub bytes: Bytes,
+    /// The other end.
+    pub peer: SocketAddr,
+}
+
+/// The next datagram of a socket.
+pub async fn receive(socket: &UdpSocket) -> io::Result<Datagram> {
+    loop {
+        socket.readable().await?;
+        let received = with_scratch(|scratch| {
+            let received = socket.try_recv_from(scratch);
+            received
+                .map(|(length, peer)| Datagram { bytes: Bytes::copy_from_slice(&scratch[..length]), peer })
+        });
+        match received {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            received => return received,
+        }
+    }
+}
+
+/// Lends a buffer for the longest datagram.
+pub fn with_scratch<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| work(scratch))
+}
+
+async fn receive_some(socket: &Option<UdpSocket>) -> io::Result<Datagram> {
+    match socket {
+        Some(socket) => receive(socket).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn bind(address: IpAddr, device: Option<&str>) -> io::Result<UdpSocket> {
+    let socket = std::net::UdpSocket::bind((address, 0))?;
+    if let Some(name) = device {
+        bind_device(&socket, name)?;
+    }
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
+}

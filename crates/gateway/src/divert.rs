@@ -1,0 +1,138 @@
+//! The rules for clients without configuration: what comes in by their interface goes to the proxy, and nothing else of
+//! it goes on.
+//!
+//! Two tables of nftables, each made in one transaction. The one that diverts has an owner, so that it ends with this
+//! process however it ends. The one that guards has none: after a crash nothing of that interface is forwarded past the
+//! proxy, until the gateway is started again or the table is deleted. It concerns that interface only, so it cannot
+//! block the home.
+
+use crate::config::TransparentConfig;
+use leeway_net::{Family, Table, given_ports, ip_of, nft, remove_rules};
+use std::io;
+
+/// Marks packets for the proxy, and numbers the routing table in which everything is local: "LW" and the number of the
+/// interface, so that what a crash has left is found again.
+const MARK: u32 = 0x4c57_0000;
+/// Bytes of the longest name of an interface.
+const NAME_BYTES: usize = 15;
+
+/// Rules and routes; they are removed when this is dropped.
+#[derive(Debug)]
+pub struct Divert {
+    interface: String,
+    mark: u32,
+    divert: Option<Table>,
+}
+
+impl Divert {
+    /// Diverts what comes in by the interface, except to the `open` TCP ports of this machine.
+    ///
+    /// # Errors
+    /// Rights, or a kernel without TPROXY.
+    pub fn new(config: &TransparentConfig, open: &[u16]) -> io::Result<Divert> {
+        let TransparentConfig { interface, port } = config;
+        check_name(interface)?;
+        let mark = MARK | (nix::net::if_::if_nametoindex(interface.as_str())? & 0xffff);
+        // Leftovers of a crash.
+        remove_routes(mark);
+        let open = open.iter().chain([port]).map(u16::to_string).collect::<Vec<_>>().join(", ");
+        nft(&guard(interface, mark, &open)).map_err(io::Error::other)?;
+        let table = format!("leeway_divert_{}", std::process::id());
+        let script = divert(&table, interface, mark, *port, &open);
+        match add_routes(mark).and_then(|()| Table::own("inet", &table, &script)) {
+            Ok(table) => Ok(Divert { interface: interface.clone(), mark, divert: Some(table) }),
+            Err(error) => {
+                clean(interface, mark);
+                Err(io::Error::other(error))
+            }
+        }
+    }
+}
+
+impl Drop for Divert {
+    fn drop(&mut self) {
+        self.divert = None;
+        clean(&self.interface, self.mark);
+    }
+}
+
+/// The families of addresses that this kernel has.
+pub fn families() -> &'static [Family] {
+    if leeway_net::has_v6() { &Family::ALL } else { &[Family::V4] }
+}
+
+/// Removes what has no owner; what is not there is none of our business.
+fn clean(interface: &str, mark: u32) {
+    let table = guard_name(interface);
+    let _ = nft(&format!("table inet {table}\ndelete table inet {table}\n"));
+    remove_routes(mark);
+}
+
+fn add_routes(mark: u32) -> Result<(), leeway_net::Error> {
+    families().iter().try_for_each(|&family| {
+        ip_of(
+            family,
+            &format!(
+                "rule add fwmark {mark} lookup {mark}\nroute replace local default dev lo table {mark}\n"
+            ),
+        )
+    })
+}
+
+fn remove_routes(mark: u32) {
+    for &family in families() {
+        remove_rules(family, &format!("fwmark {mark} lookup {mark}"));
+        let _ = ip_of(family, &format!("route flush table {mark}\n"));
+    }
+}
+
+fn guard_name(interface: &str) -> String {
+    format!("leeway_guard_{}", interface.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
+}
+
+/// Nothing of the interface is forwarded, and of this machine it reaches the proxy, DHCP, and datagrams to ports that the
+/// kernel gives out: answers, and the sockets of SOCKS5.
+fn guard(interface: &str, mark: u32, open: &str) -> String {
+    let table = guard_name(interface);
+    let given = given_ports();
+    // Created and deleted first, so that the transaction replaces what a crash has left.
+    format!(
+        "table inet {table}\n\
+         delete table inet {table}\n\
+         table inet {table} {{\n\
+         \x20   chain forward {{\n\
+         \x20       type filter hook forward priority -10; policy accept;\n\
+         \x20       iifname \"{interface}\" drop\n\
+         \x20   }}\n\
+         \x20   chain input {{\n\
+         \x20       type filter hook input priority -10; policy accept;\n\
+         \x20       iifname \"{interface}\" meta mark {mark} accept\n\
+         \x20       iifname \"{interface}\" tcp dport {{ {open} }} accept\n\
+         \x20       iifname \"{interface}\" tcp flags & (syn | ack) == syn drop\n\
+         \x20       iifname \"{interface}\" udp dport {{ 67, 547, {given} }} accept\n\
+         \x20       iifname \"{interface}\" meta l4proto {{ udp, udplite, sctp, dccp }} drop\n\
+         \x20   }}\n\
+         }}\n"
+    )
+}
+
+/// Connections and datagrams go to the proxy; of datagrams to this machine only questions for names. One transaction: the
+/// shell of nft takes a line at a time.
+fn divert(table: &str, interface: &str, mark: u32, port: u16, open: &str) -> String {
+    format!(
+        "add table inet {table} {{ flags owner; chain divert {{ type filter hook prerouting priority -150; \
+         iifname \"{interface}\" tcp dport {{ {open} }} fib daddr type local accept; \
+         iifname \"{interface}\" meta pkttype {{ broadcast, multicast }} accept; \
+         iifname \"{interface}\" udp dport != 53 fib daddr type local accept; \
+         iifname \"{interface}\" meta l4proto {{ tcp, udp }} tproxy to :{port} meta mark set {mark} accept; }}; }}\n"
+    )
+}
+
+/// A name that is no rule.
+fn check_name(interface: &str) -> io::Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
+    if interface.is_empty() || interface.len() > NAME_BYTES || !interface.bytes().all(plain) {
+        return Err(io::Error::other(format!("`{interface}` is not the name of an interface")));
+    }
+    Ok(())
+}
