@@ -4,7 +4,7 @@ use crate::Failure;
 use clap::Args;
 use leeway_link::Rates;
 use leeway_testbed::experiment::{self, Claim, Experiment, Outcome};
-use leeway_testbed::{Arrivals, Mechanism, Row, Setup, Way, compare, mechanism};
+use leeway_testbed::{Arrivals, Mechanism, Plan, Row, Setup, Way, compare, mechanism};
 use leeway_units::{Bytes, Duration, Size};
 use serde::Serialize;
 use std::fs;
@@ -32,6 +32,9 @@ pub struct Testbed {
     /// How long nothing is counted before that.
     #[arg(long, value_name = "TIME")]
     warmup: Option<Duration>,
+    /// Lines of up to 2 Mbit/s that are played at the same time, each on hosts of its own; a faster line takes the place of several.
+    #[arg(long, short, default_value_t = jobs(), value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    jobs: usize,
     /// One round of three seconds each: to see that it works, not what comes out.
     #[arg(long, conflicts_with_all = ["repetitions", "duration", "warmup"])]
     quick: bool,
@@ -163,25 +166,22 @@ impl Testbed {
             None => std::env::current_exe()?,
         };
         let rounds = if self.quick { 1 } else { self.repetitions };
-        let mut points = Vec::new();
-        let mut duration_s = 0.0;
-        for point in &experiment.points {
-            let setup = self.changed(&point.setup);
-            duration_s = setup.duration.as_secs_f64();
-            let show = io::stderr().is_terminal();
-            let progress = |round: u32, mechanism: &Mechanism| {
-                if show {
-                    let label =
-                        if point.label.is_empty() { String::new() } else { format!(" {}", point.label) };
-                    eprint!("\r\x1b[K{}{label}: round {} of {rounds}, {mechanism}", experiment.id, round + 1);
-                }
-            };
-            let comparison = compare(&setup, &mechanisms, &leeway, rounds, self.seed, progress);
+        let setups: Vec<Setup> = experiment.points.iter().map(|point| self.changed(&point.setup)).collect();
+        let duration_s = setups.last().map_or(0.0, |setup| setup.duration.as_secs_f64());
+        let show = io::stderr().is_terminal();
+        let progress = |done: usize, all: usize| {
             if show {
-                eprint!("\r\x1b[K");
+                eprint!("\r\x1b[K{}: {done} of {all} measurements", experiment.id);
             }
-            points.push(Outcome { label: point.label.clone(), comparison: comparison? });
+        };
+        let plan = Plan { leeway: &leeway, rounds, seed: self.seed, jobs: self.jobs };
+        let comparisons = compare(&setups, &mechanisms, plan, progress);
+        if show {
+            eprint!("\r\x1b[K");
         }
+        let labels = experiment.points.iter().map(|point| point.label.clone());
+        let points: Vec<Outcome> =
+            labels.zip(comparisons?).map(|(label, comparison)| Outcome { label, comparison }).collect();
         let claims = experiment.claims(&points);
         Ok(Finished { id: experiment.id, title: experiment.title, rounds, duration_s, points, claims })
     }
@@ -236,6 +236,11 @@ impl Testbed {
             },
         }
     }
+}
+
+/// As many as this machine plays beside each other without being late: five a processor.
+fn jobs() -> usize {
+    5 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn span(duration: Duration) -> std::time::Duration {

@@ -3,7 +3,9 @@
 mod live;
 
 use live::{leeway, possible, succeed, text};
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 const PROGRAMS: [&str; 2] = ["tc", "nft"];
 
@@ -55,6 +57,39 @@ fn uploads_calls_and_greedy_users_are_measured() {
     assert!((2.0..=4.5).contains(&mos), "{mos}");
     let goodput = row["rounds"][0]["secondary"]["goodput_bps"].as_f64().unwrap();
     assert!(goodput < 1.75e6, "{goodput}");
+}
+
+#[test]
+fn nothing_stays_behind_when_it_is_killed() {
+    if !possible(&PROGRAMS) {
+        return;
+    }
+    let mut testbed = testbed(&["overload", "-m", "proxy-relay", "--duration", "60s"]);
+    let mut child = testbed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let found = || {
+        let mut all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let is_ours = |path: &PathBuf| {
+            let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
+            let line = std::fs::read(path.join("cmdline")).unwrap_or_default();
+            status.contains(&format!("\nPPid:\t{}\n", child.id())) && text(&line).contains("\0gateway\0")
+        };
+        all.find(is_ours)
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let until = |what: &str, done: &mut dyn FnMut() -> bool| {
+        while !done() {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let mut gateway = None;
+    until("a gateway runs", &mut || {
+        gateway = found();
+        gateway.is_some()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("it ends", &mut || !gateway.as_ref().unwrap().exists());
 }
 
 #[test]

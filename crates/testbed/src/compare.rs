@@ -4,7 +4,9 @@ use crate::measure::{Measured, Setup, measure};
 use crate::mechanism::{Mechanism, Way};
 use crate::{Class, Error, Times};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What came out for several mechanisms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,8 @@ pub struct Summary {
     pub secondary_mean_s: Option<f64>,
     /// The secondaries' answers a second.
     pub secondary_per_s: Option<f64>,
+    /// The bits of answers that the secondaries have got a second, in the time that counts.
+    pub secondary_goodput_bps: Option<f64>,
     /// The mean over the requests of both classes.
     pub both_mean_s: Option<f64>,
     /// The 99th percentile of the primary's ping.
@@ -109,6 +113,7 @@ impl Summary {
             primary_per_s: primary.map(|class| class.answered_per_s),
             secondary_mean_s: service(secondary, |times| times.mean_s),
             secondary_per_s: secondary.map(|class| class.answered_per_s),
+            secondary_goodput_bps: secondary.map(|class| class.goodput_bps),
             both_mean_s: (count > 0).then(|| sum / count as f64),
             ping_p99_s: rtt.map(|rtt| rtt.p99_s),
             ping_mean_s: rtt.map(|rtt| rtt.mean_s),
@@ -129,6 +134,7 @@ impl Summary {
             primary_per_s: of(|s| s.primary_per_s),
             secondary_mean_s: of(|s| s.secondary_mean_s),
             secondary_per_s: of(|s| s.secondary_per_s),
+            secondary_goodput_bps: of(|s| s.secondary_goodput_bps),
             both_mean_s: of(|s| s.both_mean_s),
             ping_p99_s: of(|s| s.ping_p99_s),
             ping_mean_s: of(|s| s.ping_mean_s),
@@ -139,30 +145,120 @@ impl Summary {
     }
 }
 
-/// Plays `setup` with each of `mechanisms`, in turn, in so many rounds; in one round all of them meet the same requests.
-/// Gateways and relays run the program `leeway`. `progress` hears of each measurement before it begins.
+/// How [`compare`] plays.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// The program that gateways and relays run: `leeway`.
+    pub leeway: &'a Path,
+    /// How often.
+    pub rounds: u32,
+    /// Of the first round's requests; each round takes the next.
+    pub seed: u64,
+    /// Lines of [`SLOT_BPS`] that may be played at the same time; a faster one takes the place of several.
+    pub jobs: usize,
+}
+
+/// The rate of a line that takes one of the places of [`Plan::jobs`].
+pub const SLOT_BPS: u64 = 2_000_000;
+
+/// Plays each of `setups` with each of `mechanisms`, round after round; in one round all mechanisms meet the same requests.
+/// Measurements whose lines are slow enough run at the same time, each on hosts of its own. `progress` hears how many are done, of how many.
 ///
 /// # Errors
 /// A measurement cannot be had.
 pub fn compare(
-    setup: &Setup,
+    setups: &[Setup],
     mechanisms: &[Mechanism],
-    leeway: &Path,
-    rounds: u32,
-    seed: u64,
-    mut progress: impl FnMut(u32, &Mechanism),
-) -> Result<Comparison, Error> {
-    let mut measured: Vec<Vec<Measured>> = vec![Vec::new(); mechanisms.len()];
-    for round in 0..rounds {
-        for (mechanism, measured) in mechanisms.iter().zip(&mut measured) {
-            progress(round, mechanism);
-            measured.push(measure(setup, mechanism, leeway, seed + u64::from(round))?);
+    plan: Plan<'_>,
+    progress: impl Fn(usize, usize) + Sync,
+) -> Result<Vec<Comparison>, Error> {
+    let of_round = |round| {
+        let all =
+            setups.iter().enumerate().flat_map(|(at, setup)| mechanisms.iter().map(move |m| (at, setup, m)));
+        all.map(move |(at, setup, mechanism)| (at, setup, mechanism, plan.seed + u64::from(round)))
+    };
+    let tasks: Vec<_> = (0..plan.rounds).flat_map(of_round).collect();
+    let total = tasks.len();
+    let slots = Slots::new(plan.jobs);
+    let next = Mutex::new(tasks.iter().enumerate());
+    let results: Mutex<BTreeMap<usize, Result<Measured, Error>>> = Mutex::default();
+    progress(0, total);
+    std::thread::scope(|scope| {
+        for _ in 0..plan.jobs.clamp(1, total.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    // Taken with its place, so that a fast line waits for its turn and is not overtaken.
+                    let (number, &(_, setup, mechanism, seed), place) = {
+                        let mut next = lock(&next);
+                        let Some((number, task)) = next.next() else { break };
+                        (number, task, slots.take(task.1.line.peak_bps()))
+                    };
+                    let measured = measure(setup, mechanism, plan.leeway, seed);
+                    drop(place);
+                    if measured.is_err() {
+                        // Nothing further is begun.
+                        lock(&next).by_ref().for_each(drop);
+                    }
+                    let mut results = lock(&results);
+                    results.insert(number, measured);
+                    progress(results.len(), total);
+                }
+            });
         }
+    });
+    let mut measured: Vec<Vec<Vec<Measured>>> = vec![vec![Vec::new(); mechanisms.len()]; setups.len()];
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (number, result) in results {
+        measured[tasks[number].0][number % mechanisms.len()].push(result?);
     }
-    let reference = mechanisms.iter().position(|m| m.way == Way::PrimaryOnly && m.queue.is_none());
-    let alone = reference.map(|at| measured[at].clone());
-    let rows = mechanisms.iter().zip(measured);
-    Ok(Comparison { rows: rows.map(|(m, rounds)| Row::of(m, rounds, alone.as_deref())).collect() })
+    Ok(measured.into_iter().map(|measured| Comparison::of(mechanisms, measured)).collect())
+}
+
+impl Comparison {
+    fn of(mechanisms: &[Mechanism], measured: Vec<Vec<Measured>>) -> Comparison {
+        let reference = mechanisms.iter().position(|m| m.way == Way::PrimaryOnly && m.queue.is_none());
+        let alone = reference.map(|at| measured[at].clone());
+        let rows = mechanisms.iter().zip(measured);
+        Comparison { rows: rows.map(|(m, rounds)| Row::of(m, rounds, alone.as_deref())).collect() }
+    }
+}
+
+/// Places for lines.
+struct Slots {
+    all: usize,
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// So many places, until this is dropped.
+struct Place<'a>(&'a Slots, usize);
+
+impl Slots {
+    fn new(all: usize) -> Slots {
+        let all = all.max(1);
+        Slots { all, free: Mutex::new(all), freed: Condvar::new() }
+    }
+
+    /// Waits for the places of a line of that rate; the fastest line takes all there are.
+    fn take(&self, bps: u64) -> Place<'_> {
+        let wanted = usize::try_from(bps.div_ceil(SLOT_BPS)).unwrap_or(usize::MAX).clamp(1, self.all);
+        let free = lock(&self.free);
+        let mut free =
+            self.freed.wait_while(free, |free| *free < wanted).unwrap_or_else(PoisonError::into_inner);
+        *free -= wanted;
+        Place(self, wanted)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.free) += self.1;
+        self.0.freed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The median; of an even number the mean of the two in the middle.
@@ -195,6 +291,19 @@ mod tests {
         // 2, 3 and 1; not 0.4 / 0.2.
         assert!((ratios.primary_mean.unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(ratios.mos_lost, None);
+    }
+
+    #[test]
+    fn fast_lines_take_the_place_of_several() {
+        let slots = Slots::new(4);
+        let places = [slots.take(1_720_000), slots.take(4_000_000)];
+        assert_eq!(*slots.free.lock().unwrap(), 1);
+        std::thread::scope(|scope| {
+            let all = scope.spawn(|| slots.take(50_000_000).1);
+            drop(places);
+            assert_eq!(all.join().unwrap(), 4);
+        });
+        assert_eq!(*slots.free.lock().unwrap(), 4);
     }
 
     #[test]

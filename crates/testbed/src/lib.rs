@@ -2,8 +2,8 @@
 //! them.
 //!
 //! A [`Setup`] is a line, who uses it and how; [`measure()`] plays it with one [`Mechanism`]. [`compare()`] plays it with
-//! several, one after the other again and again, and sets each beside the primary alone in the same round. Everything
-//! is real but the line: the kernel's TCP, web servers and clients, all on this machine.
+//! several, again and again, and sets each beside the primary alone in the same round. Everything is
+//! real but the line: the kernel's TCP, web servers and clients, all on this machine.
 
 mod compare;
 mod error;
@@ -17,7 +17,7 @@ mod server;
 mod stats;
 mod ways;
 
-pub use compare::{Comparison, Ratios, Row, Summary, compare};
+pub use compare::{Comparison, Plan, Ratios, Row, SLOT_BPS, Summary, compare};
 pub use error::Error;
 pub use load::{Arrivals, Load, Way};
 pub use measure::{LineUse, Measured, Setup, measure};

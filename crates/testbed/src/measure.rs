@@ -96,7 +96,8 @@ pub fn measure(setup: &Setup, mechanism: &Mechanism, leeway: &Path, seed: u64) -
             let ends = Ends { users, server: web, proxy: network.proxy };
             on.run("secondary", "send requests", move || load.run(&ends, span, !seed))
         });
-        let pinging = setup.ping.then(|| on.run("primary", "ping", move || ping(far, start, counted, end)));
+        let pinging =
+            setup.ping.then(|| on.run("primary", "ping", move || ping(far, start, counted, end, seed)));
         let ear = SocketAddr::new(home, CALL_PORT);
         let listening = setup
             .call

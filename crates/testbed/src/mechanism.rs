@@ -29,6 +29,8 @@ pub enum Way {
     Tunnel(Tunnel),
     /// Through the gateway's proxy, under this law or its own.
     Proxy(Option<String>),
+    /// Through the gateway's proxy, and from there through a relay on the Internet.
+    ProxyRelay,
 }
 
 /// The names, and what they are.
@@ -51,6 +53,10 @@ pub const NAMES: &[(&str, &str)] = &[
         "a QUIC tunnel between the gateway and a relay, under a law of Leeway's that does not know the rate",
     ),
     ("proxy", "the gateway's proxy, which holds downloads back and does not know the rate"),
+    (
+        "proxy-relay",
+        "the gateway's proxy with a relay: what it fetches comes through a tunnel, under the relay's law",
+    ),
 ];
 
 /// What may stand behind some names, for lists of them.
@@ -108,6 +114,7 @@ impl FromStr for Mechanism {
             "tcplp" | "lp" => Way::Tunnel(Tunnel::Tcp("lp".into())),
             "relay" => Way::Tunnel(Tunnel::Quic(None)),
             "proxy" => Way::Proxy(None),
+            "proxy-relay" => Way::ProxyRelay,
             _ if way.starts_with("tcp:") => Way::Tunnel(Tunnel::Tcp(way[4..].into())),
             _ if way.starts_with("relay:") => Way::Tunnel(Tunnel::Quic(Some(way[6..].into()))),
             _ if way.starts_with("proxy:") => Way::Proxy(Some(way[6..].into())),
@@ -135,6 +142,7 @@ impl fmt::Display for Mechanism {
             Way::Tunnel(Tunnel::Quic(None)) => "relay".into(),
             Way::Tunnel(Tunnel::Quic(Some(law))) => format!("relay:{law}"),
             Way::Proxy(None) => "proxy".into(),
+            Way::ProxyRelay => "proxy-relay".into(),
             Way::Proxy(Some(law)) => format!("proxy:{law}"),
         };
         match (&self.way, &self.queue) {

@@ -43,6 +43,18 @@ impl Default for Line {
     }
 }
 
+impl Line {
+    /// Its highest rate; that of a trace is not known, and taken for the highest there is.
+    pub fn peak_bps(&self) -> u64 {
+        if self.trace.is_some() {
+            return u64::MAX;
+        }
+        let both = [Some(&self.rate), self.up.as_ref()].into_iter().flatten();
+        let rates = both.flat_map(|rates| rates.changes.iter().map(|(_, rate)| *rate).chain([rates.first]));
+        rates.map(leeway_units::Rate::bits_per_sec).max().unwrap_or(0)
+    }
+}
+
 /// Users have addresses from 10.2.1.1 on; more have no room.
 const USERS: usize = 250 * 250;
 /// The secondaries' network.
@@ -113,8 +125,10 @@ impl Network {
                 }
             }
             Way::Tunnel(tunnel) => network.programs = Programs::tunnel(&network, leeway, tunnel)?,
-            Way::Proxy(law) => {
-                let (programs, address) = Programs::proxy(&network, leeway, law.as_deref())?;
+            Way::Proxy(_) | Way::ProxyRelay => {
+                let law = if let Way::Proxy(law) = &mechanism.way { law.as_deref() } else { None };
+                let relayed = mechanism.way == Way::ProxyRelay;
+                let (programs, address) = Programs::proxy(&network, leeway, law, relayed)?;
                 network.programs = programs;
                 network.proxy = Some(address);
             }

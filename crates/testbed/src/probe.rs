@@ -4,14 +4,16 @@ use crate::stats::{Times, histogram, micros};
 use leeway_sim::scenario::Codec;
 use leeway_sim::{Histogram, voice};
 use leeway_units::Duration as Span;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Time between two pings.
-const PING_INTERVAL: Duration = Duration::from_millis(100);
+/// Pings a second.
+const PING_RATE: f64 = 10.0;
 /// How long the last answers are waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A real-time transport header (RFC 3550, 5.1) in front of the talk.
@@ -40,27 +42,33 @@ pub struct Call {
     pub owd_p99_s: f64,
 }
 
-/// Pings `to` ten times a second, and counts those sent from `counted` to `end`.
+/// Pings `to` ten times a second, and counts those sent from `counted` to `end`. They are a Poisson process, which meets
+/// queues as often as there are queues, even where these come at equal distances (RFC 2330, 11.1.1).
 ///
 /// # Errors
 /// The socket cannot be had or used.
-pub fn ping(to: IpAddr, start: Instant, counted: Instant, end: Instant) -> io::Result<Ping> {
+pub fn ping(to: IpAddr, start: Instant, counted: Instant, end: Instant, seed: u64) -> io::Result<Ping> {
     let socket: UdpSocket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4))?.into();
     socket.connect(SocketAddr::new(to, 0))?;
     let mut rtts = histogram();
     let mut sent: Vec<Instant> = Vec::new();
     let mut answered = 0;
     let mut buffer = [0; 1500];
+    // Far from the requests of the same seed, which may come at random times, too.
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    random.jump();
+    let mut gap = || Duration::from_secs_f64(-(1.0 - random.random::<f64>()).ln() / PING_RATE);
     std::thread::sleep(start.saturating_duration_since(Instant::now()));
+    let mut due = start + gap();
     loop {
         let now = Instant::now();
-        let due = start + PING_INTERVAL * u32::try_from(sent.len()).unwrap_or(u32::MAX);
         if due < end && now >= due {
             let mut echo = [0; ICMP_BYTES + 56];
             echo[0] = ECHO;
             echo[6..8].copy_from_slice(&(sent.len() as u16).to_be_bytes());
             echo[8..16].copy_from_slice(&(sent.len() as u64).to_be_bytes());
             sent.push(due);
+            due += gap();
             // A full queue on the way is a loss, like any other.
             let _ = socket.send(&echo);
             continue;

@@ -27,48 +27,36 @@ pub enum Tunnel {
     Tcp(String),
 }
 
-/// Programs that run on the hosts of a network; they end with it.
+/// Programs that run on the hosts of a network; they end with it, and with this process however it ends.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
+    /// `leeway`, which is also what ends a program with this process.
+    leeway: PathBuf,
     children: Vec<Child>,
-    _law: Option<KernelLaw>,
+    law: Option<KernelLaw>,
     folder: Option<tempfile::TempDir>,
 }
 
 impl Programs {
     /// Leads the secondaries' packets through a tunnel between the gateway and the relay.
     pub fn tunnel(network: &Network, leeway: &Path, tunnel: &Tunnel) -> Result<Programs, Error> {
-        let mut programs = Programs::new()?;
-        let state = programs.path("relay");
-        let mut relay = Command::new(leeway);
-        relay
-            .args(["relay", "--private", "--listen"])
-            .arg(format!("0.0.0.0:{RELAY_PORT}"))
-            .arg("--state")
-            .arg(&state);
+        let mut programs = Programs::new(leeway)?;
         let mut join = Command::new(leeway);
         // A network that nobody asks for: which packets enter the tunnel depends on where they come from.
         join.args(["join", "--route", "203.0.113.0/24"]);
-        match tunnel {
-            Tunnel::Quic(law) => {
-                if let Some(law) = law {
-                    relay.args(["--law", law]);
-                    join.args(["--law", law]);
-                }
+        let options: Vec<String> = match tunnel {
+            Tunnel::Quic(Some(law)) => {
+                join.args(["--law", law]);
+                vec!["--law".into(), law.clone()]
             }
+            Tunnel::Quic(None) => vec![],
             Tunnel::Tcp(law) => {
-                let law = KernelLaw::named(leeway, law)?;
-                relay.args(["--tcp", &law.name]);
+                let law = programs.law.insert(KernelLaw::named(leeway, law)?);
                 join.args(["--transport", "tcp", "--law", &law.name]);
-                programs._law = Some(law);
+                vec!["--tcp".into(), law.name.clone()]
             }
-        }
-        let mut invite = Command::new(leeway);
-        invite.args(["invite", "--name", "gateway", "--state"]).arg(&state);
-        invite.args(["--address", &format!("{RELAY}:{RELAY_PORT}")]).stdout(Stdio::piped());
-        let token = output(invite, "invite")?;
-        programs.start(network, "relay", "relay", relay, "listening")?;
-        join.arg(token.trim());
+        };
+        join.arg(programs.relay(network, leeway, &options)?);
         programs.start(network, "gateway", "join", join, "joined as")?;
         let device = "lwjoin0";
         network.feed("gateway", "ip", &["-batch", "-"], &format!(
@@ -80,25 +68,45 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Starts the proxy on the gateway; its address.
+    /// Starts a relay; the token for it.
+    fn relay(&mut self, network: &Network, leeway: &Path, options: &[String]) -> Result<String, Error> {
+        let state = self.path("relay");
+        let mut relay = Command::new(leeway);
+        relay.args(["relay", "--private", "--listen"]).arg(format!("0.0.0.0:{RELAY_PORT}"));
+        relay.arg("--state").arg(&state).args(options);
+        let mut invite = Command::new(leeway);
+        invite.args(["invite", "--name", "gateway", "--state"]).arg(&state);
+        invite.args(["--address", &format!("{RELAY}:{RELAY_PORT}")]).stdout(Stdio::piped());
+        let token = output(invite, "invite")?;
+        self.start(network, "relay", "relay", relay, "listening")?;
+        Ok(token.trim().to_owned())
+    }
+
+    /// Starts the proxy on the gateway, with a relay behind it if so; its address.
     pub fn proxy(
         network: &Network,
         leeway: &Path,
         law: Option<&str>,
+        relayed: bool,
     ) -> Result<(Programs, SocketAddr), Error> {
-        let mut programs = Programs::new()?;
+        let mut programs = Programs::new(leeway)?;
         let address = SocketAddr::new(GATEWAY_LAN.into(), PROXY_PORT);
         let mut gateway = Command::new(leeway);
         gateway.args(["gateway", "--client", SECONDARIES, "--home", HOME, "--listen", &address.to_string()]);
         if let Some(law) = law {
             gateway.args(["--law", law]);
         }
-        programs.start(network, "gateway", "gateway", gateway, "listening")?;
+        if relayed {
+            gateway.arg("--relay").arg(programs.relay(network, leeway, &[])?);
+        }
+        let ready = if relayed { "connections go through it" } else { "listening" };
+        programs.start(network, "gateway", "gateway", gateway, ready)?;
         Ok((programs, address))
     }
 
-    fn new() -> Result<Programs, Error> {
+    fn new(leeway: &Path) -> Result<Programs, Error> {
         let mut programs = Programs::default();
+        programs.leeway = leeway.into();
         let folder = tempfile::tempdir().map_err(|error| Error::Measure { what: "make a folder", error })?;
         programs.folder = Some(folder);
         Ok(programs)
@@ -114,14 +122,17 @@ impl Programs {
         network: &Network,
         host: &str,
         program: &'static str,
-        mut command: Command,
+        command: Command,
         ready: &str,
     ) -> Result<(), Error> {
         let failed = |why: String| Error::Program { program, host: host.into(), why };
+        let mut held = Command::new(&self.leeway);
+        held.args([leeway_emulator::ENTER, &std::process::id().to_string(), "--"]);
+        held.arg(command.get_program()).args(command.get_args());
         let path = self.path(&format!("{program}.log"));
         let log = File::create(&path).map_err(|error| failed(error.to_string()))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.children.push(network.net.spawn(host, command)?);
+        held.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.children.push(network.net.spawn(host, held)?);
         let start = Instant::now();
         loop {
             let said = fs::read_to_string(&path).unwrap_or_default();
