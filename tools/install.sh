@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the program. As root: for everybody, with the systemd units and an example of the laws to load at boot; otherwise
+# Installs the program. As root: for everybody, with the systemd units and examples of what they read; otherwise
 # where cargo puts programs. DESTDIR and PREFIX (/usr/local) as usual.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +18,10 @@ main() {
 			put 644 /dev/stdin "$root$prefix/lib/systemd/system/${unit##*/}"
 	done
 	# What somebody has written stays.
-	[ -e "$root/etc/leeway/laws.conf" ] || put 644 packaging/laws.conf "$root/etc/leeway/laws.conf"
+	local example
+	for example in laws.conf gateway.toml; do
+		[ -e "$root/etc/leeway/$example" ] || put 644 "packaging/$example" "$root/etc/leeway/$example"
+	done
 	put 644 packaging/sysusers.conf "$root$prefix/lib/sysusers.d/leeway.conf"
 	echo "for ordinary users: systemd-sysusers, then systemctl enable --now leeway-helper.socket"
 	echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"

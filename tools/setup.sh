@@ -28,6 +28,7 @@ main() {
 			need iputils-ping has ping
 			need nftables has nft
 			need iperf3 has iperf3
+			need systemd has systemd-analyze
 			;;
 		lint)
 			need clang-format-16 has clang-format-16

@@ -125,7 +125,7 @@ def test_any_text_is_a_scenario_or_an_error(text: str):
 
 
 def test_examples_load_and_come_back(tmp_path: Path):
-    others = {"testnets/home.toml", "gateway.toml"}  # for real programs
+    others = {"testnets/home.toml"}  # for real programs
     examples = ROOT / "examples"
     paths = [path for path in examples.rglob("*.toml") if str(path.relative_to(examples)) not in others]
     assert len(paths) > 10

@@ -67,7 +67,7 @@ pub enum Command {
         Exit codes: 0 all was measured, 1 a measurement failed, 2 bad usage.")]
     Testbed(Box<crate::testbed::Testbed>),
     /// Become the command behind a link; for `leeway link` itself.
-    #[command(name = crate::link::ENTER, hide = true)]
+    #[command(name = leeway_emulator::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),
     /// Run a command whose traffic gives way to everybody else's.
     #[command(after_help = crate::run::HELP)]
@@ -146,9 +146,12 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         leeway gateway --listen 0.0.0.0:3128 --client 10.20.0.0/16 --home 192.168.1.0/24\n      \
         an HTTP proxy for the machines of 10.20.0.0/16, which reach the Internet but not the home\n  \
-        leeway gateway --config examples/gateway.toml --check\n      \
+        leeway gateway --config gateway.toml --relay - < relay.token\n      \
+        the same as the file says, through a relay on the Internet while it is there\n  \
+        leeway gateway --config packaging/gateway.toml --check\n      \
         look at a configuration\n\n\
-        It runs in the foreground until SIGTERM or Ctrl-C. Root is not needed, except for what the file says so of.\n\n\
+        It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay and for clients without\n\
+        configuration only.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
     Gateway(crate::gateway::GatewayArgs),
     /// Print the JSON Schema of scenario files, for editors and checkers.

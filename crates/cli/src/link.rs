@@ -113,8 +113,6 @@ pub struct Enter {
     command: Vec<OsString>,
 }
 
-/// The name of the launcher among the subcommands.
-pub const ENTER: &str = "link-enter";
 /// Exit codes of a command that is not there and of one that cannot be run, as shells have them.
 const NOT_FOUND: u8 = 127;
 const NOT_RUN: u8 = 126;
@@ -143,7 +141,7 @@ pub fn launched(command: &[OsString]) -> Result<Command, Failure> {
     let this =
         std::env::current_exe().map_err(|error| Failure::Run(format!("cannot find itself: {error}")))?;
     let arguments = if command.is_empty() { vec![shell()] } else { command.to_vec() };
-    Ok(Command { launcher: vec![this.into(), ENTER.into()], arguments })
+    Ok(Command { launcher: vec![this.into(), leeway_emulator::ENTER.into()], arguments })
 }
 
 /// The end of the command as that of this program.

@@ -8,16 +8,17 @@ use std::process::{Child, Command, Output, Stdio};
 
 /// Whether links can be had here, and these programs too; says why not, and fails where everything has to be tested.
 pub fn possible(programs: &[&str]) -> bool {
+    let tun = (Path::new("/dev/net/tun").exists(), "/dev/net/tun");
+    let programs = programs.iter().chain(&["ip"]).map(|program| (has(program), *program));
+    ready(programs.chain([tun]))
+}
+
+/// Whether root has all of this here; says why not, and fails where everything has to be tested.
+pub fn ready<'a>(needed: impl IntoIterator<Item = (bool, &'a str)>) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
-    let has = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
-    };
-    let here = [(root, "root"), (Path::new("/dev/net/tun").exists(), "/dev/net/tun"), (has("ip"), "ip")];
-    let programs = programs.iter().map(|program| (has(program), *program));
-    let missing: Vec<&str> =
-        here.into_iter().chain(programs).filter(|(there, _)| !there).map(|(_, what)| what).collect();
+    let root = (status.lines().any(|line| line.starts_with("Uid:\t0\t")), "root");
+    let all = [root].into_iter().chain(needed);
+    let missing: Vec<&str> = all.filter(|(there, _)| !there).map(|(_, what)| what).collect();
     if missing.is_empty() {
         return true;
     }
@@ -25,6 +26,12 @@ pub fn possible(programs: &[&str]) -> bool {
     assert!(!all, "LEEWAY_REQUIRE_ALL=1, but a live test lacks {}", missing.join(", "));
     eprintln!("skipped: a live test lacks {}", missing.join(", "));
     false
+}
+
+/// Whether a program is installed.
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
 /// The program under test.
@@ -40,7 +47,7 @@ pub fn text(bytes: &[u8]) -> String {
 /// Its output, if it succeeds.
 pub fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{}\n{}", output.status, text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output.stderr));
     output
 }
 
@@ -69,4 +76,27 @@ impl Drop for Running {
 /// Sends a signal, such as `-TERM`.
 pub fn send(signal: &str, pid: u32) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// A name for the kernel that no other process uses.
+pub fn unique(what: &str) -> String {
+    format!("{what}{:x}", std::process::id() & 0xff_ffff)
+}
+
+/// A law that is loaded until the end of the test.
+pub struct Law(pub String);
+
+impl Law {
+    /// Under a name that begins with `what`.
+    pub fn load(law: &str, what: &str) -> Law {
+        let name = unique(what);
+        succeed(Command::new(leeway()).args(["kernel", "load", law, "--name", &name]));
+        Law(name)
+    }
+}
+
+impl Drop for Law {
+    fn drop(&mut self) {
+        let _ = Command::new(leeway()).args(["kernel", "unload", &self.0]).output();
+    }
 }
