@@ -103,46 +103,51 @@ pub async fn from(address: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
 /// What objects are cut from, so that a server of many takes no memory for each.
 static OBJECT: LazyLock<Bytes> = LazyLock::new(|| vec![b'x'; 4 << 20].into());
 
-/// A server of objects: the path `/12500` has 12500 bytes, 4 MB at the most.
-pub async fn objects() -> SocketAddr {
+/// A server that does this with every connection.
+async fn serve<F>(answer: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
+where
+    F: Future<Output: Send> + Send + 'static,
+{
     let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let answer = async |request: Request<Incoming>| {
-        let bytes = request.uri().path().trim_start_matches('/').parse().unwrap_or(0);
-        Ok::<_, Infallible>(Response::new(Full::new(OBJECT.slice(..bytes))))
-    };
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             stream.set_nodelay(true).unwrap();
-            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
+            tokio::spawn(answer(stream));
         }
     });
     address
 }
 
+/// A server of objects: the path `/12500` has 12500 bytes, 4 MB at the most.
+pub async fn objects() -> SocketAddr {
+    let answer = async |request: Request<Incoming>| {
+        let bytes = request.uri().path().trim_start_matches('/').parse().unwrap_or(0);
+        Ok::<_, Infallible>(Response::new(Full::new(OBJECT.slice(..bytes))))
+    };
+    serve(move |stream| http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)))
+        .await
+}
+
 /// A server that takes every request, and what it has taken: method, path, headers by name, and the body.
 pub async fn witness() -> (SocketAddr, Arc<Mutex<Vec<Seen>>>) {
-    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
     let told = seen.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
+    let server = serve(move |stream| {
+        let seen = seen.clone();
+        let answer = service_fn(move |request: Request<Incoming>| {
             let seen = seen.clone();
-            let answer = service_fn(move |request: Request<Incoming>| {
-                let seen = seen.clone();
-                async move {
-                    let (head, body) = request.into_parts();
-                    let body = body.collect().await?.to_bytes();
-                    let line = format!("{} {}", head.method, head.uri);
-                    seen.lock().unwrap().push(Seen { line, headers: head.headers, body: body.to_vec() });
-                    Ok::<_, hyper::Error>(Response::new(Full::new(body)))
-                }
-            });
-            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
-        }
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await?.to_bytes();
+                let line = format!("{} {}", head.method, head.uri);
+                seen.lock().unwrap().push(Seen { line, headers: head.headers, body: body.to_vec() });
+                Ok::<_, hyper::Error>(Response::new(Full::new(body)))
+            }
+        });
+        http1::Builder::new().serve_connection(TokioIo::new(stream), answer)
     });
-    (address, told)
+    (server.await, told)
 }
 
 /// A request as a server has read it.
@@ -153,55 +158,42 @@ pub struct Seen {
     pub body: Vec<u8>,
 }
 
+/// The head of a request.
+async fn head(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await? > 0 {}
+    Ok(head)
+}
+
 /// A server that says this to every connection, whatever it is asked.
 pub async fn says(answer: &'static [u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await? > 0 {}
-                stream.write_all(answer).await?;
-                stream.shutdown().await
-            });
-        }
-    });
-    address
+    serve(move |mut stream| async move {
+        head(&mut stream).await?;
+        stream.write_all(answer).await?;
+        stream.shutdown().await
+    })
+    .await
 }
 
 /// A server that sends back what it gets, connection by connection.
 pub async fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let (mut reader, mut writer) = stream.split();
-                tokio::io::copy(&mut reader, &mut writer).await
-            });
-        }
-    });
-    address
+    serve(|mut stream| async move {
+        let (mut reader, mut writer) = stream.split();
+        tokio::io::copy(&mut reader, &mut writer).await
+    })
+    .await
 }
 
 /// A server that answers each connection's request with the request itself, as the body.
 pub async fn mirror() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await? > 0 {}
-                let answer =
-                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", head.len());
-                stream.write_all(&[answer.as_bytes(), &head].concat()).await?;
-                stream.shutdown().await
-            });
-        }
-    });
-    address
+    serve(|mut stream| async move {
+        let head = head(&mut stream).await?;
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", head.len());
+        stream.write_all(&[answer.as_bytes(), &head].concat()).await?;
+        stream.shutdown().await
+    })
+    .await
 }
 
 /// Sends datagrams back to where they came from.

@@ -1,0 +1,152 @@
+//! Clients without configuration, and the relay.
+
+use crate::bed::*;
+use crate::scripts::{DATAGRAMS, FETCH, WAIT};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Of a gateway for clients without configuration at the interface of the mesh.
+fn transparent(folder: &Path, more: &str) -> PathBuf {
+    let file = folder.join("gateway.toml");
+    let text = format!(
+        "clients = [\"10.20.0.0/24\", \"fd20::/64\"]\nallow = [\"198.18.40.0/24\", \"2001:db8:40::/64\"]\n\
+         ports = [80, 82, 8080]\nudp_ports = [443]\nupload = []\ndns = [\"198.18.40.2\"]\n{more}\n\
+         [transparent]\ninterface = \"mesh\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn clients_without_configuration_are_served_and_never_slip_past() {
+    if !possible() {
+        return;
+    }
+    let bed = Testbed::serving();
+    let before = bed.rules();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bed.gateway(&transparent(folder.path(), ""));
+    let (mut gateway, _) = Gateway::start(&mut command, 2);
+    for v in 0..2 {
+        assert_eq!(bed.fetch(SERVERS[v], 80), GATEWAY[v], "the proxy fetches");
+        assert_eq!(bed.fetch(SERVERS[v], 81), "", "a closed port is refused");
+        assert_eq!(bed.fetch(PRIVATE[v], 80), "", "and what is not public");
+        assert_eq!(bed.fetch(MESH[v], 80), "", "and the gateway itself");
+    }
+
+    gateway.signal(rustix::process::Signal::KILL);
+    wait("the table that diverts goes with its owner", || !bed.rules().contains("tproxy"));
+    for server in SERVERS.into_iter().chain(MESH) {
+        assert_eq!(bed.fetch(server, 80), "", "after a crash the user is refused");
+        assert!(bed.silent(server, 443), "also his datagrams");
+    }
+    let (mut gateway, _) = Gateway::start(&mut command, 2);
+    assert_eq!(bed.fetch(SERVERS[0], 80), GATEWAY[0], "a restart serves again");
+    assert_eq!(bed.echo(SERVERS[1], 443, 1), GATEWAY[1]);
+    assert_eq!(gateway.signal(rustix::process::Signal::TERM).code(), Some(0));
+    assert_eq!(bed.rules(), before, "nothing stays behind");
+}
+
+#[test]
+fn datagrams_of_clients_without_configuration_take_the_same_way() {
+    if !possible() {
+        return;
+    }
+    let bed = Testbed::serving();
+    let folder = tempfile::tempdir().unwrap();
+    let more = "limits = { upstream_per_user = 3 }";
+    let (_gateway, _) = Gateway::start(&mut bed.gateway(&transparent(folder.path(), more)), 2);
+    for v in 0..2 {
+        assert_eq!(bed.echo(SERVERS[v], 443, 20), GATEWAY[v], "as many as one likes");
+        assert!(bed.silent(SERVERS[v], 444), "a closed port is refused");
+        assert!(bed.silent(PRIVATE[v], 443), "and what is not public");
+        assert!(bed.silent(MESH[v], 443), "and the gateway itself");
+    }
+    // Four at once are one too many.
+    let script = format!(
+        "{DATAGRAMS}\nattempts = 2\nfor s in [datagrams() for n in range(4)]:\n    print(ask(s, b'?')[:1])\n"
+    );
+    assert_eq!(bed.ask(&script, &[SERVERS[0], "443", "1"]).lines().count(), 2, "the first test has one");
+}
+
+#[test]
+fn names_are_found_whatever_server_is_asked() {
+    if !possible() {
+        return;
+    }
+    let bed = Testbed::serving();
+    let folder = tempfile::tempdir().unwrap();
+    let more = "limits = { upstream_per_user = 3 }";
+    let (_gateway, _) = Gateway::start(&mut bed.gateway(&transparent(folder.path(), more)), 2);
+    for address in [MESH[0], MESH[1], PRIVATE[0], "9.9.9.9", "2620:fe::9"] {
+        assert_eq!(bed.name("udp", address), GATEWAY[0], "the gateway asks its own server, not {address}");
+        assert_eq!(bed.name("tcp", address), GATEWAY[0], "over TCP, too");
+    }
+    let script = format!("{DATAGRAMS}\nattempts = 1\nprint(update())");
+    assert_eq!(bed.ask(&script, &["9.9.9.9", "53", "1"]), "", "it is told nothing");
+}
+
+#[test]
+fn connections_go_through_the_relay_while_it_is_there() {
+    if !possible() {
+        return;
+    }
+    let bed = Testbed::serving();
+    let before = bed.rules();
+    let folder = tempfile::tempdir().unwrap();
+    let (state, token) = (folder.path().join("state"), folder.path().join("token"));
+    let mut invite = leeway();
+    invite.args(["invite", "--name", "gateway", "--address", "198.18.50.2:4433", "--state"]).arg(&state);
+    std::fs::write(&token, invite.output().unwrap().stdout).unwrap();
+    let relay = bed.relay(&state);
+
+    let more = format!(
+        "listen = [\"10.20.0.1:3128\"]\nmetrics = \"127.0.0.1:9300\"\nrelay = {{ token_file = {token:?} }}"
+    );
+    let file = transparent(folder.path(), &more);
+    let (mut gateway, _) = Gateway::start(&mut bed.gateway(&file), 4);
+    let all = |expected: [&str; 2]| {
+        for v in 0..2 {
+            assert_eq!(bed.fetch(SERVERS[v], 80), expected[v]);
+            assert_eq!(bed.echo(SERVERS[v], 443, 5), expected[v], "datagrams, too");
+        }
+        assert_eq!(bed.fetch_by_proxy(), expected[0]);
+        assert_eq!(bed.fetch_by_proxy(), expected[0], "on a connection that was kept");
+    };
+    let metric = || {
+        let script =
+            "import urllib.request\nprint(urllib.request.urlopen('http://127.0.0.1:9300/').read().decode())";
+        let text = bed.ask_at(GATEWAYS, script, &[]);
+        text.lines()
+            .find_map(|line| line.strip_prefix("leeway_gateway_relay_up "))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    gateway.says("the relay is there", 1);
+    all(RELAY);
+    assert_eq!(metric(), "1");
+    assert_eq!(bed.fetch(PRIVATE[0], 80), "", "who may go where is decided here, whatever the relay allows");
+    assert_eq!(bed.name("udp", MESH[0]), GATEWAY[0], "names are asked for directly");
+    assert_eq!(bed.ask_at(GATEWAYS, FETCH, &[SERVERS[0], "80"]), GATEWAY[0], "the host keeps its own way");
+
+    let mut waiting = bed.start(USERS, WAIT, &[SERVERS[0], "82"]);
+    let mut lines = BufReader::new(waiting.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), RELAY[0]);
+    drop(relay);
+    gateway.says("no relay", 1);
+    assert_eq!(lines.next().unwrap().unwrap(), "closed", "who waits is told that nothing will come");
+    waiting.wait().unwrap();
+    all(GATEWAY);
+    assert_eq!(metric(), "0");
+
+    let _relay = bed.relay(&state);
+    gateway.says("the relay is there", 2);
+    all(RELAY);
+
+    gateway.signal(rustix::process::Signal::KILL);
+    let (mut gateway, _) = Gateway::start(&mut bed.gateway(&file), 4);
+    gateway.says("the relay is there", 1);
+    assert_eq!(bed.fetch(SERVERS[0], 80), RELAY[0], "what a crash has left is no hindrance");
+    assert_eq!(gateway.signal(rustix::process::Signal::TERM).code(), Some(0));
+    assert_eq!(bed.rules(), before, "nothing stays behind");
+}
