@@ -56,7 +56,7 @@ impl Replayed {
         let name = unique(spec.name());
         let load = Load { name: name.clone(), ..Load::new(spec.clone()) };
         let recording = load.recorded().unwrap_or_else(|error| panic!("{error}"));
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(180);
         Replayed { name, spec, recording, sockets: HashMap::new(), seen: Seen::default(), deadline }
     }
 
@@ -78,7 +78,7 @@ impl Replayed {
 
     /// Compares what was recorded meanwhile.
     pub fn read(&mut self) {
-        assert!(Instant::now() < self.deadline, "{}: in a minute only {}", self.spec, self.seen);
+        assert!(Instant::now() < self.deadline, "{}: in three minutes only {}", self.spec, self.seen);
         // What fails inside the reading goes through libbpf, where nothing can be said of it.
         let mut records = Vec::new();
         self.recording.read(Duration::ZERO, |record| records.push(record)).expect("the ring buffer");
