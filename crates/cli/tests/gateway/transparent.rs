@@ -47,15 +47,20 @@ fn clients_without_configuration_are_served_and_never_slip_past() {
     assert_eq!(bed.rules(), before, "nothing stays behind");
 }
 
+/// A gateway whose users have three ways out at a time; none where it cannot be tested.
+fn three_at_once() -> Option<(Testbed, Gateway)> {
+    possible().then(|| {
+        let bed = Testbed::serving();
+        let folder = tempfile::tempdir().unwrap();
+        let file = transparent(folder.path(), "limits = { upstream_per_user = 3 }");
+        let (gateway, _) = Gateway::start(&mut bed.gateway(&file), 2);
+        (bed, gateway)
+    })
+}
+
 #[test]
 fn datagrams_of_clients_without_configuration_take_the_same_way() {
-    if !possible() {
-        return;
-    }
-    let bed = Testbed::serving();
-    let folder = tempfile::tempdir().unwrap();
-    let more = "limits = { upstream_per_user = 3 }";
-    let (_gateway, _) = Gateway::start(&mut bed.gateway(&transparent(folder.path(), more)), 2);
+    let Some((bed, _gateway)) = three_at_once() else { return };
     for v in 0..2 {
         assert_eq!(bed.echo(SERVERS[v], 443, 20), GATEWAY[v], "as many as one likes");
         assert!(bed.silent(SERVERS[v], 444), "a closed port is refused");
@@ -71,13 +76,7 @@ fn datagrams_of_clients_without_configuration_take_the_same_way() {
 
 #[test]
 fn names_are_found_whatever_server_is_asked() {
-    if !possible() {
-        return;
-    }
-    let bed = Testbed::serving();
-    let folder = tempfile::tempdir().unwrap();
-    let more = "limits = { upstream_per_user = 3 }";
-    let (_gateway, _) = Gateway::start(&mut bed.gateway(&transparent(folder.path(), more)), 2);
+    let Some((bed, _gateway)) = three_at_once() else { return };
     for address in [MESH[0], MESH[1], PRIVATE[0], "9.9.9.9", "2620:fe::9"] {
         assert_eq!(bed.name("udp", address), GATEWAY[0], "the gateway asks its own server, not {address}");
         assert_eq!(bed.name("tcp", address), GATEWAY[0], "over TCP, too");
