@@ -1,6 +1,7 @@
 //! The published experiments, and others, by their ids.
 
 use crate::compare::Comparison;
+use crate::judge;
 use crate::load::{Arrivals, Load, Way};
 use crate::measure::Setup;
 use crate::network::Line;
@@ -89,7 +90,7 @@ const SENSITIVE: &[&str] =
 /// The reference, the baseline, what knows the rate, and ours.
 const FEW: &[&str] = &["prim_only", "best_effort", "borrowing", "relay", "proxy", "proxy-relay"];
 /// Leeway's own ways.
-const OURS: &[&str] = &["relay", "proxy", "proxy-relay"];
+pub(crate) const OURS: &[&str] = &["relay", "proxy", "proxy-relay"];
 
 /// All experiments.
 pub fn all() -> Vec<Experiment> {
@@ -107,14 +108,14 @@ pub fn all() -> Vec<Experiment> {
             title: "Web users under overload: 5 and 25 requests a second of 12.5 kB (figures 5 to 8)",
             points: plain(&overload),
             mechanisms: EVERY,
-            judge: judge_overload,
+            judge: judge::overload,
         },
         Experiment {
             id: "dimogerontakis2017:underload",
             title: "Web users below the capacity of the line: objects of 100 kB (figures 3 and 4)",
             points: plain(&underload()),
             mechanisms: EVERY,
-            judge: judge_underload,
+            judge: judge::underload,
         },
         Experiment {
             id: "dimogerontakis2017:objectsize",
@@ -123,7 +124,7 @@ pub fn all() -> Vec<Experiment> {
                 .map(|(bytes, label)| point(label, sized(&overload, bytes)))
                 .into(),
             mechanisms: SENSITIVE,
-            judge: judge_close,
+            judge: judge::close,
         },
         Experiment {
             id: "dimogerontakis2017:ratio",
@@ -135,7 +136,7 @@ pub fn all() -> Vec<Experiment> {
                 })
                 .into(),
             mechanisms: SENSITIVE,
-            judge: judge_close,
+            judge: judge::close,
         },
         Experiment {
             id: "dimogerontakis2017:edge",
@@ -160,42 +161,42 @@ pub fn all() -> Vec<Experiment> {
                 ),
             ],
             mechanisms: SENSITIVE,
-            judge: judge_close,
+            judge: judge::close,
         },
         Experiment {
             id: "dimogerontakis2017:ping",
             title: "The primary's ping under overload (figure 13)",
             points: plain(&overload),
             mechanisms: &["prim_only", "best_effort", "codel", "sfq", "tcplp", "tcplp+codel", "tcplp+sfq"],
-            judge: judge_ping,
+            judge: judge::ping,
         },
         Experiment {
             id: "dimogerontakis2017:tunnel",
             title: "What a tunnel costs by itself: secondaries below the capacity, in the open and in a tunnel under CUBIC",
             points: plain(&Setup { secondary: web(5, 10, 5.0, 12_500), ..overload.clone() }),
             mechanisms: &["prim_only", "best_effort", "tcpcubic", "relay"],
-            judge: judge_tunnel,
+            judge: judge::tunnel,
         },
         Experiment {
             id: "dimogerontakis2017:wireless",
             title: "Overload with clients behind an access that loses a packet in a hundred",
             points: vec![point("", line(&|line| line.access_loss = Some("random:p=1%".into())))],
             mechanisms: EVERY,
-            judge: judge_overload,
+            judge: judge::overload,
         },
         Experiment {
             id: "leeway:call",
             title: "A telephone call and a ping of the primary beside secondaries under overload",
             points: vec![point("", Setup { call: true, ..overload.clone() })],
             mechanisms: FEW,
-            judge: judge_call,
+            judge: judge::call,
         },
         Experiment {
             id: "leeway:transfer",
             title: "A primary that transfers large objects, one after the other, beside secondaries under overload",
             points: vec![point("", Setup { primary: Some(greedy(1, 500_000)), ..overload.clone() })],
             mechanisms: FEW,
-            judge: judge_nothing,
+            judge: judge::nothing,
         },
         Experiment {
             id: "leeway:rate",
@@ -213,7 +214,7 @@ pub fn all() -> Vec<Experiment> {
                 })
                 .into(),
             mechanisms: FEW,
-            judge: judge_nothing,
+            judge: judge::nothing,
         },
         Experiment {
             id: "leeway:rtt",
@@ -225,7 +226,7 @@ pub fn all() -> Vec<Experiment> {
                 })
                 .into(),
             mechanisms: FEW,
-            judge: judge_nothing,
+            judge: judge::nothing,
         },
         Experiment {
             id: "leeway:buffer",
@@ -241,21 +242,21 @@ pub fn all() -> Vec<Experiment> {
                 })
                 .into(),
             mechanisms: FEW,
-            judge: judge_nothing,
+            judge: judge::nothing,
         },
         Experiment {
             id: "leeway:deep",
             title: "Overload with a buffer of 300 packets",
             points: vec![point("", line(&|line| line.buffer = Size::Packets(300)))],
             mechanisms: FEW,
-            judge: judge_ours,
+            judge: judge::ours,
         },
         Experiment {
             id: "leeway:changing",
             title: "Overload on a line whose rate is halved and doubled every few seconds",
             points: vec![point("", Setup { duration: CYCLE, ..line(&|line| line.rate = changing()) })],
             mechanisms: FEW,
-            judge: judge_ours,
+            judge: judge::ours,
         },
         Experiment {
             id: "leeway:lte",
@@ -269,7 +270,7 @@ pub fn all() -> Vec<Experiment> {
                 }),
             )],
             mechanisms: FEW,
-            judge: judge_nothing,
+            judge: judge::nothing,
         },
         Experiment {
             id: "leeway:satellite",
@@ -285,7 +286,7 @@ pub fn all() -> Vec<Experiment> {
                 },
             )],
             mechanisms: FEW,
-            judge: judge_nothing,
+            judge: judge::nothing,
         },
         Experiment {
             id: "leeway:upload",
@@ -295,7 +296,7 @@ pub fn all() -> Vec<Experiment> {
                 Setup { secondary: Load { way: Way::Up, ..overload.secondary.clone() }, ..overload.clone() },
             )],
             mechanisms: FEW,
-            judge: judge_nothing,
+            judge: judge::nothing,
         },
         Experiment {
             id: "leeway:users",
@@ -309,14 +310,14 @@ pub fn all() -> Vec<Experiment> {
                 })
                 .into(),
             mechanisms: FEW,
-            judge: judge_ours,
+            judge: judge::ours,
         },
         Experiment {
             id: "leeway:greedy",
             title: "A secondary that always has 200 requests under way",
             points: vec![point("", Setup { secondary: greedy(200, 12_500), ..overload.clone() })],
             mechanisms: FEW,
-            judge: judge_ours,
+            judge: judge::ours,
         },
         Experiment {
             id: "leeway:idle",
@@ -326,7 +327,7 @@ pub fn all() -> Vec<Experiment> {
                 Setup { primary: None, secondary: greedy(10, 100_000), ..overload.clone() },
             )],
             mechanisms: &["best_effort", "borrowing", "relay", "proxy", "proxy-relay"],
-            judge: judge_idle,
+            judge: judge::idle,
         },
     ]
 }
@@ -417,207 +418,6 @@ fn wandering() -> leeway_link::Rates {
         (at, Rate::from_bits_per_sec(rate as u64))
     });
     leeway_link::Rates { first: Rate::from_bits_per_sec(2_000_000), changes: changes.collect() }
-}
-
-/// A number of a mechanism at one point.
-fn figure(outcome: &Outcome, mechanism: &str, of: fn(&crate::Row) -> Option<f64>) -> Option<f64> {
-    of(outcome.comparison.rows.iter().find(|row| row.mechanism == mechanism)?)
-}
-
-fn mean_ratio(row: &crate::Row) -> Option<f64> {
-    row.of_prim_only.as_ref()?.primary_mean
-}
-
-/// A claim about a number; open if there is none.
-fn claim(
-    text: String,
-    published: &str,
-    found: Option<f64>,
-    unit: &str,
-    holds: impl Fn(f64) -> bool,
-) -> Claim {
-    Claim {
-        text,
-        published: published.into(),
-        found: found.map(|found| format!("{found:.2}{unit}")).unwrap_or_default(),
-        holds: found.map(holds),
-    }
-}
-
-fn judge_overload(outcomes: &[Outcome]) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for outcome in outcomes {
-        let ratio = |mechanism| figure(outcome, mechanism, mean_ratio);
-        let best = ratio("best_effort");
-        for mechanism in ["borrowing", "borrowing-line", "tcplp", "tcpvegas"] {
-            let text = format!("{mechanism} brings the primary's mean service time close to prim_only");
-            claims.push(claim(
-                text,
-                "close (taken as: at most 2 times)",
-                ratio(mechanism),
-                " times",
-                |found| found <= 2.0,
-            ));
-        }
-        for (mechanism, published) in [("codel", "helps slightly"), ("sfq", "hardly helps")] {
-            let of_best = ratio(mechanism).zip(best).map(|(one, best)| one / best);
-            let text = format!("{mechanism} for everybody helps the primary little");
-            let published = format!("{published} (taken as: stays above 0.5 of best effort)");
-            claims.push(claim(text, &published, of_best, " of best effort", |found| found > 0.5));
-        }
-        let retransmitted = |mechanism| figure(outcome, mechanism, |row| row.median.retransmitted);
-        let most = retransmitted("codel").zip(retransmitted("borrowing"));
-        claims.push(claim(
-            "codel retransmits more than borrowing".into(),
-            "few retransmissions but under codel",
-            most.map(|(codel, borrowing)| codel / borrowing.max(1.0)),
-            " times as many",
-            |found| found > 1.0,
-        ));
-        let paid = figure(outcome, "borrowing", |row| row.median.secondary_per_s).zip(figure(
-            outcome,
-            "best_effort",
-            |row| row.median.secondary_per_s,
-        ));
-        claims.push(claim(
-            "the secondaries pay for borrowing with a part of their requests".into(),
-            "about 20 % (taken as: 5 to 40 %)",
-            paid.map(|(one, best)| 100.0 * (1.0 - one / best)),
-            " %",
-            |found| (5.0..=40.0).contains(&found),
-        ));
-    }
-    claims.extend(judge_ours(outcomes));
-    claims
-}
-
-fn judge_underload(outcomes: &[Outcome]) -> Vec<Claim> {
-    let rows = outcomes.iter().flat_map(|outcome| &outcome.comparison.rows);
-    rows.filter(|row| row.mechanism != "prim_only")
-        .map(|row| {
-            let text =
-                format!("with {} the primary hardly notices secondaries below the capacity", row.mechanism);
-            claim(
-                text,
-                "all mechanisms alike (taken as: at most 1.5 times)",
-                mean_ratio(row),
-                " times",
-                |x| x <= 1.5,
-            )
-        })
-        .collect()
-}
-
-fn judge_close(outcomes: &[Outcome]) -> Vec<Claim> {
-    let range = |mechanism: &str| {
-        let all: Vec<f64> = outcomes.iter().filter_map(|o| figure(o, mechanism, mean_ratio)).collect();
-        let (least, most) = (all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?);
-        Some(most / least)
-    };
-    let text = "borrowing depends on sizes and ratios: the primary's worst ratio is so many times its best"
-        .to_owned();
-    let mut claims =
-        vec![claim(text, "sensitive (taken as: above 1.2)", range("borrowing"), " times", |found| {
-            found > 1.2
-        })];
-    for mechanism in ["tcplp", "tcpvegas"] {
-        let worst = outcomes.iter().filter_map(|o| figure(o, mechanism, mean_ratio)).reduce(f64::max);
-        let text = format!("{mechanism} stays close to prim_only at its worst point");
-        claims.push(claim(text, "close (taken as: at most 2 times)", worst, " times", |found| found <= 2.0));
-    }
-    claims
-}
-
-fn judge_ping(outcomes: &[Outcome]) -> Vec<Claim> {
-    let Some(outcome) = outcomes.first() else { return Vec::new() };
-    let ping = |mechanism| figure(outcome, mechanism, |row| row.median.ping_mean_s);
-    let alone = ping("prim_only");
-    let both = ["tcplp+codel", "tcplp+sfq"].map(|mechanism| {
-        let of_alone = ping(mechanism).zip(alone).map(|(one, alone)| one / alone);
-        let text = format!("with {mechanism} the ping is shorter than that of prim_only");
-        claim(text, "better than prim_only", of_alone, " of prim_only", |found| found < 1.0)
-    });
-    both.into()
-}
-
-fn judge_tunnel(outcomes: &[Outcome]) -> Vec<Claim> {
-    let Some(outcome) = outcomes.first() else { return Vec::new() };
-    let mean = |mechanism| figure(outcome, mechanism, |row| row.median.primary_mean_s);
-    let of_best = mean("tcpcubic").zip(mean("best_effort")).map(|(tunnel, open)| tunnel / open);
-    let text = "a tunnel by itself adds nothing to the primary's service time".to_owned();
-    vec![claim(text, "nothing, IP in IP (taken as: at most 1.1)", of_best, " of best effort", |found| {
-        found <= 1.1
-    })]
-}
-
-/// What Leeway's own ways are to reach under overload.
-fn judge_ours(outcomes: &[Outcome]) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for outcome in outcomes {
-        let label = if outcome.label.is_empty() { String::new() } else { format!(" ({})", outcome.label) };
-        for mechanism in OURS {
-            let name = format!("{mechanism}{label}");
-            let mean = figure(outcome, mechanism, mean_ratio);
-            let tail = figure(outcome, mechanism, |row| row.of_prim_only.as_ref()?.primary_p99);
-            let others = figure(outcome, mechanism, |row| row.median.secondary_per_s);
-            claims.extend([
-                claim(
-                    format!("{name}: the primary's mean service time"),
-                    "at most 1.35 times",
-                    mean,
-                    " times",
-                    |x| x <= 1.35,
-                ),
-                claim(format!("{name}: its 99th percentile"), "at most 1.6 times", tail, " times", |x| {
-                    x <= 1.6
-                }),
-                claim(
-                    format!("{name}: requests of secondaries"),
-                    "at least 10 a second",
-                    others,
-                    " a second",
-                    |x| x >= 10.0,
-                ),
-            ]);
-        }
-    }
-    claims
-}
-
-fn judge_call(outcomes: &[Outcome]) -> Vec<Claim> {
-    let rows = outcomes.iter().flat_map(|outcome| &outcome.comparison.rows);
-    rows.filter(|row| OURS.contains(&row.mechanism.as_str()))
-        .flat_map(|row| {
-            let lost = row.of_prim_only.as_ref().and_then(|ratios| ratios.mos_lost);
-            let added = row.of_prim_only.as_ref().and_then(|ratios| ratios.ping_p99_added_s);
-            let name = &row.mechanism;
-            [
-                claim(format!("{name} keeps the call's score"), "within 0.1", lost, " lost", |x| x <= 0.1),
-                claim(
-                    format!("{name} keeps the ping's 99th percentile"),
-                    "within 15 ms",
-                    added.map(|s| s * 1e3),
-                    " ms added",
-                    |x| x <= 15.0,
-                ),
-            ]
-        })
-        .collect()
-}
-
-fn judge_idle(outcomes: &[Outcome]) -> Vec<Claim> {
-    let rows = outcomes.iter().flat_map(|outcome| &outcome.comparison.rows);
-    rows.map(|row| {
-        // Without headers: a line full of whole packets has 0.965.
-        let used = row.median.secondary_goodput_bps.map(|bps| bps / 1.72e6);
-        let text = format!("{} lets secondaries use the line that the primary leaves", row.mechanism);
-        claim(text, "at least 0.90", used, " of the line in objects", |found| found >= 0.9)
-    })
-    .collect()
-}
-
-fn judge_nothing(_: &[Outcome]) -> Vec<Claim> {
-    Vec::new()
 }
 
 #[cfg(test)]

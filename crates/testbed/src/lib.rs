@@ -8,6 +8,7 @@
 mod compare;
 mod error;
 pub mod experiment;
+mod judge;
 mod load;
 mod measure;
 pub mod mechanism;
