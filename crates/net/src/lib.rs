@@ -2,8 +2,10 @@
 //!
 //! All of it concerns the network namespace of the calling thread.
 
+mod lookout;
 mod table;
 
+pub use lookout::{LARGE_BYTES, Lookout, Watch};
 pub use table::Table;
 
 use std::io::{self, Write};

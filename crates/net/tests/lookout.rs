@@ -1,0 +1,132 @@
+//! A lookout on a loopback device, where every packet goes out and comes in: needs root and `ip`.
+
+use leeway_net::{Lookout, Watch, ip};
+use nix::sched::{CloneFlags, unshare};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Whether this can run here; says why not, and fails where everything has to be tested.
+fn possible() -> bool {
+    let possible = unshare(CloneFlags::CLONE_NEWNET).is_ok();
+    let all = std::env::var("LEEWAY_REQUIRE_ALL").is_ok_and(|value| value == "1");
+    assert!(possible || !all, "LEEWAY_REQUIRE_ALL=1, but this test lacks root");
+    if !possible {
+        eprintln!("skipped: this test lacks root");
+    }
+    possible
+}
+
+/// Counts what is seen of `10.1.0.1` and others.
+struct Seen {
+    count: Arc<AtomicUsize>,
+    _watch: Watch,
+}
+
+impl Seen {
+    fn new(home: &[&str]) -> Seen {
+        let home: Vec<_> = home.iter().map(|text| text.parse().unwrap()).collect();
+        let count = Arc::<AtomicUsize>::default();
+        let counting = Arc::clone(&count);
+        let seen = move || {
+            counting.fetch_add(1, Ordering::SeqCst);
+        };
+        Seen { count, _watch: Lookout::new(&home).unwrap().watch(seen).unwrap() }
+    }
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Whether `act` is seen. What certainly is comes after it, so that the lookout has read all that was before.
+    fn by(&self, act: impl FnOnce()) -> bool {
+        let before = self.count();
+        act();
+        std::thread::sleep(Duration::from_millis(20));
+        let seen = self.count() - before;
+        send("10.1.0.1", "10.9.0.1", 1200);
+        let start = Instant::now();
+        while self.count() == before + seen {
+            assert!(start.elapsed() < Duration::from_secs(20), "the lookout has gone");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        seen > 0
+    }
+}
+
+fn send(from: &str, to: &str, bytes: usize) {
+    let at = |text: &str, port| SocketAddr::new(text.parse().unwrap(), port);
+    let socket = UdpSocket::bind(at(from, 0)).unwrap();
+    socket.send_to(&vec![0; bytes], at(to, 9)).unwrap();
+}
+
+#[test]
+fn what_the_home_exchanges_with_others_is_seen_and_nothing_else() {
+    if !possible() {
+        return;
+    }
+    ip("link set lo up mtu 1500\n\
+        addr add 10.1.0.1/32 dev lo\naddr add 10.1.0.130/32 dev lo\naddr add 10.9.0.1/32 dev lo\n\
+        addr add 10.1.0.129/32 dev lo\naddr add 172.16.5.5/32 dev lo\n\
+        addr add fd01::1/128 dev lo nodad\naddr add fd01:0:0:1::1/128 dev lo nodad\n\
+        addr add fd09::1/128 dev lo nodad\n")
+    .unwrap();
+    let seen = Seen::new(&["10.1.0.0/25", "172.16.0.0/12", "fd01::/64", "10.1.0.130/32"]);
+    for (from, to) in [
+        ("10.1.0.1", "10.9.0.1"),
+        ("10.9.0.1", "10.1.0.1"),
+        ("10.9.0.1", "172.16.5.5"),
+        ("10.1.0.130", "10.9.0.1"),
+        ("10.1.0.1", "10.1.0.129"),
+        ("fd01::1", "fd09::1"),
+        ("fd09::1", "fd01::1"),
+        ("fd01:0:0:1::1", "fd01::1"),
+    ] {
+        assert!(seen.by(|| send(from, to, 1200)), "{from} to {to}");
+        assert!(!seen.by(|| send(from, to, 300)), "{from} to {to}, small");
+    }
+    for (from, to) in [
+        ("10.1.0.1", "10.1.0.130"),
+        ("172.16.5.5", "10.1.0.1"),
+        ("10.1.0.129", "10.9.0.1"),
+        ("10.9.0.1", "10.1.0.129"),
+        ("fd01:0:0:1::1", "fd09::1"),
+        ("fd09::1", "fd01:0:0:1::1"),
+    ] {
+        assert!(!seen.by(|| send(from, to, 1200)), "{from} to {to}");
+    }
+}
+
+#[test]
+fn a_request_is_seen_and_an_acknowledgement_is_not() {
+    if !possible() {
+        return;
+    }
+    ip("link set lo up mtu 1500\naddr add 10.1.0.1/32 dev lo\naddr add 10.9.0.1/32 dev lo\n").unwrap();
+    let seen = Seen::new(&["10.1.0.0/24"]);
+    let server = TcpListener::bind("10.9.0.1:80").unwrap();
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&"10.1.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+    let to = server.local_addr().unwrap().into();
+    assert!(seen.by(|| socket.connect(&to).unwrap()), "SYN");
+    let accepted = socket2::Socket::from(server.accept().unwrap().0);
+    let write = |socket: &socket2::Socket, bytes: &[u8]| assert_eq!(socket.send(bytes).unwrap(), bytes.len());
+    assert!(seen.by(|| write(&socket, b"GET / HTTP/1.1\r\n\r\n")), "a request");
+    assert!(!seen.by(|| write(&accepted, b"ok")), "a small answer and its acknowledgement");
+    assert!(seen.by(|| write(&accepted, &[0; 1000])), "a large answer");
+}
+
+#[test]
+fn a_hundred_networks_and_not_any_number() {
+    if !possible() {
+        return;
+    }
+    let networks = |count: u32| -> Vec<_> {
+        (0..count).map(|n| format!("2001:db8:{n:x}::/48").parse().unwrap()).collect()
+    };
+    Lookout::new(&networks(100)).unwrap();
+    let error = Lookout::new(&networks(2000)).unwrap_err().to_string();
+    assert!(error.contains("look out for packets"), "{error}");
+}
