@@ -12,6 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(Datagram::Half { stamp_us, id, second, part }) => {
             [wire::half_header(stamp_us, id, second).as_slice(), part].concat()
         }
+        Ok(Datagram::AtWork) => wire::AT_WORK_DATAGRAM.to_vec(),
         Ok(Datagram::Report(report)) => wire::report_datagram(&report).to_vec(),
         Err(_) => return,
     };

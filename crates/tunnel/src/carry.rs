@@ -99,12 +99,20 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
     loop {
         let mut wait = None;
         let mut burst = 0;
+        if line.take_at_work() {
+            // One that is lost is followed by another.
+            let _ = connection.send_datagram(Bytes::from_static(&wire::AT_WORK_DATAGRAM));
+        }
         while SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space()) < ahead(line) {
             if let Some(at) = not_before
                 && line.gap().is_some()
                 && at > Instant::now()
             {
                 wait = Some(at);
+                break;
+            }
+            if let Some(span) = line.aside(ends.egress.is_waiting()) {
+                wait = Some(Instant::now() + span);
                 break;
             }
             let parcel = match ends.egress.pop() {
@@ -217,6 +225,7 @@ fn arrived(
             (stamp_us, halves.add(id, second, bytes.slice_ref(part)))
         }
         Ok(Datagram::Report(report)) => return line.report(report),
+        Ok(Datagram::AtWork) => return line.stand_aside(),
         Err(_) => {
             ends.counts.refused.fetch_add(1, Ordering::Relaxed);
             return;

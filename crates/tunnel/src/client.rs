@@ -15,13 +15,18 @@ use leeway_queue::QueueSpec;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint, EndpointConfig};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Waiting between tries: this, doubled each time, up to the second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
+
+/// How often the server is told that people are at work; it believes that for twice as long.
+const TELL_EVERY: Duration = Duration::from_millis(30);
+/// A server from which nothing has come for so long has nothing that could stand aside, which it does for less.
+const MOVING: Duration = Duration::from_secs(3);
 
 /// The longest packet on a tunnel that fits into a packet of Ethernet with all headers, over IPv4 and IPv6, in bytes.
 pub const MTU: u16 = 1400;
@@ -85,6 +90,16 @@ pub struct Client {
     counts: Arc<Counts>,
     status: watch::Sender<Status>,
     line: watch::Sender<Option<Arc<Line>>>,
+    told: Mutex<Told>,
+}
+
+/// When the server was told that people are at work.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    at: Instant,
+    /// Packets that have come from there, and when there were more of them.
+    received: u64,
+    moved: Instant,
 }
 
 impl Client {
@@ -98,6 +113,7 @@ impl Client {
         let servers =
             found.map_err(|error| Error::Lost(format!("cannot look up {}: {error}", token.address)))?;
         let egress = Arc::new(Egress::new(&options.queue));
+        let now = Instant::now();
         Ok(Client {
             options,
             token,
@@ -106,6 +122,7 @@ impl Client {
             counts: Arc::default(),
             status: watch::Sender::new(Status::Connecting),
             line: watch::Sender::new(None),
+            told: Mutex::new(Told { at: now, received: 0, moved: now }),
         })
     }
 
@@ -127,6 +144,22 @@ impl Client {
     /// What the law is doing; nothing over TCP or while there is no connection.
     pub fn steering(&self) -> Option<Steering> {
         self.line.borrow().as_ref().map(|line| line.steering())
+    }
+
+    /// Those to whom this end's line belongs are at work: what the server sends stands aside for a moment ([`crate::Standby`]).
+    /// It is told while something comes from there, and not more often than it has to hear it. Over TCP nobody is told.
+    pub fn at_work(&self) {
+        let line = self.line.borrow();
+        let Some(line) = &*line else { return };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, received) = (Instant::now(), self.counts.received().0);
+        if received != told.received {
+            *told = Told { received, moved: now, ..*told };
+        }
+        if now.duration_since(told.moved) < MOVING && now.duration_since(told.at) >= TELL_EVERY {
+            told.at = now;
+            line.at_work();
+        }
     }
 
     /// Connects, again and again, and carries packets. `up` gets each welcome and says where packets go.

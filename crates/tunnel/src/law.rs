@@ -10,12 +10,13 @@
 //! a congestion event without loss counts as one packet with a mark.
 
 use crate::owd::{Clock, RESOLUTION_US, Report};
+use crate::standby::Standby;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
@@ -36,6 +37,9 @@ pub struct Line {
     phase: AtomicU32,
     report: Mutex<Option<Report>>,
     law: Mutex<LawSpec>,
+    standby: Mutex<Standby>,
+    /// The peer is to be told that those at this end are at work.
+    at_work: AtomicBool,
     /// Told when something was sent or acknowledged.
     room: Notify,
 }
@@ -67,6 +71,8 @@ impl Line {
             phase: AtomicU32::new(0),
             report: Mutex::new(None),
             law: Mutex::new(law),
+            standby: Mutex::default(),
+            at_work: AtomicBool::new(false),
             room: Notify::new(),
         })
     }
@@ -79,6 +85,34 @@ impl Line {
     /// The peer has reported a delay.
     pub fn report(&self, report: Report) {
         *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+
+    /// The peer's people are at work: what waits for its line stands aside.
+    pub fn stand_aside(&self) {
+        let srtt_us = self.srtt_us.load(Ordering::Relaxed);
+        self.standby().seen(self.clock.micros(), srtt_us);
+    }
+
+    /// How long what waits has to stand aside yet.
+    pub fn aside(&self, waiting: bool) -> Option<Duration> {
+        let now_us = self.clock.micros();
+        let until_us = self.standby().hold(now_us, waiting)?;
+        Some(Duration::from_micros(until_us - now_us))
+    }
+
+    fn standby(&self) -> MutexGuard<'_, Standby> {
+        self.standby.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the peer that those at this end are at work.
+    pub fn at_work(&self) {
+        self.at_work.store(true, Ordering::Relaxed);
+        self.room.notify_one();
+    }
+
+    /// Whether the peer is to be told, once.
+    pub fn take_at_work(&self) -> bool {
+        self.at_work.swap(false, Ordering::Relaxed)
     }
 
     /// Another law from now on: the server's wish.

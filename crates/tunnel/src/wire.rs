@@ -82,6 +82,8 @@ pub enum Datagram<'a> {
     },
     /// What the receiver saw of delays.
     Report(Report),
+    /// Those to whom the receiver's line belongs are at work ([`crate::Standby`]).
+    AtWork,
 }
 
 /// A frame of the stream over TCP.
@@ -103,6 +105,7 @@ const PACKET: u8 = 16;
 const FIRST_HALF: u8 = 17;
 const SECOND_HALF: u8 = 18;
 const REPORT: u8 = 19;
+const AT_WORK: u8 = 20;
 
 /// Bytes of a datagram before its packet.
 pub const PACKET_HEADER: usize = 5;
@@ -143,6 +146,9 @@ pub fn report_datagram(report: &Report) -> [u8; 11] {
     bytes
 }
 
+/// The datagram that says that those to whom the line belongs are at work.
+pub const AT_WORK_DATAGRAM: [u8; 1] = [AT_WORK];
+
 impl<'a> Datagram<'a> {
     /// Reads a datagram.
     ///
@@ -162,6 +168,10 @@ impl<'a> Datagram<'a> {
                 let report = Report { delay_us: input.u32()?, stamp_us: input.u32()?, packets: input.u16()? };
                 input.end()?;
                 Ok(Datagram::Report(report))
+            }
+            AT_WORK => {
+                input.end()?;
+                Ok(Datagram::AtWork)
             }
             _ => Err(Malformed("kind of datagram")),
         }

@@ -28,8 +28,11 @@ proptest! {
         let report = Report { delay_us: stamp_us, stamp_us: !stamp_us, packets: id };
         let reported = wire::report_datagram(&report);
         prop_assert_eq!(Datagram::read(&reported), Ok(Datagram::Report(report)));
-        let longer = [reported.as_slice(), &bytes].concat();
-        prop_assert!(Datagram::read(&longer).is_err());
+        prop_assert_eq!(Datagram::read(&wire::AT_WORK_DATAGRAM), Ok(Datagram::AtWork));
+        for whole in [reported.as_slice(), &wire::AT_WORK_DATAGRAM] {
+            let longer = [whole, &bytes].concat();
+            prop_assert!(Datagram::read(&longer).is_err());
+        }
     }
 
     #[test]

@@ -59,6 +59,37 @@ async fn a_burst_arrives_whole_and_under_the_law() {
     assert_eq!(bob.client.counts().sent(), (400, 400 * 1300));
 }
 
+/// A packet every five milliseconds, to a client whose people never stop.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_stands_aside_for_a_while_and_not_for_ever() {
+    let state = tempfile::tempdir().unwrap();
+    let server = Running::start(state.path(), options(anywhere()));
+    let mut bob = join(invite(state.path(), "bob", server.address), quic()).await;
+    let own = bob.up().await;
+    server.members(1).await;
+    let back = packet(INTERNET, own, 200, 1);
+    until_heard(&mut bob.inbox, || server.switch.send([parcel(&back)])).await;
+    let (client, switch) = (bob.client.clone(), server.switch.clone());
+    let sending = tokio::spawn(async move {
+        loop {
+            client.at_work();
+            switch.send([parcel(&back)]);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    // What was on its way, then nothing for the two seconds that are saved up, then the rest.
+    let mut longest = Duration::ZERO;
+    while longest < Duration::from_secs(1) {
+        let start = std::time::Instant::now();
+        tokio::time::timeout(PATIENCE, bob.inbox.recv()).await.expect("it goes on").unwrap();
+        longest = longest.max(start.elapsed());
+    }
+    for _ in 0..100 {
+        tokio::time::timeout(PATIENCE, bob.inbox.recv()).await.expect("it goes on").unwrap();
+    }
+    sending.abort();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_sends_from_its_own_addresses_only() {
     for transport in [quic(), tcp()] {
