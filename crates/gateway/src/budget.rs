@@ -4,6 +4,7 @@ use crate::admission::Admission;
 use crate::delay::Bases;
 use crate::socket::{bound_window, round_trips_us};
 use leeway_control::{Ack, Law, LawSpec, Path};
+use leeway_tunnel::Standby;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ const LEAST_BYTES: u64 = 2 * MSS_BYTES as u64;
 const MOST_BYTES: u64 = 6 << 20;
 /// Windows up to this are filled at once by a new connection (RFC 6928), so filling them takes one round trip.
 const BURST_BYTES: u64 = 10 * MSS_BYTES as u64;
+/// Bytes that are read within this time have just come, in microseconds.
+const AT_ONCE_US: u64 = 1000;
 /// How often those who wait look for bytes that have arrived.
 const TICK: Duration = Duration::from_millis(2);
 /// The law's first window.
@@ -48,6 +51,8 @@ pub struct State {
     pub srtt_us: u32,
     /// Flows that wait.
     pub waiting: usize,
+    /// How long they have stood aside for the home, in all.
+    pub aside_us: u64,
 }
 
 /// One connection's part in it.
@@ -61,11 +66,14 @@ pub struct Flow {
 #[derive(Debug)]
 struct Shared {
     admission: Admission,
+    standby: Standby,
     law: Law,
     bases: Bases,
     srtt_us: u32,
     min_rtt_us: u32,
     round_end_us: u64,
+    /// What has arrived in this round and in the one before.
+    round_bytes: [u64; 2],
     next: u64,
     /// Other flows that receive, as counted then.
     others: usize,
@@ -82,6 +90,8 @@ struct Entry {
     socket: Option<Arc<TcpStream>>,
     /// Its window; the server may send up to `read + window`.
     window: u64,
+    /// Up to here the server was ever permitted to send.
+    edge: u64,
     /// By which the next read opens it further.
     growth: u64,
     /// Granted, not arrived.
@@ -104,7 +114,23 @@ struct Entry {
     asking: bool,
     waker: Option<Waker>,
     /// When the position came within the window, by position.
-    edges: VecDeque<(u64, u64)>,
+    edges: VecDeque<Edge>,
+}
+
+/// A position that has come within the window; of datagrams, so many bytes.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    end: u64,
+    at_us: u64,
+    /// It has come then, and not before.
+    exact: bool,
+}
+
+/// A round-trip time; an inexact one is not longer than the true one.
+#[derive(Debug, Clone, Copy)]
+struct RoundTrip {
+    rtt_us: u32,
+    exact: bool,
 }
 
 impl Budget {
@@ -115,11 +141,13 @@ impl Budget {
         let admission = Admission::new(law.output().cwnd_q16 >> 16);
         let shared = Shared {
             admission,
+            standby: Standby::default(),
             law,
             bases: Bases::default(),
             srtt_us: 0,
             min_rtt_us: 0,
             round_end_us: 0,
+            round_bytes: [0; 2],
             next: 0,
             others: 0,
             counted_us: 0,
@@ -179,7 +207,15 @@ impl Budget {
             queuing_delay_us: shared.law.output().queuing_delay_us,
             srtt_us: shared.srtt_us,
             waiting: shared.admission.waiting(),
+            aside_us: shared.standby.total_us(),
         }
+    }
+
+    /// The home is at work: who waits stands aside.
+    pub fn home_seen(&self) {
+        let mut shared = self.lock();
+        let srtt_us = shared.srtt_us.into();
+        shared.standby.seen(self.now_us(), srtt_us);
     }
 
     fn now_us(&self) -> u64 {
@@ -259,12 +295,18 @@ impl Flow {
         self.with(|shared, entry, now_us| {
             entry.read += bytes;
             entry.arrived = entry.arrived.max(entry.read);
-            if entry.window <= BURST_BYTES {
+            let edge = entry.read + entry.window;
+            // Else some of it was let through before, by a window that was larger.
+            if edge >= entry.edge + bytes && entry.window <= BURST_BYTES {
                 if entry.edges.len() == TIMED {
                     entry.edges.pop_front();
                 }
-                entry.edges.push_back((entry.read + entry.window, now_us));
+                // The kernel does not wait for the reader while there is room in its buffer, so bytes that have been
+                // there for a while may have let others through when they came.
+                let exact = entry.read == entry.arrived && now_us <= entry.arrived_us + AT_ONCE_US;
+                entry.edges.push_back(Edge { end: edge, at_us: now_us, exact });
             }
+            entry.edge = entry.edge.max(edge);
             let growth = std::mem::take(&mut entry.growth);
             let share = shared.share(now_us);
             let wanted = match growth {
@@ -276,6 +318,7 @@ impl Flow {
                 && bound_window(socket, wanted as u32).is_ok()
             {
                 entry.window = wanted;
+                entry.edge = entry.edge.max(entry.read + wanted);
                 entry.edges.clear();
             }
         });
@@ -339,7 +382,7 @@ impl Flow {
         let now_us = self.budget.now_us();
         let mut shared = self.budget.lock();
         let result = shared.with(self.number, now_us, work);
-        let woken = if shared.admission.waiting() > 0 { shared.grant(now_us) } else { Vec::new() };
+        let woken = shared.grant(now_us);
         drop(shared);
         woken.into_iter().for_each(Waker::wake);
         result
@@ -392,15 +435,12 @@ impl Shared {
         entry.outstanding -= excess;
         self.admission.release(due + excess);
         // The last segment that the edge lets through is here.
-        let mut opened_us = None;
-        while let Some(&(edge, at_us)) = entry.edges.front() {
-            if entry.arrived + u64::from(MSS_BYTES) <= edge {
-                break;
-            }
-            opened_us = Some(at_us);
-            entry.edges.pop_front();
+        let mut round_trip = None;
+        while let Some(edge) =
+            entry.edges.pop_front_if(|edge| entry.arrived + u64::from(MSS_BYTES) > edge.end)
+        {
+            round_trip = RoundTrip::between(edge.at_us, now_us, edge.exact);
         }
-        let mut rtt_us = opened_us.map_or(0, |at_us| u32::try_from(now_us - at_us).unwrap_or(u32::MAX));
         // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
         let due_us = entry.sampled_us + u64::from(self.srtt_us);
         if entry.window > BURST_BYTES
@@ -408,12 +448,12 @@ impl Shared {
             && let Some(socket) = &entry.socket
         {
             entry.sampled_us = now_us;
-            rtt_us = round_trips_us(socket).map_or(0, |(_, rtt_us)| rtt_us);
+            round_trip = round_trips_us(socket).map(|(_, rtt_us)| RoundTrip { rtt_us, exact: true });
         }
-        if rtt_us > 0 {
+        if round_trip.is_some() {
             entry.asked_us = None;
         }
-        self.sample(now_us, entry.server, rtt_us, bytes, prior);
+        self.sample(now_us, entry.server, round_trip, bytes, prior);
     }
 
     /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
@@ -421,17 +461,21 @@ impl Shared {
         if let Some(asked_us) = entry.asked_us.take()
             && entry.arrived_us > asked_us
         {
-            let rtt_us = u32::try_from(entry.arrived_us - asked_us).unwrap_or(u32::MAX);
+            let round_trip = RoundTrip::between(asked_us, entry.arrived_us, true);
             let prior = self.admission.outstanding_bytes();
-            self.sample(now_us, entry.server, rtt_us, 0, prior);
+            self.sample(now_us, entry.server, round_trip, 0, prior);
         }
     }
 
     /// Tells the law.
-    fn sample(&mut self, now_us: u64, server: IpAddr, rtt_us: u32, bytes: u64, prior: u64) {
+    fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: Option<RoundTrip>, bytes: u64, prior: u64) {
         let mut queuing_us = 0;
-        if rtt_us > 0 {
-            queuing_us = self.bases.queuing_us(now_us, server, rtt_us);
+        if let Some(RoundTrip { rtt_us, exact }) = round_trip {
+            queuing_us = if exact {
+                self.bases.queuing_us(now_us, server, rtt_us)
+            } else {
+                self.bases.least_queuing_us(server, rtt_us)
+            };
             self.srtt_us = match self.srtt_us {
                 0 => rtt_us,
                 srtt_us => (u64::from(srtt_us) * 7 / 8 + u64::from(rtt_us) / 8) as u32,
@@ -444,16 +488,23 @@ impl Shared {
         let round_start = now_us >= self.round_end_us;
         if round_start {
             self.round_end_us = now_us + u64::from(self.srtt_us);
+            self.round_bytes = [0, self.round_bytes[0]];
         }
+        self.round_bytes[0] += bytes;
+        // A server that sends less than it may does not use the window, whatever is outstanding.
+        let used = prior.min(self.round_bytes[0].max(self.round_bytes[1]));
         let waiting = self.admission.waiting() > 0;
         let ack = Ack {
             now_us,
             acked_bytes: bytes,
             prior_inflight_bytes: prior,
-            rtt_us: if rtt_us > 0 { self.min_rtt_us.saturating_add(queuing_us) } else { 0 },
+            rtt_us: round_trip.map_or(0, |_| self.min_rtt_us.saturating_add(queuing_us)),
             owd_us: queuing_us,
-            owd_resolution_us: u32::from(rtt_us > 0),
-            app_limited: u8::from(!waiting && 2 * prior < self.admission.window_bytes()),
+            owd_resolution_us: u32::from(round_trip.is_some()),
+            app_limited: u8::from(
+                self.standby.is_aside()
+                    || !waiting && used + 2 * u64::from(MSS_BYTES) < self.admission.window_bytes(),
+            ),
             round_start: round_start.into(),
             ..Ack::default()
         };
@@ -490,11 +541,8 @@ impl Shared {
         let mut released = 0;
         for entry in self.flows.values_mut().filter(|flow| flow.outstanding > 0) {
             if entry.datagrams {
-                while let Some(&(bytes, _)) =
-                    entry.edges.front().filter(|(_, at_us)| now_us - at_us >= srtt_us)
-                {
-                    entry.edges.pop_front();
-                    let bytes = bytes.min(entry.outstanding);
+                while let Some(edge) = entry.edges.pop_front_if(|edge| now_us - edge.at_us >= srtt_us) {
+                    let bytes = edge.end.min(entry.outstanding);
                     entry.outstanding -= bytes;
                     released += bytes;
                 }
@@ -512,6 +560,9 @@ impl Shared {
 
     #[must_use]
     fn grant(&mut self, now_us: u64) -> Vec<Waker> {
+        if self.standby.hold(now_us, self.admission.waiting() > 0).is_some() {
+            return Vec::new();
+        }
         std::iter::from_fn(|| self.admission.grant(now_us))
             .collect::<Vec<_>>()
             .into_iter()
@@ -534,6 +585,14 @@ impl Shared {
     }
 }
 
+impl RoundTrip {
+    /// None where no time has passed.
+    fn between(from_us: u64, to_us: u64, exact: bool) -> Option<RoundTrip> {
+        let rtt_us = u32::try_from(to_us.saturating_sub(from_us)).unwrap_or(u32::MAX);
+        (rtt_us > 0).then_some(RoundTrip { rtt_us, exact })
+    }
+}
+
 impl Entry {
     fn new(server: IpAddr, datagrams: bool, now_us: u64) -> Entry {
         Entry {
@@ -541,6 +600,7 @@ impl Entry {
             datagrams,
             socket: None,
             window: LEAST_BYTES,
+            edge: LEAST_BYTES,
             growth: 0,
             outstanding: 0,
             arrived: 0,
@@ -568,7 +628,7 @@ impl Entry {
         self.outstanding += bytes;
         self.last_us = now_us;
         if self.datagrams {
-            self.edges.push_back((bytes, now_us));
+            self.edges.push_back(Edge { end: bytes, at_us: now_us, exact: false });
         }
     }
 }

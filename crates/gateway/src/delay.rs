@@ -43,7 +43,18 @@ impl Bases {
             *base = Base { before_us: base.now_us, now_us: rtt_us, since_us: now_us };
         }
         base.now_us = base.now_us.min(rtt_us);
-        rtt_us - base.now_us.min(base.before_us).min(rtt_us)
+        rtt_us.saturating_sub(base.least_us())
+    }
+
+    /// The same for a round-trip time that may have been longer: the base learns nothing from it. 0 where there is none.
+    pub fn least_queuing_us(&self, server: IpAddr, rtt_us: u32) -> u32 {
+        self.networks.get(&network(server)).map_or(0, |base| rtt_us.saturating_sub(base.least_us()))
+    }
+}
+
+impl Base {
+    fn least_us(&self) -> u32 {
+        self.now_us.min(self.before_us)
     }
 }
 
@@ -67,6 +78,17 @@ mod tests {
         assert_eq!(bases.queuing_us(1, near, 35_000), 15_000);
         assert_eq!(bases.queuing_us(1, far, 195_000), 15_000);
         assert_eq!(bases.queuing_us(1, beside, 30_000), 10_000);
+    }
+
+    #[test]
+    fn a_round_trip_that_may_have_been_longer_teaches_nothing() {
+        let mut bases = Bases::default();
+        let server = "9.9.9.9".parse().unwrap();
+        assert_eq!(bases.least_queuing_us(server, 3_000), 0);
+        bases.queuing_us(0, server, 20_000);
+        assert_eq!(bases.least_queuing_us(server, 26_000), 6_000);
+        assert_eq!(bases.least_queuing_us(server, 3_000), 0);
+        assert_eq!(bases.queuing_us(1, server, 26_000), 6_000);
     }
 
     #[test]
