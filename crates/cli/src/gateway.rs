@@ -4,7 +4,7 @@ use crate::Failure;
 use clap::Args;
 use leeway_gateway::config::ConfigError;
 use leeway_gateway::{Config, Gateway, GatewayError};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,7 +23,8 @@ pub struct GatewayArgs {
     /// Network whose machines may use the gateway, such as 10.20.0.0/16. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     client: Vec<String>,
-    /// Network of the home, which is never reached through the gateway. May be repeated.
+    /// Network of the home, which is never reached through the gateway, and for which downloads stand aside while it is at
+    /// work. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     home: Vec<String>,
     /// Law of the window that all downloads share, such as ledbat:target=30ms; `none` holds nothing back.
@@ -97,10 +98,7 @@ impl GatewayArgs {
                 networks.clear();
             }
             for text in given {
-                let alone = || text.parse::<IpAddr>().map(Into::into);
-                let network = text.parse().or_else(|_| alone());
-                let wrong = |_| Failure::Usage(format!("`{text}` is not a network, such as 192.168.1.0/24"));
-                networks.push(network.map_err(wrong)?);
+                networks.push(crate::join::network(text)?);
             }
         }
         if let Some(given) = &self.relay {

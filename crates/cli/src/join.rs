@@ -2,7 +2,9 @@
 
 use crate::Failure;
 use clap::{Args, ValueEnum};
+use ipnet::IpNet;
 use leeway_gateway::policy::special;
+use leeway_net::Lookout;
 use leeway_queue::QueueSpec;
 use leeway_tunnel::host::{ClientHost, MARK, Route};
 use leeway_tunnel::wire::Welcome;
@@ -34,6 +36,10 @@ pub struct Join {
     /// Lead only this network into the tunnel, such as 192.0.2.0/24. May be repeated. Everything by default.
     #[arg(long = "route", value_name = "NETWORK")]
     routes: Vec<Route>,
+    /// Network of a home behind this machine, such as 192.168.1.0/24: while its machines use the Internet beside the tunnel, what
+    /// the server sends stands aside (QUIC only). May be repeated.
+    #[arg(long, value_name = "NETWORK")]
+    home: Vec<String>,
     /// The longest packet on the tunnel in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = MTU, value_parser = clap::value_parser!(u16).range(1280..=1500))]
     mtu: u16,
@@ -60,6 +66,12 @@ pub fn run(join: &Join) -> Result<(), Failure> {
         }
         Carrier::Tcp => Transport::tcp(join.law.as_deref()),
     };
+    let home = join.home.iter().map(|text| network(text)).collect::<Result<Vec<_>, _>>()?;
+    if !home.is_empty() && join.transport == Carrier::Tcp {
+        return Err(Failure::Usage(
+            "--home needs --transport quic: over TCP the server cannot be told".into(),
+        ));
+    }
     let options = ClientOptions {
         transport,
         queue: join.queue.clone(),
@@ -68,7 +80,14 @@ pub fn run(join: &Join) -> Result<(), Failure> {
         silence: SILENCE,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(stay(join, token, options))
+    runtime.block_on(stay(join, token, options, &home))
+}
+
+/// A network as it is given on the command line; an address is a network of one.
+pub fn network(text: &str) -> Result<IpNet, Failure> {
+    let alone = || text.parse::<IpAddr>().map(IpNet::from);
+    let wrong = |_| Failure::Usage(format!("`{text}` is not a network, such as 192.168.1.0/24"));
+    text.parse().or_else(|_| alone()).map_err(wrong)
 }
 
 /// A token as it is given on the command line; `-` is the standard input.
@@ -77,12 +96,20 @@ pub fn token(given: &str) -> Result<Token, Failure> {
     text.parse().map_err(|error: leeway_tunnel::TokenError| Failure::Usage(error.to_string()))
 }
 
-async fn stay(join: &Join, token: Token, options: ClientOptions) -> Result<(), Failure> {
+async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet]) -> Result<(), Failure> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     // Without rights it ends before anybody is asked for anything.
     let tun = Arc::new(Tun::open("lwjoin%d")?);
     let client = Arc::new(Client::new(token, options).await?);
+    let told = Arc::clone(&client);
+    let _watch = match home {
+        [] => None,
+        home => {
+            let watch = Lookout::new(home).and_then(|lookout| lookout.watch(move || told.at_work()));
+            Some(watch.map_err(Error::from)?)
+        }
+    };
     tokio::spawn(read(Arc::clone(&tun), Arc::clone(&client)));
     tokio::spawn(tell(Arc::clone(&client), join.verbose));
     if join.routes.is_empty() {

@@ -45,6 +45,8 @@ pub fn text(users: &Users, budget: Option<&Budget>, relay: Option<&Relay>) -> St
         gauge("leeway_gateway_queuing_delay_seconds", "The law's estimate of the line's queue.", seconds);
         gauge("leeway_gateway_rtt_seconds", "Smoothed round-trip time.", f64::from(state.srtt_us) / 1e6);
         gauge("leeway_gateway_waiting_flows", "Flows that wait for their turn.", state.waiting as f64);
+        let seconds = state.aside_us as f64 / 1e6;
+        gauge("leeway_gateway_aside_seconds", "Time that they have stood aside for the home.", seconds);
     }
     if let Some(relay) = relay {
         let up = f64::from(u8::from(relay.turn().is_some()));

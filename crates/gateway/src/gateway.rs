@@ -14,6 +14,7 @@ use crate::socks;
 use crate::transparent;
 use crate::upstream::Connector;
 use crate::users::{Place, Users};
+use leeway_net::{Lookout, Watch};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
@@ -57,6 +58,8 @@ pub struct Gateway {
     proxy: Arc<Proxy>,
     budget: Option<Arc<Budget>>,
     divert: Option<Divert>,
+    /// Sees the home at work.
+    home: Option<Result<Watch, leeway_net::Error>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +107,14 @@ impl Gateway {
         let divert = divert.transpose().map_err(|error| {
             GatewayError::System("divert clients without configuration (needs root, nft, ip)", error)
         })?;
-        Ok(Gateway { listeners, datagrams, proxy, budget, divert })
+        let home = (!config.home.is_empty()).then(|| {
+            let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
+            Lookout::new(&config.home)?.watch(move || {
+                budget.iter().for_each(|budget| budget.home_seen());
+                relay.iter().for_each(|relay| relay.home_seen());
+            })
+        });
+        Ok(Gateway { listeners, datagrams, proxy, budget, divert, home })
     }
 
     /// The addresses that it listens on: HTTP, SOCKS, metrics, each in the order of the configuration.
@@ -142,6 +152,12 @@ impl Gateway {
                 ));
             }
         }
+        if let Some(Err(error)) = &self.home {
+            notices.push(format!(
+                "the home's packets cannot be seen, so nobody stands aside before they make a queue: {error} \
+                 (needs CAP_NET_RAW)"
+            ));
+        }
         if self.budget.is_none() {
             notices.push("downloads are not held back: there is no law".into());
         }
@@ -173,7 +189,7 @@ impl Gateway {
         stop.await;
         // New clients are refused from here on.
         background.shutdown().await;
-        drop(self.divert);
+        drop((self.divert, self.home));
         let end = tokio::time::Instant::now() + GRACE;
         while self.proxy.users.connections() > 0 && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;

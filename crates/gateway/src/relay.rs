@@ -85,6 +85,13 @@ impl Relay {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.steering()
     }
 
+    /// The home is at work: what the relay sends stands aside.
+    pub fn home_seen(&self) {
+        if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
+            client.at_work();
+        }
+    }
+
     /// Keeps the tunnel. Never ends.
     pub async fn run(&self) {
         loop {

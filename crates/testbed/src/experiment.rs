@@ -89,8 +89,6 @@ const SENSITIVE: &[&str] =
     &["prim_only", "best_effort", "borrowing", "codel", "tcpvegas", "tcplp", "relay", "proxy", "proxy-relay"];
 /// The reference, the baseline, what knows the rate, and ours.
 const FEW: &[&str] = &["prim_only", "best_effort", "borrowing", "relay", "proxy", "proxy-relay"];
-/// Leeway's own ways.
-pub(crate) const OURS: &[&str] = &["relay", "proxy", "proxy-relay"];
 
 /// All experiments.
 pub fn all() -> Vec<Experiment> {

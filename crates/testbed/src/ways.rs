@@ -46,10 +46,13 @@ impl Programs {
         join.args(["join", "--route", "203.0.113.0/24"]);
         let options: Vec<String> = match tunnel {
             Tunnel::Quic(Some(law)) => {
-                join.args(["--law", law]);
+                join.args(["--law", law, "--home", HOME]);
                 vec!["--law".into(), law.clone()]
             }
-            Tunnel::Quic(None) => vec![],
+            Tunnel::Quic(None) => {
+                join.args(["--home", HOME]);
+                vec![]
+            }
             Tunnel::Tcp(law) => {
                 let law = programs.law.insert(KernelLaw::named(leeway, law)?);
                 join.args(["--transport", "tcp", "--law", &law.name]);

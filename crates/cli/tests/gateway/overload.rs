@@ -70,10 +70,12 @@ fn the_home_does_not_notice_that_the_gateway_is_killed() {
     let before = bed.rules();
     let file = folder.path().join("gateway.toml");
     let text = "clients = [\"10.20.0.0/24\"]\nallow = [\"198.18.40.0/24\"]\nports = [80]\nupload = []\n\
-        dns = [\"198.18.40.2\"]\nlisten = [\"10.20.0.1:3128\"]\n";
+        dns = [\"198.18.40.2\"]\nlisten = [\"10.20.0.1:3128\"]\nhome = [\"192.168.7.0/24\"]\n\
+        metrics = \"127.0.0.1:9300\"\n";
     std::fs::write(&file, text).unwrap();
     let mut command = bed.gateway(&file);
-    let (mut gateway, _) = Gateway::start(&mut command, 1);
+    // The proxy and the metrics.
+    let (mut gateway, _) = Gateway::start(&mut command, 2);
     wait("the server answers", || {
         let curl = "import urllib.request; urllib.request.urlopen('http://198.18.40.2/1', timeout=5)";
         spawn(&bed, HOME, curl, Stdio::null()).0.wait().unwrap().success()
@@ -87,13 +89,22 @@ fn the_home_does_not_notice_that_the_gateway_is_killed() {
     };
     more("others", "ok", 30);
     more("home", "ok", 10);
+    let ask =
+        "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9300/').read().decode())";
+    wait("it stands aside for the home", || {
+        let file = folder.path().join("metrics");
+        spawn(&bed, GATEWAYS, ask, std::fs::File::create(&file).unwrap().into()).0.wait().unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let aside = text.lines().find_map(|line| line.strip_prefix("leeway_gateway_aside_seconds "));
+        aside.is_some_and(|seconds| seconds.parse::<f64>().unwrap() > 0.0)
+    });
 
     gateway.signal(rustix::process::Signal::KILL);
     more("others", "refused", 16);
     more("home", "ok", 20);
     assert_eq!(bed.rules(), before, "nothing stays behind");
 
-    let (_gateway, _) = Gateway::start(&mut command, 1);
+    let (_gateway, _) = Gateway::start(&mut command, 2);
     more("others", "ok", 30);
     more("home", "ok", 10);
     let home = std::fs::read_to_string(folder.path().join("home")).unwrap();

@@ -212,6 +212,8 @@ fn refusals_are_clear_and_have_their_exit_codes() {
         (typo.as_str(), "", 2, "typing error"),
         (token.as_str(), "--law codle", 2, "there is no law"),
         (token.as_str(), "--transport tcp --law codle", 2, "it has: "),
+        (token.as_str(), "--transport tcp --home 192.168.1.0/24", 2, "needs --transport quic"),
+        (token.as_str(), "--home 192.168.1", 2, "is not a network"),
         (token.as_str(), "--route 10.0.0.0", 2, "192.0.2.0/24"),
     ] {
         let (status, said) = run(&bed, token, options);
