@@ -2,6 +2,7 @@
 
 use crate::admission::Admission;
 use crate::delay::Bases;
+use crate::edges::{BURST_BYTES, Edges, RoundTrip};
 use crate::socket::{bound_window, round_trips_us};
 use leeway_control::{Ack, Law, LawSpec, Path};
 use leeway_tunnel::Standby;
@@ -19,16 +20,12 @@ pub const MSS_BYTES: u32 = 1460;
 const LEAST_BYTES: u64 = 2 * MSS_BYTES as u64;
 /// The largest: what Linux gives a connection by default.
 const MOST_BYTES: u64 = 6 << 20;
-/// Windows up to this are filled at once by a new connection (RFC 6928), so filling them takes one round trip.
-const BURST_BYTES: u64 = 10 * MSS_BYTES as u64;
 /// Bytes that are read within this time have just come, in microseconds.
 const AT_ONCE_US: u64 = 1000;
 /// How often those who wait look for bytes that have arrived.
 const TICK: Duration = Duration::from_millis(2);
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
-/// Grants of a flow whose answer is timed.
-const TIMED: usize = 32;
 
 /// The shared window.
 #[derive(Debug)]
@@ -85,13 +82,11 @@ struct Shared {
 #[derive(Debug)]
 struct Entry {
     server: IpAddr,
-    /// Nobody sees them arrive; `edges` has the bytes of each instead of a position.
-    datagrams: bool,
+    /// Nobody sees datagrams arrive: the bytes of each that was granted, and when.
+    datagrams: Option<VecDeque<(u64, u64)>>,
     socket: Option<Arc<TcpStream>>,
     /// Its window; the server may send up to `read + window`.
     window: u64,
-    /// Up to here the server was ever permitted to send.
-    edge: u64,
     /// By which the next read opens it further.
     growth: u64,
     /// Granted, not arrived.
@@ -113,24 +108,7 @@ struct Entry {
     wish: u64,
     asking: bool,
     waker: Option<Waker>,
-    /// When the position came within the window, by position.
-    edges: VecDeque<Edge>,
-}
-
-/// A position that has come within the window; of datagrams, so many bytes.
-#[derive(Debug, Clone, Copy)]
-struct Edge {
-    end: u64,
-    at_us: u64,
-    /// It has come then, and not before.
-    exact: bool,
-}
-
-/// A round-trip time; an inexact one is not longer than the true one.
-#[derive(Debug, Clone, Copy)]
-struct RoundTrip {
-    rtt_us: u32,
-    exact: bool,
+    edges: Edges,
 }
 
 impl Budget {
@@ -295,18 +273,8 @@ impl Flow {
         self.with(|shared, entry, now_us| {
             entry.read += bytes;
             entry.arrived = entry.arrived.max(entry.read);
-            let edge = entry.read + entry.window;
-            // Else some of it was let through before, by a window that was larger.
-            if edge >= entry.edge + bytes && entry.window <= BURST_BYTES {
-                if entry.edges.len() == TIMED {
-                    entry.edges.pop_front();
-                }
-                // The kernel does not wait for the reader while there is room in its buffer, so bytes that have been
-                // there for a while may have let others through when they came.
-                let exact = entry.read == entry.arrived && now_us <= entry.arrived_us + AT_ONCE_US;
-                entry.edges.push_back(Edge { end: edge, at_us: now_us, exact });
-            }
-            entry.edge = entry.edge.max(edge);
+            let exact = entry.read == entry.arrived && now_us <= entry.arrived_us + AT_ONCE_US;
+            entry.edges.moved(entry.read + entry.window, bytes, entry.window, now_us, exact);
             let growth = std::mem::take(&mut entry.growth);
             let share = shared.share(now_us);
             let wanted = match growth {
@@ -318,8 +286,7 @@ impl Flow {
                 && bound_window(socket, wanted as u32).is_ok()
             {
                 entry.window = wanted;
-                entry.edge = entry.edge.max(entry.read + wanted);
-                entry.edges.clear();
+                entry.edges.resized(entry.read + wanted);
             }
         });
     }
@@ -434,13 +401,7 @@ impl Shared {
         let excess = entry.outstanding.saturating_sub(rest);
         entry.outstanding -= excess;
         self.admission.release(due + excess);
-        // The last segment that the edge lets through is here.
-        let mut round_trip = None;
-        while let Some(edge) =
-            entry.edges.pop_front_if(|edge| entry.arrived + u64::from(MSS_BYTES) > edge.end)
-        {
-            round_trip = RoundTrip::between(edge.at_us, now_us, edge.exact);
-        }
+        let mut round_trip = entry.edges.arrived(position, now_us);
         // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
         let due_us = entry.sampled_us + u64::from(self.srtt_us);
         if entry.window > BURST_BYTES
@@ -540,9 +501,9 @@ impl Shared {
         let hold_us = self.hold_us();
         let mut released = 0;
         for entry in self.flows.values_mut().filter(|flow| flow.outstanding > 0) {
-            if entry.datagrams {
-                while let Some(edge) = entry.edges.pop_front_if(|edge| now_us - edge.at_us >= srtt_us) {
-                    let bytes = edge.end.min(entry.outstanding);
+            if let Some(due) = &mut entry.datagrams {
+                while let Some((bytes, _)) = due.pop_front_if(|(_, at_us)| now_us - *at_us >= srtt_us) {
+                    let bytes = bytes.min(entry.outstanding);
                     entry.outstanding -= bytes;
                     released += bytes;
                 }
@@ -585,22 +546,13 @@ impl Shared {
     }
 }
 
-impl RoundTrip {
-    /// None where no time has passed.
-    fn between(from_us: u64, to_us: u64, exact: bool) -> Option<RoundTrip> {
-        let rtt_us = u32::try_from(to_us.saturating_sub(from_us)).unwrap_or(u32::MAX);
-        (rtt_us > 0).then_some(RoundTrip { rtt_us, exact })
-    }
-}
-
 impl Entry {
     fn new(server: IpAddr, datagrams: bool, now_us: u64) -> Entry {
         Entry {
             server,
-            datagrams,
+            datagrams: datagrams.then(VecDeque::new),
             socket: None,
             window: LEAST_BYTES,
-            edge: LEAST_BYTES,
             growth: 0,
             outstanding: 0,
             arrived: 0,
@@ -615,20 +567,20 @@ impl Entry {
             wish: 0,
             asking: false,
             waker: None,
-            edges: VecDeque::new(),
+            edges: Edges::new(LEAST_BYTES),
         }
     }
 
     /// Whether bytes may be on their way.
     fn expects(&self) -> bool {
-        self.outstanding > 0 || !self.edges.is_empty()
+        self.outstanding > 0 || self.edges.is_timed()
     }
 
     fn hold(&mut self, now_us: u64, bytes: u64) {
         self.outstanding += bytes;
         self.last_us = now_us;
-        if self.datagrams {
-            self.edges.push_back(Edge { end: bytes, at_us: now_us, exact: false });
+        if let Some(due) = &mut self.datagrams {
+            due.push_back((bytes, now_us));
         }
     }
 }

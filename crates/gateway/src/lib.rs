@@ -15,6 +15,7 @@ mod datagrams;
 pub mod delay;
 mod divert;
 pub mod dns;
+mod edges;
 mod gateway;
 pub mod http;
 pub mod policy;

@@ -1,0 +1,148 @@
+//! Round-trip times of a receive window: from the moment at which a position came within it to the arrival of the last
+//! segment that this let through.
+//!
+//! No clock and no sockets here: times are arguments, positions count bytes since the connection began.
+
+use crate::budget::MSS_BYTES;
+use std::collections::VecDeque;
+
+/// Windows up to this are filled at once by a new connection (RFC 6928), so filling them takes one round trip.
+pub const BURST_BYTES: u64 = 10 * MSS_BYTES as u64;
+/// Edges that are timed at a time.
+const TIMED: usize = 32;
+
+/// The right edge of one connection's window, as it moves.
+#[derive(Debug)]
+pub struct Edges {
+    /// Up to here the server was ever permitted to send.
+    furthest: u64,
+    timed: VecDeque<Edge>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    position: u64,
+    at_us: u64,
+    exact: bool,
+}
+
+/// A round-trip time; one that is not exact may have been longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// In microseconds, above 0.
+    pub rtt_us: u32,
+    /// Whether it is known to be this and no longer.
+    pub exact: bool,
+}
+
+impl Edges {
+    /// A connection whose first window is that large.
+    pub fn new(window: u64) -> Edges {
+        Edges { furthest: window, timed: VecDeque::new() }
+    }
+
+    /// `bytes` were read from before a `window`, which moves its edge to `position`. `exact`: they had just come, so that
+    /// the edge did not move before; the kernel moves it when bytes come, read or not, while there is room in its buffer.
+    pub fn moved(&mut self, position: u64, bytes: u64, window: u64, now_us: u64, exact: bool) {
+        // Else some of it was let through before, by a window that was larger.
+        if position >= self.furthest + bytes && window <= BURST_BYTES {
+            if self.timed.len() == TIMED {
+                self.timed.pop_front();
+            }
+            self.timed.push_back(Edge { position, at_us: now_us, exact });
+        }
+        self.furthest = self.furthest.max(position);
+    }
+
+    /// The window has another size now, and its edge this position.
+    pub fn resized(&mut self, position: u64) {
+        self.furthest = self.furthest.max(position);
+        self.timed.clear();
+    }
+
+    /// Nothing more will come, or not by these.
+    pub fn clear(&mut self) {
+        self.timed.clear();
+    }
+
+    /// Whether any is timed.
+    pub fn is_timed(&self) -> bool {
+        !self.timed.is_empty()
+    }
+
+    /// Everything before `position` has arrived: what the last edge whose bytes are all here says.
+    pub fn arrived(&mut self, position: u64, now_us: u64) -> Option<RoundTrip> {
+        let mut last = None;
+        while let Some(edge) = self.timed.pop_front_if(|edge| position + u64::from(MSS_BYTES) > edge.position)
+        {
+            last = RoundTrip::between(edge.at_us, now_us, edge.exact);
+        }
+        last
+    }
+}
+
+impl RoundTrip {
+    /// Nothing where no time has passed.
+    pub fn between(from_us: u64, to_us: u64, exact: bool) -> Option<RoundTrip> {
+        let rtt_us = u32::try_from(to_us.saturating_sub(from_us)).unwrap_or(u32::MAX);
+        (rtt_us > 0).then_some(RoundTrip { rtt_us, exact })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 1448;
+
+    fn exactly(rtt_us: u32) -> Option<RoundTrip> {
+        Some(RoundTrip { rtt_us, exact: true })
+    }
+
+    #[test]
+    fn a_window_that_opens_by_a_segment_is_filled_by_a_segment() {
+        let mut edges = Edges::new(2920);
+        // Two segments come, and are read, 7 ms apart; what each read lets through comes a round trip later.
+        for (n, at_us) in [(1, 0), (2, 7_000)] {
+            assert_eq!(edges.arrived(n * SEGMENT, at_us), None);
+            edges.moved(n * SEGMENT + 2920, SEGMENT, 2920, at_us, true);
+        }
+        assert_eq!(edges.arrived(3 * SEGMENT, 27_000), exactly(27_000));
+        assert_eq!(edges.arrived(4 * SEGMENT, 34_000), exactly(27_000));
+        assert!(!edges.is_timed());
+    }
+
+    #[test]
+    fn what_a_larger_window_let_through_is_no_answer_to_a_smaller_one() {
+        let mut edges = Edges::new(2920);
+        edges.resized(5840);
+        // The window shrinks to two segments; the third of the larger one is still on its way.
+        edges.resized(SEGMENT + 2920);
+        edges.moved(2 * SEGMENT + 2920, SEGMENT, 2920, 0, true);
+        assert_eq!(edges.arrived(3 * SEGMENT, 5_000), None);
+        assert_eq!(edges.arrived(4 * SEGMENT, 6_000), None);
+        // One segment beyond the larger window's edge.
+        edges.moved(5840 + SEGMENT, SEGMENT, 2920, 7_000, true);
+        assert_eq!(edges.arrived(5 * SEGMENT, 34_000), exactly(27_000));
+    }
+
+    #[test]
+    fn bytes_that_waited_may_have_let_others_through_before() {
+        let mut edges = Edges::new(2920);
+        edges.moved(SEGMENT + 2920, SEGMENT, 2920, 20_000, false);
+        assert_eq!(edges.arrived(3 * SEGMENT, 29_000), Some(RoundTrip { rtt_us: 9_000, exact: false }));
+    }
+
+    #[test]
+    fn windows_that_are_not_filled_at_once_are_not_timed_and_neither_is_any_number() {
+        let mut edges = Edges::new(2920);
+        edges.moved(100_000, SEGMENT, BURST_BYTES + 1, 0, true);
+        assert!(!edges.is_timed());
+        for n in 0..1000 {
+            edges.moved(200_000 + n * SEGMENT, SEGMENT, 2920, n, true);
+        }
+        assert_eq!(edges.timed.len(), TIMED);
+        edges.clear();
+        assert_eq!(edges.arrived(u64::MAX / 2, 1), None);
+    }
+}
