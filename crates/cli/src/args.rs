@@ -150,8 +150,8 @@ pub enum Command {
         the same as the file says, through a relay on the Internet while it is there\n  \
         leeway gateway --config packaging/gateway.toml --check\n      \
         look at a configuration\n\n\
-        It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay and for clients without\n\
-        configuration only.\n\n\
+        It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay, for clients without\n\
+        configuration, and to see when the home is at work.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
     Gateway(crate::gateway::GatewayArgs),
     /// Print the JSON Schema of scenario files, for editors and checkers.
