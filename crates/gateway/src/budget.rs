@@ -411,6 +411,11 @@ impl Shared {
             entry.sampled_us = now_us;
             round_trip = round_trips_us(socket).map(|(_, rtt_us)| RoundTrip { rtt_us, exact: true });
         }
+        // One that may have been longer can show that there is more of a queue, not that there is less.
+        let known_us = self.law.output().queuing_delay_us;
+        let round_trip = round_trip.filter(|&RoundTrip { rtt_us, exact }| {
+            exact || self.bases.least_queuing_us(entry.server, rtt_us) > known_us
+        });
         if round_trip.is_some() {
             entry.asked_us = None;
         }
