@@ -111,7 +111,7 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
                 wait = Some(at);
                 break;
             }
-            if let Some(span) = line.aside(ends.egress.is_waiting()) {
+            if let Some(span) = line.aside(|| ends.egress.is_waiting()) {
                 wait = Some(Instant::now() + span);
                 break;
             }

@@ -38,6 +38,8 @@ pub struct Line {
     report: Mutex<Option<Report>>,
     law: Mutex<LawSpec>,
     standby: Mutex<Standby>,
+    /// Nobody is there any more from then on, on the clock; 0 while nobody is. Looked at for each packet, so without the lock.
+    there_until_us: AtomicU64,
     /// The peer is to be told that those at this end are at work.
     at_work: AtomicBool,
     /// Told when something was sent or acknowledged.
@@ -72,6 +74,7 @@ impl Line {
             report: Mutex::new(None),
             law: Mutex::new(law),
             standby: Mutex::default(),
+            there_until_us: AtomicU64::new(0),
             at_work: AtomicBool::new(false),
             room: Notify::new(),
         })
@@ -90,14 +93,28 @@ impl Line {
     /// The peer's people are at work: what waits for its line stands aside.
     pub fn stand_aside(&self) {
         let srtt_us = self.srtt_us.load(Ordering::Relaxed);
-        self.standby().seen(self.clock.micros(), srtt_us);
+        let mut standby = self.standby();
+        standby.seen(self.clock.micros(), srtt_us);
+        self.there_until_us.store(standby.there_until_us(), Ordering::Relaxed);
     }
 
-    /// How long what waits has to stand aside yet.
-    pub fn aside(&self, waiting: bool) -> Option<Duration> {
+    /// How long what waits, if something does, has to stand aside yet.
+    pub fn aside(&self, waiting: impl FnOnce() -> bool) -> Option<Duration> {
+        if self.there_until_us.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut standby = self.standby();
         let now_us = self.clock.micros();
-        let until_us = self.standby().hold(now_us, waiting)?;
-        Some(Duration::from_micros(until_us - now_us))
+        let until_us = standby.hold(now_us, waiting());
+        if now_us >= standby.there_until_us() {
+            self.there_until_us.store(0, Ordering::Relaxed);
+        }
+        Some(Duration::from_micros(until_us? - now_us))
+    }
+
+    /// How long it has stood aside, in all.
+    pub fn stood_aside(&self) -> Duration {
+        Duration::from_micros(self.standby().total_us())
     }
 
     fn standby(&self) -> MutexGuard<'_, Standby> {
