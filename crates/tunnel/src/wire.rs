@@ -82,7 +82,8 @@ pub enum Datagram<'a> {
     },
     /// What the receiver saw of delays.
     Report(Report),
-    /// Those to whom the receiver's line belongs are at work ([`crate::Standby`]).
+    /// Those to whom the sender's line belongs are at work: what waits for it at the receiver stands aside
+    /// ([`crate::Standby`]).
     AtWork,
 }
 
