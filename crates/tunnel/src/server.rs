@@ -243,6 +243,19 @@ impl Shared {
         }))
     }
 
+    /// A client is connected.
+    pub fn joined(&self, member: &Arc<Member>, transport: &str) {
+        self.switch.join(member);
+        let Member { name, from, addresses: (v4, _), .. } = &**member;
+        self.log(&format!("{name} joined from {from} over {transport} as {v4}"));
+    }
+
+    /// It is no longer.
+    pub fn left(&self, member: &Arc<Member>, why: &str) {
+        self.switch.leave(member);
+        self.log(&format!("{} left: {why}; {}", member.name, member.account()));
+    }
+
     /// The ends of a client's tunnel.
     pub fn ends(&self, member: &Member) -> Ends {
         Ends {
@@ -279,7 +292,6 @@ async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place
         Ok(known) => known,
         Err(denied) => return connection.close(CLOSE_FOR_GOOD, words(denied).as_bytes()),
     };
-    let from = connection.remote_address();
     let greeted = tokio::select! {
         greeted = tokio::time::timeout(HANDSHAKE, greet(shared, connection, &invited, line)) => greeted,
         () = place.displaced() => return connection.close(CLOSE_AGAIN, b"the server is busy"),
@@ -290,8 +302,7 @@ async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place
         Err(_) => return connection.close(CLOSE_FOR_GOOD, b"there was no greeting in time"),
     };
     drop(place);
-    shared.switch.join(&member);
-    shared.log(&format!("{} joined from {from} over QUIC as {}", member.name, member.addresses.0));
+    shared.joined(&member, "QUIC");
     let ends = shared.ends(&member);
     let why = tokio::select! {
         error = carry(connection, line, &ends) => quic::explain(&error).to_string(),
@@ -304,8 +315,7 @@ async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place
             words(denied).into()
         }
     };
-    shared.switch.leave(&member);
-    shared.log(&format!("{} left: {why}", member.name));
+    shared.left(&member, &why);
 }
 
 async fn greet(

@@ -121,8 +121,7 @@ pub(crate) async fn serve(
     // Who does not get so far has heard why from TLS, or was too slow.
     let Ok(Ok((mut stream, key, member))) = greeted else { return };
     drop(place);
-    shared.switch.join(&member);
-    shared.log(&format!("{} joined from {from} over TCP as {}", member.name, member.addresses.0));
+    shared.joined(&member, "TCP");
     let ends = shared.ends(&member);
     let ended: Result<Error, &str> = {
         let pumping = pump(&mut stream, rest, &ends);
@@ -132,12 +131,11 @@ pub(crate) async fn serve(
             denied = shared.uninvited(&key) => Err(words(denied)),
         }
     };
-    shared.switch.leave(&member);
     match ended {
-        Ok(error) => shared.log(&format!("{} left: {error}", member.name)),
+        Ok(error) => shared.left(&member, &error.to_string()),
         Err(why) => {
+            shared.left(&member, why);
             refuse(&mut stream, why).await;
-            shared.log(&format!("{} left: {why}", member.name));
         }
     }
 }

@@ -33,6 +33,13 @@ impl Member {
     pub fn steering(&self) -> Option<Steering> {
         self.line.as_ref().map(|line| line.steering())
     }
+
+    /// What went through, and how long the law's queue has stood aside, for people.
+    pub fn account(&self) -> String {
+        let [to, from] = [self.counts.sent(), self.counts.received()].map(|(_, bytes)| bytes as f64 / 1e6);
+        let aside = self.line.as_ref().map_or(0.0, |line| line.stood_aside().as_secs_f64());
+        format!("{to:.1} MB to it, {from:.1} MB from it, {aside:.1} s aside for its home")
+    }
 }
 
 /// The clients that are connected, by their addresses.
