@@ -2,7 +2,7 @@
 //! byte of a packet through.
 //!
 //! Seen are, of machines in the networks: what they send to others, if it asks for something (TCP with SYN or PSH, any
-//! packet of [`LARGE_BYTES`]), and what is sent on to them from others, if it is large. Acknowledgements are not, nor is what
+//! packet of 500 bytes), and what is sent on to them from others, if it is large. Acknowledgements are not, nor is what
 //! such machines send to each other or to addresses of this host that belong to the same networks.
 
 use crate::Error;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What is as long brings something, or asks for it (the first packet of QUIC has 1200 bytes).
-pub const LARGE_BYTES: u32 = 500;
+const LARGE_BYTES: u32 = 500;
 
 /// Sightings that wait to be read; all say the same, so that those beyond it are lost without harm.
 const BUFFER_BYTES: usize = 16 * 1024;
