@@ -1,6 +1,6 @@
 //! `leeway gateway`: a proxy that gives others what the line has to spare.
 
-use crate::Failure;
+use crate::{Failure, given};
 use clap::Args;
 use leeway_gateway::config::ConfigError;
 use leeway_gateway::{Config, Gateway, GatewayError};
@@ -98,11 +98,11 @@ impl GatewayArgs {
                 networks.clear();
             }
             for text in given {
-                networks.push(crate::join::network(text)?);
+                networks.push(given::network(text)?);
             }
         }
         if let Some(given) = &self.relay {
-            config.relay.get_or_insert_default().token = Some(crate::join::token(given)?);
+            config.relay.get_or_insert_default().token = Some(given::token(given)?);
         }
         if let Some(law) = &self.law {
             let parsed = if law == "none" { Ok(None) } else { law.parse().map(Some) };

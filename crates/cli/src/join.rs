@@ -1,6 +1,7 @@
 //! `leeway join`: the client's end of a tunnel.
 
 use crate::Failure;
+use crate::given::{network, token};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use leeway_gateway::policy::special;
@@ -81,19 +82,6 @@ pub fn run(join: &Join) -> Result<(), Failure> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(stay(join, token, options, &home))
-}
-
-/// A network as it is given on the command line; an address is a network of one.
-pub fn network(text: &str) -> Result<IpNet, Failure> {
-    let alone = || text.parse::<IpAddr>().map(IpNet::from);
-    let wrong = |_| Failure::Usage(format!("`{text}` is not a network, such as 192.168.1.0/24"));
-    text.parse().or_else(|_| alone()).map_err(wrong)
-}
-
-/// A token as it is given on the command line; `-` is the standard input.
-pub fn token(given: &str) -> Result<Token, Failure> {
-    let text = if given == "-" { std::io::read_to_string(std::io::stdin())? } else { given.to_owned() };
-    text.parse().map_err(|error: leeway_tunnel::TokenError| Failure::Usage(error.to_string()))
 }
 
 async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet]) -> Result<(), Failure> {

@@ -6,6 +6,7 @@ mod commands;
 mod doctor;
 mod engine;
 mod gateway;
+mod given;
 mod helper;
 mod invite;
 mod join;
