@@ -30,11 +30,17 @@ pub fn text(users: &Users, budget: Option<&Budget>, relay: Option<&Relay>) -> St
             let _ = writeln!(text, "{name}{{user=\"{}\"}} {value}", escaped(user));
         });
     }
+    let state = budget.map(Budget::state);
+    if let Some(state) = state {
+        let (name, seconds) = ("leeway_gateway_aside_seconds_total", state.aside_us as f64 / 1e6);
+        let help = "Time that flows have stood aside for the home.";
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {seconds}");
+    }
     let mut gauge = |name: &str, help: &str, value: f64| {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
     };
     gauge("leeway_gateway_connections", "Connections of clients.", users.connections() as f64);
-    if let Some(state) = budget.map(Budget::state) {
+    if let Some(state) = state {
         gauge(
             "leeway_gateway_window_bytes",
             "The window that all downloads share.",
@@ -45,8 +51,6 @@ pub fn text(users: &Users, budget: Option<&Budget>, relay: Option<&Relay>) -> St
         gauge("leeway_gateway_queuing_delay_seconds", "The law's estimate of the line's queue.", seconds);
         gauge("leeway_gateway_rtt_seconds", "Smoothed round-trip time.", f64::from(state.srtt_us) / 1e6);
         gauge("leeway_gateway_waiting_flows", "Flows that wait for their turn.", state.waiting as f64);
-        let seconds = state.aside_us as f64 / 1e6;
-        gauge("leeway_gateway_aside_seconds", "Time that they have stood aside for the home.", seconds);
     }
     if let Some(relay) = relay {
         let up = f64::from(u8::from(relay.turn().is_some()));
