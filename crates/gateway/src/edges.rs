@@ -3,7 +3,7 @@
 //!
 //! No clock and no sockets here: times are arguments, positions count bytes since the connection began.
 
-use crate::budget::MSS_BYTES;
+use crate::window::MSS_BYTES;
 use std::collections::VecDeque;
 
 /// Windows up to this are filled at once by a new connection (RFC 6928), so filling them takes one round trip.

@@ -29,6 +29,7 @@ mod transparent;
 mod tunnel;
 pub mod upstream;
 pub mod users;
+mod window;
 
 pub use config::Config;
 pub use gateway::{Gateway, GatewayError};

@@ -1,0 +1,497 @@
+//! The window that all downloads share: one law, fed with the delays of all connections, and what each has of it.
+//!
+//! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
+
+use crate::admission::{Admission, Grant};
+use crate::budget::State;
+use crate::delay::Bases;
+use crate::edges::{BURST_BYTES, Edges, RoundTrip};
+use crate::socket::{bound_window, round_trips_us};
+use leeway_control::{Ack, Law, LawSpec, Path};
+use leeway_tunnel::Standby;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::Waker;
+use tokio::net::TcpStream;
+
+/// A full segment on Ethernet.
+pub const MSS_BYTES: u32 = 1460;
+/// The smallest window of one connection: two segments, because a sender cuts its segments to half of the window.
+const LEAST_BYTES: u64 = 2 * MSS_BYTES as u64;
+/// The largest: what Linux gives a connection by default.
+const MOST_BYTES: u64 = 6 << 20;
+/// Bytes that are read within this time have just come.
+const AT_ONCE_US: u64 = 1000;
+/// A count of those who receive is good for so long: it takes a while where there are thousands.
+const COUNT_US: u64 = 2000;
+/// The law's first window.
+const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
+
+const KNOWN: &str = "the flow is known until it is dropped";
+
+/// The window, and those who have some of it.
+#[derive(Debug)]
+pub struct Window {
+    admission: Admission,
+    standby: Standby,
+    law: Law,
+    bases: Bases,
+    srtt_us: u32,
+    min_rtt_us: u32,
+    round_end_us: u64,
+    /// What has arrived in this round and in the one before.
+    round_bytes: [u64; 2],
+    next: u64,
+    /// Other flows that receive, as counted then.
+    others: usize,
+    counted_us: u64,
+    flows: BTreeMap<u64, Entry>,
+}
+
+/// A flow as the driver sees it. Positions count bytes since the connection began.
+#[derive(Debug)]
+pub struct Entry {
+    server: IpAddr,
+    /// Nobody sees datagrams arrive: the bytes of each that was granted, and when.
+    datagrams: Option<VecDeque<(u64, u64)>>,
+    socket: Option<Arc<TcpStream>>,
+    /// Its window; the server may send up to `read + window`.
+    window: u64,
+    /// By which the next read opens it further.
+    growth: u64,
+    /// Granted, not arrived.
+    outstanding: u64,
+    arrived: u64,
+    read: u64,
+    /// Where the answer under way ends, if that is known.
+    end: Option<u64>,
+    last_us: u64,
+    sampled_us: u64,
+    /// The next permission is for a request.
+    starts: bool,
+    /// When the request was permitted of which nothing has shown the round-trip time yet.
+    asked_us: Option<u64>,
+    /// The last arrival.
+    arrived_us: u64,
+    /// What was asked for and may be read now.
+    granted: Option<u64>,
+    wish: u64,
+    asking: bool,
+    waker: Option<Waker>,
+    edges: Edges,
+}
+
+impl Window {
+    /// One under that law, of which nobody has anything.
+    pub fn new(spec: &LawSpec) -> Window {
+        let path = Path { mss_bytes: MSS_BYTES, initial_window_bytes: INITIAL_BYTES, ..Path::default() };
+        let law = spec.build(&path);
+        let admission = Admission::new(law.output().cwnd_q16 >> 16);
+        Window {
+            admission,
+            standby: Standby::default(),
+            law,
+            bases: Bases::default(),
+            srtt_us: 0,
+            min_rtt_us: 0,
+            round_end_us: 0,
+            round_bytes: [0; 2],
+            next: 0,
+            others: 0,
+            counted_us: 0,
+            flows: BTreeMap::new(),
+        }
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> State {
+        State {
+            window_bytes: self.admission.window_bytes(),
+            outstanding_bytes: self.admission.outstanding_bytes(),
+            queuing_delay_us: self.law.output().queuing_delay_us,
+            srtt_us: self.srtt_us,
+            waiting: self.admission.waiting(),
+            aside_us: self.standby.total_us(),
+        }
+    }
+
+    /// The home is at work: who waits stands aside.
+    pub fn home_seen(&mut self, now_us: u64) {
+        self.standby.seen(now_us, self.srtt_us.into());
+    }
+
+    /// A flow of `user` begins; its number. Nobody sees `datagrams` arrive before they are granted.
+    pub fn open(&mut self, now_us: u64, user: u64, server: IpAddr, datagrams: bool) -> u64 {
+        self.next += 1;
+        self.admission.open(user, self.next);
+        self.flows.insert(self.next, Entry::new(server, datagrams, now_us));
+        self.next
+    }
+
+    /// A flow ends.
+    pub fn close(&mut self, user: u64, flow: u64) {
+        self.flows.remove(&flow);
+        self.admission.close(user, flow);
+    }
+
+    /// What there is of `flow`.
+    pub fn entry(&mut self, flow: u64) -> &mut Entry {
+        self.flows.get_mut(&flow).expect(KNOWN)
+    }
+
+    /// Flows that wait.
+    pub fn waiting(&self) -> usize {
+        self.admission.waiting()
+    }
+
+    /// What was granted to `flow`, if it was.
+    pub fn granted(&mut self, flow: u64) -> Option<u64> {
+        self.flows.get_mut(&flow)?.granted.take()
+    }
+
+    /// `flow` asks for what `want` says, none being no reason to wait. `wish` where it need not wait, or that of the question before.
+    pub fn ask(
+        &mut self,
+        (user, flow): (u64, u64),
+        now_us: u64,
+        waker: &Waker,
+        wish: u64,
+        want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>,
+    ) -> Option<u64> {
+        self.with(flow, now_us, |window, entry, now_us| {
+            if let Some(granted) = entry.granted.take() {
+                return Some(granted);
+            }
+            entry.waker = Some(waker.clone());
+            if !entry.asking {
+                let Some(bytes) = want(window, entry, now_us) else { return Some(wish) };
+                entry.asking = true;
+                entry.wish = wish;
+                window.admission.ask(user, flow, bytes);
+            }
+            None
+        })
+    }
+
+    /// A request is about to be sent: the question for a window full of its answer. None while an answer is under way.
+    pub fn start(&mut self, entry: &mut Entry, now_us: u64) -> Option<u64> {
+        if entry.outstanding > 0 || entry.read < entry.arrived {
+            return None;
+        }
+        self.answered(entry, now_us);
+        entry.end = None;
+        entry.starts = true;
+        Some(entry.window)
+    }
+
+    /// `unread` bytes are in the socket: the question for as many that may follow them, and for more where there is room.
+    pub fn follow(&mut self, entry: &mut Entry, now_us: u64, unread: u64) -> Option<u64> {
+        // What will not come needs no permission.
+        let to_come = entry.end.map(|end| end.saturating_sub(entry.arrived + entry.outstanding));
+        let to_come = to_come.unwrap_or(u64::MAX);
+        let same = unread.min(to_come);
+        let wanted = self.share(now_us).saturating_sub(entry.window).min(to_come - same);
+        let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
+        // A quarter or nothing: not every read shall cost another system call.
+        entry.growth =
+            if wanted > entry.window / 4 && room >= u64::from(MSS_BYTES) { wanted.min(room) } else { 0 };
+        Some(same + entry.growth).filter(|&bytes| bytes > 0)
+    }
+
+    /// So many bytes are in the socket now. What that leaves of the window is not given away before the flow has asked for more.
+    pub fn seen(&mut self, entry: &mut Entry, now_us: u64, unread: u64) {
+        self.arrived(entry, now_us, unread);
+        if let Some(socket) = &entry.socket
+            && entry.window <= BURST_BYTES
+        {
+            // A delayed acknowledgement of a small window lets the server time out.
+            let _ = rustix::net::sockopt::set_tcp_quickack(&**socket, true);
+        }
+    }
+
+    /// So many were read, which opened the window.
+    pub fn read(&mut self, entry: &mut Entry, now_us: u64, bytes: u64) {
+        entry.read += bytes;
+        entry.arrived = entry.arrived.max(entry.read);
+        let exact = entry.read == entry.arrived && now_us <= entry.arrived_us + AT_ONCE_US;
+        entry.edges.moved(entry.read + entry.window, bytes, entry.window, now_us, exact);
+        let growth = std::mem::take(&mut entry.growth);
+        let share = self.share(now_us);
+        let wanted = match growth {
+            0 if share < entry.window - entry.window / 4 => share,
+            growth => entry.window + growth,
+        };
+        if wanted != entry.window
+            && let Some(socket) = &entry.socket
+            && bound_window(socket, wanted as u32).is_ok()
+        {
+            entry.window = wanted;
+            entry.edges.resized(entry.read + wanted);
+        }
+    }
+
+    /// The answer under way ends at that position.
+    pub fn expect(&mut self, entry: &mut Entry, end: u64) {
+        entry.end = Some(end);
+        let excess = entry.outstanding.saturating_sub(end.saturating_sub(entry.arrived));
+        entry.outstanding -= excess;
+        self.admission.release(excess);
+    }
+
+    /// The answer of `flow` has ended: nothing more will come until the next request.
+    pub fn finish(&mut self, entry: &mut Entry, now_us: u64, (user, flow): (u64, u64)) {
+        self.answered(entry, now_us);
+        self.release(entry);
+        entry.edges.clear();
+        self.admission.rest(user, flow);
+    }
+
+    /// Nothing of what was granted to it will come any more.
+    pub fn release(&mut self, entry: &mut Entry) {
+        self.admission.release(std::mem::take(&mut entry.outstanding));
+    }
+
+    /// The entry of a flow is taken out while `work` sees the rest.
+    pub fn with<T>(
+        &mut self,
+        flow: u64,
+        now_us: u64,
+        work: impl FnOnce(&mut Window, &mut Entry, u64) -> T,
+    ) -> T {
+        let mut entry = self.flows.remove(&flow).expect(KNOWN);
+        let result = work(self, &mut entry, now_us);
+        self.flows.insert(flow, entry);
+        result
+    }
+
+    /// What one connection may have of the window: a part as large as that of the others which receive, not less than two
+    /// segments.
+    fn share(&mut self, now_us: u64) -> u64 {
+        if now_us >= self.counted_us + COUNT_US {
+            self.counted_us = now_us;
+            self.others = self.flows.values().filter(|flow| flow.outstanding > 0).count();
+        }
+        (self.admission.window_bytes() / (self.others as u64 + 1)).clamp(LEAST_BYTES, MOST_BYTES)
+    }
+
+    fn arrived(&mut self, entry: &mut Entry, now_us: u64, unread: u64) {
+        let position = entry.read + unread;
+        let bytes = position.saturating_sub(entry.arrived);
+        if bytes == 0 {
+            return;
+        }
+        entry.arrived = position;
+        entry.last_us = now_us;
+        entry.arrived_us = now_us;
+        let prior = self.admission.outstanding_bytes();
+        let due = bytes.min(entry.outstanding);
+        entry.outstanding -= due;
+        let rest = entry.end.map_or(u64::MAX, |end| end.saturating_sub(entry.arrived));
+        let excess = entry.outstanding.saturating_sub(rest);
+        entry.outstanding -= excess;
+        self.admission.release(due + excess);
+        let mut round_trip = entry.edges.arrived(position, now_us);
+        // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
+        let due_us = entry.sampled_us + u64::from(self.srtt_us);
+        if entry.window > BURST_BYTES
+            && now_us >= due_us
+            && let Some(socket) = &entry.socket
+        {
+            entry.sampled_us = now_us;
+            round_trip = round_trips_us(socket).map(|(_, rtt_us)| RoundTrip { rtt_us, exact: true });
+        }
+        // One that may have been longer can show that there is more of a queue, not that there is less.
+        let known_us = self.law.output().queuing_delay_us;
+        let round_trip = round_trip.filter(|&RoundTrip { rtt_us, exact }| {
+            exact || self.bases.least_queuing_us(entry.server, rtt_us) > known_us
+        });
+        if round_trip.is_some() {
+            entry.asked_us = None;
+        }
+        self.sample(now_us, entry.server, round_trip, bytes, prior);
+    }
+
+    /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
+    fn answered(&mut self, entry: &mut Entry, now_us: u64) {
+        if let Some(asked_us) = entry.asked_us.take()
+            && entry.arrived_us > asked_us
+        {
+            let round_trip = RoundTrip::between(asked_us, entry.arrived_us, true);
+            let prior = self.admission.outstanding_bytes();
+            self.sample(now_us, entry.server, round_trip, 0, prior);
+        }
+    }
+
+    /// Tells the law.
+    fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: Option<RoundTrip>, bytes: u64, prior: u64) {
+        let mut queuing_us = 0;
+        if let Some(RoundTrip { rtt_us, exact }) = round_trip {
+            queuing_us = if exact {
+                self.bases.queuing_us(now_us, server, rtt_us)
+            } else {
+                self.bases.least_queuing_us(server, rtt_us)
+            };
+            self.srtt_us = match self.srtt_us {
+                0 => rtt_us,
+                srtt_us => (u64::from(srtt_us) * 7 / 8 + u64::from(rtt_us) / 8) as u32,
+            };
+            // The law's own base: that of the first server, to which every queue is added.
+            if self.min_rtt_us == 0 {
+                self.min_rtt_us = rtt_us;
+            }
+        }
+        let round_start = now_us >= self.round_end_us;
+        if round_start {
+            self.round_end_us = now_us + u64::from(self.srtt_us);
+            self.round_bytes = [0, self.round_bytes[0]];
+        }
+        self.round_bytes[0] += bytes;
+        // A server that sends less than it may does not use the window, whatever is outstanding.
+        let used = prior.min(self.round_bytes[0].max(self.round_bytes[1]));
+        let waiting = self.admission.waiting() > 0;
+        let ack = Ack {
+            now_us,
+            acked_bytes: bytes,
+            prior_inflight_bytes: prior,
+            rtt_us: round_trip.map_or(0, |_| self.min_rtt_us.saturating_add(queuing_us)),
+            owd_us: queuing_us,
+            owd_resolution_us: u32::from(round_trip.is_some()),
+            app_limited: u8::from(
+                self.standby.is_aside()
+                    || !waiting && used + 2 * u64::from(MSS_BYTES) < self.admission.window_bytes(),
+            ),
+            round_start: round_start.into(),
+            ..Ack::default()
+        };
+        let path = Path {
+            inflight_bytes: self.admission.outstanding_bytes(),
+            mss_bytes: MSS_BYTES,
+            initial_window_bytes: INITIAL_BYTES,
+            srtt_us: self.srtt_us,
+            min_rtt_us: self.min_rtt_us,
+        };
+        self.law.on_ack(&ack, &path);
+        self.admission.set_window(self.law.output().cwnd_q16 >> 16, self.srtt_us.into());
+    }
+
+    /// Looks into the sockets of flows that wait, whose tasks do not.
+    pub fn look(&mut self, now_us: u64) {
+        let waiting: Vec<u64> =
+            self.flows.iter().filter(|(_, flow)| flow.asking && flow.expects()).map(|(&n, _)| n).collect();
+        for number in waiting {
+            let Some(mut entry) = self.flows.remove(&number) else { continue };
+            if let Some(socket) = &entry.socket
+                && let Ok(unread) = rustix::io::ioctl_fionread(&**socket)
+            {
+                self.arrived(&mut entry, now_us, unread);
+            }
+            self.flows.insert(number, entry);
+        }
+    }
+
+    /// A server that has not sent for two round trips has nothing to send: others may. Datagrams have arrived after one.
+    pub fn expire(&mut self, now_us: u64) {
+        let srtt_us = u64::from(self.srtt_us).max(1000);
+        let hold_us = self.hold_us();
+        let mut released = 0;
+        for entry in self.flows.values_mut().filter(|flow| flow.outstanding > 0) {
+            if let Some(due) = &mut entry.datagrams {
+                while let Some((bytes, _)) = due.pop_front_if(|(_, at_us)| now_us - *at_us >= srtt_us) {
+                    let bytes = bytes.min(entry.outstanding);
+                    entry.outstanding -= bytes;
+                    released += bytes;
+                }
+            } else if now_us.saturating_sub(entry.last_us) > hold_us {
+                released += std::mem::take(&mut entry.outstanding);
+                entry.edges.clear();
+            }
+        }
+        self.admission.release(released);
+    }
+
+    fn hold_us(&self) -> u64 {
+        2 * u64::from(self.srtt_us) + 50_000
+    }
+
+    /// Gives away what there is; who can go on.
+    #[must_use]
+    pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
+        if self.standby.hold(now_us, self.admission.waiting() > 0).is_some() {
+            return Vec::new();
+        }
+        std::iter::from_fn(|| self.admission.grant(now_us))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .filter_map(|grant| self.give(now_us, grant))
+            .collect()
+    }
+
+    fn give(&mut self, now_us: u64, grant: Grant) -> Option<Waker> {
+        let Some(entry) = self.flows.get_mut(&grant.flow) else {
+            self.admission.release(grant.bytes);
+            return None;
+        };
+        entry.asking = false;
+        entry.granted = Some(entry.wish);
+        if std::mem::take(&mut entry.starts) {
+            entry.asked_us = Some(now_us);
+        }
+        entry.hold(now_us, grant.bytes);
+        entry.waker.take()
+    }
+}
+
+impl Entry {
+    fn new(server: IpAddr, datagrams: bool, now_us: u64) -> Entry {
+        Entry {
+            server,
+            datagrams: datagrams.then(VecDeque::new),
+            socket: None,
+            window: LEAST_BYTES,
+            growth: 0,
+            outstanding: 0,
+            arrived: 0,
+            read: 0,
+            end: None,
+            last_us: now_us,
+            sampled_us: 0,
+            starts: false,
+            asked_us: None,
+            arrived_us: now_us,
+            granted: None,
+            wish: 0,
+            asking: false,
+            waker: None,
+            edges: Edges::new(LEAST_BYTES),
+        }
+    }
+
+    /// The window that its connection should have, in bytes.
+    pub fn window_bytes(&self) -> u64 {
+        self.window
+    }
+
+    /// Its connection is there.
+    pub fn connected(&mut self, socket: &Arc<TcpStream>) {
+        self.socket = Some(socket.clone());
+    }
+
+    /// Bytes read since the connection began.
+    pub fn position(&self) -> u64 {
+        self.read
+    }
+
+    /// Whether bytes may be on their way.
+    fn expects(&self) -> bool {
+        self.outstanding > 0 || self.edges.is_timed()
+    }
+
+    fn hold(&mut self, now_us: u64, bytes: u64) {
+        self.outstanding += bytes;
+        self.last_us = now_us;
+        if let Some(due) = &mut self.datagrams {
+            due.push_back((bytes, now_us));
+        }
+    }
+}
