@@ -200,7 +200,11 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.with(|window, entry, _| window.release(entry));
-        self.budget.lock().close(self.user, self.number);
+        let now_us = self.budget.now_us();
+        let mut window = self.budget.lock();
+        window.close(self.user, self.number);
+        let woken = window.grant(now_us);
+        drop(window);
+        woken.into_iter().for_each(Waker::wake);
     }
 }

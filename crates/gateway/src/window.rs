@@ -129,9 +129,11 @@ impl Window {
         self.next
     }
 
-    /// A flow ends.
+    /// A flow ends. It gives back what it had before anybody gets it, so that it is not itself who does.
     pub fn close(&mut self, user: u64, flow: u64) {
-        self.flows.remove(&flow);
+        if let Some(entry) = self.flows.remove(&flow) {
+            self.admission.release(entry.outstanding);
+        }
         self.admission.close(user, flow);
     }
 
@@ -242,14 +244,9 @@ impl Window {
     /// The answer of `flow` has ended: nothing more will come until the next request.
     pub fn finish(&mut self, entry: &mut Entry, now_us: u64, (user, flow): (u64, u64)) {
         self.answered(entry, now_us);
-        self.release(entry);
+        self.admission.release(std::mem::take(&mut entry.outstanding));
         entry.edges.clear();
         self.admission.rest(user, flow);
-    }
-
-    /// Nothing of what was granted to it will come any more.
-    pub fn release(&mut self, entry: &mut Entry) {
-        self.admission.release(std::mem::take(&mut entry.outstanding));
     }
 
     /// The entry of a flow is taken out while `work` sees the rest.
@@ -493,5 +490,60 @@ impl Entry {
         if let Some(due) = &mut self.datagrams {
             due.push_back((bytes, now_us));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
+
+    /// A window under a law, whose flows are all of one user, and the time.
+    struct Bench {
+        window: Window,
+        now_us: u64,
+    }
+
+    impl Bench {
+        fn new(law: &str) -> Bench {
+            Bench { window: Window::new(&law.parse().unwrap()), now_us: 0 }
+        }
+
+        fn open(&mut self) -> u64 {
+            self.window.open(self.now_us, 1, SERVER, false)
+        }
+
+        fn with<T>(&mut self, flow: u64, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
+            self.window.with(flow, self.now_us, work)
+        }
+
+        /// Whether what `flow` asks for is granted at once.
+        fn asks(&mut self, flow: u64, want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>) -> bool {
+            let ready = self.window.ask((1, flow), self.now_us, Waker::noop(), 0, want).is_some();
+            let _ = self.window.grant(self.now_us);
+            ready || self.window.granted(flow).is_some()
+        }
+
+        fn outstanding(&self) -> u64 {
+            self.window.state().outstanding_bytes
+        }
+    }
+
+    #[test]
+    fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
+        let mut bench = Bench::new("ledbat");
+        let [first, second, third] = [(); 3].map(|()| bench.open());
+        assert!(bench.asks(first, Window::start) && bench.asks(second, Window::start));
+        assert_eq!(bench.outstanding(), 4 * u64::from(MSS_BYTES));
+        bench.with(first, |window, entry, now_us| window.seen(entry, now_us, 1000));
+        // What has come of it goes to another, so that its own question has to wait.
+        assert!(bench.asks(third, |_, _, _| Some(1000)));
+        assert!(!bench.asks(first, |window, entry, now_us| window.follow(entry, now_us, 1000)));
+        for flow in [first, second, third] {
+            bench.window.close(1, flow);
+            let _ = bench.window.grant(0);
+        }
+        assert_eq!((bench.outstanding(), bench.window.waiting()), (0, 0));
     }
 }
