@@ -16,15 +16,28 @@ const TIMED: usize = 32;
 pub struct Edges {
     /// Up to here the server was ever permitted to send.
     furthest: u64,
+    /// What is left of a window and less than this is not sent.
+    mss: u64,
     timed: VecDeque<Edge>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     position: u64,
+    question: Question,
+}
+
+/// What was asked of a server, and is not answered yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
     at_us: u64,
     exact: bool,
+    /// It was given up after so long.
+    late_us: Option<u64>,
 }
+
+/// What comes so many times as late as it was given up was not asked for, or thought about: it says nothing of the way.
+const MUCH_LATER: u64 = 4;
 
 /// A round-trip time; one that is not exact may have been longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +49,9 @@ pub struct RoundTrip {
 }
 
 impl Edges {
-    /// A connection whose first window is that large.
-    pub fn new(window: u64) -> Edges {
-        Edges { furthest: window, timed: VecDeque::new() }
+    /// A connection whose first window is that large, of segments of `mss` bytes.
+    pub fn new(window: u64, mss: u64) -> Edges {
+        Edges { furthest: window, mss, timed: VecDeque::new() }
     }
 
     /// `bytes` were read from before a `window`, which moves its edge to `position`. `exact`: they had just come, so that
@@ -49,7 +62,7 @@ impl Edges {
             if self.timed.len() == TIMED {
                 self.timed.pop_front();
             }
-            self.timed.push_back(Edge { position, at_us: now_us, exact });
+            self.timed.push_back(Edge { position, question: Question { exact, ..Question::new(now_us) } });
         }
         self.furthest = self.furthest.max(position);
     }
@@ -58,6 +71,11 @@ impl Edges {
     pub fn resized(&mut self, position: u64) {
         self.furthest = self.furthest.max(position);
         self.timed.clear();
+    }
+
+    /// What has not come after `late_us` is late.
+    pub fn late(&mut self, late_us: u64) {
+        self.timed.iter_mut().for_each(|edge| edge.question.late(late_us));
     }
 
     /// Nothing more will come, or not by these.
@@ -73,18 +91,35 @@ impl Edges {
     /// Everything before `position` has arrived: what the last edge whose bytes are all here says.
     pub fn arrived(&mut self, position: u64, now_us: u64) -> Option<RoundTrip> {
         let mut last = None;
-        while let Some(edge) = self.timed.pop_front_if(|edge| position + u64::from(MSS_BYTES) > edge.position)
-        {
-            last = RoundTrip::between(edge.at_us, now_us, edge.exact);
+        while let Some(edge) = self.timed.pop_front_if(|edge| position + self.mss > edge.position) {
+            last = edge.question.answered(now_us);
         }
         last
     }
 }
 
-impl RoundTrip {
-    /// Nothing where no time has passed.
-    pub fn between(from_us: u64, to_us: u64, exact: bool) -> Option<RoundTrip> {
-        let rtt_us = u32::try_from(to_us.saturating_sub(from_us)).unwrap_or(u32::MAX);
+impl Question {
+    /// One that is asked now.
+    pub fn new(now_us: u64) -> Question {
+        Question { at_us: now_us, exact: true, late_us: None }
+    }
+
+    /// What has not come after `late_us` is late.
+    pub fn late(&mut self, late_us: u64) {
+        self.late_us.get_or_insert(late_us);
+    }
+
+    /// The round trip that an answer at that time shows; nothing where no time has passed. One that is late shows that it takes so
+    /// long at least: a law that heard nothing of it would go on as before when the way has become longer, and never
+    /// hear anything.
+    pub fn answered(&self, at_us: u64) -> Option<RoundTrip> {
+        let took_us = at_us.saturating_sub(self.at_us);
+        let (took_us, exact) = match self.late_us {
+            Some(late_us) if took_us > late_us.saturating_mul(MUCH_LATER) => return None,
+            Some(late_us) => (took_us.min(late_us), false),
+            None => (took_us, self.exact),
+        };
+        let rtt_us = u32::try_from(took_us).unwrap_or(u32::MAX);
         (rtt_us > 0).then_some(RoundTrip { rtt_us, exact })
     }
 }
@@ -101,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_window_that_opens_by_a_segment_is_filled_by_a_segment() {
-        let mut edges = Edges::new(2920);
+        let mut edges = Edges::new(2920, SEGMENT);
         // Two segments come, and are read, 7 ms apart; what each read lets through comes a round trip later.
         for (n, at_us) in [(1, 0), (2, 7_000)] {
             assert_eq!(edges.arrived(n * SEGMENT, at_us), None);
@@ -113,8 +148,16 @@ mod tests {
     }
 
     #[test]
+    fn a_window_of_whole_segments_is_filled_by_its_last_one() {
+        let mut edges = Edges::new(2 * SEGMENT, SEGMENT);
+        edges.moved(3 * SEGMENT, SEGMENT, 2 * SEGMENT, 0, true);
+        assert_eq!(edges.arrived(2 * SEGMENT, 1_000), None);
+        assert_eq!(edges.arrived(3 * SEGMENT, 27_000), exactly(27_000));
+    }
+
+    #[test]
     fn what_a_larger_window_let_through_is_no_answer_to_a_smaller_one() {
-        let mut edges = Edges::new(2920);
+        let mut edges = Edges::new(2920, SEGMENT);
         edges.resized(5840);
         // The window shrinks to two segments; the third of the larger one is still on its way.
         edges.resized(SEGMENT + 2920);
@@ -128,14 +171,29 @@ mod tests {
 
     #[test]
     fn bytes_that_waited_may_have_let_others_through_before() {
-        let mut edges = Edges::new(2920);
+        let mut edges = Edges::new(2920, SEGMENT);
         edges.moved(SEGMENT + 2920, SEGMENT, 2920, 20_000, false);
         assert_eq!(edges.arrived(3 * SEGMENT, 29_000), Some(RoundTrip { rtt_us: 9_000, exact: false }));
     }
 
     #[test]
+    fn what_is_late_took_so_long_at_least_and_what_is_much_later_says_nothing() {
+        let late = |after_us| {
+            let mut edges = Edges::new(2920, SEGMENT);
+            edges.moved(SEGMENT + 2920, SEGMENT, 2920, 0, true);
+            edges.late(90_000);
+            // Given up once.
+            edges.late(180_000);
+            edges.arrived(3 * SEGMENT, after_us)
+        };
+        assert_eq!(late(120_000), Some(RoundTrip { rtt_us: 90_000, exact: false }));
+        assert_eq!(late(360_000), Some(RoundTrip { rtt_us: 90_000, exact: false }));
+        assert_eq!(late(360_001), None);
+    }
+
+    #[test]
     fn windows_that_are_not_filled_at_once_are_not_timed_and_neither_is_any_number() {
-        let mut edges = Edges::new(2920);
+        let mut edges = Edges::new(2920, SEGMENT);
         edges.moved(100_000, SEGMENT, BURST_BYTES + 1, 0, true);
         assert!(!edges.is_timed());
         for n in 0..1000 {

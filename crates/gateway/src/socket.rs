@@ -17,6 +17,14 @@ sockopt_impl!(
     u32
 );
 sockopt_impl!(
+    /// Which buffers keep the size that was asked for.
+    BufferLock,
+    SetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_BUF_LOCK,
+    i32
+);
+sockopt_impl!(
     /// What TCP knows of the connection.
     Info,
     GetOnly,
@@ -27,16 +35,37 @@ sockopt_impl!(
 /// How long a client or a server may leave bytes unread or unacknowledged.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// Bounds what the other end may have under way: the announced window, before and after the connection is there.
+/// Bounds what the other end may have under way: the announced window of a connection.
 pub fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
-    rustix::net::sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
+    set_receive_buffer(socket, bytes)?;
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
+}
+
+/// The window that a connection announces first, before there is one. A bound would say that it will never be more than 64 KiB,
+/// because the scale of windows (RFC 7323, 2.2) follows from it. A small buffer that is not locked leaves the scale alone.
+fn begin_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    set_receive_buffer(socket, bytes)?;
+    // Before Linux 5.14 there are small windows only.
+    setsockopt(socket, BufferLock, &0)
+        .or_else(|_| setsockopt(socket, WindowClamp, &bytes))
+        .map_err(io::Error::from)
+}
+
+/// Beyond net.core.rmem_max with CAP_NET_ADMIN only; else as much as that is.
+fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    let forced = rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, bytes as usize);
+    Ok(forced.or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, bytes as usize))?)
 }
 
 /// Round-trip time of a connection in microseconds: as seen by what was sent, and as seen by what was received.
 pub fn round_trips_us(socket: &impl AsFd) -> Option<(u32, u32)> {
     let info = getsockopt(socket, Info).ok()?;
     Some((info.tcpi_rtt, info.tcpi_rcv_rtt))
+}
+
+/// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
+pub fn segment_bytes(socket: &impl AsFd) -> Option<u32> {
+    getsockopt(socket, nix::sys::socket::sockopt::TcpMaxSeg).ok()
 }
 
 /// Lets a socket use that device only.
@@ -72,7 +101,7 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
     }
     if let Some(bytes) = options.window {
-        bound_window(&socket, bytes)?;
+        begin_window(&socket, bytes)?;
     }
     if let Some(name) = options.device {
         bind_device(&socket, name)?;

@@ -5,9 +5,9 @@
 use crate::admission::{Admission, Grant};
 use crate::budget::State;
 use crate::delay::Bases;
-use crate::edges::{BURST_BYTES, Edges, RoundTrip};
-use crate::socket::{bound_window, round_trips_us};
-use leeway_control::{Ack, Law, LawSpec, Path};
+use crate::edges::{BURST_BYTES, Edges, Question, RoundTrip};
+use crate::socket::{bound_window, round_trips_us, segment_bytes};
+use leeway_control::{Ack, Law, LawSpec, Path, Phase};
 use leeway_tunnel::Standby;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -25,6 +25,8 @@ const MOST_BYTES: u64 = 6 << 20;
 const AT_ONCE_US: u64 = 1000;
 /// A count of those who receive is good for so long: it takes a while where there are thousands.
 const COUNT_US: u64 = 2000;
+/// What a server is given before anything is known of round trips (RFC 6298, 2.1).
+const FIRST_HOLD_US: u64 = 1_000_000;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
@@ -56,6 +58,7 @@ pub struct Entry {
     /// Nobody sees datagrams arrive: the bytes of each that was granted, and when.
     datagrams: Option<VecDeque<(u64, u64)>>,
     socket: Option<Arc<TcpStream>>,
+    mss: u64,
     /// Its window; the server may send up to `read + window`.
     window: u64,
     /// By which the next read opens it further.
@@ -70,8 +73,8 @@ pub struct Entry {
     sampled_us: u64,
     /// The next permission is for a request.
     starts: bool,
-    /// When the request was permitted of which nothing has shown the round-trip time yet.
-    asked_us: Option<u64>,
+    /// The request that was permitted and of which nothing has shown the round-trip time yet.
+    asked: Option<Question>,
     /// The last arrival.
     arrived_us: u64,
     /// What was asked for and may be read now.
@@ -182,9 +185,10 @@ impl Window {
             return None;
         }
         self.answered(entry, now_us);
+        entry.edges.clear();
         entry.end = None;
         entry.starts = true;
-        Some(entry.window)
+        Some(entry.whole(entry.window))
     }
 
     /// `unread` bytes are in the socket: the question for as many that may follow them, and for more where there is room.
@@ -195,9 +199,8 @@ impl Window {
         let same = unread.min(to_come);
         let wanted = self.share(now_us).saturating_sub(entry.window).min(to_come - same);
         let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
-        // A quarter or nothing: not every read shall cost another system call.
-        entry.growth =
-            if wanted > entry.window / 4 && room >= u64::from(MSS_BYTES) { wanted.min(room) } else { 0 };
+        // Whatever fits is taken: LEDBAT's window is never more than a segment ahead of what is used of it.
+        entry.growth = entry.whole(wanted.min(room));
         Some(same + entry.growth).filter(|&bytes| bytes > 0)
     }
 
@@ -221,7 +224,7 @@ impl Window {
         let growth = std::mem::take(&mut entry.growth);
         let share = self.share(now_us);
         let wanted = match growth {
-            0 if share < entry.window - entry.window / 4 => share,
+            0 if share < entry.window - entry.window / 4 => entry.whole(share),
             growth => entry.window + growth,
         };
         if wanted != entry.window
@@ -304,17 +307,15 @@ impl Window {
             exact || self.bases.least_queuing_us(entry.server, rtt_us) > known_us
         });
         if round_trip.is_some() {
-            entry.asked_us = None;
+            entry.asked = None;
         }
         self.sample(now_us, entry.server, round_trip, bytes, prior);
     }
 
     /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
     fn answered(&mut self, entry: &mut Entry, now_us: u64) {
-        if let Some(asked_us) = entry.asked_us.take()
-            && entry.arrived_us > asked_us
-        {
-            let round_trip = RoundTrip::between(asked_us, entry.arrived_us, true);
+        let round_trip = entry.asked.take().and_then(|asked| asked.answered(entry.arrived_us));
+        if round_trip.is_some() {
             let prior = self.admission.outstanding_bytes();
             self.sample(now_us, entry.server, round_trip, 0, prior);
         }
@@ -354,10 +355,7 @@ impl Window {
             rtt_us: round_trip.map_or(0, |_| self.min_rtt_us.saturating_add(queuing_us)),
             owd_us: queuing_us,
             owd_resolution_us: u32::from(round_trip.is_some()),
-            app_limited: u8::from(
-                self.standby.is_aside()
-                    || !waiting && used + 2 * u64::from(MSS_BYTES) < self.admission.window_bytes(),
-            ),
+            app_limited: u8::from(self.standby.is_aside() || !waiting && !self.is_used(used)),
             round_start: round_start.into(),
             ..Ack::default()
         };
@@ -370,6 +368,12 @@ impl Window {
         };
         self.law.on_ack(&ack, &path);
         self.admission.set_window(self.law.output().cwnd_q16 >> 16, self.srtt_us.into());
+    }
+
+    /// Whether so much is the window but for two segments; in slow start, half of it.
+    fn is_used(&self, bytes: u64) -> bool {
+        let factor = if self.law.output().phase() == Phase::SlowStart { 2 } else { 1 };
+        (bytes + 2 * u64::from(MSS_BYTES)) * factor >= self.admission.window_bytes()
     }
 
     /// Looks into the sockets of flows that wait, whose tasks do not.
@@ -401,14 +405,20 @@ impl Window {
                 }
             } else if now_us.saturating_sub(entry.last_us) > hold_us {
                 released += std::mem::take(&mut entry.outstanding);
-                entry.edges.clear();
+                entry.edges.late(hold_us);
+                if let Some(asked) = &mut entry.asked {
+                    asked.late(hold_us);
+                }
             }
         }
         self.admission.release(released);
     }
 
     fn hold_us(&self) -> u64 {
-        2 * u64::from(self.srtt_us) + 50_000
+        match self.srtt_us {
+            0 => FIRST_HOLD_US,
+            srtt_us => 2 * u64::from(srtt_us) + 50_000,
+        }
     }
 
     /// Gives away what there is; who can go on.
@@ -432,7 +442,7 @@ impl Window {
         entry.asking = false;
         entry.granted = Some(entry.wish);
         if std::mem::take(&mut entry.starts) {
-            entry.asked_us = Some(now_us);
+            entry.asked = Some(Question::new(now_us));
         }
         entry.hold(now_us, grant.bytes);
         entry.waker.take()
@@ -445,6 +455,7 @@ impl Entry {
             server,
             datagrams: datagrams.then(VecDeque::new),
             socket: None,
+            mss: MSS_BYTES.into(),
             window: LEAST_BYTES,
             growth: 0,
             outstanding: 0,
@@ -454,13 +465,13 @@ impl Entry {
             last_us: now_us,
             sampled_us: 0,
             starts: false,
-            asked_us: None,
+            asked: None,
             arrived_us: now_us,
             granted: None,
             wish: 0,
             asking: false,
             waker: None,
-            edges: Edges::new(LEAST_BYTES),
+            edges: Edges::new(LEAST_BYTES, MSS_BYTES.into()),
         }
     }
 
@@ -469,9 +480,21 @@ impl Entry {
         self.window
     }
 
-    /// Its connection is there.
+    /// Its connection is there. A window is so many of its segments, because a sender keeps back what is less than one: that would
+    /// be outstanding and not come.
     pub fn connected(&mut self, socket: &Arc<TcpStream>) {
+        self.mss = segment_bytes(socket).map_or(self.mss, |mss| u64::from(mss).min(self.mss)).max(1);
+        let least = 2 * self.mss;
+        if bound_window(socket, least as u32).is_ok() {
+            self.window = least;
+            self.edges = Edges::new(least, self.mss);
+        }
         self.socket = Some(socket.clone());
+    }
+
+    /// So many bytes in whole segments.
+    fn whole(&self, bytes: u64) -> u64 {
+        bytes / self.mss * self.mss
     }
 
     /// Bytes read since the connection began.
@@ -519,7 +542,11 @@ mod tests {
         }
 
         /// Whether what `flow` asks for is granted at once.
-        fn asks(&mut self, flow: u64, want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>) -> bool {
+        fn asks(
+            &mut self,
+            flow: u64,
+            want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>,
+        ) -> bool {
             let ready = self.window.ask((1, flow), self.now_us, Waker::noop(), 0, want).is_some();
             let _ = self.window.grant(self.now_us);
             ready || self.window.granted(flow).is_some()
