@@ -46,6 +46,8 @@ pub struct RoundTrip {
     pub rtt_us: u32,
     /// Whether it is known to be this and no longer.
     pub exact: bool,
+    /// Whether it was given up before.
+    pub late: bool,
 }
 
 impl Edges {
@@ -114,13 +116,13 @@ impl Question {
     /// hear anything.
     pub fn answered(&self, at_us: u64) -> Option<RoundTrip> {
         let took_us = at_us.saturating_sub(self.at_us);
-        let (took_us, exact) = match self.late_us {
+        let took_us = match self.late_us {
             Some(late_us) if took_us > late_us.saturating_mul(MUCH_LATER) => return None,
-            Some(late_us) => (took_us.min(late_us), false),
-            None => (took_us, self.exact),
+            Some(late_us) => took_us.min(late_us),
+            None => took_us,
         };
-        let rtt_us = u32::try_from(took_us).unwrap_or(u32::MAX);
-        (rtt_us > 0).then_some(RoundTrip { rtt_us, exact })
+        let (rtt_us, late) = (u32::try_from(took_us).unwrap_or(u32::MAX), self.late_us.is_some());
+        (rtt_us > 0).then_some(RoundTrip { rtt_us, exact: self.exact && !late, late })
     }
 }
 
@@ -131,7 +133,7 @@ mod tests {
     const SEGMENT: u64 = 1448;
 
     fn exactly(rtt_us: u32) -> Option<RoundTrip> {
-        Some(RoundTrip { rtt_us, exact: true })
+        Some(RoundTrip { rtt_us, exact: true, late: false })
     }
 
     #[test]
@@ -173,7 +175,10 @@ mod tests {
     fn bytes_that_waited_may_have_let_others_through_before() {
         let mut edges = Edges::new(2920, SEGMENT);
         edges.moved(SEGMENT + 2920, SEGMENT, 2920, 20_000, false);
-        assert_eq!(edges.arrived(3 * SEGMENT, 29_000), Some(RoundTrip { rtt_us: 9_000, exact: false }));
+        assert_eq!(
+            edges.arrived(3 * SEGMENT, 29_000),
+            Some(RoundTrip { rtt_us: 9_000, exact: false, late: false })
+        );
     }
 
     #[test]
@@ -186,8 +191,8 @@ mod tests {
             edges.late(180_000);
             edges.arrived(3 * SEGMENT, after_us)
         };
-        assert_eq!(late(120_000), Some(RoundTrip { rtt_us: 90_000, exact: false }));
-        assert_eq!(late(360_000), Some(RoundTrip { rtt_us: 90_000, exact: false }));
+        assert_eq!(late(120_000), Some(RoundTrip { rtt_us: 90_000, exact: false, late: true }));
+        assert_eq!(late(360_000), Some(RoundTrip { rtt_us: 90_000, exact: false, late: true }));
         assert_eq!(late(360_001), None);
     }
 

@@ -27,6 +27,8 @@ const AT_ONCE_US: u64 = 1000;
 const COUNT_US: u64 = 2000;
 /// What a server is given before anything is known of round trips (RFC 6298, 2.1).
 const FIRST_HOLD_US: u64 = 1_000_000;
+/// And more than usual at most, when answers are late: a server that sends again (RFC 6298) is late, too, for seconds.
+const PATIENCE_US: u64 = 1_000_000;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
@@ -41,6 +43,8 @@ pub struct Window {
     bases: Bases,
     srtt_us: u32,
     min_rtt_us: u32,
+    /// By so much longer than usual is waited, because answers were late.
+    patience_us: u64,
     round_end_us: u64,
     /// What has arrived in this round and in the one before.
     round_bytes: [u64; 2],
@@ -98,6 +102,7 @@ impl Window {
             bases: Bases::default(),
             srtt_us: 0,
             min_rtt_us: 0,
+            patience_us: 0,
             round_end_us: 0,
             round_bytes: [0; 2],
             next: 0,
@@ -299,11 +304,12 @@ impl Window {
             && let Some(socket) = &entry.socket
         {
             entry.sampled_us = now_us;
-            round_trip = round_trips_us(socket).map(|(_, rtt_us)| RoundTrip { rtt_us, exact: true });
+            round_trip =
+                round_trips_us(socket).map(|(_, rtt_us)| RoundTrip { rtt_us, exact: true, late: false });
         }
         // One that may have been longer can show that there is more of a queue, not that there is less.
         let known_us = self.law.output().queuing_delay_us;
-        let round_trip = round_trip.filter(|&RoundTrip { rtt_us, exact }| {
+        let round_trip = round_trip.filter(|&RoundTrip { rtt_us, exact, .. }| {
             exact || self.bases.least_queuing_us(entry.server, rtt_us) > known_us
         });
         if round_trip.is_some() {
@@ -324,7 +330,7 @@ impl Window {
     /// Tells the law.
     fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: Option<RoundTrip>, bytes: u64, prior: u64) {
         let mut queuing_us = 0;
-        if let Some(RoundTrip { rtt_us, exact }) = round_trip {
+        if let Some(RoundTrip { rtt_us, exact, late }) = round_trip {
             queuing_us = if exact {
                 self.bases.queuing_us(now_us, server, rtt_us)
             } else {
@@ -332,7 +338,14 @@ impl Window {
             };
             self.srtt_us = match self.srtt_us {
                 0 => rtt_us,
+                // How long it was is not known.
+                srtt_us if late => srtt_us,
                 srtt_us => (u64::from(srtt_us) * 7 / 8 + u64::from(rtt_us) / 8) as u32,
+            };
+            self.patience_us = if late {
+                (self.patience_us + self.hold_us() / 8).min(PATIENCE_US)
+            } else {
+                self.patience_us / 2
             };
             // The law's own base: that of the first server, to which every queue is added.
             if self.min_rtt_us == 0 {
@@ -417,7 +430,7 @@ impl Window {
     fn hold_us(&self) -> u64 {
         match self.srtt_us {
             0 => FIRST_HOLD_US,
-            srtt_us => 2 * u64::from(srtt_us) + 50_000,
+            srtt_us => 2 * u64::from(srtt_us) + 50_000 + self.patience_us,
         }
     }
 
