@@ -130,6 +130,12 @@ struct leeway_law {
 	LEEWAY_CHOICE(X, "slow_start", window.slow_start, FALLBACK, "none|standard",                         \
 		      "how to begin: grow linearly, or double until the threshold or a loss",                \
 		      "RFC 5681 3.1")
+#define LEEWAY_SLOW_START_DELAY_PARAM(X, FALLBACK)                                                           \
+	LEEWAY_CHOICE(                                                                                       \
+		X, "slow_start", window.slow_start, FALLBACK, "none|standard|delay",                         \
+		"how to begin: linearly, doubling until the threshold or a loss, or until a queue of 3/4 "   \
+		"target, too",                                                                               \
+		"RFC 5681 3.1; ledbat-plus-plus 4.3")
 #define LEEWAY_SSTHRESH(X)                                                                                   \
 	LEEWAY_PACKETS(X, "ssthresh", window.ssthresh_permille, LEEWAY_PERMILLE_UNLIMITED, 1000,             \
 		       LEEWAY_PERMILLE_UNLIMITED, "initial slow-start threshold, in packets",                \
@@ -204,7 +210,7 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 	LEEWAY_SWITCH(ledbat, "clamp", clamp, 0, "limit the decrease to gain_down packets per round trip",
 		      "RFC-era deployments"),
 	LEEWAY_FLOOR(ledbat, 2000),
-	LEEWAY_SLOW_START_PARAM(ledbat, LEEWAY_SLOW_START_NONE),
+	LEEWAY_SLOW_START_DELAY_PARAM(ledbat, LEEWAY_SLOW_START_NONE),
 	LEEWAY_SSTHRESH(ledbat),
 	LEEWAY_ABC(ledbat),
 	LEEWAY_PACKETS(ledbat, "allowed_increase", allowed_permille, 1000, 0, 1000000,
@@ -233,7 +239,7 @@ static const struct leeway_param leeway_fledbat_param_table[] = {
 		     "packets removed per packet acked at twice the target",
 		     "Carofiglio 2013, eq. 5; Komnios 2014: 5"),
 	LEEWAY_FLOOR(fledbat, 2000),
-	LEEWAY_SLOW_START_PARAM(fledbat, LEEWAY_SLOW_START_NONE),
+	LEEWAY_SLOW_START_DELAY_PARAM(fledbat, LEEWAY_SLOW_START_NONE),
 	LEEWAY_SSTHRESH(fledbat),
 	LEEWAY_ABC(fledbat),
 	LEEWAY_TIMEOUT_PARAM(fledbat),

@@ -102,7 +102,8 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 		return;
 	if (leeway_in_slow_start(&s->w)) {
 		s->w.out.phase = LEEWAY_SLOW_START;
-		if (!leeway_may_grow(ack))
+		if (leeway_slow_start_ends(&s->w, s->delay.queuing_us, s->target_us, mss) ||
+		    !leeway_may_grow(ack))
 			return;
 		acked_bytes = leeway_slow_start(&s->w, acked_bytes, mss);
 	}

@@ -24,6 +24,7 @@
 enum leeway_slow_start_mode {
 	LEEWAY_SLOW_START_NONE = 0,     /* grow linearly from the first ack */
 	LEEWAY_SLOW_START_STANDARD = 1, /* RFC 5681: until the threshold or a loss */
+	LEEWAY_SLOW_START_DELAY = 2,    /* or until there is a queue, where the law has a target for it */
 };
 
 enum leeway_timeout_mode {
@@ -82,7 +83,7 @@ LEEWAY_INLINE void leeway_window_init(struct leeway_window *w, const struct leew
 
 	w->abc_limit = (leeway_u8)leeway_clamp_u32(config->abc_limit, 1, 255);
 	w->floor_permille = leeway_clamp_u32(config->floor_permille, 1, 1000000);
-	w->slow_start = config->slow_start != LEEWAY_SLOW_START_NONE;
+	w->slow_start = (leeway_u8)leeway_min_u32(config->slow_start, LEEWAY_SLOW_START_DELAY);
 	w->timeout = config->timeout == LEEWAY_TIMEOUT_HALVE ? LEEWAY_TIMEOUT_HALVE : LEEWAY_TIMEOUT_ONE;
 	w->out.cwnd_q16 = leeway_max_u64(cwnd_q16, leeway_floor_q16(w, mss));
 	w->out.ssthresh_bytes = LEEWAY_UNLIMITED;
@@ -139,6 +140,21 @@ LEEWAY_INLINE leeway_u64 leeway_slow_start(struct leeway_window *w, leeway_u64 a
 	}
 	w->out.cwnd_q16 += room_q16;
 	return ((step_bytes << 16) - room_q16) >> 16;
+}
+
+/*
+ * The end of a slow start that looks at the delay, at three quarters of the target (ledbat-plus-plus 4.3). What is
+ * acked now was sent a round trip ago, when the window was half as large: that is the window whose queue is seen,
+ * and the law goes on from there. Returns whether it ended.
+ */
+LEEWAY_INLINE int leeway_slow_start_ends(struct leeway_window *w, leeway_u32 queuing_us, leeway_u32 target_us,
+					 leeway_u32 mss)
+{
+	if (w->slow_start != LEEWAY_SLOW_START_DELAY || queuing_us <= target_us - target_us / 4)
+		return 0;
+	leeway_lower(w, w->out.cwnd_q16 / 2, mss);
+	w->out.ssthresh_bytes = leeway_max_u64(w->out.cwnd_q16 >> 16, 1);
+	return 1;
 }
 
 /*

@@ -89,6 +89,29 @@ fn slow_start_ends_at_the_threshold_to_the_byte() {
     }
 }
 
+/// At three quarters of the target: back to the window whose queue that was, once.
+#[test]
+fn slow_start_ends_at_a_queue() {
+    for law in ["ledbat", "fledbat"] {
+        let mut law = build(&format!("{law}:target=20ms,slow_start=delay"), &path(10));
+        let mut now_us = 0;
+        acks(&mut law, &mut now_us, 1, 0);
+        acks(&mut law, &mut now_us, 9, 15_000);
+        assert_eq!((packets(&law), law.output().phase()), (20.0, Phase::SlowStart), "{law:?}");
+        // Once the filter has forgotten what was before.
+        now_us += 1_000_000;
+        acks(&mut law, &mut now_us, 1, 15_001);
+        assert_eq!((packets(&law), law.output().ssthresh_bytes), (10.0, 10 * u64::from(MSS)), "{law:?}");
+        acks(&mut law, &mut now_us, 1, 15_001);
+        assert!((10.0..10.2).contains(&packets(&law)), "{law:?}");
+        assert_eq!(law.output().phase(), Phase::Avoidance, "{law:?}");
+    }
+    let mut law = build("ledbat:target=20ms,slow_start=standard", &path(10));
+    acks(&mut law, &mut 0, 1, 0);
+    acks(&mut law, &mut 1_000_000, 9, 15_001);
+    assert_eq!((packets(&law), law.output().phase()), (20.0, Phase::SlowStart));
+}
+
 #[test]
 fn an_ack_counts_for_the_limit_of_byte_counting() {
     for (limit, expected) in [(1, 11.0), (2, 12.0), (5, 15.0), (9, 16.0)] {
