@@ -202,9 +202,12 @@ impl Window {
         let to_come = entry.end.map(|end| end.saturating_sub(entry.arrived + entry.outstanding));
         let to_come = to_come.unwrap_or(u64::MAX);
         let same = unread.min(to_come);
-        let wanted = self.share(now_us).saturating_sub(entry.window).min(to_come - same);
+        let share = self.share(now_us);
+        // Where nobody waits, a segment more than its part: LEDBAT's window is never more than a segment ahead of what is used of
+        // it, and if each took whole segments of its part of that only, all would stay where they are.
+        let part = if self.admission.waiting() == 0 { share.next_multiple_of(entry.mss) } else { share };
+        let wanted = part.saturating_sub(entry.window).min(to_come - same);
         let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
-        // Whatever fits is taken: LEDBAT's window is never more than a segment ahead of what is used of it.
         entry.growth = entry.whole(wanted.min(room));
         Some(same + entry.growth).filter(|&bytes| bytes > 0)
     }
