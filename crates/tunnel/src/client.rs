@@ -41,12 +41,12 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// QUIC, under that law or else `ledbat:target=25ms`.
+    /// QUIC, under that law or else `ledbat:target=25ms,slow_start=delay`.
     ///
     /// # Errors
     /// There is no such law.
     pub fn quic(law: Option<&str>) -> Result<Self, LawError> {
-        law.unwrap_or("ledbat:target=25ms").parse().map(Transport::Quic)
+        law.unwrap_or("ledbat:target=25ms,slow_start=delay").parse().map(Transport::Quic)
     }
 
     /// TCP, under that congestion control or else the one that `leeway kernel load ledbat` makes.
