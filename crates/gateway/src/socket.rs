@@ -41,11 +41,12 @@ pub fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
 }
 
-/// The window that a connection announces first, before there is one. A bound would say that it will never be more than 64 KiB,
-/// because the scale of windows (RFC 7323, 2.2) follows from it. A small buffer that is not locked leaves the scale alone.
-fn begin_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+/// The window that a connection announces first, which may grow beyond 64 KiB later. A bound says that it never will, because
+/// the scale of windows (RFC 7323, 2.2) follows from it; a small buffer that is not locked leaves the scale alone. With a
+/// scale the kernel does not round small windows to segments, and servers stall.
+fn begin_scaled(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set_receive_buffer(socket, bytes)?;
-    // Before Linux 5.14 there are small windows only.
+    // Linux before 5.14 has no such lock.
     setsockopt(socket, BufferLock, &0)
         .or_else(|_| setsockopt(socket, WindowClamp, &bytes))
         .map_err(io::Error::from)
@@ -90,6 +91,8 @@ pub struct Options<'a> {
     pub congestion: Option<&'a str>,
     /// The window that is announced to the server, in bytes.
     pub window: Option<u32>,
+    /// Whether it may grow beyond 64 KiB.
+    pub scaled: bool,
     /// The only device that it may use.
     pub device: Option<&'a str>,
 }
@@ -101,7 +104,7 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
     }
     if let Some(bytes) = options.window {
-        begin_window(&socket, bytes)?;
+        if options.scaled { begin_scaled(&socket, bytes)? } else { bound_window(&socket, bytes)? }
     }
     if let Some(name) = options.device {
         bind_device(&socket, name)?;

@@ -237,7 +237,7 @@ impl Window {
         };
         if wanted != entry.window
             && let Some(socket) = &entry.socket
-            && bound_window(socket, wanted as u32).is_ok()
+            && bound_window(socket, entry.bound(wanted)).is_ok()
         {
             entry.window = wanted;
             entry.edges.resized(entry.read + wanted);
@@ -275,7 +275,7 @@ impl Window {
 
     /// What one connection may have of the window: a part as large as that of the others which receive, not less than two
     /// segments.
-    fn share(&mut self, now_us: u64) -> u64 {
+    pub fn share(&mut self, now_us: u64) -> u64 {
         if now_us >= self.counted_us + COUNT_US {
             self.counted_us = now_us;
             self.others = self.flows.values().filter(|flow| flow.outstanding > 0).count();
@@ -501,11 +501,17 @@ impl Entry {
     pub fn connected(&mut self, socket: &Arc<TcpStream>) {
         self.mss = segment_bytes(socket).map_or(self.mss, |mss| u64::from(mss).min(self.mss)).max(1);
         let least = 2 * self.mss;
-        if bound_window(socket, least as u32).is_ok() {
+        if bound_window(socket, self.bound(least)).is_ok() {
             self.window = least;
             self.edges = Edges::new(least, self.mss);
         }
         self.socket = Some(socket.clone());
+    }
+
+    /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because memory is not counted to
+    /// the byte.
+    fn bound(&self, window: u64) -> u32 {
+        (window + self.mss / 2) as u32
     }
 
     /// So many bytes in whole segments.
