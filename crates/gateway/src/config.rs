@@ -99,6 +99,10 @@ pub struct RelayConfig {
     pub law: Option<String>,
     /// The queue in front of the law's window.
     pub queue: String,
+    /// Law of the window that downloads through the relay share; none: they are not held back here, and connections are equal
+    /// instead of users.
+    #[serde(deserialize_with = "law")]
+    pub window: Option<LawSpec>,
 }
 
 /// What carries a tunnel's packets.
@@ -158,6 +162,7 @@ impl Default for RelayConfig {
             transport: Carrier::Quic,
             law: None,
             queue: "fq_codel".into(),
+            window: Some("ledbat:target=100ms".parse().expect("a law of the table")),
         }
     }
 }

@@ -47,7 +47,7 @@ struct Sockets {
     way: Way,
     /// For IPv4 and IPv6; a machine may have one only.
     all: [Option<UdpSocket>; 2],
-    /// Their part in the shared window; a relay has its own law.
+    /// Their part in the shared window.
     flow: Option<Flow>,
 }
 
@@ -136,8 +136,8 @@ impl Sockets {
     fn open(connector: &Connector, user: &User, way: Way) -> Sockets {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         let all = any.map(|address| bind(address, connector.device(way)).ok());
-        let budget = connector.budget.as_ref().filter(|_| way.is_none());
-        Sockets { way, all, flow: budget.map(|budget| budget.datagrams(user.id)) }
+        let flow = connector.budget(way).map(|budget| budget.datagrams(user.id));
+        Sockets { way, all, flow }
     }
 
     fn of(&self, peer: &SocketAddr) -> Option<&UdpSocket> {

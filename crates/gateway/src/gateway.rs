@@ -167,7 +167,8 @@ impl Gateway {
     /// Serves until `stop` is ready; then connections get a moment to end.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut background = JoinSet::new();
-        if let Some(budget) = self.budget.clone() {
+        for budget in [&self.budget, &self.proxy.connector.relay_budget].into_iter().flatten() {
+            let budget = budget.clone();
             background.spawn(async move { budget.drive().await });
         }
         if let Some(relay) = self.proxy.connector.relay.clone() {

@@ -57,6 +57,8 @@ pub struct Connector {
     pub policy: Policy,
     /// The window that they share, if there is a law.
     pub budget: Option<Arc<Budget>>,
+    /// The one of those through the relay, whose own law sees to it that nobody notices: this one shares what there is.
+    pub relay_budget: Option<Arc<Budget>>,
     /// The tunnel that is taken while it is there.
     pub relay: Option<Arc<Relay>>,
     resolver: Resolver,
@@ -91,6 +93,10 @@ impl Connector {
         Connector {
             policy,
             budget,
+            relay_budget: relay
+                .as_ref()
+                .and_then(|_| config.relay.as_ref()?.window.as_ref())
+                .map(Budget::new),
             relay,
             resolver,
             congestion: socket::first_congestion(&config.upload),
@@ -156,6 +162,11 @@ impl Connector {
         self.relay.as_deref().filter(|_| way.is_some()).map(Relay::device)
     }
 
+    /// The window of those who take that way.
+    pub fn budget(&self, way: Way) -> Option<&Arc<Budget>> {
+        if way.is_some() { self.relay_budget.as_ref() } else { self.budget.as_ref() }
+    }
+
     /// Connects `user` to the first of the addresses that answers. They have been checked.
     ///
     /// # Errors
@@ -206,12 +217,11 @@ impl Connector {
         user: &User,
         to: SocketAddr,
     ) -> Option<Result<Connected, ConnectError>> {
-        // The relay sends under a law, and the tunnel, so there is nothing to hold back here.
-        let budget = self.budget.as_ref().filter(|_| way.is_none());
-        let flow = budget.map(|budget| Arc::new(budget.flow(user.id, to.ip())));
+        let flow = self.budget(way).map(|budget| Arc::new(budget.flow(user.id, to.ip())));
         let options = Options {
             congestion: self.congestion().filter(|_| way.is_none()),
             window: flow.as_ref().map(|flow| flow.window_bytes()),
+            scaled: flow.as_ref().is_some_and(|flow| flow.may_be_large()),
             device: self.device(way),
         };
         let connected = tokio::select! {
