@@ -202,10 +202,7 @@ impl Window {
         let to_come = entry.end.map(|end| end.saturating_sub(entry.arrived + entry.outstanding));
         let to_come = to_come.unwrap_or(u64::MAX);
         let same = unread.min(to_come);
-        let share = self.share(now_us);
-        // Where nobody waits, a segment more than its part: LEDBAT's window is never more than a segment ahead of what is used of
-        // it, and if each took whole segments of its part of that only, all would stay where they are.
-        let part = if self.admission.waiting() == 0 { share.next_multiple_of(entry.mss) } else { share };
+        let part = self.part(now_us);
         let wanted = part.saturating_sub(entry.window).min(to_come - same);
         let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
         entry.growth = entry.whole(wanted.min(room));
@@ -230,15 +227,13 @@ impl Window {
         let exact = entry.read == entry.arrived && now_us <= entry.arrived_us + AT_ONCE_US;
         entry.edges.moved(entry.read + entry.window, bytes, entry.window, now_us, exact);
         let growth = std::mem::take(&mut entry.growth);
-        let share = self.share(now_us);
+        let part = self.part(now_us);
         let wanted = match growth {
-            0 if share < entry.window - entry.window / 4 => entry.whole(share),
+            0 if part < entry.window - entry.window / 4 => entry.whole(part),
             growth => entry.window + growth,
         };
-        if wanted != entry.window
-            && let Some(socket) = &entry.socket
-            && bound_window(socket, entry.bound(wanted)).is_ok()
-        {
+        let told = |socket| bound_window(socket, entry.bound(wanted)).is_ok();
+        if wanted != entry.window && entry.socket.as_ref().is_none_or(told) {
             entry.window = wanted;
             entry.edges.resized(entry.read + wanted);
         }
@@ -271,6 +266,14 @@ impl Window {
         let result = work(self, &mut entry, now_us);
         self.flows.insert(flow, entry);
         result
+    }
+
+    /// What a connection may grow to. Where nobody waits that is a quarter and two segments more than its share: LEDBAT's window is
+    /// never more than a segment ahead of what is used of it, and if that had to be shared out in whole segments, all would
+    /// stay where they are.
+    fn part(&mut self, now_us: u64) -> u64 {
+        let share = self.share(now_us);
+        if self.admission.waiting() == 0 { share + share / 4 + 2 * u64::from(MSS_BYTES) } else { share }
     }
 
     /// What one connection may have of the window: a part as large as that of the others which receive, not less than two
@@ -310,6 +313,9 @@ impl Window {
             round_trip =
                 round_trips_us(socket).map(|(_, rtt_us)| RoundTrip { rtt_us, exact: true, late: false });
         }
+        if round_trip.is_some_and(|round_trip| round_trip.late) {
+            self.patience_us = (self.patience_us + self.hold_us() / 8).min(PATIENCE_US);
+        }
         // One that may have been longer can show that there is more of a queue, not that there is less.
         let known_us = self.law.output().queuing_delay_us;
         let round_trip = round_trip.filter(|&RoundTrip { rtt_us, exact, .. }| {
@@ -345,11 +351,9 @@ impl Window {
                 srtt_us if late => srtt_us,
                 srtt_us => (u64::from(srtt_us) * 7 / 8 + u64::from(rtt_us) / 8) as u32,
             };
-            self.patience_us = if late {
-                (self.patience_us + self.hold_us() / 8).min(PATIENCE_US)
-            } else {
-                self.patience_us / 2
-            };
+            if !late {
+                self.patience_us /= 2;
+            }
             // The law's own base: that of the first server, to which every queue is added.
             if self.min_rtt_us == 0 {
                 self.min_rtt_us = rtt_us;
@@ -539,60 +543,4 @@ impl Entry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
-
-    /// A window under a law, whose flows are all of one user, and the time.
-    struct Bench {
-        window: Window,
-        now_us: u64,
-    }
-
-    impl Bench {
-        fn new(law: &str) -> Bench {
-            Bench { window: Window::new(&law.parse().unwrap()), now_us: 0 }
-        }
-
-        fn open(&mut self) -> u64 {
-            self.window.open(self.now_us, 1, SERVER, false)
-        }
-
-        fn with<T>(&mut self, flow: u64, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
-            self.window.with(flow, self.now_us, work)
-        }
-
-        /// Whether what `flow` asks for is granted at once.
-        fn asks(
-            &mut self,
-            flow: u64,
-            want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>,
-        ) -> bool {
-            let ready = self.window.ask((1, flow), self.now_us, Waker::noop(), 0, want).is_some();
-            let _ = self.window.grant(self.now_us);
-            ready || self.window.granted(flow).is_some()
-        }
-
-        fn outstanding(&self) -> u64 {
-            self.window.state().outstanding_bytes
-        }
-    }
-
-    #[test]
-    fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
-        let mut bench = Bench::new("ledbat");
-        let [first, second, third] = [(); 3].map(|()| bench.open());
-        assert!(bench.asks(first, Window::start) && bench.asks(second, Window::start));
-        assert_eq!(bench.outstanding(), 4 * u64::from(MSS_BYTES));
-        bench.with(first, |window, entry, now_us| window.seen(entry, now_us, 1000));
-        // What has come of it goes to another, so that its own question has to wait.
-        assert!(bench.asks(third, |_, _, _| Some(1000)));
-        assert!(!bench.asks(first, |window, entry, now_us| window.follow(entry, now_us, 1000)));
-        for flow in [first, second, third] {
-            bench.window.close(1, flow);
-            let _ = bench.window.grant(0);
-        }
-        assert_eq!((bench.outstanding(), bench.window.waiting()), (0, 0));
-    }
-}
+mod tests;

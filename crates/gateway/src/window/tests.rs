@@ -1,0 +1,220 @@
+//! Flows without sockets: what happens to the window when they end, and how they share a line with nobody else on it.
+
+use super::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
+
+/// A window under a law, whose flows are all of one user, and the time.
+struct Bench {
+    window: Window,
+    now_us: u64,
+}
+
+impl Bench {
+    fn new(law: &str) -> Bench {
+        Bench { window: Window::new(&law.parse().unwrap()), now_us: 0 }
+    }
+
+    fn open(&mut self) -> u64 {
+        self.window.open(self.now_us, 1, SERVER, false)
+    }
+
+    fn with<T>(&mut self, flow: u64, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
+        self.window.with(flow, self.now_us, work)
+    }
+
+    /// Whether what `flow` asks for is granted at once.
+    fn asks(&mut self, flow: u64, want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>) -> bool {
+        let ready = self.window.ask((1, flow), self.now_us, Waker::noop(), 0, want).is_some();
+        let _ = self.window.grant(self.now_us);
+        ready || self.window.granted(flow).is_some()
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.window.state().outstanding_bytes
+    }
+}
+
+#[test]
+fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
+    let mut bench = Bench::new("ledbat");
+    let [first, second, third] = [(); 3].map(|()| bench.open());
+    assert!(bench.asks(first, Window::start) && bench.asks(second, Window::start));
+    assert_eq!(bench.outstanding(), 4 * u64::from(MSS_BYTES));
+    bench.with(first, |window, entry, now_us| window.seen(entry, now_us, 1000));
+    // What has come of it goes to another, so that its own question has to wait.
+    assert!(bench.asks(third, |_, _, _| Some(1000)));
+    assert!(!bench.asks(first, |window, entry, now_us| window.follow(entry, now_us, 1000)));
+    for flow in [first, second, third] {
+        bench.window.close(1, flow);
+        let _ = bench.window.grant(0);
+    }
+    assert_eq!((bench.outstanding(), bench.window.waiting()), (0, 0));
+}
+
+/// A server that sends whole segments as far as it may, without end.
+struct Sender {
+    flow: u64,
+    /// What it has heard of the right edge.
+    edge: u64,
+    sent: u64,
+    /// Arrived and not read.
+    unread: u64,
+    waiting: bool,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The gateway looks what has come of time.
+    Tick,
+    /// The server hears of an edge.
+    Edge(usize, u64),
+    /// A segment arrives.
+    Segment(usize),
+}
+
+/// A line with a queue without end, and flows that read what comes as soon as they may.
+struct Line {
+    bench: Bench,
+    senders: Vec<Sender>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    /// Nanoseconds for a segment.
+    segment_ns: u64,
+    rtt_us: u64,
+    free_at_ns: u64,
+    delivered: u64,
+}
+
+const SEGMENT: u64 = MSS_BYTES as u64;
+
+impl Line {
+    fn new(law: &str, mbit_per_s: f64, rtt_us: u64, flows: usize) -> Line {
+        let mut bench = Bench::new(law);
+        let senders = (0..flows)
+            .map(|_| Sender { flow: bench.open(), edge: 0, sent: 0, unread: 0, waiting: true })
+            .collect();
+        let segment_ns = (SEGMENT as f64 * 8e3 / mbit_per_s) as u64;
+        let events = BinaryHeap::from([Reverse((0, Event::Tick))]);
+        let mut line = Line { bench, senders, events, segment_ns, rtt_us, free_at_ns: 0, delivered: 0 };
+        for at in 0..flows {
+            let flow = line.senders[at].flow;
+            if line.bench.asks(flow, Window::start) {
+                line.started(at);
+            }
+        }
+        line
+    }
+
+    fn started(&mut self, at: usize) {
+        self.senders[at].waiting = false;
+        let window = self.bench.window.entry(self.senders[at].flow).window_bytes();
+        self.tell(at, window);
+    }
+
+    /// Announces an edge.
+    fn tell(&mut self, at: usize, edge: u64) {
+        self.events.push(Reverse((self.bench.now_us + self.rtt_us / 2, Event::Edge(at, edge))));
+    }
+
+    /// What a flow may read now, it reads.
+    fn read(&mut self, at: usize) {
+        let (flow, bytes) = (self.senders[at].flow, std::mem::take(&mut self.senders[at].unread));
+        self.senders[at].waiting = false;
+        self.delivered += bytes;
+        self.bench.with(flow, |window, entry, now_us| window.read(entry, now_us, bytes));
+        let entry = self.bench.window.entry(flow);
+        let edge = entry.position() + entry.window_bytes();
+        self.tell(at, edge);
+    }
+
+    /// Those whose turn has come.
+    fn go_on(&mut self) {
+        let _ = self.bench.window.grant(self.bench.now_us);
+        for at in 0..self.senders.len() {
+            if self.senders[at].waiting && self.bench.window.granted(self.senders[at].flow).is_some() {
+                if self.senders[at].sent == 0 { self.started(at) } else { self.read(at) }
+            }
+        }
+    }
+
+    /// Bytes delivered within a time.
+    fn run(&mut self, span_us: u64) -> u64 {
+        let (before, end_us) = (self.delivered, self.bench.now_us + span_us);
+        while self.events.peek().is_some_and(|Reverse((at_us, _))| *at_us < end_us) {
+            let Some(Reverse((now_us, event))) = self.events.pop() else { break };
+            self.bench.now_us = now_us;
+            match event {
+                Event::Tick => {
+                    self.bench.window.expire(now_us);
+                    self.events.push(Reverse((now_us + 2000, Event::Tick)));
+                }
+                Event::Edge(at, edge) => {
+                    let sender = &mut self.senders[at];
+                    sender.edge = sender.edge.max(edge);
+                    while sender.sent + SEGMENT <= sender.edge {
+                        sender.sent += SEGMENT;
+                        self.free_at_ns = self.free_at_ns.max(now_us * 1000) + self.segment_ns;
+                        let arrives_us = self.free_at_ns / 1000 + self.rtt_us / 2;
+                        self.events.push(Reverse((arrives_us, Event::Segment(at))));
+                    }
+                }
+                Event::Segment(at) => {
+                    self.senders[at].unread += SEGMENT;
+                    let (flow, unread) = (self.senders[at].flow, self.senders[at].unread);
+                    self.bench.with(flow, |window, entry, now_us| window.seen(entry, now_us, unread));
+                    if !self.senders[at].waiting {
+                        self.senders[at].waiting = true;
+                        if self.bench.asks(flow, |window, entry, now_us| window.follow(entry, now_us, unread))
+                        {
+                            self.read(at);
+                        }
+                    }
+                }
+            }
+            self.go_on();
+        }
+        self.bench.now_us = end_us;
+        self.delivered - before
+    }
+}
+
+/// Slow and fast, near and far, with few connections and with more than the window has segments.
+#[test]
+fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
+    for (mbit_per_s, rtt_us) in
+        [(1.72, 20_000), (10.0, 20_000), (10.0, 100_000), (50.0, 20_000), (50.0, 100_000)]
+    {
+        for flows in [1, 4, 30, 200] {
+            let mut line = Line::new("ledbat:target=32ms,gain_up=2", mbit_per_s, rtt_us, flows);
+            line.run(30_000_000);
+            let before: Vec<u64> = line.senders.iter().map(|sender| sender.sent).collect();
+            let used = line.run(20_000_000) as f64 * 8.0 / 20e6 / mbit_per_s;
+            let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us");
+            assert!(used > 0.95, "{case}: {used}");
+            let queue_us = line.bench.window.state().queuing_delay_us;
+            let most_us = 40_000.0 + 4.0 * SEGMENT as f64 * 8.0 / mbit_per_s;
+            assert!(f64::from(queue_us) < most_us, "{case}: {queue_us} us");
+            let got = line.senders.iter().zip(before).map(|(sender, before)| sender.sent - before);
+            if used * mbit_per_s * 20e6 / 8.0 < 60_000.0 * flows as f64 {
+                // Not all have had some turns.
+                continue;
+            }
+            let (least, most) = (got.clone().min().unwrap(), got.max().unwrap());
+            assert!(least > 0 && most <= 4 * least, "{case}: from {least} to {most} bytes");
+        }
+    }
+}
+
+/// The way becomes longer than anything that was ever waited for.
+#[test]
+fn a_way_that_becomes_longer_is_noticed() {
+    let mut line = Line::new("ledbat:target=32ms,gain_up=2", 10.0, 20_000, 10);
+    line.run(10_000_000);
+    assert!(line.bench.window.state().srtt_us < 100_000);
+    line.rtt_us = 400_000;
+    line.run(20_000_000);
+    let srtt_us = line.bench.window.state().srtt_us;
+    assert!((390_000..900_000).contains(&srtt_us), "{srtt_us} us");
+}
