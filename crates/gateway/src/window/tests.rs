@@ -218,3 +218,26 @@ fn a_way_that_becomes_longer_is_noticed() {
     let srtt_us = line.bench.window.state().srtt_us;
     assert!((390_000..900_000).contains(&srtt_us), "{srtt_us} us");
 }
+
+/// Somebody who asks servers that never answer, again and again, over as many connections as he may have.
+#[test]
+fn silent_servers_do_not_take_the_line() {
+    let mut line = Line::new("ledbat:target=32ms,gain_up=2", 1.72, 20_000, 4);
+    line.run(10_000_000);
+    let silent: Vec<u64> =
+        (0..200).map(|_| line.bench.window.open(line.bench.now_us, 2, SERVER, false)).collect();
+    let mut got = 0;
+    for _ in 0..4000 {
+        for &flow in &silent {
+            let now_us = line.bench.now_us;
+            let _ = line.bench.window.ask((2, flow), now_us, Waker::noop(), 0, Window::start);
+        }
+        line.go_on();
+        for &flow in &silent {
+            let _ = line.bench.window.granted(flow);
+        }
+        got += line.run(5_000);
+    }
+    let used = got as f64 * 8.0 / 20e6 / 1.72;
+    assert!(used > 0.8, "{used}");
+}
