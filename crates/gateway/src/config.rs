@@ -162,7 +162,7 @@ impl Default for RelayConfig {
             transport: Carrier::Quic,
             law: None,
             queue: "fq_codel".into(),
-            window: Some("ledbat:target=100ms".parse().expect("a law of the table")),
+            window: Some("ledbat:target=100ms,slow_start=delay".parse().expect("a law of the table")),
         }
     }
 }

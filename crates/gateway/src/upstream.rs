@@ -221,7 +221,8 @@ impl Connector {
         let options = Options {
             congestion: self.congestion().filter(|_| way.is_none()),
             window: flow.as_ref().map(|flow| flow.window_bytes()),
-            scaled: flow.as_ref().is_some_and(|flow| flow.may_be_large()),
+            // The relay's queue takes what a connection has too much.
+            scaled: way.is_some() || flow.as_ref().is_some_and(|flow| flow.may_be_large()),
             device: self.device(way),
         };
         let connected = tokio::select! {
