@@ -17,6 +17,8 @@ use tokio::net::TcpStream;
 
 /// A full segment on Ethernet.
 pub const MSS_BYTES: u32 = 1460;
+/// What every host takes (RFC 9293, 3.7.1): a server that says less does not make windows smaller.
+const LEAST_MSS_BYTES: u64 = 536;
 /// The smallest window of one connection: two segments, because a sender cuts its segments to half of the window.
 const LEAST_BYTES: u64 = 2 * MSS_BYTES as u64;
 /// The largest: what Linux gives a connection by default.
@@ -503,7 +505,8 @@ impl Entry {
     /// Its connection is there. A window is so many of its segments, because a sender keeps back what is less than one: that would
     /// be outstanding and not come.
     pub fn connected(&mut self, socket: &Arc<TcpStream>) {
-        self.mss = segment_bytes(socket).map_or(self.mss, |mss| u64::from(mss).min(self.mss)).max(1);
+        self.mss =
+            segment_bytes(socket).map_or(self.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, self.mss));
         let least = 2 * self.mss;
         if bound_window(socket, self.bound(least)).is_ok() {
             self.window = least;
