@@ -121,7 +121,7 @@ impl Flow {
 
     /// The connection is there. Its handshake is no sample: small packets take less time on a slow line than full ones.
     pub fn connected(&self, socket: &Arc<TcpStream>) {
-        self.budget.lock().entry(self.number).connected(socket);
+        self.budget.lock().entry(self.number).connected(socket.clone());
     }
 
     /// A request is about to be sent: waits until the server may answer with the connection's window. While an answer is

@@ -75,6 +75,11 @@ impl Edges {
         self.timed.clear();
     }
 
+    /// Up to here the server was ever permitted to send.
+    pub fn furthest(&self) -> u64 {
+        self.furthest
+    }
+
     /// What has not come after `late_us` is late.
     pub fn late(&mut self, late_us: u64) {
         self.timed.iter_mut().for_each(|edge| edge.question.late(late_us));

@@ -16,6 +16,7 @@ pub mod delay;
 mod divert;
 pub mod dns;
 mod edges;
+mod feedback;
 mod gateway;
 pub mod http;
 pub mod policy;

@@ -2,6 +2,7 @@
 
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
+use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -35,8 +36,7 @@ sockopt_impl!(
 /// How long a client or a server may leave bytes unread or unacknowledged.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// Bounds what the other end may have under way: the announced window of a connection.
-pub fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set_receive_buffer(socket, bytes)?;
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
 }
@@ -58,15 +58,55 @@ fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(forced.or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, bytes as usize))?)
 }
 
-/// Round-trip time of a connection in microseconds: as seen by what was sent, and as seen by what was received.
-pub fn round_trips_us(socket: &impl AsFd) -> Option<(u32, u32)> {
-    let info = getsockopt(socket, Info).ok()?;
-    Some((info.tcpi_rtt, info.tcpi_rcv_rtt))
+/// What the kernel knows of what a connection receives.
+#[derive(Debug, Clone, Copy)]
+pub struct Received {
+    /// Round-trip time in microseconds; 0 where it has none yet.
+    pub rtt_us: u32,
+    /// Segments that came before others which were sent earlier.
+    pub out_of_order: u32,
 }
 
-/// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
-pub fn segment_bytes(socket: &impl AsFd) -> Option<u32> {
-    getsockopt(socket, nix::sys::socket::sockopt::TcpMaxSeg).ok()
+/// The receiving end of a connection, of which each method asks the kernel.
+pub trait Receiver: Debug + Send + Sync {
+    /// Bytes that have come and were not read.
+    fn unread(&self) -> Option<u64>;
+
+    /// What the kernel knows of what came.
+    fn received(&self) -> Option<Received>;
+
+    /// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
+    fn segment_bytes(&self) -> Option<u32>;
+
+    /// Bounds what the other end may have under way: the announced window.
+    fn bound_window(&self, bytes: u32) -> io::Result<()>;
+
+    /// What comes next is acknowledged without delay.
+    fn acknowledge_at_once(&self);
+}
+
+impl Receiver for TcpStream {
+    fn unread(&self) -> Option<u64> {
+        rustix::io::ioctl_fionread(self).ok()
+    }
+
+    fn received(&self) -> Option<Received> {
+        let info = getsockopt(self, Info).ok()?;
+        Some(Received { rtt_us: info.tcpi_rcv_rtt, out_of_order: info.tcpi_rcv_ooopack })
+    }
+
+    fn segment_bytes(&self) -> Option<u32> {
+        getsockopt(self, nix::sys::socket::sockopt::TcpMaxSeg).ok()
+    }
+
+    fn bound_window(&self, bytes: u32) -> io::Result<()> {
+        bound_window(self, bytes)
+    }
+
+    fn acknowledge_at_once(&self) {
+        // Without it they come later, and nothing else is different.
+        let _ = rustix::net::sockopt::set_tcp_quickack(self, true);
+    }
 }
 
 /// Lets a socket use that device only.

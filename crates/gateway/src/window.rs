@@ -1,19 +1,18 @@
-//! The window that all downloads share: one law, fed with the delays of all connections, and what each has of it.
+//! The window that all downloads share, and what each connection has of it.
 //!
 //! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
 
 use crate::admission::{Admission, Grant};
 use crate::budget::State;
-use crate::delay::Bases;
 use crate::edges::{BURST_BYTES, Edges, Question, RoundTrip};
-use crate::socket::{bound_window, round_trips_us, segment_bytes};
-use leeway_control::{Ack, Law, LawSpec, Path, Phase};
+use crate::feedback::{Arrival, Feedback};
+use crate::socket::Receiver;
+use leeway_control::LawSpec;
 use leeway_tunnel::Standby;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Waker;
-use tokio::net::TcpStream;
 
 /// A full segment on Ethernet.
 pub const MSS_BYTES: u32 = 1460;
@@ -27,12 +26,6 @@ const MOST_BYTES: u64 = 6 << 20;
 const AT_ONCE_US: u64 = 1000;
 /// A count of those who receive is good for so long: it takes a while where there are thousands.
 const COUNT_US: u64 = 2000;
-/// What a server is given before anything is known of round trips (RFC 6298, 2.1).
-const FIRST_HOLD_US: u64 = 1_000_000;
-/// And more than usual at most, when answers are late: a server that sends again (RFC 6298) is late, too, for seconds.
-const PATIENCE_US: u64 = 1_000_000;
-/// The law's first window.
-const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
 const KNOWN: &str = "the flow is known until it is dropped";
 
@@ -41,15 +34,7 @@ const KNOWN: &str = "the flow is known until it is dropped";
 pub struct Window {
     admission: Admission,
     standby: Standby,
-    law: Law,
-    bases: Bases,
-    srtt_us: u32,
-    min_rtt_us: u32,
-    /// By so much longer than usual is waited, because answers were late.
-    patience_us: u64,
-    round_end_us: u64,
-    /// What has arrived in this round and in the one before.
-    round_bytes: [u64; 2],
+    feedback: Feedback,
     next: u64,
     /// Other flows that receive, as counted then.
     others: usize,
@@ -63,7 +48,7 @@ pub struct Entry {
     server: IpAddr,
     /// Nobody sees datagrams arrive: the bytes of each that was granted, and when.
     datagrams: Option<VecDeque<(u64, u64)>>,
-    socket: Option<Arc<TcpStream>>,
+    socket: Option<Arc<dyn Receiver>>,
     mss: u64,
     /// Its window; the server may send up to `read + window`.
     window: u64,
@@ -77,6 +62,8 @@ pub struct Entry {
     end: Option<u64>,
     last_us: u64,
     sampled_us: u64,
+    /// Segments that came before their time, as the kernel counted them then.
+    out_of_order: u32,
     /// The next permission is for a request.
     starts: bool,
     /// The request that was permitted and of which nothing has shown the round-trip time yet.
@@ -94,19 +81,11 @@ pub struct Entry {
 impl Window {
     /// One under that law, of which nobody has anything.
     pub fn new(spec: &LawSpec) -> Window {
-        let path = Path { mss_bytes: MSS_BYTES, initial_window_bytes: INITIAL_BYTES, ..Path::default() };
-        let law = spec.build(&path);
-        let admission = Admission::new(law.output().cwnd_q16 >> 16);
+        let feedback = Feedback::new(spec);
         Window {
-            admission,
+            admission: Admission::new(feedback.window_bytes()),
             standby: Standby::default(),
-            law,
-            bases: Bases::default(),
-            srtt_us: 0,
-            min_rtt_us: 0,
-            patience_us: 0,
-            round_end_us: 0,
-            round_bytes: [0; 2],
+            feedback,
             next: 0,
             others: 0,
             counted_us: 0,
@@ -119,8 +98,8 @@ impl Window {
         State {
             window_bytes: self.admission.window_bytes(),
             outstanding_bytes: self.admission.outstanding_bytes(),
-            queuing_delay_us: self.law.output().queuing_delay_us,
-            srtt_us: self.srtt_us,
+            queuing_delay_us: self.feedback.queuing_delay_us(),
+            srtt_us: self.feedback.srtt_us(),
             waiting: self.admission.waiting(),
             aside_us: self.standby.total_us(),
         }
@@ -128,7 +107,7 @@ impl Window {
 
     /// The home is at work: who waits stands aside.
     pub fn home_seen(&mut self, now_us: u64) {
-        self.standby.seen(now_us, self.srtt_us.into());
+        self.standby.seen(now_us, self.feedback.srtt_us().into());
     }
 
     /// A flow of `user` begins; its number. Nobody sees `datagrams` arrive before they are granted.
@@ -201,14 +180,19 @@ impl Window {
     /// `unread` bytes are in the socket: the question for as many that may follow them, and for more where there is room.
     pub fn follow(&mut self, entry: &mut Entry, now_us: u64, unread: u64) -> Option<u64> {
         // What will not come needs no permission.
-        let to_come = entry.end.map(|end| end.saturating_sub(entry.arrived + entry.outstanding));
-        let to_come = to_come.unwrap_or(u64::MAX);
-        let same = unread.min(to_come);
+        let permitted = entry.arrived + entry.outstanding;
+        let to_come = entry.end.map_or(u64::MAX, |end| end.saturating_sub(permitted));
+        // Where the window has become smaller, the server may go on to the edge of the larger one.
+        let edge = entry.edges.furthest().max(entry.read + unread + entry.window);
+        let needed = edge.saturating_sub(permitted).min(to_come);
+        let same = unread.min(needed);
+        // The rest was given up when the server was silent.
         let part = self.part(now_us);
-        let wanted = part.saturating_sub(entry.window).min(to_come - same);
         let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
-        entry.growth = entry.whole(wanted.min(room));
-        Some(same + entry.growth).filter(|&bytes| bytes > 0)
+        let again = (needed - same).min(room);
+        let wanted = part.saturating_sub(entry.window).min(to_come - same - again);
+        entry.growth = entry.whole(wanted.min(room - again));
+        Some(same + again + entry.growth).filter(|&bytes| bytes > 0)
     }
 
     /// So many bytes are in the socket now. What that leaves of the window is not given away before the flow has asked for more.
@@ -218,7 +202,7 @@ impl Window {
             && entry.window <= BURST_BYTES
         {
             // A delayed acknowledgement of a small window lets the server time out.
-            let _ = rustix::net::sockopt::set_tcp_quickack(&**socket, true);
+            socket.acknowledge_at_once();
         }
     }
 
@@ -226,7 +210,11 @@ impl Window {
     pub fn read(&mut self, entry: &mut Entry, now_us: u64, bytes: u64) {
         entry.read += bytes;
         entry.arrived = entry.arrived.max(entry.read);
-        let exact = entry.read == entry.arrived && now_us <= entry.arrived_us + AT_ONCE_US;
+        // Either they have just come, or all that the server was permitted has come and waited, and nothing followed.
+        let full = entry.arrived + entry.mss > entry.edges.furthest();
+        let at_once = now_us <= entry.arrived_us + AT_ONCE_US;
+        let waited = now_us >= entry.arrived_us + u64::from(self.feedback.srtt_us());
+        let exact = entry.read == entry.arrived && (at_once || full && waited);
         entry.edges.moved(entry.read + entry.window, bytes, entry.window, now_us, exact);
         let growth = std::mem::take(&mut entry.growth);
         let part = self.part(now_us);
@@ -234,7 +222,7 @@ impl Window {
             0 if part < entry.window - entry.window / 4 => entry.whole(part),
             growth => entry.window + growth,
         };
-        let told = |socket| bound_window(socket, entry.bound(wanted)).is_ok();
+        let told = |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted)).is_ok();
         if wanted != entry.window && entry.socket.as_ref().is_none_or(told) {
             entry.window = wanted;
             entry.edges.resized(entry.read + wanted);
@@ -305,97 +293,54 @@ impl Window {
         entry.outstanding -= excess;
         self.admission.release(due + excess);
         let mut round_trip = entry.edges.arrived(position, now_us);
-        // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
-        let due_us = entry.sampled_us + u64::from(self.srtt_us);
-        if entry.window > BURST_BYTES
-            && now_us >= due_us
-            && let Some(socket) = &entry.socket
+        let due_us = entry.sampled_us + u64::from(self.feedback.srtt_us());
+        if now_us >= due_us
+            && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
         {
-            entry.sampled_us = now_us;
-            round_trip =
-                round_trips_us(socket).map(|(_, rtt_us)| RoundTrip { rtt_us, exact: true, late: false });
+            // Whatever was lost has come after this; a server may take long to send it again.
+            let since_us = std::mem::replace(&mut entry.sampled_us, now_us);
+            // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
+            if entry.window > BURST_BYTES {
+                round_trip = Some(RoundTrip { rtt_us: received.rtt_us, exact: true, late: false })
+                    .filter(|round_trip| round_trip.rtt_us > 0);
+            }
+            let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
+            if received.out_of_order.wrapping_sub(before) >= entry.duplicates() {
+                self.feedback.lost(now_us, since_us, entry.mss, self.admission.outstanding_bytes());
+            }
         }
-        if round_trip.is_some_and(|round_trip| round_trip.late) {
-            self.patience_us = (self.patience_us + self.hold_us() / 8).min(PATIENCE_US);
-        }
-        // One that may have been longer can show that there is more of a queue, not that there is less.
-        let known_us = self.law.output().queuing_delay_us;
-        let round_trip = round_trip.filter(|&RoundTrip { rtt_us, exact, .. }| {
-            exact || self.bases.least_queuing_us(entry.server, rtt_us) > known_us
-        });
-        if round_trip.is_some() {
+        if self.tell(now_us, entry.server, round_trip, bytes, prior) {
             entry.asked = None;
         }
-        self.sample(now_us, entry.server, round_trip, bytes, prior);
     }
 
     /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
     fn answered(&mut self, entry: &mut Entry, now_us: u64) {
         let round_trip = entry.asked.take().and_then(|asked| asked.answered(entry.arrived_us));
         if round_trip.is_some() {
-            let prior = self.admission.outstanding_bytes();
-            self.sample(now_us, entry.server, round_trip, 0, prior);
+            self.tell(now_us, entry.server, round_trip, 0, self.admission.outstanding_bytes());
         }
     }
 
-    /// Tells the law.
-    fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: Option<RoundTrip>, bytes: u64, prior: u64) {
-        let mut queuing_us = 0;
-        if let Some(RoundTrip { rtt_us, exact, late }) = round_trip {
-            queuing_us = if exact {
-                self.bases.queuing_us(now_us, server, rtt_us)
-            } else {
-                self.bases.least_queuing_us(server, rtt_us)
-            };
-            self.srtt_us = match self.srtt_us {
-                0 => rtt_us,
-                // How long it was is not known.
-                srtt_us if late => srtt_us,
-                srtt_us => (u64::from(srtt_us) * 7 / 8 + u64::from(rtt_us) / 8) as u32,
-            };
-            if !late {
-                self.patience_us /= 2;
-            }
-            // The law's own base: that of the first server, to which every queue is added.
-            if self.min_rtt_us == 0 {
-                self.min_rtt_us = rtt_us;
-            }
-        }
-        let round_start = now_us >= self.round_end_us;
-        if round_start {
-            self.round_end_us = now_us + u64::from(self.srtt_us);
-            self.round_bytes = [0, self.round_bytes[0]];
-        }
-        self.round_bytes[0] += bytes;
-        // A server that sends less than it may does not use the window, whatever is outstanding.
-        let used = prior.min(self.round_bytes[0].max(self.round_bytes[1]));
-        let waiting = self.admission.waiting() > 0;
-        let ack = Ack {
-            now_us,
-            acked_bytes: bytes,
-            prior_inflight_bytes: prior,
-            rtt_us: round_trip.map_or(0, |_| self.min_rtt_us.saturating_add(queuing_us)),
-            owd_us: queuing_us,
-            owd_resolution_us: u32::from(round_trip.is_some()),
-            app_limited: u8::from(self.standby.is_aside() || !waiting && !self.is_used(used)),
-            round_start: round_start.into(),
-            ..Ack::default()
+    /// Tells the law what has arrived, of `prior_bytes` that were outstanding; whether the round trip was of use.
+    fn tell(
+        &mut self,
+        now_us: u64,
+        server: IpAddr,
+        round_trip: Option<RoundTrip>,
+        bytes: u64,
+        prior_bytes: u64,
+    ) -> bool {
+        let arrival = Arrival {
+            bytes,
+            prior_bytes,
+            outstanding_bytes: self.admission.outstanding_bytes(),
+            waiting: self.admission.waiting() > 0,
+            aside: self.standby.is_aside(),
         };
-        let path = Path {
-            inflight_bytes: self.admission.outstanding_bytes(),
-            mss_bytes: MSS_BYTES,
-            initial_window_bytes: INITIAL_BYTES,
-            srtt_us: self.srtt_us,
-            min_rtt_us: self.min_rtt_us,
-        };
-        self.law.on_ack(&ack, &path);
-        self.admission.set_window(self.law.output().cwnd_q16 >> 16, self.srtt_us.into());
-    }
-
-    /// Whether so much is the window but for two segments; in slow start, half of it.
-    fn is_used(&self, bytes: u64) -> bool {
-        let factor = if self.law.output().phase() == Phase::SlowStart { 2 } else { 1 };
-        (bytes + 2 * u64::from(MSS_BYTES)) * factor >= self.admission.window_bytes()
+        let useful = self.feedback.arrived(now_us, server, round_trip, arrival);
+        self.admission.set_window(self.feedback.window_bytes(), self.feedback.srtt_us().into());
+        useful
     }
 
     /// Looks into the sockets of flows that wait, whose tasks do not.
@@ -405,7 +350,7 @@ impl Window {
         for number in waiting {
             let Some(mut entry) = self.flows.remove(&number) else { continue };
             if let Some(socket) = &entry.socket
-                && let Ok(unread) = rustix::io::ioctl_fionread(&**socket)
+                && let Some(unread) = socket.unread()
             {
                 self.arrived(&mut entry, now_us, unread);
             }
@@ -415,8 +360,8 @@ impl Window {
 
     /// A server that has not sent for two round trips has nothing to send: others may. Datagrams have arrived after one.
     pub fn expire(&mut self, now_us: u64) {
-        let srtt_us = u64::from(self.srtt_us).max(1000);
-        let hold_us = self.hold_us();
+        let srtt_us = u64::from(self.feedback.srtt_us()).max(1000);
+        let hold_us = self.feedback.hold_us();
         let mut released = 0;
         for entry in self.flows.values_mut().filter(|flow| flow.outstanding > 0) {
             if let Some(due) = &mut entry.datagrams {
@@ -434,13 +379,6 @@ impl Window {
             }
         }
         self.admission.release(released);
-    }
-
-    fn hold_us(&self) -> u64 {
-        match self.srtt_us {
-            0 => FIRST_HOLD_US,
-            srtt_us => 2 * u64::from(srtt_us) + 50_000 + self.patience_us,
-        }
     }
 
     /// Gives away what there is; who can go on.
@@ -486,6 +424,7 @@ impl Entry {
             end: None,
             last_us: now_us,
             sampled_us: 0,
+            out_of_order: 0,
             starts: false,
             asked: None,
             arrived_us: now_us,
@@ -504,15 +443,15 @@ impl Entry {
 
     /// Its connection is there. A window is so many of its segments, because a sender keeps back what is less than one: that would
     /// be outstanding and not come.
-    pub fn connected(&mut self, socket: &Arc<TcpStream>) {
+    pub fn connected(&mut self, socket: Arc<dyn Receiver>) {
         self.mss =
-            segment_bytes(socket).map_or(self.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, self.mss));
+            socket.segment_bytes().map_or(self.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, self.mss));
         let least = 2 * self.mss;
-        if bound_window(socket, self.bound(least)).is_ok() {
+        if socket.bound_window(self.bound(least)).is_ok() {
             self.window = least;
             self.edges = Edges::new(least, self.mss);
         }
-        self.socket = Some(socket.clone());
+        self.socket = Some(socket);
     }
 
     /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because memory is not counted to
@@ -524,6 +463,12 @@ impl Entry {
     /// So many bytes in whole segments.
     fn whole(&self, bytes: u64) -> u64 {
         bytes / self.mss * self.mss
+    }
+
+    /// So many segments that come before their time say that one was lost: three (RFC 5681, 3.2), less where there are not so many
+    /// (RFC 5827, 3.1).
+    fn duplicates(&self) -> u32 {
+        (self.window / self.mss).saturating_sub(1).clamp(1, 3) as u32
     }
 
     /// Bytes read since the connection began.

@@ -1,0 +1,228 @@
+//! What the law hears: delays of all connections, what has arrived, and whether the window was used.
+
+use crate::delay::Bases;
+use crate::edges::RoundTrip;
+use crate::window::MSS_BYTES;
+use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
+use std::net::IpAddr;
+
+/// What a server is given before anything is known of round trips (RFC 6298, 2.1).
+const FIRST_HOLD_US: u64 = 1_000_000;
+/// And more than usual at most, when answers are late: a server that sends again (RFC 6298) is late, too, for seconds.
+const PATIENCE_US: u64 = 1_000_000;
+/// The law's first window.
+const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
+
+/// One law for all connections.
+#[derive(Debug)]
+pub struct Feedback {
+    law: Law,
+    bases: Bases,
+    srtt_us: u32,
+    min_rtt_us: u32,
+    /// By so much longer than usual is waited, because answers were late.
+    patience_us: u64,
+    round_end_us: u64,
+    sampled_us: u64,
+    /// What has arrived in this round and in the one before.
+    round_bytes: [u64; 2],
+}
+
+/// What has arrived, and how the window stood.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// What has come.
+    pub bytes: u64,
+    /// Outstanding before.
+    pub prior_bytes: u64,
+    /// And after.
+    pub outstanding_bytes: u64,
+    /// Somebody waits for his turn.
+    pub waiting: bool,
+    /// Nobody was to use the window.
+    pub aside: bool,
+}
+
+impl Feedback {
+    /// For a law that has heard nothing.
+    pub fn new(spec: &LawSpec) -> Feedback {
+        let path = Path { mss_bytes: MSS_BYTES, initial_window_bytes: INITIAL_BYTES, ..Path::default() };
+        Feedback {
+            law: spec.build(&path),
+            bases: Bases::default(),
+            srtt_us: 0,
+            min_rtt_us: 0,
+            patience_us: 0,
+            round_end_us: 0,
+            sampled_us: 0,
+            round_bytes: [0; 2],
+        }
+    }
+
+    /// The law's window.
+    pub fn window_bytes(&self) -> u64 {
+        self.law.output().cwnd_q16 >> 16
+    }
+
+    /// The law's estimate.
+    pub fn queuing_delay_us(&self) -> u32 {
+        self.law.output().queuing_delay_us
+    }
+
+    /// Smoothed over all connections; 0 before the first sample.
+    pub fn srtt_us(&self) -> u32 {
+        self.srtt_us
+    }
+
+    /// How long a server has to send something of what it may send.
+    pub fn hold_us(&self) -> u64 {
+        match self.srtt_us {
+            0 => FIRST_HOLD_US,
+            srtt_us => 2 * u64::from(srtt_us) + 50_000 + self.patience_us,
+        }
+    }
+
+    /// Something has arrived from `server`, or an answer is over, and shows this round trip, if any. Whether that was of use.
+    pub fn arrived(
+        &mut self,
+        now_us: u64,
+        server: IpAddr,
+        round_trip: Option<RoundTrip>,
+        arrival: Arrival,
+    ) -> bool {
+        let queuing_us = round_trip.and_then(|round_trip| self.sample(now_us, server, round_trip));
+        if queuing_us.is_some() {
+            self.sampled_us = now_us;
+        }
+        // Whoever doubles has to see what comes of it.
+        let blind = self.law.output().phase() == Phase::SlowStart
+            && now_us > self.sampled_us + u64::from(self.srtt_us);
+        let round_start = now_us >= self.round_end_us;
+        if round_start {
+            self.round_end_us = now_us + u64::from(self.srtt_us);
+            self.round_bytes = [0, self.round_bytes[0]];
+        }
+        self.round_bytes[0] += arrival.bytes;
+        // A server that sends less than it may does not use the window, whatever is outstanding.
+        let used = arrival.prior_bytes.min(self.round_bytes[0].max(self.round_bytes[1]));
+        let ack = Ack {
+            now_us,
+            acked_bytes: arrival.bytes,
+            prior_inflight_bytes: arrival.prior_bytes,
+            rtt_us: queuing_us.map_or(0, |queuing_us| self.min_rtt_us.saturating_add(queuing_us)),
+            owd_us: queuing_us.unwrap_or(0),
+            owd_resolution_us: queuing_us.is_some().into(),
+            app_limited: (blind || arrival.aside || !arrival.waiting && !self.is_used(used)).into(),
+            round_start: round_start.into(),
+            ..Ack::default()
+        };
+        self.law.on_ack(&ack, &self.path(arrival.outstanding_bytes));
+        queuing_us.is_some()
+    }
+
+    /// Some server's segment that should have come after `since_us` was lost.
+    pub fn lost(&mut self, now_us: u64, since_us: u64, lost_bytes: u64, outstanding_bytes: u64) {
+        let sent_us = since_us.saturating_sub(self.srtt_us.into());
+        let loss = Loss { now_us, lost_bytes, sent_us, ..Loss::default() };
+        self.law.on_loss(&loss, &self.path(outstanding_bytes));
+    }
+
+    fn path(&self, inflight_bytes: u64) -> Path {
+        Path {
+            inflight_bytes,
+            mss_bytes: MSS_BYTES,
+            initial_window_bytes: INITIAL_BYTES,
+            srtt_us: self.srtt_us,
+            min_rtt_us: self.min_rtt_us,
+        }
+    }
+
+    /// The queuing delay that a round trip shows. One that may have been longer can show that there is more of a queue, not that
+    /// there is less.
+    fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: RoundTrip) -> Option<u32> {
+        let RoundTrip { rtt_us, exact, late } = round_trip;
+        if late {
+            self.patience_us = (self.patience_us + self.hold_us() / 8).min(PATIENCE_US);
+        }
+        let queuing_us = if exact {
+            self.bases.queuing_us(now_us, server, rtt_us)
+        } else {
+            let least_us = self.bases.least_queuing_us(server, rtt_us);
+            Some(least_us).filter(|&least_us| least_us > self.queuing_delay_us())?
+        };
+        if !late {
+            self.patience_us /= 2;
+            self.srtt_us = match self.srtt_us {
+                0 => rtt_us,
+                srtt_us => (u64::from(srtt_us) * 7 / 8 + u64::from(rtt_us) / 8) as u32,
+            };
+        } else if self.srtt_us == 0 {
+            // How long it was is not known, but more than nothing.
+            self.srtt_us = rtt_us;
+        }
+        // The law's own base: that of the first server, to which every queue is added.
+        if self.min_rtt_us == 0 {
+            self.min_rtt_us = rtt_us;
+        }
+        Some(queuing_us)
+    }
+
+    /// Whether so much is the window but for two segments; in slow start, half of it.
+    fn is_used(&self, bytes: u64) -> bool {
+        let factor = if self.law.output().phase() == Phase::SlowStart { 2 } else { 1 };
+        (bytes + 2 * u64::from(MSS_BYTES)) * factor >= self.window_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
+    const ARRIVAL: Arrival =
+        Arrival { bytes: 1460, prior_bytes: 5840, outstanding_bytes: 4380, waiting: true, aside: false };
+
+    fn heard(exactly_us: &[u32]) -> Feedback {
+        let mut feedback = Feedback::new(&"ledbat".parse().unwrap());
+        for (n, &rtt_us) in exactly_us.iter().enumerate() {
+            let round_trip = Some(RoundTrip { rtt_us, exact: true, late: false });
+            assert!(feedback.arrived(n as u64 * 1000, SERVER, round_trip, ARRIVAL));
+        }
+        feedback
+    }
+
+    /// LEDBAT takes the least of its last samples.
+    #[test]
+    fn one_that_may_have_been_longer_never_shows_a_shorter_queue() {
+        let mut feedback = heard(&[20_000, 60_000, 60_000, 60_000, 60_000, 60_000]);
+        let known_us = feedback.queuing_delay_us();
+        assert_eq!(known_us, 40_000);
+        let mut at_least = |rtt_us, late| {
+            let round_trip = Some(RoundTrip { rtt_us, exact: false, late });
+            (feedback.arrived(10_000, SERVER, round_trip, ARRIVAL), feedback.queuing_delay_us())
+        };
+        assert_eq!(at_least(30_000, false), (false, known_us));
+        assert_eq!(at_least(30_000, true), (false, known_us));
+        assert!(at_least(90_000, true).0);
+    }
+
+    #[test]
+    fn who_is_late_is_given_longer_until_somebody_is_in_time() {
+        let mut feedback = heard(&[20_000]);
+        let usual_us = feedback.hold_us();
+        assert_eq!(usual_us, 90_000);
+        for _ in 0..1000 {
+            let late = Some(RoundTrip { rtt_us: 90_000, exact: false, late: true });
+            feedback.arrived(10_000, SERVER, late, ARRIVAL);
+        }
+        assert_eq!(feedback.hold_us(), usual_us + PATIENCE_US);
+        let in_time = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
+        feedback.arrived(20_000, SERVER, in_time, ARRIVAL);
+        assert_eq!(feedback.hold_us(), usual_us + PATIENCE_US / 2);
+    }
+
+    #[test]
+    fn before_anything_is_known_a_server_has_a_second() {
+        assert_eq!(heard(&[]).hold_us(), FIRST_HOLD_US);
+    }
+}
