@@ -293,20 +293,27 @@ impl Window {
         entry.outstanding -= excess;
         self.admission.release(due + excess);
         let mut round_trip = entry.edges.arrived(position, now_us);
-        let due_us = entry.sampled_us + u64::from(self.feedback.srtt_us());
-        if now_us >= due_us
+        let due = now_us >= entry.sampled_us + u64::from(self.feedback.srtt_us());
+        if (due || round_trip.is_some())
             && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
         {
             // Whatever was lost has come after this; a server may take long to send it again.
             let since_us = std::mem::replace(&mut entry.sampled_us, now_us);
+            let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
+            let early = received.out_of_order.wrapping_sub(before);
+            if early >= entry.duplicates() {
+                self.feedback.lost(now_us, since_us, entry.mss, self.admission.outstanding_bytes());
+            }
+            if early > 0 {
+                // What was sent twice says nothing of the way (RFC 6298, 3).
+                round_trip = None;
+                entry.edges.clear();
+                entry.asked = None;
+            }
             // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
             if entry.window > BURST_BYTES {
                 round_trip = Some(RoundTrip { rtt_us: received.rtt_us, exact: true, late: false })
                     .filter(|round_trip| round_trip.rtt_us > 0);
-            }
-            let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
-            if received.out_of_order.wrapping_sub(before) >= entry.duplicates() {
-                self.feedback.lost(now_us, since_us, entry.mss, self.admission.outstanding_bytes());
             }
         }
         if self.tell(now_us, entry.server, round_trip, bytes, prior) {

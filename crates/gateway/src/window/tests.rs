@@ -363,7 +363,7 @@ fn a_short_queue_is_not_kept_full() {
             let lost = (line.lost - lost) as f64 * SEGMENT as f64 / bytes;
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {packets} packets");
             assert!(used > 0.75, "{case}: {used}");
-            assert!(lost < 0.06, "{case}: {lost}");
+            assert!(lost < 0.07, "{case}: {lost}");
         }
     }
 }
