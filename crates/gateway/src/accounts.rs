@@ -1,6 +1,6 @@
 //! What users have taken and how the window stands, as text for Prometheus.
 
-use crate::budget::Budget;
+use crate::budget::State;
 use crate::relay::Relay;
 use crate::upstream::Connector;
 use crate::users::{Counts, Users};
@@ -13,59 +13,80 @@ use tokio::net::TcpStream;
 /// How long whoever asks may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The metrics in Prometheus' text format.
-pub fn text(users: &Users, budget: Option<&Budget>, relay: Option<&Relay>) -> String {
+/// The metrics in Prometheus' text format. Each window has the way of those who share it: `direct`, or `relay`.
+pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> String {
     type Count = fn(&Counts) -> &AtomicU64;
-    let counters: [(&str, &str, Count); 4] = [
+    let counts: [(&str, &str, Count); 4] = [
         ("leeway_gateway_down_bytes_total", "Bytes from the Internet.", |counts| &counts.down_bytes),
         ("leeway_gateway_up_bytes_total", "Bytes to the Internet.", |counts| &counts.up_bytes),
         ("leeway_gateway_requests_total", "Requests and tunnels.", |counts| &counts.requests),
         ("leeway_gateway_refused_total", "Refused by the policy or a limit.", |counts| &counts.refused),
     ];
     let mut text = String::new();
-    for (name, help, count) in counters {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
+    for (name, help, count) in counts {
+        head(&mut text, "counter", name, help);
         users.visit(|user, counts| {
             let value = count(counts).load(Ordering::Relaxed);
             let _ = writeln!(text, "{name}{{user=\"{}\"}} {value}", escaped(user));
         });
     }
-    let state = budget.map(Budget::state);
-    if let Some(state) = state {
-        let (name, seconds) = ("leeway_gateway_aside_seconds_total", state.aside_us as f64 / 1e6);
-        let help = "Time that flows have stood aside for the home.";
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {seconds}");
+    type Reading = fn(&State) -> f64;
+    let readings: [(&str, &str, &str, Reading); 6] = [
+        ("gauge", "leeway_gateway_window_bytes", "The window that downloads share.", |state| {
+            state.window_bytes as f64
+        }),
+        ("gauge", "leeway_gateway_outstanding_bytes", "Asked for, not arrived.", |state| {
+            state.outstanding_bytes as f64
+        }),
+        ("gauge", "leeway_gateway_queuing_delay_seconds", "The law's estimate of the queue.", |state| {
+            f64::from(state.queuing_delay_us) / 1e6
+        }),
+        ("gauge", "leeway_gateway_rtt_seconds", "Smoothed round-trip time.", |state| {
+            f64::from(state.srtt_us) / 1e6
+        }),
+        ("gauge", "leeway_gateway_waiting_flows", "Flows that wait for their turn.", |state| {
+            state.waiting as f64
+        }),
+        (
+            "counter",
+            "leeway_gateway_aside_seconds_total",
+            "Time that flows have stood aside for the home.",
+            |state| state.aside_us as f64 / 1e6,
+        ),
+    ];
+    for (kind, name, help, reading) in readings.iter().filter(|_| !windows.is_empty()) {
+        head(&mut text, kind, name, help);
+        for (way, state) in windows {
+            let _ = writeln!(text, "{name}{{way=\"{way}\"}} {}", reading(state));
+        }
     }
     let mut gauge = |name: &str, help: &str, value: f64| {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+        head(&mut text, "gauge", name, help);
+        let _ = writeln!(text, "{name} {value}");
     };
     gauge("leeway_gateway_connections", "Connections of clients.", users.connections() as f64);
-    if let Some(state) = state {
-        gauge(
-            "leeway_gateway_window_bytes",
-            "The window that all downloads share.",
-            state.window_bytes as f64,
-        );
-        gauge("leeway_gateway_outstanding_bytes", "Asked for, not arrived.", state.outstanding_bytes as f64);
-        let seconds = f64::from(state.queuing_delay_us) / 1e6;
-        gauge("leeway_gateway_queuing_delay_seconds", "The law's estimate of the line's queue.", seconds);
-        gauge("leeway_gateway_rtt_seconds", "Smoothed round-trip time.", f64::from(state.srtt_us) / 1e6);
-        gauge("leeway_gateway_waiting_flows", "Flows that wait for their turn.", state.waiting as f64);
-    }
     if let Some(relay) = relay {
         let up = f64::from(u8::from(relay.turn().is_some()));
         gauge("leeway_gateway_relay_up", "Whether connections go through the relay.", up);
         if let Some(steering) = relay.steering() {
             gauge(
-                "leeway_gateway_relay_window_bytes",
-                "The window of uploads to the relay.",
+                "leeway_gateway_relay_upload_window_bytes",
+                "The window of what is sent to the relay.",
                 steering.window_bytes as f64,
             );
             let seconds = f64::from(steering.queuing_us) / 1e6;
-            gauge("leeway_gateway_relay_queuing_delay_seconds", "Its law's estimate of the queue.", seconds);
+            gauge(
+                "leeway_gateway_relay_upload_queuing_delay_seconds",
+                "Its law's estimate of the queue.",
+                seconds,
+            );
         }
     }
     text
+}
+
+fn head(text: &mut String, kind: &str, name: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 /// Answers one request, whatever it asks for, with the metrics.
@@ -79,7 +100,11 @@ pub async fn serve(mut stream: TcpStream, connector: &Connector, users: &Users) 
                 bytes => length += bytes,
             }
         }
-        let body = text(users, connector.budget.as_deref(), connector.relay.as_deref());
+        let windows: Vec<_> = [("direct", &connector.budget), ("relay", &connector.relay_budget)]
+            .into_iter()
+            .filter_map(|(way, budget)| Some((way, budget.as_ref()?.state())))
+            .collect();
+        let body = text(users, &windows, connector.relay.as_deref());
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
              Connection: close\r\n\r\n",
@@ -99,6 +124,7 @@ fn escaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::config::Config;
 
     #[test]
@@ -106,10 +132,18 @@ mod tests {
         let users = Users::new(&Config::default());
         let user = users.at("10.0.0.7".parse().unwrap());
         user.counts.down_bytes.fetch_add(12_500, Ordering::Relaxed);
-        let budget = Budget::new(&"ledbat".parse().unwrap());
-        let text = text(&users, Some(&budget), None);
-        assert!(text.contains("\nleeway_gateway_down_bytes_total{user=\"10.0.0.7\"} 12500\n"), "{text}");
-        assert!(text.contains("\nleeway_gateway_window_bytes 5840\n"), "{text}");
+        let ways = ["direct", "relay"].map(|way| (way, Budget::new(&"ledbat".parse().unwrap()).state()));
+        let text = text(&users, &ways, None);
+        for line in [
+            "leeway_gateway_down_bytes_total{user=\"10.0.0.7\"} 12500",
+            "leeway_gateway_window_bytes{way=\"direct\"} 5840",
+            "leeway_gateway_window_bytes{way=\"relay\"} 5840",
+            "# TYPE leeway_gateway_aside_seconds_total counter",
+            "leeway_gateway_aside_seconds_total{way=\"direct\"} 0",
+            "leeway_gateway_connections 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
+        }
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         assert!(lines.clone().all(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok()), "{text}");
     }
