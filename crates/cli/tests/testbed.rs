@@ -42,6 +42,25 @@ fn borrowing_keeps_from_the_primary_what_best_effort_does_to_it() {
     assert!((ratio - beside / alone).abs() < 0.01, "of one round the median ratio is the ratio");
 }
 
+/// Its delay is below the law's target when it is full: what says so are losses, which a receiver sees as segments that come early.
+#[test]
+fn a_short_queue_is_not_kept_full_by_the_proxy() {
+    if !possible(&PROGRAMS) {
+        return;
+    }
+    let line =
+        ["--rate", "10 Mbit/s", "--buffer", "20pkt", "--primary-rate", "30", "--secondary-rate", "150"];
+    let time = ["--warmup", "3s", "--duration", "5s", "--repetitions", "1"];
+    let mut asked = testbed(&["overload", "--json", "-m", "best_effort", "-m", "proxy"]);
+    let output = succeed(asked.args(line).args(time));
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = said[0]["points"][0]["rows"].as_array().unwrap();
+    let [beside, proxy] = [0, 1].map(|row| rows[row]["median"]["primary_mean_s"].as_f64().unwrap());
+    // Alone it is 0.05 s; where the proxy hears of no losses it is longer than with best effort.
+    assert!(proxy < beside / 2.0, "{proxy} s by proxy, {beside} s with best effort");
+    assert!(rows[1]["median"]["secondary_per_s"].as_f64().unwrap() > 20.0);
+}
+
 #[test]
 fn uploads_calls_and_greedy_users_are_measured() {
     if !possible(&PROGRAMS) {
