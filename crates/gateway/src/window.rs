@@ -186,10 +186,10 @@ impl Window {
         let edge = entry.edges.furthest().max(entry.read + unread + entry.window);
         let needed = edge.saturating_sub(permitted).min(to_come);
         let same = unread.min(needed);
-        // The rest was given up when the server was silent.
+        // The rest was given up when the server was silent. Who sends less than a segment does not need it.
         let part = self.part(now_us);
         let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
-        let again = (needed - same).min(room);
+        let again = if unread < entry.mss { 0 } else { (needed - same).min(room) };
         let wanted = part.saturating_sub(entry.window).min(to_come - same - again);
         entry.growth = entry.whole(wanted.min(room - again));
         Some(same + again + entry.growth).filter(|&bytes| bytes > 0)

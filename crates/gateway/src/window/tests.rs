@@ -90,6 +90,8 @@ impl Receiver for Kernel {
 struct Sender {
     flow: u64,
     kernel: Arc<Kernel>,
+    /// By so much farther than others.
+    farther_us: u64,
     /// What it has heard of the right edge.
     edge: u64,
     sent: u64,
@@ -155,6 +157,11 @@ impl Line {
         line
     }
 
+    /// From a server here, or back, without a queue.
+    fn way_us(&self, at: usize) -> u64 {
+        (self.rtt_us + self.senders[at].farther_us) / 2
+    }
+
     fn queue_us(&self) -> u64 {
         (self.free_at_ns / 1000).saturating_sub(self.bench.now_us)
     }
@@ -171,7 +178,7 @@ impl Line {
 
     /// Announces an edge.
     fn tell(&mut self, at: usize, edge: u64) {
-        self.at(self.bench.now_us + self.rtt_us / 2, Event::Edge(at, edge));
+        self.at(self.bench.now_us + self.way_us(at), Event::Edge(at, edge));
     }
 
     /// A server sends, because of what was told half a round trip before. What finds the queue full is lost, and sent again when
@@ -181,12 +188,12 @@ impl Line {
         let queue_us = self.queue_us();
         if queue_us > self.buffer_us {
             self.lost += 1;
-            self.at(now_us + 2 * self.rtt_us + queue_us, Event::Again(at, number));
+            self.at(now_us + 4 * self.way_us(at) + queue_us, Event::Again(at, number));
             return;
         }
         self.free_at_ns = self.free_at_ns.max(now_us * 1000) + self.segment_ns;
-        let told_us = now_us - (self.rtt_us / 2).min(now_us);
-        self.at(self.free_at_ns / 1000 + self.rtt_us / 2, Event::Segment(at, number, told_us));
+        let told_us = now_us - self.way_us(at).min(now_us);
+        self.at(self.free_at_ns / 1000 + self.way_us(at), Event::Segment(at, number, told_us));
     }
 
     /// A segment comes; whether that shows more in order.
@@ -276,7 +283,16 @@ impl Sender {
     fn new(bench: &mut Bench) -> Sender {
         let (flow, kernel) = (bench.open(), Arc::<Kernel>::default());
         bench.window.entry(flow).connected(kernel.clone());
-        Sender { flow, kernel, edge: 0, sent: 0, next: 0, early: BTreeSet::new(), waiting: true }
+        Sender {
+            flow,
+            kernel,
+            farther_us: 0,
+            edge: 0,
+            sent: 0,
+            next: 0,
+            early: BTreeSet::new(),
+            waiting: true,
+        }
     }
 }
 
@@ -341,6 +357,59 @@ fn silent_servers_do_not_take_the_line() {
         line.go_on();
         for &flow in &silent {
             let _ = line.bench.window.granted(flow);
+        }
+        got += line.run(5_000);
+    }
+    let used = got as f64 * 8.0 / 20e6 / 1.72;
+    assert!(used > 0.8, "{used}");
+}
+
+/// Servers on another continent beside near ones.
+#[test]
+fn near_and_far_servers_share_a_line() {
+    for (mbit_per_s, near, far) in [(1.72, 4, 1), (10.0, 4, 4), (10.0, 30, 4), (50.0, 4, 4)] {
+        let mut line =
+            Line::new("ledbat:target=32ms,gain_up=2,slow_start=delay", mbit_per_s, 20_000, near + far);
+        for sender in &mut line.senders[near..] {
+            sender.farther_us = 280_000;
+        }
+        line.run(10_000_000);
+        let before: Vec<u64> = line.senders.iter().map(|sender| sender.next).collect();
+        let (mut bytes, mut queue_us) = (0, 0);
+        for _ in 0..2000 {
+            bytes += line.run(10_000);
+            queue_us += line.queue_us() / 2000;
+        }
+        let used = bytes as f64 * 8.0 / 20e6 / mbit_per_s;
+        let got: Vec<u64> =
+            line.senders.iter().zip(before).map(|(sender, before)| sender.next - before).collect();
+        let case = format!("{near} and {far} over {mbit_per_s} Mbit/s: {used}, {queue_us} us, {got:?}");
+        assert!(used > 0.9 && queue_us < 32_000 + 3 * line.segment_ns / 1000, "{case}");
+        assert!(got.iter().all(|&segments| segments > 50), "{case}");
+    }
+}
+
+/// Connections that say a little now and then, as chats do.
+#[test]
+fn who_says_little_takes_little() {
+    let mut line = Line::new("ledbat:target=32ms,gain_up=2,slow_start=delay", 1.72, 20_000, 4);
+    line.run(10_000_000);
+    let mut chats: Vec<(u64, u64)> =
+        (0..200).map(|_| (line.bench.window.open(line.bench.now_us, 2, SERVER, false), 0)).collect();
+    for &mut (flow, _) in &mut chats {
+        while !line.bench.asks(flow, Window::start) {
+            line.run(5_000);
+        }
+    }
+    let mut got = 0;
+    for step in 0..4000 {
+        let (flow, unread) = &mut chats[step % 200];
+        *unread += 100;
+        let unread_now = *unread;
+        line.bench.with(*flow, |window, entry, now_us| window.seen(entry, now_us, unread_now));
+        if line.bench.asks(*flow, |window, entry, now_us| window.follow(entry, now_us, unread_now)) {
+            line.bench.with(*flow, |window, entry, now_us| window.read(entry, now_us, unread_now));
+            *unread = 0;
         }
         got += line.run(5_000);
     }
