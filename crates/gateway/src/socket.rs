@@ -4,8 +4,9 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::fmt::Debug;
 use std::io;
+use std::mem::offset_of;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -25,16 +26,23 @@ sockopt_impl!(
     libc::SO_BUF_LOCK,
     i32
 );
-sockopt_impl!(
-    /// What TCP knows of the connection.
-    Info,
-    GetOnly,
-    libc::IPPROTO_TCP,
-    libc::TCP_INFO,
-    libc::tcp_info
-);
+/// What is of interest in `tcp_info` ends here. Kernels have had more and more of it, and libraries have it as the newest kernel does.
+const INFO_BYTES: usize = offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>();
 /// How long a client or a server may leave bytes unread or unacknowledged.
 const STALLED: Duration = Duration::from_secs(60);
+
+/// What TCP knows of a connection; zero is what an older kernel does not say.
+#[expect(unsafe_code, reason = "nix panics where the kernel's structure is not as long as its own")]
+fn tcp_info(socket: &impl AsFd) -> Option<[u8; INFO_BYTES]> {
+    let (mut info, mut length) = ([0; INFO_BYTES], INFO_BYTES as libc::socklen_t);
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes `length` bytes at most, and the descriptor is borrowed for as long.
+    let result = unsafe {
+        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+        libc::getsockopt(descriptor, level, name, info.as_mut_ptr().cast(), &raw mut length)
+    };
+    (result == 0).then_some(info)
+}
 
 fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set_receive_buffer(socket, bytes)?;
@@ -91,8 +99,12 @@ impl Receiver for TcpStream {
     }
 
     fn received(&self) -> Option<Received> {
-        let info = getsockopt(self, Info).ok()?;
-        Some(Received { rtt_us: info.tcpi_rcv_rtt, out_of_order: info.tcpi_rcv_ooopack })
+        let info = tcp_info(self)?;
+        let number = |at: usize| Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk()?));
+        Some(Received {
+            rtt_us: number(offset_of!(libc::tcp_info, tcpi_rcv_rtt))?,
+            out_of_order: number(offset_of!(libc::tcp_info, tcpi_rcv_ooopack))?,
+        })
     }
 
     fn segment_bytes(&self) -> Option<u32> {
@@ -158,4 +170,26 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
 pub fn first_congestion(names: &[String]) -> Option<String> {
     let socket = TcpSocket::new_v4().ok()?;
     names.iter().find(|name| rustix::net::sockopt::set_tcp_congestion(&socket, name).is_ok()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn the_kernel_tells_of_a_connection() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut here = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut there, _) = listener.accept().unwrap();
+        for _ in 0..100 {
+            there.write_all(&[0; 10_000]).unwrap();
+            here.read_exact(&mut [0; 10_000]).unwrap();
+        }
+        let info = tcp_info(&here).unwrap();
+        let received = &info[offset_of!(libc::tcp_info, tcpi_bytes_received)..];
+        assert_eq!(u64::from_ne_bytes(*received.first_chunk().unwrap()), 1_000_000);
+        assert!(tcp_info(&std::io::stdin()).is_none());
+    }
 }
