@@ -46,10 +46,18 @@ pub struct Flow {
 }
 
 impl Budget {
-    /// A budget under that law; [`Budget::drive`] keeps it going.
+    /// A budget under that law for the line that the home uses, too; [`Budget::drive`] keeps it going.
     pub fn new(spec: &LawSpec) -> Arc<Budget> {
-        let window = Mutex::new(Window::new(spec));
-        Arc::new(Budget { start: Instant::now(), window, blocked: Notify::new() })
+        Budget::with(Window::new(spec, true))
+    }
+
+    /// One for a way on which somebody else yields to the home.
+    pub fn sharing(spec: &LawSpec) -> Arc<Budget> {
+        Budget::with(Window::new(spec, false))
+    }
+
+    fn with(window: Window) -> Arc<Budget> {
+        Arc::new(Budget { start: Instant::now(), window: Mutex::new(window), blocked: Notify::new() })
     }
 
     /// Wakes those who wait: bytes that arrive at a connection which waits itself, time that passes. Never ends.

@@ -10,6 +10,10 @@ use std::net::IpAddr;
 const FIRST_HOLD_US: u64 = 1_000_000;
 /// And more than usual at most, when answers are late: a server that sends again (RFC 6298) is late, too, for seconds.
 const PATIENCE_US: u64 = 1_000_000;
+const RATE_US: u64 = 30_000_000;
+const ROUND_BYTES: u64 = 4 * MSS_BYTES as u64;
+const SLOW_BYTES_PER_S: u64 = 250_000;
+const MOST_PERMILLE: u64 = 3000;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
@@ -23,7 +27,12 @@ pub struct Feedback {
     /// By so much longer than usual is waited, because answers were late.
     patience_us: u64,
     round_end_us: u64,
+    round_start_us: u64,
+    rates: Rates,
     sampled_us: u64,
+    /// The queuing delay that the law is told, of the one that is seen.
+    told_permille: u64,
+    yields: bool,
     /// What has arrived in this round and in the one before.
     round_bytes: [u64; 2],
 }
@@ -44,8 +53,12 @@ pub struct Arrival {
 }
 
 impl Feedback {
-    /// For a law that has heard nothing.
-    pub fn new(spec: &LawSpec) -> Feedback {
+    /// For a law that has heard nothing. `yields`: the queue is one that the home waits in, too.
+    ///
+    /// What keeps a line busy is a queue of some segments, and what the home notices of it is its length in time. A target that
+    /// is right for a slow line is several times what a fast one needs, so there the law is told of a queue as if its
+    /// segments took as long as on the slow one, within bounds.
+    pub fn new(spec: &LawSpec, yields: bool) -> Feedback {
         let path = Path { mss_bytes: MSS_BYTES, initial_window_bytes: INITIAL_BYTES, ..Path::default() };
         Feedback {
             law: spec.build(&path),
@@ -54,7 +67,11 @@ impl Feedback {
             min_rtt_us: 0,
             patience_us: 0,
             round_end_us: 0,
+            round_start_us: 0,
+            rates: Rates::default(),
             sampled_us: 0,
+            told_permille: 1000,
+            yields,
             round_bytes: [0; 2],
         }
     }
@@ -66,7 +83,7 @@ impl Feedback {
 
     /// The law's estimate.
     pub fn queuing_delay_us(&self) -> u32 {
-        self.law.output().queuing_delay_us
+        (u64::from(self.law.output().queuing_delay_us) * 1000 / self.told_permille) as u32
     }
 
     /// Smoothed over all connections; 0 before the first sample.
@@ -91,6 +108,7 @@ impl Feedback {
         arrival: Arrival,
     ) -> bool {
         let queuing_us = round_trip.and_then(|round_trip| self.sample(now_us, server, round_trip));
+        let queuing_us = queuing_us.map(|seen_us| (u64::from(seen_us) * self.told_permille / 1000) as u32);
         if queuing_us.is_some() {
             self.sampled_us = now_us;
         }
@@ -99,6 +117,11 @@ impl Feedback {
             && now_us > self.sampled_us + u64::from(self.srtt_us);
         let round_start = now_us >= self.round_end_us;
         if round_start {
+            self.rates.round(now_us, self.round_bytes[0], now_us - self.round_start_us);
+            // Doubling is over soon enough.
+            let as_seen = !self.yields || self.law.output().phase() == Phase::SlowStart;
+            self.told_permille = if as_seen { 1000 } else { self.rates.told_permille() };
+            self.round_start_us = now_us;
             self.round_end_us = now_us + u64::from(self.srtt_us);
             self.round_bytes = [0, self.round_bytes[0]];
         }
@@ -174,6 +197,31 @@ impl Feedback {
     }
 }
 
+/// The rate at which bytes have come, at its highest of late.
+#[derive(Debug, Default)]
+struct Rates {
+    since_us: u64,
+    /// Bytes a second: since then, and in the time before.
+    highest: [u64; 2],
+}
+
+impl Rates {
+    fn round(&mut self, now_us: u64, bytes: u64, took_us: u64) {
+        if now_us >= self.since_us + RATE_US {
+            self.since_us = now_us;
+            self.highest = [0, self.highest[0]];
+        }
+        if bytes >= ROUND_BYTES && took_us > 0 {
+            self.highest[0] = self.highest[0].max(bytes * 1_000_000 / took_us);
+        }
+    }
+
+    fn told_permille(&self) -> u64 {
+        let highest = self.highest[0].max(self.highest[1]);
+        (highest * 1000 / SLOW_BYTES_PER_S).clamp(1000, MOST_PERMILLE)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +231,7 @@ mod tests {
         Arrival { bytes: 1460, prior_bytes: 5840, outstanding_bytes: 4380, waiting: true, aside: false };
 
     fn heard(exactly_us: &[u32]) -> Feedback {
-        let mut feedback = Feedback::new(&"ledbat".parse().unwrap());
+        let mut feedback = Feedback::new(&"ledbat".parse().unwrap(), true);
         for (n, &rtt_us) in exactly_us.iter().enumerate() {
             let round_trip = Some(RoundTrip { rtt_us, exact: true, late: false });
             assert!(feedback.arrived(n as u64 * 1000, SERVER, round_trip, ARRIVAL));
@@ -219,6 +267,27 @@ mod tests {
         let in_time = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
         feedback.arrived(20_000, SERVER, in_time, ARRIVAL);
         assert_eq!(feedback.hold_us(), usual_us + PATIENCE_US / 2);
+    }
+
+    /// A segment in each of so many microseconds, and what the law is told of a queue of 10 ms.
+    fn told_us(segment_us: u64, yields: bool) -> u32 {
+        let mut feedback = Feedback::new(&"ledbat:filter_length=1".parse().unwrap(), yields);
+        for n in 0..10_000 {
+            let round_trip = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
+            feedback.arrived(n * segment_us, SERVER, round_trip, ARRIVAL);
+        }
+        let round_trip = Some(RoundTrip { rtt_us: 30_000, exact: true, late: false });
+        feedback.arrived(10_000 * segment_us, SERVER, round_trip, ARRIVAL);
+        assert!(feedback.queuing_delay_us().abs_diff(10_000) < 10, "{}", feedback.queuing_delay_us());
+        feedback.law.output().queuing_delay_us
+    }
+
+    #[test]
+    fn a_queue_of_as_many_segments_is_the_same_on_lines_of_other_rates() {
+        assert_eq!(told_us(7000, true), 10_000);
+        assert!(told_us(2920, true).abs_diff(20_000) < 2000, "{}", told_us(2920, true));
+        assert_eq!(told_us(300, true), 30_000);
+        assert_eq!(told_us(300, false), 10_000);
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Connector {
             relay_budget: relay
                 .as_ref()
                 .and_then(|_| config.relay.as_ref()?.window.as_ref())
-                .map(Budget::new),
+                .map(Budget::sharing),
             relay,
             resolver,
             congestion: socket::first_congestion(&config.upload),

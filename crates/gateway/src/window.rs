@@ -79,9 +79,9 @@ pub struct Entry {
 }
 
 impl Window {
-    /// One under that law, of which nobody has anything.
-    pub fn new(spec: &LawSpec) -> Window {
-        let feedback = Feedback::new(spec);
+    /// One under that law, of which nobody has anything. `yields` as in [`Feedback::new`].
+    pub fn new(spec: &LawSpec, yields: bool) -> Window {
+        let feedback = Feedback::new(spec, yields);
         Window {
             admission: Admission::new(feedback.window_bytes()),
             standby: Standby::default(),

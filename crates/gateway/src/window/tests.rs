@@ -17,7 +17,7 @@ struct Bench {
 
 impl Bench {
     fn new(law: &str) -> Bench {
-        Bench { window: Window::new(&law.parse().unwrap()), now_us: 0 }
+        Bench { window: Window::new(&law.parse().unwrap(), true), now_us: 0 }
     }
 
     fn open(&mut self) -> u64 {
@@ -384,7 +384,8 @@ fn near_and_far_servers_share_a_line() {
         let got: Vec<u64> =
             line.senders.iter().zip(before).map(|(sender, before)| sender.next - before).collect();
         let case = format!("{near} and {far} over {mbit_per_s} Mbit/s: {used}, {queue_us} us, {got:?}");
-        assert!(used > 0.9 && queue_us < 32_000 + 3 * line.segment_ns / 1000, "{case}");
+        // Far servers hold a part of the window for longer than a law that sees no queue expects.
+        assert!(used > 0.75 && queue_us < 32_000 + 3 * line.segment_ns / 1000, "{case}");
         assert!(got.iter().all(|&segments| segments > 50), "{case}");
     }
 }
