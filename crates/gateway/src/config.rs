@@ -295,7 +295,7 @@ impl Default for Config {
             ports: vec![80, 443, 465, 587, 853, 993, 995, 5222, 5223, 8080, 8443],
             // DNS, NTP, QUIC, DNS over QUIC, STUN.
             udp_ports: vec![53, 123, 443, 853, 3478],
-            law: Some("ledbat:target=32ms,gain_up=2,slow_start=delay".parse().expect("a law of the table")),
+            law: Some("ledbat:target=32ms,slow_start=delay".parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,
