@@ -95,7 +95,9 @@ fn the_home_does_not_notice_that_the_gateway_is_killed() {
         let file = folder.path().join("metrics");
         spawn(&bed, GATEWAYS, ask, std::fs::File::create(&file).unwrap().into()).0.wait().unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
-        let aside = text.lines().find_map(|line| line.strip_prefix("leeway_gateway_aside_seconds_total "));
+        let aside = text
+            .lines()
+            .find_map(|line| line.strip_prefix("leeway_gateway_aside_seconds_total{way=\"direct\"} "));
         aside.is_some_and(|seconds| seconds.parse::<f64>().unwrap() > 0.0)
     });
 
