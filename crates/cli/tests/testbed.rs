@@ -58,8 +58,6 @@ fn a_short_queue_is_not_kept_full_by_the_proxy() {
     let [beside, proxy] = [0, 1].map(|row| rows[row]["median"]["primary_mean_s"].as_f64().unwrap());
     // Alone it is 0.05 s; where the proxy hears of no losses it is longer than with best effort.
     assert!(proxy < beside / 2.0, "{proxy} s by proxy, {beside} s with best effort");
-    let secondary_per_s = rows[1]["median"]["secondary_per_s"].as_f64().unwrap();
-    assert!(secondary_per_s > 0.0, "{secondary_per_s}");
 }
 
 #[test]
