@@ -27,7 +27,7 @@ pub struct Join {
     /// What carries the packets.
     #[arg(long, value_enum, default_value_t = Carrier::Quic)]
     transport: Carrier,
-    /// The law under which this end sends: over QUIC one of `leeway laws`, ledbat:target=25ms,slow_start=delay by default; over TCP a
+    /// The law under which this end sends: over QUIC one of `leeway laws`, by default the one of `leeway relay`; over TCP a
     /// congestion control of the kernel, leeway_ledbat by default. The server may demand another.
     #[arg(long, value_name = "LAW")]
     law: Option<String>,

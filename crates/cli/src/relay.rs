@@ -25,7 +25,7 @@ pub struct Relay {
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
     /// The law under which packets are sent to clients; `leeway laws` lists them.
-    #[arg(long, value_name = "LAW", default_value = "ledbat:target=25ms,slow_start=delay")]
+    #[arg(long, value_name = "LAW", default_value = leeway_tunnel::LAW)]
     law: LawSpec,
     /// Offer TCP too, under this congestion control of the kernel (`cubic`, `vegas`, `lp`, `leeway_ledbat`).
     #[arg(long, value_name = "NAME")]

@@ -11,6 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The law of the window that all downloads share, if nothing else is asked for.
+pub const LAW: &str = "ledbat:target=24ms,gain_up=0.3,gain_down=0.3,slow_start=delay";
+
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -295,7 +298,7 @@ impl Default for Config {
             ports: vec![80, 443, 465, 587, 853, 993, 995, 5222, 5223, 8080, 8443],
             // DNS, NTP, QUIC, DNS over QUIC, STUN.
             udp_ports: vec![53, 123, 443, 853, 3478],
-            law: Some("ledbat:target=32ms,slow_start=delay".parse().expect("a law of the table")),
+            law: Some(LAW.parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,

@@ -4,20 +4,13 @@ use crate::delay::Bases;
 use crate::edges::RoundTrip;
 use crate::window::MSS_BYTES;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
+use leeway_tunnel::Scale;
 use std::net::IpAddr;
 
 /// What a server is given before anything is known of round trips (RFC 6298, 2.1).
 const FIRST_HOLD_US: u64 = 1_000_000;
 /// And more than usual at most, when answers are late: a server that sends again (RFC 6298) is late, too, for seconds.
 const PATIENCE_US: u64 = 1_000_000;
-/// A rate is that of so long at least: what waited behind a lost segment comes at once.
-const SPAN_US: u64 = 500_000;
-/// And is remembered for one to two of these.
-const MEMORY_US: u64 = 30_000_000;
-/// 2 Mbit/s, at which a segment takes 6 ms: up to here the law is told the queuing delay as it is.
-const SLOW_BYTES_PER_S: u64 = 250_000;
-/// And thrice the one that is seen at most: a queue of ten milliseconds is as short as timers and others' bursts let it be.
-const MOST_PERMILLE: u64 = 3000;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
@@ -31,11 +24,11 @@ pub struct Feedback {
     /// By so much longer than usual is waited, because answers were late.
     patience_us: u64,
     round_end_us: u64,
-    rates: Rates,
+    scale: Scale,
     /// The last round trip that was of use.
     sampled_us: u64,
-    /// The queuing delay that the law is told, of the one that is seen.
-    told_permille: u64,
+    /// What the law is told of what is seen ([`Scale`]).
+    told_permille: u32,
     /// To the home, which waits in the same queue.
     yields: bool,
     /// What has arrived in this round and in the one before.
@@ -59,10 +52,6 @@ pub struct Arrival {
 
 impl Feedback {
     /// For a law that has heard nothing. `yields`: the queue is one that the home waits in, too.
-    ///
-    /// What keeps a line busy is a queue of some segments, and what the home notices of it is its length in time. A target that
-    /// is right for a slow line is several times what a fast one needs, so there the law is told of a queue as if its
-    /// segments took as long as on the slow one, within bounds.
     pub fn new(spec: &LawSpec, yields: bool) -> Feedback {
         let path = Path { mss_bytes: MSS_BYTES, initial_window_bytes: INITIAL_BYTES, ..Path::default() };
         Feedback {
@@ -72,7 +61,7 @@ impl Feedback {
             min_rtt_us: 0,
             patience_us: 0,
             round_end_us: 0,
-            rates: Rates::default(),
+            scale: Scale::new(spec),
             sampled_us: 0,
             told_permille: 1000,
             yields,
@@ -87,7 +76,7 @@ impl Feedback {
 
     /// The law's estimate.
     pub fn queuing_delay_us(&self) -> u32 {
-        (u64::from(self.law.output().queuing_delay_us) * 1000 / self.told_permille) as u32
+        (u64::from(self.law.output().queuing_delay_us) * 1000 / u64::from(self.told_permille)) as u32
     }
 
     /// Smoothed over all connections; 0 before the first sample.
@@ -112,7 +101,8 @@ impl Feedback {
         arrival: Arrival,
     ) -> bool {
         let queuing_us = round_trip.and_then(|round_trip| self.sample(now_us, server, round_trip));
-        let queuing_us = queuing_us.map(|seen_us| (u64::from(seen_us) * self.told_permille / 1000) as u32);
+        let queuing_us =
+            queuing_us.map(|seen_us| u32::try_from(self.told(seen_us.into())).unwrap_or(u32::MAX));
         if queuing_us.is_some() {
             self.sampled_us = now_us;
         }
@@ -120,11 +110,11 @@ impl Feedback {
         let blind = self.law.output().phase() == Phase::SlowStart
             && now_us > self.sampled_us + u64::from(self.srtt_us);
         let round_start = now_us >= self.round_end_us;
-        self.rates.arrived(now_us, arrival.bytes);
+        self.scale.arrived(now_us, arrival.bytes);
         if round_start {
             // Doubling is over soon enough.
             let as_seen = !self.yields || self.law.output().phase() == Phase::SlowStart;
-            self.told_permille = if as_seen { 1000 } else { self.rates.told_permille() };
+            self.told_permille = if as_seen { 1000 } else { self.scale.permille() };
             self.round_end_us = now_us + u64::from(self.srtt_us);
             self.round_bytes = [0, self.round_bytes[0]];
         }
@@ -133,7 +123,7 @@ impl Feedback {
         let used = arrival.prior_bytes.min(self.round_bytes[0].max(self.round_bytes[1]));
         let ack = Ack {
             now_us,
-            acked_bytes: arrival.bytes,
+            acked_bytes: self.told(arrival.bytes),
             prior_inflight_bytes: arrival.prior_bytes,
             rtt_us: queuing_us.map_or(0, |queuing_us| self.min_rtt_us.saturating_add(queuing_us)),
             owd_us: queuing_us.unwrap_or(0),
@@ -151,6 +141,10 @@ impl Feedback {
         let sent_us = since_us.saturating_sub(self.srtt_us.into());
         let loss = Loss { now_us, lost_bytes, sent_us, ..Loss::default() };
         self.law.on_loss(&loss, &self.path(outstanding_bytes));
+    }
+
+    fn told(&self, seen: u64) -> u64 {
+        seen * u64::from(self.told_permille) / 1000
     }
 
     fn path(&self, inflight_bytes: u64) -> Path {
@@ -197,38 +191,6 @@ impl Feedback {
     fn is_used(&self, bytes: u64) -> bool {
         let factor = if self.law.output().phase() == Phase::SlowStart { 2 } else { 1 };
         (bytes + 2 * u64::from(MSS_BYTES)) * factor >= self.window_bytes()
-    }
-}
-
-/// The rate at which bytes have come, at its highest of late.
-#[derive(Debug, Default)]
-struct Rates {
-    since_us: u64,
-    /// Bytes a second: since then, and in the time before.
-    highest: [u64; 2],
-    span_from_us: u64,
-    span_bytes: u64,
-}
-
-impl Rates {
-    fn arrived(&mut self, now_us: u64, bytes: u64) {
-        self.span_bytes += bytes;
-        let span_us = now_us - self.span_from_us;
-        if span_us < SPAN_US {
-            return;
-        }
-        if now_us >= self.since_us + MEMORY_US {
-            self.since_us = now_us;
-            self.highest = [0, self.highest[0]];
-        }
-        self.highest[0] = self.highest[0].max(self.span_bytes * 1_000_000 / span_us);
-        self.span_from_us = now_us;
-        self.span_bytes = 0;
-    }
-
-    fn told_permille(&self) -> u64 {
-        let highest = self.highest[0].max(self.highest[1]);
-        (highest * 1000 / SLOW_BYTES_PER_S).clamp(1000, MOST_PERMILLE)
     }
 }
 
@@ -296,18 +258,8 @@ mod tests {
     fn a_queue_of_as_many_segments_is_the_same_on_lines_of_other_rates() {
         assert_eq!(told_us(7000, true), 10_000);
         assert!(told_us(2920, true).abs_diff(20_000) < 2000, "{}", told_us(2920, true));
-        assert_eq!(told_us(300, true), 30_000);
+        assert_eq!(told_us(300, true), 25_000);
         assert_eq!(told_us(300, false), 10_000);
-    }
-
-    #[test]
-    fn what_waited_behind_a_lost_segment_is_no_faster_line() {
-        let mut rates = Rates::default();
-        for n in 1..1000 {
-            // 1.72 Mbit/s, of which 30 kB come at once every five seconds.
-            rates.arrived(n * 7000, if n % 714 == 0 { 30_000 } else { 1460 });
-        }
-        assert!(rates.told_permille() < 1200, "{}", rates.told_permille());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::carry::{Counts, Ends, carry};
 use crate::egress::Egress;
 use crate::identity::client_tls;
 use crate::inward::Inward;
-use crate::law::{Line, Steering};
+use crate::law::{LAW, Line, Steering};
 use crate::quic::{self, ALIVE, CLOSE_AGAIN, HANDSHAKE};
 use crate::stream;
 use crate::token::Token;
@@ -41,12 +41,12 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// QUIC, under that law or else `ledbat:target=25ms,slow_start=delay`.
+    /// QUIC, under that law or else [`LAW`](crate::LAW).
     ///
     /// # Errors
     /// There is no such law.
     pub fn quic(law: Option<&str>) -> Result<Self, LawError> {
-        law.unwrap_or("ledbat:target=25ms,slow_start=delay").parse().map(Transport::Quic)
+        law.unwrap_or(LAW).parse().map(Transport::Quic)
     }
 
     /// TCP, under that congestion control or else the one that `leeway kernel load ledbat` makes.

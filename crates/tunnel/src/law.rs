@@ -9,7 +9,9 @@
 //! It tells of no timeouts before persistent congestion (RFC 9002, 7.6), and does not say how many bytes were marked:
 //! a congestion event without loss counts as one packet with a mark.
 
+use crate::base::Base;
 use crate::owd::{Clock, RESOLUTION_US, Report};
+use crate::scale::Scale;
 use crate::standby::Standby;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
@@ -19,6 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+
+/// The law of either end, if nothing else is asked for: less than three segments of queue at 1.72 Mbit/s, which a gain of 1 would fill and
+/// empty within a few round trips.
+pub const LAW: &str = "ledbat:target=20ms,gain_up=0.3,gain_down=0.3,slow_start=delay";
 
 /// RFC 6928: ten segments.
 const INITIAL_SEGMENTS: u32 = 10;
@@ -190,6 +196,11 @@ struct LawController {
     line: Arc<Line>,
     spec: LawSpec,
     law: Law,
+    scale: Scale,
+    /// What the law is told of what is seen.
+    told_permille: u32,
+    /// Of the one-way delays.
+    base: Option<Base>,
     path: Path,
     /// Whether there was a round-trip time before; until then quinn has a guess.
     sampled: bool,
@@ -215,8 +226,11 @@ impl LawController {
         let law = spec.build(&path);
         let controller = LawController {
             line,
+            scale: Scale::new(&spec),
             spec,
             law,
+            told_permille: 1000,
+            base: None,
             path,
             sampled: false,
             acked: 0,
@@ -237,7 +251,8 @@ impl LawController {
         window_bytes.store((output.cwnd_q16 >> 16).max(1), Ordering::Relaxed);
         mss_bytes.store(self.path.mss_bytes.into(), Ordering::Relaxed);
         srtt_us.store(self.path.srtt_us.into(), Ordering::Relaxed);
-        queuing_us.store(output.queuing_delay_us, Ordering::Relaxed);
+        let seen_us = u64::from(output.queuing_delay_us) * 1000 / u64::from(self.told_permille);
+        queuing_us.store(seen_us as u32, Ordering::Relaxed);
         phase.store(output.phase, Ordering::Relaxed);
         self.line.room.notify_one();
     }
@@ -255,7 +270,12 @@ impl LawController {
         if *wanted != self.spec {
             self.spec = wanted.clone();
             self.law = self.spec.build(&self.path);
+            self.scale = Scale::new(&self.spec);
         }
+    }
+
+    fn told(&self, seen: u64) -> u64 {
+        seen.saturating_mul(self.told_permille.into()) / 1000
     }
 }
 
@@ -288,18 +308,28 @@ impl Controller for LawController {
         }
         self.timeouts = 0;
         let round_start = self.round.is_none_or(|round| sent >= round);
+        let now_us = self.line.clock.micros_of(now);
+        self.scale.arrived(now_us, acked);
         if round_start {
             self.round = Some(now);
+            // Doubling is over soon enough.
+            let slow_start = self.law.output().phase() == Phase::SlowStart;
+            self.told_permille = if slow_start { 1000 } else { self.scale.permille() };
         }
         let report = self.line.report.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let queuing_us = report.map(|report| {
+            let base = self.base.get_or_insert(Base::new(now_us, report.delay_us));
+            base.queuing_us(now_us, report.delay_us)
+        });
+        let told_us = queuing_us.map(|seen_us| u32::try_from(self.told(seen_us.into())).unwrap_or(u32::MAX));
         let ack = Ack {
-            now_us: self.line.clock.micros_of(now),
-            acked_bytes: acked,
+            now_us,
+            acked_bytes: self.told(acked),
             prior_inflight_bytes: prior,
             ce_bytes: std::mem::take(&mut self.ce_bytes),
             rtt_us,
-            owd_us: report.map_or(0, |report| report.delay_us),
-            owd_resolution_us: report.map_or(0, |_| RESOLUTION_US),
+            owd_us: told_us.unwrap_or(0),
+            owd_resolution_us: told_us.map_or(0, |_| RESOLUTION_US),
             app_limited: u8::from(!limited),
             round_start: u8::from(round_start),
             recovering: u8::from(self.recovery.is_some_and(|recovery| sent <= recovery)),
@@ -363,4 +393,42 @@ impl Controller for LawController {
 
 fn micros_u32(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A segment in each of so many microseconds, the clocks wrapping; then a queue of 10 ms, and what the law makes of it.
+    fn told_us(law: &str, segment_us: u64) -> u32 {
+        let line = Line::new(law.parse().unwrap());
+        let mut controller = LawController::new(Arc::clone(&line), 1200);
+        let start = Instant::now();
+        let mut acked = |n: u64, queuing_us: u32| {
+            let now = start + Duration::from_micros(n * segment_us);
+            line.report(Report {
+                delay_us: (u32::MAX - 5000).wrapping_add(queuing_us),
+                stamp_us: 0,
+                packets: 1,
+            });
+            controller.acked = 1460;
+            controller.newest_sent = Some(now - Duration::from_micros(20_000 + u64::from(queuing_us)));
+            controller.on_end_acks(now, 60_000, false, None);
+            controller.law.output().queuing_delay_us
+        };
+        (0..20_000).for_each(|n| {
+            acked(n, 0);
+        });
+        let told_us = acked(20_000, 10_000);
+        assert!(line.steering().queuing_us.abs_diff(10_000) < 10, "{:?}", line.steering());
+        told_us
+    }
+
+    #[test]
+    fn a_queue_of_as_many_segments_is_the_same_on_lines_of_other_rates() {
+        assert_eq!(told_us("ledbat:filter_length=1", 7000), 10_000);
+        let told_us_twice = told_us("ledbat:filter_length=1", 2920);
+        assert!(told_us_twice.abs_diff(20_000) < 500, "{told_us_twice}");
+        assert_eq!(told_us("ledbat:filter_length=1", 100), 25_000);
+    }
 }

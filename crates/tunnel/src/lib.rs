@@ -7,6 +7,7 @@
 //! Both ends either have a TUN device ([`Tun`], [`host`]) or belong to a program that gives and takes packets itself
 //! ([`Inward`], [`Switch`]). What the network says is read in [`wire`] and nowhere else.
 
+mod base;
 mod carry;
 mod client;
 mod device;
@@ -20,6 +21,7 @@ pub mod owd;
 mod pool;
 mod quic;
 mod roster;
+mod scale;
 mod server;
 mod standby;
 mod stream;
@@ -28,6 +30,7 @@ mod throng;
 mod token;
 pub mod wire;
 
+pub use base::Base;
 pub use carry::Counts;
 pub use client::{Client, ClientOptions, MTU, Status, Transport};
 pub use device::{Reader, Tun};
@@ -35,10 +38,11 @@ pub use egress::{Egress, Next, Parcel};
 pub use error::Error;
 pub use identity::{Admission, Denied, Fingerprint, Secret};
 pub use inward::Inward;
-pub use law::{LawFactory, Line, Steering};
+pub use law::{LAW, LawFactory, Line, Steering};
 pub use pool::{Network4, Pool};
 pub use quic::SILENCE;
 pub use roster::{Invited, Roster};
+pub use scale::Scale;
 pub use server::{Server, ServerOptions};
 pub use standby::Standby;
 pub use switch::{Member, Switch};

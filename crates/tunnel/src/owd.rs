@@ -5,6 +5,7 @@
 //! milliseconds: bursts of the sender's own segmentation queue behind themselves, and their first packet is free of it.
 //! All arithmetic is modulo 2^32 microseconds.
 
+use crate::base::is_before;
 use std::time::Instant;
 
 /// How often the receiver reports, in microseconds.
@@ -64,7 +65,7 @@ impl Meter {
         let report = match self.pending {
             None => Report { delay_us, stamp_us, packets: 1 },
             Some(Report { delay_us: least_us, packets, .. }) => Report {
-                delay_us: if before(delay_us, least_us) { delay_us } else { least_us },
+                delay_us: if is_before(delay_us, least_us) { delay_us } else { least_us },
                 stamp_us,
                 packets: packets.saturating_add(1),
             },
@@ -77,11 +78,6 @@ impl Meter {
         self.last_us = Some(now_us);
         Some(report)
     }
-}
-
-/// Whether `a` comes before `b`, modulo 2^32.
-fn before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Flows without sockets: what happens to the window when they end, and how they share a line with nobody else on it.
 
 use super::*;
+use crate::config::LAW;
 use crate::socket::Received;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -313,14 +314,14 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
         [(1.72, 20_000), (10.0, 20_000), (10.0, 100_000), (50.0, 20_000), (50.0, 100_000)]
     {
         for flows in [1, 4, 30, 200] {
-            let mut line = Line::new("ledbat:target=32ms,slow_start=delay", mbit_per_s, rtt_us, flows);
+            let mut line = Line::new(LAW, mbit_per_s, rtt_us, flows);
             line.run(30_000_000);
             let before: Vec<u64> = line.senders.iter().map(|sender| sender.sent).collect();
             let (used, queue_us) = line.watch();
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us");
             assert!(used > 0.9, "{case}: {used}");
             // The law's target; two segments, with which the shortest round trip was seen; and the one that is being sent.
-            let most_us = 32_000 + 3 * line.segment_ns / 1000;
+            let most_us = 24_000 + 3 * line.segment_ns / 1000;
             assert!(queue_us < most_us, "{case}: {queue_us} us");
             let got = line.senders.iter().zip(before).map(|(sender, before)| sender.sent - before);
             if used * mbit_per_s * 20e6 / 8.0 < 60_000.0 * flows as f64 {
@@ -336,7 +337,7 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
 /// The way becomes longer than anything that was ever waited for.
 #[test]
 fn a_way_that_becomes_longer_is_noticed() {
-    let mut line = Line::new("ledbat:target=32ms,slow_start=delay", 10.0, 20_000, 10);
+    let mut line = Line::new(LAW, 10.0, 20_000, 10);
     line.run(10_000_000);
     assert!(line.bench.window.state().srtt_us < 100_000);
     line.rtt_us = 400_000;
@@ -348,7 +349,7 @@ fn a_way_that_becomes_longer_is_noticed() {
 /// Somebody who asks servers that never answer, again and again, over as many connections as he may have.
 #[test]
 fn silent_servers_do_not_take_the_line() {
-    let mut line = Line::new("ledbat:target=32ms,slow_start=delay", 1.72, 20_000, 4);
+    let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
     let silent: Vec<u64> =
         (0..200).map(|_| line.bench.window.open(line.bench.now_us, 2, SERVER, false)).collect();
@@ -365,14 +366,14 @@ fn silent_servers_do_not_take_the_line() {
         got += line.run(5_000);
     }
     let used = got as f64 * 8.0 / 20e6 / 1.72;
-    assert!(used > 0.8, "{used}");
+    assert!(used > 0.7, "{used}");
 }
 
 /// Servers on another continent beside near ones.
 #[test]
 fn near_and_far_servers_share_a_line() {
     for (mbit_per_s, near, far) in [(1.72, 4, 1), (10.0, 4, 4), (10.0, 30, 4), (50.0, 4, 4)] {
-        let mut line = Line::new("ledbat:target=32ms,slow_start=delay", mbit_per_s, 20_000, near + far);
+        let mut line = Line::new(LAW, mbit_per_s, 20_000, near + far);
         for sender in &mut line.senders[near..] {
             sender.farther_us = 280_000;
         }
@@ -383,7 +384,7 @@ fn near_and_far_servers_share_a_line() {
             line.senders.iter().zip(before).map(|(sender, before)| sender.next - before).collect();
         let case = format!("{near} and {far} over {mbit_per_s} Mbit/s: {used}, {queue_us} us, {got:?}");
         // Far servers hold a part of the window for longer than a law that sees no queue expects.
-        assert!(used > 0.8 && queue_us < 32_000 + 3 * line.segment_ns / 1000, "{case}");
+        assert!(used > 0.7 && queue_us < 24_000 + 3 * line.segment_ns / 1000, "{case}");
         assert!(got.iter().all(|&segments| segments > 50), "{case}");
     }
 }
@@ -391,7 +392,7 @@ fn near_and_far_servers_share_a_line() {
 /// Connections that say a little now and then, as chats do.
 #[test]
 fn who_says_little_takes_little() {
-    let mut line = Line::new("ledbat:target=32ms,slow_start=delay", 1.72, 20_000, 4);
+    let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
     let mut chats: Vec<(u64, u64)> =
         (0..200).map(|_| (line.bench.window.open(line.bench.now_us, 2, SERVER, false), 0)).collect();
@@ -421,7 +422,7 @@ fn who_says_little_takes_little() {
 fn a_short_queue_is_not_kept_full() {
     for (mbit_per_s, rtt_us, packets) in [(10.0, 20_000, 10), (10.0, 20_000, 20), (50.0, 20_000, 50)] {
         for flows in [1, 4, 30, 200] {
-            let mut line = Line::new("ledbat:target=32ms,slow_start=delay", mbit_per_s, rtt_us, flows);
+            let mut line = Line::new(LAW, mbit_per_s, rtt_us, flows);
             line.buffer_us = packets * line.segment_ns / 1000;
             line.run(10_000_000);
             let lost = line.lost;
