@@ -162,7 +162,7 @@ impl Feedback {
     fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: RoundTrip) -> Option<u32> {
         let RoundTrip { rtt_us, exact, late } = round_trip;
         if late {
-            self.patience_us = (self.patience_us + self.hold_us() / 8).min(PATIENCE_US);
+            self.patience_us = (self.patience_us + self.hold_us() / 2).min(PATIENCE_US);
         }
         let queuing_us = if exact {
             self.bases.queuing_us(now_us, server, rtt_us)
