@@ -41,7 +41,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// QUIC, under that law or else [`LAW`](crate::LAW).
+    /// QUIC, under that law or else [`LAW`].
     ///
     /// # Errors
     /// There is no such law.
