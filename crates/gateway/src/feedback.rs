@@ -27,10 +27,6 @@ pub struct Feedback {
     scale: Scale,
     /// The last round trip that was of use.
     sampled_us: u64,
-    /// What the law is told of what is seen ([`Scale`]).
-    told_permille: u32,
-    /// To the home, which waits in the same queue.
-    yields: bool,
     /// What has arrived in this round and in the one before.
     round_bytes: [u64; 2],
 }
@@ -61,10 +57,8 @@ impl Feedback {
             min_rtt_us: 0,
             patience_us: 0,
             round_end_us: 0,
-            scale: Scale::new(spec),
+            scale: if yields { Scale::new(spec) } else { Scale::as_seen() },
             sampled_us: 0,
-            told_permille: 1000,
-            yields,
             round_bytes: [0; 2],
         }
     }
@@ -76,7 +70,7 @@ impl Feedback {
 
     /// The law's estimate.
     pub fn queuing_delay_us(&self) -> u32 {
-        (u64::from(self.law.output().queuing_delay_us) * 1000 / u64::from(self.told_permille)) as u32
+        self.scale.seen_us(self.law.output().queuing_delay_us)
     }
 
     /// Smoothed over all connections; 0 before the first sample.
@@ -101,8 +95,7 @@ impl Feedback {
         arrival: Arrival,
     ) -> bool {
         let queuing_us = round_trip.and_then(|round_trip| self.sample(now_us, server, round_trip));
-        let queuing_us =
-            queuing_us.map(|seen_us| u32::try_from(self.told(seen_us.into())).unwrap_or(u32::MAX));
+        let told_us = queuing_us.map(|seen_us| self.scale.told_us(seen_us));
         if queuing_us.is_some() {
             self.sampled_us = now_us;
         }
@@ -112,9 +105,7 @@ impl Feedback {
         let round_start = now_us >= self.round_end_us;
         self.scale.arrived(now_us, arrival.bytes);
         if round_start {
-            // Doubling is over soon enough.
-            let as_seen = !self.yields || self.law.output().phase() == Phase::SlowStart;
-            self.told_permille = if as_seen { 1000 } else { self.scale.permille() };
+            self.scale.begin_round(&self.law);
             self.round_end_us = now_us + u64::from(self.srtt_us);
             self.round_bytes = [0, self.round_bytes[0]];
         }
@@ -123,17 +114,17 @@ impl Feedback {
         let used = arrival.prior_bytes.min(self.round_bytes[0].max(self.round_bytes[1]));
         let ack = Ack {
             now_us,
-            acked_bytes: self.told(arrival.bytes),
+            acked_bytes: self.scale.told_bytes(arrival.bytes),
             prior_inflight_bytes: arrival.prior_bytes,
-            rtt_us: queuing_us.map_or(0, |queuing_us| self.min_rtt_us.saturating_add(queuing_us)),
-            owd_us: queuing_us.unwrap_or(0),
-            owd_resolution_us: queuing_us.is_some().into(),
+            rtt_us: told_us.map_or(0, |told_us| self.min_rtt_us.saturating_add(told_us)),
+            owd_us: told_us.unwrap_or(0),
+            owd_resolution_us: told_us.is_some().into(),
             app_limited: (blind || arrival.aside || !arrival.waiting && !self.is_used(used)).into(),
             round_start: round_start.into(),
             ..Ack::default()
         };
         self.law.on_ack(&ack, &self.path(arrival.outstanding_bytes));
-        queuing_us.is_some()
+        told_us.is_some()
     }
 
     /// Some server's segment that should have come after `since_us` was lost.
@@ -141,10 +132,6 @@ impl Feedback {
         let sent_us = since_us.saturating_sub(self.srtt_us.into());
         let loss = Loss { now_us, lost_bytes, sent_us, ..Loss::default() };
         self.law.on_loss(&loss, &self.path(outstanding_bytes));
-    }
-
-    fn told(&self, seen: u64) -> u64 {
-        seen * u64::from(self.told_permille) / 1000
     }
 
     fn path(&self, inflight_bytes: u64) -> Path {

@@ -197,8 +197,6 @@ struct LawController {
     spec: LawSpec,
     law: Law,
     scale: Scale,
-    /// What the law is told of what is seen.
-    told_permille: u32,
     /// Of the one-way delays.
     base: Option<Base>,
     path: Path,
@@ -229,7 +227,6 @@ impl LawController {
             scale: Scale::new(&spec),
             spec,
             law,
-            told_permille: 1000,
             base: None,
             path,
             sampled: false,
@@ -251,8 +248,7 @@ impl LawController {
         window_bytes.store((output.cwnd_q16 >> 16).max(1), Ordering::Relaxed);
         mss_bytes.store(self.path.mss_bytes.into(), Ordering::Relaxed);
         srtt_us.store(self.path.srtt_us.into(), Ordering::Relaxed);
-        let seen_us = u64::from(output.queuing_delay_us) * 1000 / u64::from(self.told_permille);
-        queuing_us.store(seen_us as u32, Ordering::Relaxed);
+        queuing_us.store(self.scale.seen_us(output.queuing_delay_us), Ordering::Relaxed);
         phase.store(output.phase, Ordering::Relaxed);
         self.line.room.notify_one();
     }
@@ -272,10 +268,6 @@ impl LawController {
             self.law = self.spec.build(&self.path);
             self.scale = Scale::new(&self.spec);
         }
-    }
-
-    fn told(&self, seen: u64) -> u64 {
-        seen.saturating_mul(self.told_permille.into()) / 1000
     }
 }
 
@@ -312,19 +304,16 @@ impl Controller for LawController {
         self.scale.arrived(now_us, acked);
         if round_start {
             self.round = Some(now);
-            // Doubling is over soon enough.
-            let slow_start = self.law.output().phase() == Phase::SlowStart;
-            self.told_permille = if slow_start { 1000 } else { self.scale.permille() };
+            self.scale.begin_round(&self.law);
         }
         let report = self.line.report.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let queuing_us = report.map(|report| {
+        let told_us = report.map(|report| {
             let base = self.base.get_or_insert(Base::new(now_us, report.delay_us));
-            base.queuing_us(now_us, report.delay_us)
+            self.scale.told_us(base.queuing_us(now_us, report.delay_us))
         });
-        let told_us = queuing_us.map(|seen_us| u32::try_from(self.told(seen_us.into())).unwrap_or(u32::MAX));
         let ack = Ack {
             now_us,
-            acked_bytes: self.told(acked),
+            acked_bytes: self.scale.told_bytes(acked),
             prior_inflight_bytes: prior,
             ce_bytes: std::mem::take(&mut self.ce_bytes),
             rtt_us,

@@ -5,7 +5,7 @@
 //! for ever. So on a fast line a law that aims at a queuing delay is told of a queue as if its segments took as long as
 //! on a slow one, and of what arrives as often, within bounds.
 
-use leeway_control::LawSpec;
+use leeway_control::{Law, LawSpec, Phase};
 
 /// A rate is that of so long at least: what waited behind a lost segment comes at once.
 const SPAN_US: u64 = 500_000;
@@ -17,10 +17,12 @@ const SLOW_BYTES_PER_S: u64 = 250_000;
 const MOST_PERMILLE: u32 = 2500;
 
 /// The rate at which bytes have come, at its highest of late, and what follows from it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Scale {
     /// Whether the law is to be told anything but what is seen.
     aims: bool,
+    /// What it is told in this round trip of a thousand microseconds of a queue, or of a thousand bytes.
+    told_permille: u32,
     since_us: u64,
     /// Bytes a second: since then, and in the time before.
     highest: [u64; 2],
@@ -31,7 +33,19 @@ pub struct Scale {
 impl Scale {
     /// For that law: one without a target in time is told what is seen.
     pub fn new(spec: &LawSpec) -> Scale {
-        Scale { aims: spec.law().param("target").is_some(), ..Scale::default() }
+        Scale { aims: spec.law().param("target").is_some(), ..Scale::as_seen() }
+    }
+
+    /// For one that is told what is seen in any case.
+    pub fn as_seen() -> Scale {
+        Scale {
+            aims: false,
+            told_permille: 1000,
+            since_us: 0,
+            highest: [0; 2],
+            span_from_us: 0,
+            span_bytes: 0,
+        }
     }
 
     /// So many bytes have come.
@@ -50,24 +64,59 @@ impl Scale {
         self.span_bytes = 0;
     }
 
-    /// What the law is to be told of a thousand microseconds of a queue, or of a thousand bytes.
-    pub fn permille(&self) -> u32 {
-        if !self.aims {
-            return 1000;
-        }
-        let highest = self.highest[0].max(self.highest[1]).min(u64::from(u32::MAX));
-        (highest * 1000 / SLOW_BYTES_PER_S).clamp(1000, MOST_PERMILLE.into()) as u32
+    /// A round trip begins. In slow start the law is told what is seen: doubling is over soon enough.
+    pub fn begin_round(&mut self, law: &Law) {
+        self.told_permille = if self.aims && law.output().phase() != Phase::SlowStart {
+            let highest = self.highest[0].max(self.highest[1]).min(u64::from(u32::MAX));
+            (highest * 1000 / SLOW_BYTES_PER_S).clamp(1000, MOST_PERMILLE.into()) as u32
+        } else {
+            1000
+        };
+    }
+
+    /// What the law is to be told of so many bytes.
+    pub fn told_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(self.told_permille.into()) / 1000
+    }
+
+    /// What it is to be told of a queue that is so long.
+    pub fn told_us(&self, seen_us: u32) -> u32 {
+        u32::try_from(self.told_bytes(seen_us.into())).unwrap_or(u32::MAX)
+    }
+
+    /// How long the queue is that it was told of.
+    pub fn seen_us(&self, told_us: u32) -> u32 {
+        (u64::from(told_us) * 1000 / u64::from(self.told_permille)) as u32
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leeway_control::{Ack, Loss, Path};
 
-    fn at(law: &str, segment_us: usize) -> u32 {
-        let mut scale = Scale::new(&law.parse().unwrap());
-        (0..5_000_000).step_by(segment_us).for_each(|now_us| scale.arrived(now_us, 1460));
-        scale.permille()
+    /// The scale of a law, and one that is through with slow start.
+    fn steady(spec: &str) -> (Scale, Law) {
+        let path = Path { mss_bytes: 1460, ..Path::default() };
+        let mut law = "ledbat".parse::<LawSpec>().unwrap().build(&path);
+        law.on_loss(&Loss { lost_bytes: 1460, ..Loss::default() }, &path);
+        law.on_ack(&Ack { now_us: 1, acked_bytes: 1460, rtt_us: 1, ..Ack::default() }, &path);
+        assert_ne!(law.output().phase(), Phase::SlowStart);
+        (Scale::new(&spec.parse().unwrap()), law)
+    }
+
+    impl Scale {
+        /// What is told of a millisecond after a segment in each of so many microseconds.
+        fn after(&mut self, law: &Law, from_us: u64, to_us: u64, segment_us: usize) -> u32 {
+            (from_us..to_us).step_by(segment_us).for_each(|now_us| self.arrived(now_us, 1460));
+            self.begin_round(law);
+            self.told_us(1000)
+        }
+    }
+
+    fn at(spec: &str, segment_us: usize) -> u32 {
+        let (mut scale, law) = steady(spec);
+        scale.after(&law, 0, 5_000_000, segment_us)
     }
 
     #[test]
@@ -78,6 +127,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_told_is_what_is_seen_when_it_is_asked_back() {
+        let (mut scale, law) = steady("ledbat");
+        scale.after(&law, 0, 5_000_000, 2920);
+        assert_eq!(scale.told_bytes(1_000_000), u64::from(scale.told_us(1_000_000)));
+        assert!(scale.seen_us(scale.told_us(12_345)).abs_diff(12_345) <= 1);
+        assert_eq!(scale.told_us(u32::MAX), u32::MAX);
+        assert!(scale.told_bytes(u64::MAX) > u64::MAX / 1000 - 1);
+    }
+
+    #[test]
     fn a_law_that_aims_at_no_delay_is_told_what_is_seen() {
         for law in ["newreno", "cubic", "vegas", "lp"] {
             assert_eq!(at(law, 100), 1000, "{law}");
@@ -85,26 +144,28 @@ mod tests {
     }
 
     #[test]
+    fn who_is_still_doubling_is_told_what_is_seen() {
+        let spec: LawSpec = "ledbat:slow_start=delay".parse().unwrap();
+        let law = spec.build(&Path { mss_bytes: 1460, ..Path::default() });
+        assert_eq!(Scale::new(&spec).after(&law, 0, 5_000_000, 100), 1000);
+    }
+
+    #[test]
     fn what_waited_behind_a_lost_segment_is_no_faster_line() {
-        let mut scale = Scale::new(&"ledbat".parse().unwrap());
+        let (mut scale, law) = steady("ledbat");
         for n in 1..1000 {
             // 1.72 Mbit/s, of which 30 kB come at once every five seconds.
             scale.arrived(n * 7000, if n % 714 == 0 { 30_000 } else { 1460 });
         }
-        assert!(scale.permille() < 1200, "{}", scale.permille());
+        scale.begin_round(&law);
+        assert!(scale.told_us(1000) < 1200, "{}", scale.told_us(1000));
     }
 
     #[test]
     fn a_rate_is_forgotten_after_ten_seconds() {
-        let mut scale = Scale::new(&"ledbat".parse().unwrap());
-        let mut run = |from_s: u64, to_s: u64, segment_us: usize| {
-            (from_s * 1_000_000..to_s * 1_000_000)
-                .step_by(segment_us)
-                .for_each(|now_us| scale.arrived(now_us, 1460));
-            scale.permille()
-        };
-        assert_eq!(run(0, 10, 1000), MOST_PERMILLE);
-        assert_eq!(run(10, 14, 7000), MOST_PERMILLE);
-        assert_eq!(run(14, 21, 7000), 1000);
+        let (mut scale, law) = steady("ledbat");
+        assert_eq!(scale.after(&law, 0, 10_000_000, 1000), MOST_PERMILLE);
+        assert_eq!(scale.after(&law, 10_000_000, 14_000_000, 7000), MOST_PERMILLE);
+        assert_eq!(scale.after(&law, 14_000_000, 21_000_000, 7000), 1000);
     }
 }
