@@ -224,8 +224,11 @@ impl Window {
         };
         let told = |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted)).is_ok();
         if wanted != entry.window && entry.socket.as_ref().is_none_or(told) {
+            // Up to now the kernel has let through as much after what has come, read or not, as its buffer had room for.
+            let unread = entry.socket.as_ref().and_then(|socket| socket.unread()).unwrap_or(0);
+            let let_through = entry.arrived.max(entry.read + unread) + entry.window;
             entry.window = wanted;
-            entry.edges.resized(entry.read + wanted);
+            entry.edges.resized(let_through.max(entry.read + wanted));
         }
     }
 

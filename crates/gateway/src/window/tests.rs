@@ -9,6 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
+const FAR_SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(1, 1, 1, 1));
 
 /// A window under a law, whose flows are all of one user, and the time.
 struct Bench {
@@ -21,8 +22,8 @@ impl Bench {
         Bench { window: Window::new(&law.parse().unwrap(), true), now_us: 0 }
     }
 
-    fn open(&mut self) -> u64 {
-        self.window.open(self.now_us, 1, SERVER, false)
+    fn open(&mut self, server: IpAddr) -> u64 {
+        self.window.open(self.now_us, 1, server, false)
     }
 
     fn with<T>(&mut self, flow: u64, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
@@ -44,7 +45,7 @@ impl Bench {
 #[test]
 fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     let mut bench = Bench::new("ledbat");
-    let [first, second, third] = [(); 3].map(|()| bench.open());
+    let [first, second, third] = [(); 3].map(|()| bench.open(SERVER));
     assert!(bench.asks(first, Window::start) && bench.asks(second, Window::start));
     assert_eq!(bench.outstanding(), 4 * u64::from(MSS_BYTES));
     bench.with(first, |window, entry, now_us| window.seen(entry, now_us, 1000));
@@ -64,6 +65,16 @@ struct Kernel {
     unread: AtomicU64,
     rtt_us: AtomicU32,
     out_of_order: AtomicU32,
+    bound: AtomicU32,
+}
+
+impl Kernel {
+    /// The window that Linux announces when something has come: whole segments, as far as there is room in a buffer of twice the
+    /// bound, half of which is for what a segment takes beside its bytes: less than that.
+    fn window(&self) -> u64 {
+        let room = u64::from(self.bound.load(Relaxed)).saturating_sub(self.unread.load(Relaxed) * 4 / 5);
+        room / SEGMENT * SEGMENT
+    }
 }
 
 impl Receiver for Kernel {
@@ -80,7 +91,8 @@ impl Receiver for Kernel {
         Some(MSS_BYTES)
     }
 
-    fn bound_window(&self, _: u32) -> io::Result<()> {
+    fn bound_window(&self, bytes: u32) -> io::Result<()> {
+        self.bound.store(bytes, Relaxed);
         Ok(())
     }
 
@@ -134,8 +146,15 @@ const SEGMENT: u64 = MSS_BYTES as u64;
 impl Line {
     /// With a queue without end.
     fn new(law: &str, mbit_per_s: f64, rtt_us: u64, flows: usize) -> Line {
+        Line::with_far(law, mbit_per_s, rtt_us, flows, 0)
+    }
+
+    /// The last `far` of the flows come from a network that is 280 ms farther away.
+    fn with_far(law: &str, mbit_per_s: f64, rtt_us: u64, flows: usize, far: usize) -> Line {
         let mut bench = Bench::new(law);
-        let senders = (0..flows).map(|_| Sender::new(&mut bench)).collect();
+        let senders: Vec<Sender> = (0..flows)
+            .map(|at| Sender::new(&mut bench, if at < flows - far { 0 } else { 280_000 }))
+            .collect();
         let segment_ns = (SEGMENT as f64 * 8e3 / mbit_per_s) as u64;
         let events = BinaryHeap::from([Reverse((0, Event::Tick))]);
         let mut line = Line {
@@ -282,7 +301,9 @@ impl Line {
     fn arrived(&mut self, at: usize) {
         let sender = &mut self.senders[at];
         let (flow, unread) = (sender.flow, sender.kernel.unread.load(Relaxed));
+        let edge = sender.next * SEGMENT + sender.kernel.window();
         let waits = std::mem::replace(&mut sender.waiting, true);
+        self.tell(at, edge);
         self.bench.with(flow, |window, entry, now_us| window.seen(entry, now_us, unread));
         if !waits && self.bench.asks(flow, |window, entry, now_us| window.follow(entry, now_us, unread)) {
             self.read(at);
@@ -291,20 +312,27 @@ impl Line {
 }
 
 impl Sender {
-    fn new(bench: &mut Bench) -> Sender {
-        let (flow, kernel) = (bench.open(), Arc::<Kernel>::default());
+    fn new(bench: &mut Bench, farther_us: u64) -> Sender {
+        let server = if farther_us == 0 { SERVER } else { FAR_SERVER };
+        let (flow, kernel) = (bench.open(server), Arc::<Kernel>::default());
         bench.window.entry(flow).connected(kernel.clone());
-        Sender {
-            flow,
-            kernel,
-            farther_us: 0,
-            edge: 0,
-            sent: 0,
-            next: 0,
-            early: BTreeSet::new(),
-            waiting: true,
-        }
+        Sender { flow, kernel, farther_us, edge: 0, sent: 0, next: 0, early: BTreeSet::new(), waiting: true }
     }
+}
+
+/// The kernel lets through as much after what has come as the window is, read or not.
+#[test]
+fn what_came_and_was_not_read_has_let_others_through() {
+    let mut bench = Bench::new(LAW);
+    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
+    bench.window.entry(flow).window = 12 * SEGMENT;
+    bench.with(flow, |window, entry, now_us| {
+        entry.arrived = 12 * SEGMENT;
+        kernel.unread.store(6 * SEGMENT, Relaxed);
+        window.read(entry, now_us, 6 * SEGMENT);
+        assert!(entry.window < 12 * SEGMENT, "{}", entry.window);
+        assert_eq!(entry.edges.furthest(), 24 * SEGMENT);
+    });
 }
 
 /// Slow and fast, near and far, with few connections and with more than the window has segments.
@@ -366,6 +394,8 @@ fn silent_servers_do_not_take_the_line() {
         got += line.run(5_000);
     }
     let used = got as f64 * 8.0 / 20e6 / 1.72;
+    // Each holds two segments until it is given up, which is more of a window that aims at 24 ms than of a larger one, and a gain of 0.3
+    // makes up for it slowly: 0.75. With a gain of 1 it is 0.91, but then the home waits longer.
     assert!(used > 0.7, "{used}");
 }
 
@@ -373,18 +403,14 @@ fn silent_servers_do_not_take_the_line() {
 #[test]
 fn near_and_far_servers_share_a_line() {
     for (mbit_per_s, near, far) in [(1.72, 4, 1), (10.0, 4, 4), (10.0, 30, 4), (50.0, 4, 4)] {
-        let mut line = Line::new(LAW, mbit_per_s, 20_000, near + far);
-        for sender in &mut line.senders[near..] {
-            sender.farther_us = 280_000;
-        }
+        let mut line = Line::with_far(LAW, mbit_per_s, 20_000, near + far, far);
         line.run(10_000_000);
         let before: Vec<u64> = line.senders.iter().map(|sender| sender.next).collect();
         let (used, queue_us) = line.watch();
         let got: Vec<u64> =
             line.senders.iter().zip(before).map(|(sender, before)| sender.next - before).collect();
         let case = format!("{near} and {far} over {mbit_per_s} Mbit/s: {used}, {queue_us} us, {got:?}");
-        // Far servers hold a part of the window for longer than a law that sees no queue expects.
-        assert!(used > 0.7 && queue_us < 24_000 + 3 * line.segment_ns / 1000, "{case}");
+        assert!(used > 0.95 && queue_us < 24_000 + 3 * line.segment_ns / 1000, "{case}");
         assert!(got.iter().all(|&segments| segments > 50), "{case}");
     }
 }
