@@ -58,6 +58,8 @@ fn a_short_queue_is_not_kept_full_by_the_proxy() {
     let [beside, proxy] = [0, 1].map(|row| rows[row]["median"]["primary_mean_s"].as_f64().unwrap());
     // Alone it is 0.05 s; where the proxy hears of no losses it is longer than with best effort.
     assert!(proxy < beside / 2.0, "{proxy} s by proxy, {beside} s with best effort");
+    let goodput = rows[1]["rounds"][0]["secondary"]["goodput_bps"].as_f64().unwrap();
+    assert!(goodput > 1e5, "{goodput} bit/s for the secondaries by proxy");
 }
 
 #[test]
