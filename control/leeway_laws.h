@@ -128,7 +128,7 @@ struct leeway_law {
 		       "RFC 6817 2.4.2 (MIN_CWND)")
 #define LEEWAY_SLOW_START_PARAM(X, FALLBACK)                                                                 \
 	LEEWAY_CHOICE(X, "slow_start", window.slow_start, FALLBACK, "none|standard",                         \
-		      "how to begin: grow linearly, or double until the threshold or a loss",                \
+		      "how to begin: linearly, or exponentially until the threshold or a loss",              \
 		      "RFC 5681 3.1")
 #define LEEWAY_SLOW_START_DELAY_PARAM(X, FALLBACK)                                                           \
 	LEEWAY_CHOICE(                                                                                       \
