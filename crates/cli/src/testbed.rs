@@ -59,6 +59,9 @@ pub struct Testbed {
     /// Loss at the access of every client, such as `random:p=1%`.
     #[arg(long, value_name = "LOSS")]
     access_loss: Option<String>,
+    /// The congestion control of servers, and of clients that upload, by the kernel's name; `cubic` by default.
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
     /// The primary's requests a second.
     #[arg(long, value_name = "N")]
     primary_rate: Option<f64>,
@@ -198,6 +201,9 @@ impl Testbed {
         line.rtt = self.rtt.unwrap_or(line.rtt);
         line.buffer = self.buffer.unwrap_or(line.buffer);
         line.access_loss = self.access_loss.clone().or(line.access_loss.take());
+        if let Some(congestion) = &self.congestion {
+            setup.congestion.clone_from(congestion);
+        }
         if let Some(primary) = &mut setup.primary {
             primary.arrivals = self.arrivals(primary.arrivals, self.primary_rate);
         }

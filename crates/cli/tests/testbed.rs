@@ -63,6 +63,18 @@ fn a_short_queue_is_not_kept_full_by_the_proxy() {
 }
 
 #[test]
+fn a_congestion_control_that_is_not_there_is_named() {
+    if !possible(&PROGRAMS) {
+        return;
+    }
+    let output = testbed(&["overload", "--quick", "--congestion", "nonesuch"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let said = text(&output.stderr);
+    assert!(said.contains("`nonesuch`") && said.contains("reno"), "{said}");
+}
+
+#[test]
 fn uploads_calls_and_greedy_users_are_measured() {
     if !possible(&PROGRAMS) {
         return;

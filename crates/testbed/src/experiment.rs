@@ -364,6 +364,8 @@ fn overload() -> Setup {
         secondary: web(5, 10, 25.0, 12_500),
         ping: true,
         call: false,
+        // As the paper's; a machine's default may be another.
+        congestion: "cubic".into(),
         duration: Duration::from_secs(12),
         warmup: Duration::from_secs(5),
         patience: Duration::from_secs(5),

@@ -3,7 +3,7 @@
 //! Service times count from the intended time of a request, so that a slow answer does not hide the requests that had to
 //! wait for it (coordinated omission).
 
-use crate::server::Zeros;
+use crate::server::{Zeros, socket};
 use crate::stats::Tally;
 use http_body_util::BodyExt;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -16,7 +16,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpSocket;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::LocalSet;
 
@@ -68,6 +67,8 @@ pub struct Ends {
     pub server: SocketAddr,
     /// A proxy on the way.
     pub proxy: Option<SocketAddr>,
+    /// The congestion control of uploads, by the kernel's name.
+    pub congestion: String,
 }
 
 /// When a load begins, counts and ends.
@@ -216,10 +217,7 @@ impl Worker {
 
     async fn connect(&self) -> Result<SendRequest<Zeros>, Failed> {
         let target = self.ends.proxy.unwrap_or(self.ends.server);
-        let socket = match target {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
+        let socket = socket(target, &self.ends.congestion)?;
         socket.bind(SocketAddr::new(self.from, 0))?;
         let stream = socket.connect(target).await?;
         stream.set_nodelay(true)?;

@@ -5,7 +5,7 @@ use crate::load::{Ends, Load, Span};
 use crate::mechanism::{Mechanism, Way};
 use crate::network::{CALL_PORT, Line, Network, secondary};
 use crate::probe::{Call, Ping, listen, ping, speak};
-use crate::server::serve;
+use crate::server::{serve, socket};
 use crate::stats::Class;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -31,6 +31,8 @@ pub struct Setup {
     pub ping: bool,
     /// Whether the primary is on the telephone.
     pub call: bool,
+    /// The congestion control of servers and of clients that upload, by the kernel's name.
+    pub congestion: String,
     /// How long it lasts, after the warm-up.
     pub duration: Duration,
     /// How long nothing is counted at first.
@@ -74,6 +76,8 @@ pub struct LineUse {
 /// # Errors
 /// The network, or what measures on it, cannot be had.
 pub fn measure(setup: &Setup, mechanism: &Mechanism, leeway: &Path, seed: u64) -> Result<Measured, Error> {
+    let any = SocketAddr::from(([0, 0, 0, 0], 0));
+    socket(any, &setup.congestion).map_err(|error| Error::Usage(error.to_string()))?;
     let network = Network::up(&setup.line, mechanism, setup.secondary.users, leeway, seed)?;
     let web = network.web()?;
     let (home, far) = (network.address("primary")?, web.ip());
@@ -87,13 +91,15 @@ pub fn measure(setup: &Setup, mechanism: &Mechanism, leeway: &Path, seed: u64) -
     let mut measured = std::thread::scope(|scope| {
         let on = Hosts { network: &network, scope };
         let (stop, stopped) = oneshot::channel();
-        let serving = on.run("server", "serve the web", move || serve(web, stopped));
+        let serving = on.run("server", "serve the web", move || serve(web, &setup.congestion, stopped));
         let primary = setup.primary.as_ref().map(|load| {
-            let ends = Ends { users: vec![home], server: web, proxy: None };
+            let ends =
+                Ends { users: vec![home], server: web, proxy: None, congestion: setup.congestion.clone() };
             on.run("primary", "send requests", move || load.run(&ends, span, seed))
         });
         let secondary = secondaries.map(|load| {
-            let ends = Ends { users, server: web, proxy: network.proxy };
+            let ends =
+                Ends { users, server: web, proxy: network.proxy, congestion: setup.congestion.clone() };
             on.run("secondary", "send requests", move || load.run(&ends, span, !seed))
         });
         let pinging =

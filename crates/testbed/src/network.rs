@@ -212,7 +212,7 @@ fn description(line: &Line, mechanism: &Mechanism, seed: u64) -> String {
     };
     let owd = Duration::from_nanos(line.rtt.nanos() / 2);
     let mut text = format!("seed = {seed}\n");
-    // Connections are the kernel's default, CUBIC. What one connection has learnt of the line must not change the next.
+    // What one connection has learnt of the line must not change the next.
     for host in ["primary", "secondary", "home", "gateway", "isp", "server", "relay"] {
         let forwards = i32::from(!["primary", "secondary", "server"].contains(&host));
         let _ = writeln!(

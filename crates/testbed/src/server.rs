@@ -7,6 +7,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -19,18 +20,33 @@ const BACKLOG: u32 = 4096;
 /// Bytes that an answer hands over at a time.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
+/// A socket for that address whose connections send under that congestion control, by the kernel's name.
+///
+/// # Errors
+/// The kernel has no such thing, or no more sockets.
+pub(crate) fn socket(address: SocketAddr, congestion: &str) -> io::Result<TcpSocket> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket2::SockRef::from(&socket).set_tcp_congestion(congestion.as_bytes()).map_err(|error| {
+        let known =
+            fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+        let why = format!("congestion control `{congestion}`: {error}; this kernel has {}", known.trim());
+        io::Error::new(error.kind(), why)
+    })?;
+    Ok(socket)
+}
+
 /// Answers `GET /N` with N bytes, and takes whatever is put, until `stop` is dropped. Sockets are those of the calling
 /// thread's network.
 ///
 /// # Errors
-/// The address cannot be listened on.
-pub fn serve(address: SocketAddr, stop: oneshot::Receiver<()>) -> io::Result<()> {
+/// The address cannot be listened on, or the kernel has no such congestion control.
+pub fn serve(address: SocketAddr, congestion: &str, stop: oneshot::Receiver<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
+        let socket = socket(address, congestion)?;
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let listener = socket.listen(BACKLOG)?;
