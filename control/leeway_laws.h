@@ -218,6 +218,10 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 		       "RFC 6817 2.4.2 (ALLOWED_INCREASE)"),
 	LEEWAY_TIMEOUT_PARAM(ledbat),
 	LEEWAY_CLIMB(ledbat),
+	LEEWAY_RATIO(ledbat, "accelerate", accelerate_permille, 0, 0, 1000,
+		     "growth doubles each round trip until a queue of 3/4 target, up to this part of the "
+		     "window; 0: off",
+		     "after BIC-TCP (Xu 2004), max probing"),
 	LEEWAY_DELAY_PARAM(ledbat, delay.source, LEEWAY_DELAY_OWD),
 	LEEWAY_BASE_HISTORY(ledbat, delay.base_history, 10),
 	LEEWAY_BASE_INTERVAL(ledbat, delay.base_interval_us),

@@ -12,6 +12,9 @@
  * - The stack computes the retransmission timeout (RFC 6817's CTO); a timeout sets the window to one segment.
  * - 2009 draft (Rossi 2010): base_history=0, filter_length=1, target=25ms, floor=1.
  * - Without one-way samples the round-trip time serves: congestion of the reverse path then counts as well.
+ * - accelerate (off unless set) is ours, after the max probing of BIC-TCP (Xu, Harfoush, Rhee 2004): a packet per round trip
+ *   takes minutes to fill a long fat path. The increase doubles with each round trip that grew and saw no queue of 3/4
+ *   target, up to that part of the window, and is the gain's again with a longer queue or a loss.
  */
 #ifndef LEEWAY_LEDBAT_H
 #define LEEWAY_LEDBAT_H
@@ -25,9 +28,10 @@ struct leeway_ledbat_params {
 	leeway_u32 target_us;
 	leeway_u32 gain_up_permille;
 	leeway_u32 gain_down_permille;
-	leeway_u32 clamp;            /* 1: off is at least -1 */
-	leeway_u32 allowed_permille; /* ALLOWED_INCREASE, thousandths of a segment */
-	leeway_u32 climb_permille;   /* 0: off */
+	leeway_u32 clamp;               /* 1: off is at least -1 */
+	leeway_u32 allowed_permille;    /* ALLOWED_INCREASE, thousandths of a segment */
+	leeway_u32 climb_permille;      /* 0: off */
+	leeway_u32 accelerate_permille; /* of the window, a round trip; 0: off */
 };
 
 struct leeway_ledbat {
@@ -38,6 +42,10 @@ struct leeway_ledbat {
 	leeway_u32 rate_limit_q16; /* of the decrease */
 	leeway_u32 allowed_permille;
 	leeway_u32 climb_permille;
+	leeway_u32 accelerate_q16; /* part of the window */
+	leeway_u8 doublings;       /* of the gain */
+	leeway_u8 accelerates;     /* this round trip could have grown faster, and saw no queue in the end */
+	leeway_u8 reserved[2];
 	struct leeway_delay delay;
 };
 
@@ -56,7 +64,50 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 		s->rate_limit_q16 = leeway_permille_q16(down);
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
 	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
+	s->accelerate_q16 = leeway_permille_q16(leeway_min_u32(p->accelerate_permille, 1000));
+	s->doublings = 0;
+	s->accelerates = 0;
+	s->reserved[0] = 0;
+	s->reserved[1] = 0;
 	leeway_delay_init(&s->delay, &p->delay);
+}
+
+/* What an increase doubles at most: a packet per round trip is then more than any window. */
+#define LEEWAY_DOUBLINGS_MAX 24
+
+/* Whether there is a queue that ends what is faster than the gain: as for slow start, three quarters of the target. */
+LEEWAY_INLINE int leeway_ledbat_queues(const struct leeway_ledbat *s)
+{
+	return s->delay.queuing_us > s->target_us - s->target_us / 4;
+}
+
+/* A round trip that grew and saw no queue lets the next one grow twice as fast. */
+LEEWAY_INLINE void leeway_ledbat_accelerate(struct leeway_ledbat *s, const struct leeway_ack *ack)
+{
+	if (ack->round_start) {
+		if (s->accelerates && s->doublings < LEEWAY_DOUBLINGS_MAX)
+			s->doublings++;
+		s->accelerates = 0;
+	}
+	if (leeway_ledbat_queues(s))
+		s->doublings = 0;
+}
+
+/* An increase of rate packets per round trip, or as often doubled as it may be. */
+LEEWAY_INLINE void leeway_ledbat_grow(struct leeway_ledbat *s, leeway_u64 acked_bytes, leeway_u32 mss,
+				      leeway_u32 rate_q16)
+{
+	leeway_u64 faster_q16 = leeway_min_u64((leeway_u64)rate_q16 << s->doublings, LEEWAY_RATE_MAX_Q16);
+	leeway_u64 step_q16 = leeway_step_q16(&s->w, acked_bytes, mss, (leeway_u32)faster_q16);
+	leeway_u64 most_q16;
+
+	acked_bytes = leeway_min_u64(acked_bytes, LEEWAY_WINDOW_MAX_BYTES);
+	most_q16 = acked_bytes * s->accelerate_q16;
+	if (step_q16 >= most_q16)
+		step_q16 = leeway_max_u64(step_q16 >> s->doublings, most_q16);
+	else
+		s->accelerates = !leeway_ledbat_queues(s);
+	leeway_raise(&s->w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
 /* The delay-based step of one ack. */
@@ -78,7 +129,7 @@ LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leew
 	s->w.out.phase = LEEWAY_AVOIDANCE;
 	if (!leeway_may_grow(ack))
 		return;
-	leeway_increase(&s->w, acked_bytes, mss, leeway_ratio_q16(s->target_us - queuing_us, s->up_q40));
+	leeway_ledbat_grow(s, acked_bytes, mss, leeway_ratio_q16(s->target_us - queuing_us, s->up_q40));
 	/* RFC 6817, 2.4.2: max_allowed_cwnd = flightsize + ALLOWED_INCREASE * MSS */
 	allowed_q16 = leeway_min_u64(ack->prior_inflight_bytes, LEEWAY_WINDOW_MAX_BYTES) << 16;
 	allowed_q16 += leeway_segments_q16(s->allowed_permille, mss);
@@ -94,6 +145,7 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 
 	leeway_delay_on_ack(&s->delay, ack, path);
 	s->w.out.queuing_delay_us = s->delay.queuing_us;
+	leeway_ledbat_accelerate(s, ack);
 	if (leeway_marked(&s->w, ack, path)) {
 		leeway_back_off(&s->w, 500, mss, ack->now_us);
 		return;
@@ -114,6 +166,7 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 LEEWAY_INLINE void leeway_ledbat_on_loss(struct leeway_ledbat *s, const struct leeway_loss *loss,
 					 const struct leeway_path *path)
 {
+	s->doublings = 0;
 	leeway_climber_on_loss(&s->w, loss, s->climb_permille, 500, leeway_mss(path));
 }
 
