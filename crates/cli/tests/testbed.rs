@@ -91,6 +91,21 @@ fn uploads_calls_and_greedy_users_are_measured() {
     assert!(goodput < 1.75e6, "{goodput}");
 }
 
+/// All that the secondaries fetch goes through the tunnel: where that does not work they have nothing.
+#[test]
+fn ip_in_ip_carries_what_best_effort_does() {
+    if !possible(&PROGRAMS) {
+        return;
+    }
+    let asked = ["idle", "--json", "-m", "best_effort", "-m", "ipip", "--warmup", "2s"];
+    let mut asked = testbed(&asked);
+    let output = succeed(asked.args(["--duration", "5s", "--repetitions", "1"]));
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = said[0]["points"][0]["rows"].as_array().unwrap();
+    let [open, tunnel] = [0, 1].map(|row| rows[row]["median"]["secondary_goodput_bps"].as_f64().unwrap());
+    assert!(tunnel > 0.8 * open, "{tunnel} bit/s through the tunnel, {open} in the open");
+}
+
 #[test]
 fn nothing_stays_behind_when_it_is_killed() {
     if !possible(&PROGRAMS) {

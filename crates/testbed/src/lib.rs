@@ -8,6 +8,7 @@
 mod compare;
 mod error;
 pub mod experiment;
+mod ipip;
 mod judge;
 mod load;
 mod measure;

@@ -48,6 +48,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("tcpcubic", "a TCP tunnel between the gateway and a relay, under the kernel's CUBIC"),
     ("tcpvegas", "the same under Vegas"),
     ("tcplp", "the same under TCP-LP"),
+    ("ipip", "a tunnel of IP in IP between the two, which holds nothing back"),
     (
         "relay",
         "a QUIC tunnel between the gateway and a relay, under a law of Leeway's that does not know the rate",
@@ -112,6 +113,7 @@ impl FromStr for Mechanism {
             "tcpcubic" => Way::Tunnel(Tunnel::Tcp("cubic".into())),
             "tcpvegas" => Way::Tunnel(Tunnel::Tcp("vegas".into())),
             "tcplp" | "lp" => Way::Tunnel(Tunnel::Tcp("lp".into())),
+            "ipip" => Way::Tunnel(Tunnel::IpInIp),
             "relay" => Way::Tunnel(Tunnel::Quic(None)),
             "proxy" => Way::Proxy(None),
             "proxy-relay" => Way::ProxyRelay,
@@ -139,6 +141,7 @@ impl fmt::Display for Mechanism {
                 "cubic" | "vegas" | "lp" => format!("tcp{law}"),
                 other => format!("tcp:{other}"),
             },
+            Way::Tunnel(Tunnel::IpInIp) => "ipip".into(),
             Way::Tunnel(Tunnel::Quic(None)) => "relay".into(),
             Way::Tunnel(Tunnel::Quic(Some(law))) => format!("relay:{law}"),
             Way::Proxy(None) => "proxy".into(),

@@ -61,8 +61,9 @@ const USERS: usize = 250 * 250;
 pub(crate) const SECONDARIES: &str = "10.2.0.0/16";
 /// The primary's.
 pub(crate) const HOME: &str = "10.1.0.0/24";
-/// The gateway towards the home, and the relay.
+/// The gateway towards the home, and towards the line, and the relay.
 pub(crate) const GATEWAY_LAN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const GATEWAY_LINE: Ipv4Addr = Ipv4Addr::new(20, 0, 0, 1);
 pub(crate) const RELAY: Ipv4Addr = Ipv4Addr::new(20, 0, 2, 2);
 /// What HTB gives out of the line: less than all, so that the queue is the gateway's and not the line's.
 const HTB_SHARE: f64 = 0.95;

@@ -1,9 +1,10 @@
 //! The programs of ways that need some: a relay and the gateway's tunnel to it, a proxy.
 
 use crate::Error;
-use crate::network::{GATEWAY_LAN, HOME, Network, RELAY, SECONDARIES};
+use crate::ipip::{End, IpInIp};
+use crate::network::{GATEWAY_LAN, GATEWAY_LINE, HOME, Network, RELAY, SECONDARIES};
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +18,8 @@ const RELAY_PORT: u16 = 4433;
 const PROXY_PORT: u16 = 3128;
 /// The routing table of what goes into the tunnel, on the gateway.
 const TABLE: u32 = 77;
+/// Gateway and relay inside a tunnel of IP in IP.
+const INSIDE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 3, 0, 1), Ipv4Addr::new(10, 3, 0, 2)];
 
 /// What carries a tunnel's packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub enum Tunnel {
     Quic(Option<String>),
     /// A TCP connection under a congestion control of the kernel, its own or one of our laws.
     Tcp(String),
+    /// Nothing: each packet goes by itself, with an IP header before its own.
+    IpInIp,
 }
 
 /// Programs that run on the hosts of a network; they end with it, and with this process however it ends.
@@ -34,6 +39,7 @@ pub(crate) struct Programs {
     leeway: PathBuf,
     children: Vec<Child>,
     law: Option<KernelLaw>,
+    ipip: Option<IpInIp>,
     folder: Option<tempfile::TempDir>,
 }
 
@@ -58,16 +64,25 @@ impl Programs {
                 join.args(["--transport", "tcp", "--law", &law.name]);
                 vec!["--tcp".into(), law.name.clone()]
             }
+            Tunnel::IpInIp => return Programs::ipip(network),
         };
         join.arg(programs.relay(network, leeway, &options)?);
         programs.start(network, "gateway", "join", join, "joined as")?;
-        let device = "lwjoin0";
-        network.feed("gateway", "ip", &["-batch", "-"], &format!(
-            "rule add from {SECONDARIES} lookup {TABLE} priority 1000\nroute add default dev {device} table {TABLE}\n"
-        ))?;
-        network.feed("gateway", "nft", &["-f", "-"], &format!(
-            "table ip tunnel {{ chain out {{ type nat hook postrouting priority 100;\noifname \"{device}\" masquerade\n}}\n}}\n"
-        ))?;
+        lead_into(network, "lwjoin0")?;
+        Ok(programs)
+    }
+
+    /// Leads them through a tunnel of IP in IP.
+    fn ipip(network: &Network) -> Result<Programs, Error> {
+        let device = "ipip0";
+        let end = |host, outer, inner| End { host, outer, inner };
+        let [gateway, relay] = INSIDE;
+        let ends = [end("gateway", GATEWAY_LINE, gateway), end("relay", RELAY, relay)];
+        let mut programs = Programs::default();
+        programs.ipip = Some(IpInIp::between(network, device, ends)?);
+        lead_into(network, device)?;
+        // As for what comes out of every other tunnel.
+        masquerade(network, "relay", "net-relay")?;
         Ok(programs)
     }
 
@@ -152,6 +167,23 @@ impl Programs {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// The gateway sends what comes from the secondaries into the tunnel `device`, under the address that it has there.
+fn lead_into(network: &Network, device: &str) -> Result<(), Error> {
+    let routes = format!(
+        "rule add from {SECONDARIES} lookup {TABLE} priority 1000\nroute add default dev {device} table {TABLE}\n"
+    );
+    network.feed("gateway", "ip", &["-batch", "-"], &routes)?;
+    masquerade(network, "gateway", device)
+}
+
+/// A host sends everything through `device` under its own address.
+fn masquerade(network: &Network, host: &str, device: &str) -> Result<(), Error> {
+    let rules = format!(
+        "table ip tunnel {{ chain out {{ type nat hook postrouting priority 100;\noifname \"{device}\" masquerade\n}}\n}}\n"
+    );
+    network.feed(host, "nft", &["-f", "-"], &rules)
 }
 
 impl Drop for Programs {
