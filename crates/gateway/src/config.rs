@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The law of the window that all downloads share, if nothing else is asked for.
-pub const LAW: &str = "ledbat:target=24ms,gain_up=0.3,gain_down=0.3,slow_start=delay";
+pub const LAW: &str = "ledbat:target=24ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04";
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +165,9 @@ impl Default for RelayConfig {
             transport: Carrier::Quic,
             law: None,
             queue: "fq_codel".into(),
-            window: Some("ledbat:target=100ms,slow_start=delay".parse().expect("a law of the table")),
+            window: Some(
+                "ledbat:target=100ms,slow_start=delay,accelerate=0.1".parse().expect("a law of the table"),
+            ),
         }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) async fn carry(connection: &Connection, line: &Line, ends: &Ends) -> 
 
 async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
     let mut next_id = 0u16;
-    // Below one packet a round trip: when the next may go.
+    // On slow lines: when the next packet may go.
     let mut not_before: Option<Instant> = None;
     loop {
         let mut wait = None;
@@ -103,9 +103,13 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
             // One that is lost is followed by another.
             let _ = connection.send_datagram(Bytes::from_static(&wire::AT_WORK_DATAGRAM));
         }
-        while SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space()) < ahead(line) {
+        loop {
+            let waiting = SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space());
+            if let Some(span) = line.full(waiting as u64) {
+                wait = Some(Instant::now() + span);
+                break;
+            }
             if let Some(at) = not_before
-                && line.gap().is_some()
                 && at > Instant::now()
             {
                 wait = Some(at);
@@ -123,11 +127,16 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
                 }
                 Next::Empty => break,
             };
-            ends.counts.count_sent(parcel.packet().len());
+            let length = parcel.packet().len();
+            ends.counts.count_sent(length);
             if let Err(error) = hand_over(connection, line, parcel, &mut next_id) {
                 return error;
             }
-            not_before = line.gap().map(|gap| Instant::now() + gap);
+            not_before = line.gap(length as u64).map(|gap| {
+                // A timer that was late takes nothing away, but two packets do not go at once.
+                let now = Instant::now();
+                not_before.map_or(now, |at| at.max(now - gap / 2)) + gap
+            });
             burst += 1;
             if burst == BATCH {
                 // What arrives has its turn, too.
@@ -143,10 +152,6 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
             () = tokio::time::sleep_until(at), if wait.is_some() => {}
         }
     }
-}
-
-fn ahead(line: &Line) -> usize {
-    usize::try_from(line.ahead_bytes()).unwrap_or(SEND_BUFFER).min(SEND_BUFFER / 2)
 }
 
 /// Gives a packet to QUIC, in halves where the path takes no longer ones. Nothing, if it cannot take it now: IP may lose it.

@@ -5,7 +5,10 @@
 //!
 //! # Scope and limitations
 //! quinn sends while `in_flight + mtu < window`, so it is told at least one full packet more than nothing; a window below
-//! one packet is kept by [`Line::gap`] instead. Its pacer sends at 1.25 windows a round trip, whatever the law asks.
+//! one packet is kept by [`Line::gap`] instead. Its pacer lets ten packets go at once, and then sends at 1.25 windows a
+//! round trip, whatever the law asks; where that is most of what a long round trip has, [`Line::gap`] does it packet by packet.
+//! How much is in flight is not told but where something was acknowledged: in between, packets that carry nothing but
+//! acknowledgements count as well.
 //! It tells of no timeouts before persistent congestion (RFC 9002, 7.6), and does not say how many bytes were marked:
 //! a congestion event without loss counts as one packet with a mark.
 
@@ -24,13 +27,31 @@ use tokio::sync::Notify;
 
 /// The law of either end, if nothing else is asked for: less than three segments of queue at 1.72 Mbit/s, which a gain of 1 would fill and
 /// empty within a few round trips.
-pub const LAW: &str = "ledbat:target=20ms,gain_up=0.3,gain_down=0.3,slow_start=delay";
+pub const LAW: &str = "ledbat:target=20ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04";
 
 /// RFC 6928: ten segments.
 const INITIAL_SEGMENTS: u32 = 10;
-/// What waits inside the transport: so much time at the law's rate, within these bounds.
+/// What waits inside the transport: so much time at the law's rate, and so many bytes at most.
 const AHEAD_US: u64 = 2_000;
 const AHEAD_BYTES: u64 = 256 * 1024;
+/// RFC 9002, 7.7: packets go a quarter faster than the window needs, and in slow start at twice its rate, as Linux has it.
+const PACING_PERMILLE: u64 = 1250;
+const SLOW_START_PACING_PERMILLE: u64 = 2000;
+/// Acknowledgements are sparse where they are so far from each other, which is also what a timer can keep, on a way that is so
+/// long: on shorter ones ten packets at once are a good part of the round trip, and the line spreads them over it.
+const SPARSE_US: u64 = 2_000;
+const LONG_US: u64 = 50_000;
+/// When nothing was acknowledged for so many round trips, and so long, what is thought to be in flight is not.
+const SILENCE_ROUNDS: u64 = 3;
+const SILENCE_US: u64 = 200_000;
+
+/// What a pace follows from.
+struct Pace {
+    window: u64,
+    mss: u64,
+    srtt_us: u64,
+    min_rtt_us: u64,
+}
 
 /// What the controller of one connection shares with those who feed it.
 #[derive(Debug)]
@@ -39,6 +60,10 @@ pub struct Line {
     window_bytes: AtomicU64,
     mss_bytes: AtomicU64,
     srtt_us: AtomicU64,
+    min_rtt_us: AtomicU64,
+    in_flight_bytes: AtomicU64,
+    /// When something was acknowledged or lost.
+    heard_us: AtomicU64,
     queuing_us: AtomicU32,
     phase: AtomicU32,
     report: Mutex<Option<Report>>,
@@ -75,6 +100,9 @@ impl Line {
             window_bytes: AtomicU64::new(0),
             mss_bytes: AtomicU64::new(1200),
             srtt_us: AtomicU64::new(0),
+            min_rtt_us: AtomicU64::new(0),
+            in_flight_bytes: AtomicU64::new(0),
+            heard_us: AtomicU64::new(0),
             queuing_us: AtomicU32::new(0),
             phase: AtomicU32::new(0),
             report: Mutex::new(None),
@@ -143,24 +171,59 @@ impl Line {
         *self.law.lock().unwrap_or_else(PoisonError::into_inner) = law;
     }
 
-    /// How many bytes may wait inside the transport, so that it has always something to send and nothing grows old there: one
-    /// full packet at the least.
-    pub fn ahead_bytes(&self) -> u64 {
-        let (window, mss) =
-            (self.window_bytes.load(Ordering::Relaxed), self.mss_bytes.load(Ordering::Relaxed));
-        let least = mss / 2;
-        match self.srtt_us.load(Ordering::Relaxed) {
-            0 => least,
-            srtt_us => (window.saturating_mul(AHEAD_US) / srtt_us).clamp(least, AHEAD_BYTES),
+    /// How long nothing more may be handed to the transport, in which `waiting` bytes are not yet sent, unless something is sent or
+    /// acknowledged before; nothing: now. One packet may wait there at least, so that there is always something to send, and
+    /// little more, so that nothing grows old. Where acknowledgements are sparse one would: it has its stamp already, and its
+    /// wait would be told to the law as a queue of the line. There it is handed over when the window lets it go.
+    pub fn full(&self, waiting: u64) -> Option<Duration> {
+        let Pace { window, mss, srtt_us, .. } = self.pace();
+        let patience_us = (SILENCE_ROUNDS * srtt_us).max(SILENCE_US);
+        if !self.is_sparse() {
+            let ahead = window.saturating_mul(AHEAD_US).checked_div(srtt_us).unwrap_or(0);
+            return (waiting >= ahead.clamp(mss / 2, AHEAD_BYTES))
+                .then(|| Duration::from_micros(patience_us));
         }
+        let silent_us = self.clock.micros().saturating_sub(self.heard_us.load(Ordering::Relaxed));
+        let in_flight = match self.in_flight_bytes.load(Ordering::Relaxed) {
+            _ if silent_us >= patience_us => 0,
+            bytes => bytes,
+        };
+        let has_room = waiting < mss / 2 && in_flight + mss <= window.max(mss);
+        (!has_room).then(|| Duration::from_micros(patience_us - silent_us.min(patience_us / 2)))
     }
 
-    /// The least time between two packets where the window is below one: one every 1/W round trips.
-    pub fn gap(&self) -> Option<Duration> {
-        let (window, mss) =
-            (self.window_bytes.load(Ordering::Relaxed), self.mss_bytes.load(Ordering::Relaxed));
-        let srtt_us = self.srtt_us.load(Ordering::Relaxed);
-        (window > 0 && window < mss).then(|| Duration::from_micros(srtt_us.saturating_mul(mss) / window))
+    /// How long `bytes` keep the next packet back, where acknowledgements are sparse. A window below one packet is one every 1/W
+    /// round trips.
+    pub fn gap(&self, bytes: u64) -> Option<Duration> {
+        let Pace { window, mss, srtt_us, .. } = self.pace();
+        if !self.is_sparse() {
+            return None;
+        }
+        let pacing_permille = match Phase::from(self.phase.load(Ordering::Relaxed)) {
+            _ if window < mss => 1000,
+            Phase::SlowStart => SLOW_START_PACING_PERMILLE,
+            _ => PACING_PERMILLE,
+        };
+        let bytes = if window < mss { mss } else { bytes };
+        Some(Duration::from_micros(srtt_us.saturating_mul(bytes) / window * 1000 / pacing_permille))
+    }
+
+    /// Whether so little is under way that an acknowledgement is far from the next. Ten packets that go at once would come back at
+    /// once then, and nothing for the rest of a long round trip.
+    fn is_sparse(&self) -> bool {
+        let Pace { window, mss, min_rtt_us, .. } = self.pace();
+        let is_far = || min_rtt_us >= LONG_US && min_rtt_us.saturating_mul(mss) / window >= SPARSE_US;
+        window > 0 && (window < mss || is_far())
+    }
+
+    fn pace(&self) -> Pace {
+        let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        Pace {
+            window: get(&self.window_bytes),
+            mss: get(&self.mss_bytes),
+            srtt_us: get(&self.srtt_us),
+            min_rtt_us: get(&self.min_rtt_us),
+        }
     }
 
     /// Waits until something was sent or acknowledged since the last wait.
@@ -243,11 +306,12 @@ impl LawController {
 
     fn publish(&self) {
         let output = self.law.output();
-        let Line { window_bytes, mss_bytes, srtt_us, queuing_us, phase, .. } = &*self.line;
+        let Line { window_bytes, mss_bytes, srtt_us, min_rtt_us, queuing_us, phase, .. } = &*self.line;
         // Zero means that there is no window yet.
         window_bytes.store((output.cwnd_q16 >> 16).max(1), Ordering::Relaxed);
         mss_bytes.store(self.path.mss_bytes.into(), Ordering::Relaxed);
         srtt_us.store(self.path.srtt_us.into(), Ordering::Relaxed);
+        min_rtt_us.store(self.path.min_rtt_us.into(), Ordering::Relaxed);
         queuing_us.store(self.scale.seen_us(output.queuing_delay_us), Ordering::Relaxed);
         phase.store(output.phase, Ordering::Relaxed);
         self.line.room.notify_one();
@@ -272,7 +336,8 @@ impl LawController {
 }
 
 impl Controller for LawController {
-    fn on_sent(&mut self, _: Instant, _: u64, _: u64) {
+    fn on_sent(&mut self, _: Instant, bytes: u64, _: u64) {
+        self.line.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.line.room.notify_one();
     }
 
@@ -301,6 +366,8 @@ impl Controller for LawController {
         self.timeouts = 0;
         let round_start = self.round.is_none_or(|round| sent >= round);
         let now_us = self.line.clock.micros_of(now);
+        self.line.in_flight_bytes.store(in_flight, Ordering::Relaxed);
+        self.line.heard_us.store(now_us, Ordering::Relaxed);
         self.scale.arrived(now_us, acked);
         if round_start {
             self.round = Some(now);
@@ -330,6 +397,9 @@ impl Controller for LawController {
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent: bool, lost_bytes: u64) {
         self.path.inflight_bytes = self.path.inflight_bytes.saturating_sub(lost_bytes);
+        let in_flight = &self.line.in_flight_bytes;
+        in_flight.store(in_flight.load(Ordering::Relaxed).saturating_sub(lost_bytes), Ordering::Relaxed);
+        self.line.room.notify_one();
         // RFC 9002, 7.3.1: one reaction a round trip.
         if !is_persistent && self.recovery.is_some_and(|recovery| sent <= recovery) {
             return;
@@ -411,6 +481,58 @@ mod tests {
         let told_us = acked(20_000, 10_000);
         assert!(line.steering().queuing_us.abs_diff(10_000) < 10, "{:?}", line.steering());
         told_us
+    }
+
+    /// A line with a window of so many packets on a way that is so long.
+    fn line(packets: u64, rtt_us: u64, phase: Phase) -> Arc<Line> {
+        let line = Line::new("ledbat".parse().unwrap());
+        line.window_bytes.store(packets * 1200, Ordering::Relaxed);
+        line.srtt_us.store(rtt_us, Ordering::Relaxed);
+        line.min_rtt_us.store(rtt_us, Ordering::Relaxed);
+        line.phase.store(phase as u32, Ordering::Relaxed);
+        line
+    }
+
+    #[test]
+    fn packets_are_spread_over_a_long_round_trip() {
+        let gap_us =
+            |packets, rtt_us, phase| line(packets, rtt_us, phase).gap(1200).map(|gap| gap.as_micros() as u64);
+        assert_eq!(gap_us(10, 600_000, Phase::Avoidance), Some(48_000));
+        assert_eq!(gap_us(10, 600_000, Phase::SlowStart), Some(30_000));
+        // Too short for a timer, and a way on which a burst is no different from its round trip.
+        assert_eq!(gap_us(400, 600_000, Phase::Avoidance), None);
+        assert_eq!(gap_us(2, 20_000, Phase::Avoidance), None);
+        // Short packets keep the next one back for less, but for a window below one packet, which counts packets.
+        let far = line(10, 600_000, Phase::Avoidance);
+        assert_eq!(far.gap(120), Some(Duration::from_micros(4800)));
+        far.window_bytes.store(600, Ordering::Relaxed);
+        assert_eq!(far.gap(120), Some(Duration::from_micros(1_200_000)));
+    }
+
+    #[test]
+    fn what_would_wait_for_an_acknowledgement_far_off_is_not_handed_over() {
+        let (near, far) = (line(3, 20_000, Phase::Avoidance), line(3, 600_000, Phase::Avoidance));
+        for line in [&near, &far] {
+            line.heard_us.store(line.clock.micros(), Ordering::Relaxed);
+            assert_eq!(line.full(0), None);
+            line.in_flight_bytes.store(2400, Ordering::Relaxed);
+            assert_eq!(line.full(0), None, "the third packet");
+            assert!(line.full(1200).is_some(), "one waits already");
+            line.in_flight_bytes.store(2401, Ordering::Relaxed);
+        }
+        assert_eq!(near.full(0), None);
+        let until = far.full(0).unwrap();
+        assert!(until > Duration::from_secs(1) && until <= Duration::from_millis(1800), "{until:?}");
+        // A peer that has acknowledged nothing for so long has nothing in flight.
+        let clock = Clock::start();
+        let silent = line(3, 60_000, Phase::Avoidance);
+        silent.in_flight_bytes.store(2401, Ordering::Relaxed);
+        assert!(silent.full(0).is_some());
+        while clock.micros() < SILENCE_US {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(silent.full(0), None);
+        assert!(silent.full(1200).is_some_and(|until| !until.is_zero()));
     }
 
     #[test]
