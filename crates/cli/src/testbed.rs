@@ -3,7 +3,7 @@
 use crate::Failure;
 use clap::Args;
 use leeway_link::Rates;
-use leeway_testbed::experiment::{self, Claim, Experiment, Outcome};
+use leeway_testbed::experiment::{self, Claim, Experiment, Outcome, Point};
 use leeway_testbed::{Arrivals, Mechanism, Plan, Row, Setup, Way, compare, mechanism};
 use leeway_units::{Bytes, Duration, Size};
 use serde::Serialize;
@@ -169,7 +169,8 @@ impl Testbed {
             None => std::env::current_exe()?,
         };
         let rounds = if self.quick { 1 } else { self.repetitions };
-        let setups: Vec<Setup> = experiment.points.iter().map(|point| self.changed(&point.setup)).collect();
+        let points = self.points(experiment);
+        let setups: Vec<Setup> = points.iter().map(|point| point.setup.clone()).collect();
         let duration_s = setups.last().map_or(0.0, |setup| setup.duration.as_secs_f64());
         let show = io::stderr().is_terminal();
         let progress = |done: usize, all: usize| {
@@ -182,11 +183,22 @@ impl Testbed {
         if show {
             eprint!("\r\x1b[K");
         }
-        let labels = experiment.points.iter().map(|point| point.label.clone());
+        let outcomes = points.iter().zip(comparisons?);
         let points: Vec<Outcome> =
-            labels.zip(comparisons?).map(|(label, comparison)| Outcome { label, comparison }).collect();
+            outcomes.map(|(point, comparison)| Outcome::of(point, comparison)).collect();
         let claims = experiment.claims(&points);
         Ok(Finished { id: experiment.id, title: experiment.title, rounds, duration_s, points, claims })
+    }
+
+    /// The points of the experiment with what was asked for instead. Where that makes them the same they are one.
+    fn points(&self, experiment: &Experiment) -> Vec<Point> {
+        let changed = |point: &Point| Point { setup: self.changed(&point.setup), ..point.clone() };
+        let mut points: Vec<Point> = experiment.points.iter().map(changed).collect();
+        points.dedup_by(|later, earlier| later.setup == earlier.setup);
+        if let ([point], 2..) = (points.as_mut_slice(), experiment.points.len()) {
+            point.label.clear();
+        }
+        points
     }
 
     /// The setup of the experiment with what was asked for instead.
@@ -313,6 +325,7 @@ fn print(finished: &Finished, out: &mut impl Write) -> io::Result<()> {
         if !point.label.is_empty() {
             writeln!(out, "{}", point.label)?;
         }
+        writeln!(out, "{}; servers under {}", point.line, point.congestion)?;
         print_rows(&point.comparison.rows, out)?;
     }
     if !finished.claims.is_empty() {

@@ -39,6 +39,12 @@ pub struct Point {
 pub struct Outcome {
     /// What is particular about it.
     pub label: String,
+    /// The line, in words.
+    pub line: String,
+    /// Its rate in bit/s, where it has one.
+    pub rate_bps: Option<u64>,
+    /// The congestion control of servers and of clients that upload.
+    pub congestion: String,
     /// The mechanisms.
     #[serde(flatten)]
     pub comparison: Comparison,
@@ -55,6 +61,20 @@ pub struct Claim {
     pub found: String,
     /// Whether they agree; nothing where nothing can be said.
     pub holds: Option<bool>,
+}
+
+impl Outcome {
+    /// Of that point.
+    pub fn of(point: &Point, comparison: Comparison) -> Outcome {
+        let Setup { line, congestion, .. } = &point.setup;
+        Outcome {
+            label: point.label.clone(),
+            line: line.to_string(),
+            rate_bps: line.steady_bps(),
+            congestion: congestion.clone(),
+            comparison,
+        }
+    }
 }
 
 impl Experiment {
@@ -437,7 +457,7 @@ mod tests {
             }
             // Nothing was measured: nothing can be said.
             let comparison = Comparison { rows: Vec::new() };
-            let nothing = [Outcome { label: String::new(), comparison }];
+            let nothing = [Outcome::of(&experiment.points[0], comparison)];
             assert_eq!(experiment.claims(&nothing), []);
         }
         assert_eq!(named("overload").len(), 1);

@@ -215,10 +215,12 @@ pub(crate) fn call(outcomes: &[Outcome]) -> Vec<Claim> {
 }
 
 pub(crate) fn idle(outcomes: &[Outcome]) -> Vec<Claim> {
-    let rows = outcomes.iter().flat_map(|outcome| &outcome.comparison.rows);
-    rows.map(|row| {
+    let rows =
+        outcomes.iter().flat_map(|outcome| outcome.comparison.rows.iter().map(|row| (row, outcome.rate_bps)));
+    rows.map(|(row, rate_bps)| {
         // Without headers: a line full of whole packets has 0.965.
-        let used = row.median.secondary_goodput_bps.map(|bps| bps / 1.72e6);
+        let used =
+            row.median.secondary_goodput_bps.zip(rate_bps).map(|(bps, line_bps)| bps / line_bps as f64);
         let text = format!("{} lets secondaries use the line that the primary leaves", row.mechanism);
         claim(text, "at least 0.90", used, " of the line in objects", |found| found >= 0.9)
     })

@@ -6,7 +6,7 @@ use crate::ways::Programs;
 use leeway_emulator::testnet::{Carried, Spec, Testnet};
 use leeway_link::Rates;
 use leeway_units::{Duration, Size};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,12 @@ impl Default for Line {
 }
 
 impl Line {
+    /// Its rate for downloads, if it is always the same.
+    pub fn steady_bps(&self) -> Option<u64> {
+        let steady = self.trace.is_none() && self.rate.changes.is_empty();
+        steady.then(|| self.rate.first.bits_per_sec())
+    }
+
     /// Its highest rate; that of a trace is not known, and taken for the highest there is.
     pub fn peak_bps(&self) -> u64 {
         if self.trace.is_some() {
@@ -52,6 +58,27 @@ impl Line {
         let both = [Some(&self.rate), self.up.as_ref()].into_iter().flatten();
         let rates = both.flat_map(|rates| rates.changes.iter().map(|(_, rate)| *rate).chain([rates.first]));
         rates.map(leeway_units::Rate::bits_per_sec).max().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = |rates: &Rates| match rates.changes.as_slice() {
+            [] => rates.first.to_string(),
+            _ => format!("{} and changing", rates.first),
+        };
+        match &self.trace {
+            Some(trace) => write!(f, "trace {}", trace.display())?,
+            None => f.write_str(&rate(&self.rate))?,
+        }
+        if let Some(up) = &self.up {
+            write!(f, ", {} up", rate(up))?;
+        }
+        write!(f, ", round trip {}, buffer {}", self.rtt, self.buffer)?;
+        match &self.access_loss {
+            Some(loss) => write!(f, ", access loses {loss}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -303,6 +330,22 @@ mod tests {
         let wireless = Line { access_loss: Some("random:p=1%".into()), ..Line::default() };
         let text = description(&wireless, &"codel".parse().unwrap(), 1);
         Spec::parse(&text, Path::new("net.toml")).unwrap();
+    }
+
+    #[test]
+    fn a_line_says_what_it_is() {
+        assert_eq!(Line::default().steady_bps(), Some(1_720_000));
+        assert_eq!(Line::default().to_string(), "1.72 Mbit/s, round trip 20 ms, buffer 100 pkt");
+        let other = Line {
+            rate: "10 Mbit/s, 2 Mbit/s at 5 s".parse().unwrap(),
+            up: Some("1 Mbit/s".parse().unwrap()),
+            access_loss: Some("random:p=1%".into()),
+            ..Line::default()
+        };
+        assert_eq!(other.steady_bps(), None);
+        let said = other.to_string();
+        assert!(said.starts_with("10 Mbit/s and changing, 1 Mbit/s up, "), "{said}");
+        assert!(said.ends_with("access loses random:p=1%"), "{said}");
     }
 
     #[test]
