@@ -94,7 +94,7 @@ pub(crate) async fn carry(connection: &Connection, line: &Line, ends: &Ends) -> 
 
 async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
     let mut next_id = 0u16;
-    // On slow lines: when the next packet may go.
+    // Where acknowledgements are sparse: when the next packet may go.
     let mut not_before: Option<Instant> = None;
     loop {
         let mut wait = None;
