@@ -28,6 +28,8 @@ sockopt_impl!(
 );
 /// What is of interest in `tcp_info` ends here. Kernels have had more and more of it, and libraries have it as the newest kernel does.
 const INFO_BYTES: usize = offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>();
+/// A connection whose window may grow says so with a scale of 7, up to 8 MiB in steps of 128 bytes, as Linux has it by default.
+const MOST_SCALED_BYTES: u32 = 4 << 20;
 /// How long a client or a server may leave bytes unread or unacknowledged.
 const STALLED: Duration = Duration::from_secs(60);
 
@@ -49,14 +51,15 @@ fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
 }
 
-/// The window that a connection announces first, which may grow beyond 64 KiB later. A bound says that it never will, because
-/// the scale of windows (RFC 7323, 2.2) follows from it; a small buffer that is not locked leaves the scale alone. With a
-/// scale the kernel does not round small windows to segments, and servers stall.
+/// The window that a connection announces first, which may grow later. A bound says how far, because the scale
+/// of windows (RFC 7323, 2.2) follows from it and from the largest buffer of the system, unless the buffer is locked. With a scale
+/// the kernel does not round small windows to segments, but up to what the scale can say: where that is most of a segment,
+/// each acknowledgement moves the edge into a buffer that is full, what comes is lost, and the server tries again later and later.
 fn begin_scaled(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set_receive_buffer(socket, bytes)?;
     // Linux before 5.14 has no such lock.
-    setsockopt(socket, BufferLock, &0)
-        .or_else(|_| setsockopt(socket, WindowClamp, &bytes))
+    let unlocked = setsockopt(socket, BufferLock, &0);
+    setsockopt(socket, WindowClamp, &if unlocked.is_ok() { MOST_SCALED_BYTES } else { bytes })
         .map_err(io::Error::from)
 }
 
