@@ -4,8 +4,9 @@
 //! receive window again. What has been granted and has not arrived is outstanding; the sum stays within the window.
 //! Turns go round by deficit (Shreedhar and Varghese 1995) on both levels, and a turn that was too long is paid back, so
 //! that a user with 200 connections and one with a single connection get the same. A turn is as long as a web object, and
-//! a flow in the middle of one comes before all who wait for theirs: an object that has begun is finished before another begins,
-//! which is what users wait for; with a turn of one packet a hundred objects would all be under way and none would end.
+//! a flow in the middle of one comes before all who wait for theirs, and those who began earlier before those who began later: an
+//! object that has begun is finished before another goes on, which is what users wait for. With a turn of one packet a hundred
+//! objects would all be under way and none would end.
 //!
 //! No clock and no sockets here: times are arguments, flows are numbers.
 
@@ -32,8 +33,10 @@ pub struct Admission {
     /// After a grant that the window alone could not hold: when there may be another.
     not_before_us: u64,
     users: BTreeMap<u64, User>,
-    /// User and flow of those who wait in the middle of their turn, first come first.
-    going: VecDeque<(u64, u64)>,
+    /// Permissions so far; a turn has the number of its first one.
+    grants: u64,
+    /// User and flow of those who wait in the middle of their turn, by the turn's number.
+    going: BTreeMap<u64, (u64, u64)>,
     /// Users of whom a flow waits for its turn.
     turns: VecDeque<u64>,
     asks: usize,
@@ -52,8 +55,8 @@ struct User {
 #[derive(Debug, Default)]
 struct Flow {
     deficit: i64,
-    /// In the middle of its turn; then the deficit is above zero.
-    going: bool,
+    /// The number of the turn that it is in the middle of; then the deficit is above zero.
+    going: Option<u64>,
     ask_bytes: Option<u64>,
 }
 
@@ -66,7 +69,8 @@ impl Admission {
             outstanding_bytes: 0,
             not_before_us: 0,
             users: BTreeMap::new(),
-            going: VecDeque::new(),
+            grants: 0,
+            going: BTreeMap::new(),
             turns: VecDeque::new(),
             asks: 0,
         }
@@ -90,7 +94,7 @@ impl Admission {
         entry.give_back(one.promised());
         if one.ask_bytes.is_some() {
             self.asks -= 1;
-            self.going.retain(|&(_, waiting)| waiting != flow);
+            self.going.retain(|_, &mut (_, waiting)| waiting != flow);
             entry.turns.retain(|&waiting| waiting != flow);
             if entry.turns.is_empty() {
                 self.turns.retain(|&waiting| waiting != user);
@@ -109,13 +113,10 @@ impl Admission {
             return;
         }
         self.asks += 1;
-        if one.going {
-            self.going.push_back((user, flow));
+        if let Some(turn) = one.going {
+            self.going.insert(turn, (user, flow));
         } else {
-            if entry.turns.is_empty() {
-                self.turns.push_back(user);
-            }
-            entry.turns.push_back(flow);
+            entry.wait(&mut self.turns, user, flow);
         }
     }
 
@@ -124,8 +125,12 @@ impl Admission {
         let Some(entry) = self.users.get_mut(&user) else { return };
         let Some(one) = entry.flows.get_mut(&flow) else { return };
         let promised = one.promised();
-        *one = Flow { deficit: one.deficit.min(0), going: false, ask_bytes: one.ask_bytes };
+        let turn = one.going.take();
+        one.deficit = one.deficit.min(0);
         entry.give_back(promised);
+        if turn.and_then(|turn| self.going.remove(&turn)).is_some() {
+            entry.wait(&mut self.turns, user, flow);
+        }
     }
 
     /// Bytes have arrived, or will not come any more.
@@ -154,8 +159,8 @@ impl Admission {
         self.outstanding_bytes += bytes;
         self.asks -= 1;
         one.ask_bytes = None;
-        if one.going {
-            self.going.pop_front();
+        if one.going.is_some() {
+            self.going.pop_first();
         } else {
             owner.turns.pop_front();
             self.turns.pop_front();
@@ -165,7 +170,8 @@ impl Admission {
         }
         owner.promised -= one.promised();
         one.deficit -= bytes as i64;
-        one.going = one.deficit > 0;
+        one.going = (one.deficit > 0).then(|| one.going.unwrap_or(self.grants));
+        self.grants += 1;
         owner.promised += one.promised();
         owner.deficit -= bytes as i64;
         Some(Grant { flow, bytes })
@@ -193,7 +199,7 @@ impl Admission {
 
     /// The user and the flow that are next; somebody waits.
     fn next(&mut self) -> (u64, u64) {
-        if let Some(&next) = self.going.front() {
+        if let Some((_, &next)) = self.going.first_key_value() {
             return next;
         }
         let user = first(&mut self.turns, |user| {
@@ -209,6 +215,14 @@ impl Admission {
 }
 
 impl User {
+    /// A flow waits for its turn, and the user for his if none did; `turns` are those of the users.
+    fn wait(&mut self, turns: &mut VecDeque<u64>, user: u64, flow: u64) {
+        if self.turns.is_empty() {
+            turns.push_back(user);
+        }
+        self.turns.push_back(flow);
+    }
+
     /// A flow needs no more of its turn. More than a turn of its own is not saved up.
     fn give_back(&mut self, bytes: i64) {
         self.promised -= bytes;
@@ -218,7 +232,7 @@ impl User {
 
 impl Flow {
     fn promised(&self) -> i64 {
-        if self.going { self.deficit } else { 0 }
+        if self.going.is_some() { self.deficit } else { 0 }
     }
 }
 
@@ -306,6 +320,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_those_in_the_middle_of_their_turn_who_began_first_goes_on_first() {
+        let mut admission = Admission::new(9000);
+        (0..3).for_each(|flow| admission.ask(1, flow, 3000));
+        let begun: Vec<u64> = std::iter::from_fn(|| admission.grant(0)).map(|grant| grant.flow).collect();
+        assert_eq!(begun, [0, 1, 2]);
+        (0..3).rev().for_each(|flow| admission.ask(1, flow, 1500));
+        admission.release(9000);
+        assert_eq!(admission.grant(0).unwrap().flow, 0);
+        admission.ask(1, 0, 1500);
+        assert_eq!(admission.grant(0).unwrap().flow, 0);
+    }
+
     /// A hundred users with ten flows each, every object 12,500 bytes, begun with 3000 and read by packets.
     #[test]
     fn many_users_with_many_flows_finish_what_they_begin() {
@@ -366,6 +393,7 @@ mod tests {
     enum Step {
         Ask(u64, u64, u64),
         Close(u64, u64),
+        Rest(u64, u64),
         Arrive,
         Window(u64),
     }
@@ -374,6 +402,7 @@ mod tests {
         let step = prop_oneof![
             4 => (0u64..5, 0u64..4, 1u64..20_000).prop_map(|(user, flow, bytes)| Step::Ask(user, flow, bytes)),
             1 => (0u64..5, 0u64..4).prop_map(|(user, flow)| Step::Close(user, flow)),
+            1 => (0u64..5, 0u64..4).prop_map(|(user, flow)| Step::Rest(user, flow)),
             4 => Just(Step::Arrive),
             1 => (0u64..30_000).prop_map(Step::Window),
         ];
@@ -398,6 +427,7 @@ mod tests {
                         admission.close(user, user * 10 + flow);
                         asked.remove(&(user, user * 10 + flow));
                     }
+                    Step::Rest(user, flow) => admission.rest(user, user * 10 + flow),
                     Step::Arrive => {
                         if let Some(bytes) = arriving.pop_front() {
                             admission.release(bytes);

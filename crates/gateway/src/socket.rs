@@ -1,5 +1,6 @@
 //! Options of sockets that the standard library does not have.
 
+use crate::window::MSS_BYTES;
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::fmt::Debug;
@@ -46,9 +47,18 @@ fn tcp_info(socket: &impl AsFd) -> Option<[u8; INFO_BYTES]> {
     (result == 0).then_some(info)
 }
 
-fn bound_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
-    set_receive_buffer(socket, bytes)?;
+/// `spare` bytes of the buffer are not for the window.
+fn bound_window(socket: &impl AsFd, bytes: u32, spare: u32) -> io::Result<()> {
+    set_receive_buffer(socket, bytes + spare)?;
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
+}
+
+/// Whether the windows that this end announces have a scale.
+fn is_scaled(socket: &impl AsFd) -> bool {
+    // Two bit fields, this end's second (RFC 7323, 2.2: none where the other end has none).
+    let scales = tcp_info(socket).map_or(0, |info| info[offset_of!(libc::tcp_info, tcpi_snd_rcv_wscale)]);
+    let second = if cfg!(target_endian = "little") { scales >> 4 } else { scales & 0xf };
+    second > 0
 }
 
 /// The window that a connection announces first, which may grow later. A bound says how far, because the scale
@@ -115,7 +125,9 @@ impl Receiver for TcpStream {
     }
 
     fn bound_window(&self, bytes: u32) -> io::Result<()> {
-        bound_window(self, bytes)
+        // A segment is acknowledged while it is unread, for a window of the rest of the buffer. Without a scale that is whole segments,
+        // and once it was read another acknowledgement makes up for it; with one it is most of the window, and nothing does.
+        bound_window(self, bytes, if is_scaled(self) { MSS_BYTES } else { 0 })
     }
 
     fn acknowledge_at_once(&self) {
@@ -159,7 +171,7 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
     }
     if let Some(bytes) = options.window {
-        if options.scaled { begin_scaled(&socket, bytes)? } else { bound_window(&socket, bytes)? }
+        if options.scaled { begin_scaled(&socket, bytes)? } else { bound_window(&socket, bytes, 0)? }
     }
     if let Some(name) = options.device {
         bind_device(&socket, name)?;
