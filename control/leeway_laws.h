@@ -222,6 +222,10 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 		     "growth doubles each round trip until a queue of 3/4 target, up to this part of the "
 		     "window; 0: off",
 		     "after BIC-TCP (Xu 2004), max probing"),
+	LEEWAY_RATIO(ledbat, "retreat", retreat_permille, 0, 0, 1000000,
+		     "a round trip with a queue q of more than r targets takes 1 - r/q of the window, half "
+		     "at most; 0: off",
+		     "after ledbat-plus-plus 4.2"),
 	LEEWAY_DELAY_PARAM(ledbat, delay.source, LEEWAY_DELAY_OWD),
 	LEEWAY_BASE_HISTORY(ledbat, delay.base_history, 10),
 	LEEWAY_BASE_INTERVAL(ledbat, delay.base_interval_us),

@@ -15,6 +15,10 @@
  * - accelerate (off unless set) is ours, after the max probing of BIC-TCP (Xu, Harfoush, Rhee 2004): a packet per round trip
  *   takes minutes to fill a long fat path. The increase doubles with each round trip that grew and saw no queue of 3/4
  *   target, up to that part of the window, and is the gain's again with a longer queue or a loss.
+ * - retreat (off unless set) is ours, after the multiplicative decrease of LEDBAT++ (4.2): a packet per round trip takes seconds
+ *   to leave a line whose rate has halved. A round trip whose least queue q is above so many targets r takes 1 - r/q of the
+ *   window, half at most; the next one is not judged, because what it shows was sent before. Others' bursts, which are over within
+ *   a round trip, are left to gain_down.
  */
 #ifndef LEEWAY_LEDBAT_H
 #define LEEWAY_LEDBAT_H
@@ -32,6 +36,7 @@ struct leeway_ledbat_params {
 	leeway_u32 allowed_permille;    /* ALLOWED_INCREASE, thousandths of a segment */
 	leeway_u32 climb_permille;      /* 0: off */
 	leeway_u32 accelerate_permille; /* of the window, a round trip; 0: off */
+	leeway_u32 retreat_permille;    /* targets; 0: off */
 };
 
 struct leeway_ledbat {
@@ -43,11 +48,21 @@ struct leeway_ledbat {
 	leeway_u32 allowed_permille;
 	leeway_u32 climb_permille;
 	leeway_u32 accelerate_q16; /* part of the window */
+	leeway_u32 retreat_us;     /* a queue that takes the window down in proportion; 0: none */
+	leeway_u32 least_us;       /* queue of this round trip */
 	leeway_u8 doublings;       /* of the gain */
 	leeway_u8 accelerates;     /* this round trip could have grown faster, and saw no queue in the end */
 	leeway_u8 reserved[2];
 	struct leeway_delay delay;
 };
+
+/* At most the longest queue that is told of, so that it fits. */
+LEEWAY_INLINE leeway_u32 leeway_ledbat_retreat_us(const struct leeway_ledbat_params *p, leeway_u32 target_us)
+{
+	leeway_u64 us = (leeway_u64)target_us * leeway_min_u32(p->retreat_permille, 1000000) / 1000;
+
+	return (leeway_u32)leeway_min_u64(us, 0xffffffffu);
+}
 
 LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leeway_ledbat_params *p,
 				      const struct leeway_path *path)
@@ -65,6 +80,8 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
 	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
 	s->accelerate_q16 = leeway_permille_q16(leeway_min_u32(p->accelerate_permille, 1000));
+	s->retreat_us = leeway_ledbat_retreat_us(p, s->target_us);
+	s->least_us = ~0U;
 	s->doublings = 0;
 	s->accelerates = 0;
 	s->reserved[0] = 0;
@@ -110,6 +127,25 @@ LEEWAY_INLINE void leeway_ledbat_grow(struct leeway_ledbat *s, leeway_u64 acked_
 	leeway_raise(&s->w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
+/* A queue that was there for a whole round trip, and is not this flow's alone or is its old window on a slower line. */
+LEEWAY_INLINE void leeway_ledbat_retreat(struct leeway_ledbat *s, const struct leeway_ack *ack, int sampled,
+					 leeway_u32 mss)
+{
+	leeway_u64 part_q16;
+
+	if (ack->round_start) {
+		part_q16 = 0;
+		if (s->least_us != ~0U && s->least_us > s->retreat_us && s->retreat_us)
+			part_q16 = ((leeway_u64)(s->least_us - s->retreat_us) << 16) / s->least_us;
+		part_q16 = leeway_min_u64(part_q16, LEEWAY_ONE_Q16 / 2);
+		if (part_q16)
+			leeway_yield(&s->w, (s->w.out.cwnd_q16 >> 16) * part_q16, mss);
+		s->least_us = part_q16 ? 0 : ~0U;
+	}
+	if (sampled)
+		s->least_us = leeway_min_u32(s->least_us, s->delay.queuing_us);
+}
+
 /* The delay-based step of one ack. */
 LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leeway_ack *ack,
 				      leeway_u64 acked_bytes, leeway_u32 mss)
@@ -142,9 +178,10 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 {
 	leeway_u32 mss = leeway_mss(path);
 	leeway_u64 acked_bytes = ack->acked_bytes;
+	int sampled = leeway_delay_on_ack(&s->delay, ack, path);
 
-	leeway_delay_on_ack(&s->delay, ack, path);
 	s->w.out.queuing_delay_us = s->delay.queuing_us;
+	leeway_ledbat_retreat(s, ack, sampled, mss);
 	leeway_ledbat_accelerate(s, ack);
 	if (leeway_marked(&s->w, ack, path)) {
 		leeway_back_off(&s->w, 500, mss, ack->now_us);

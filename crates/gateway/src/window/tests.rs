@@ -349,7 +349,7 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us");
             assert!(used > 0.9, "{case}: {used}");
             // The law's target; two segments, with which the shortest round trip was seen; and the one that is being sent.
-            let most_us = 24_000 + 3 * line.segment_ns / 1000;
+            let most_us = 28_000 + 3 * line.segment_ns / 1000;
             assert!(queue_us < most_us, "{case}: {queue_us} us");
             let got = line.senders.iter().zip(before).map(|(sender, before)| sender.sent - before);
             if used * mbit_per_s * 20e6 / 8.0 < 60_000.0 * flows as f64 {
@@ -394,7 +394,7 @@ fn silent_servers_do_not_take_the_line() {
         got += line.run(5_000);
     }
     let used = got as f64 * 8.0 / 20e6 / 1.72;
-    // Each holds two segments until it is given up, which is more of a window that aims at 24 ms than of a larger one, and a gain of 0.3
+    // Each holds two segments until it is given up, which is more of a window that aims at 28 ms than of a larger one, and a gain of 0.3
     // makes up for it slowly: 0.75. With a gain of 1 it is 0.91, but then the home waits longer.
     assert!(used > 0.7, "{used}");
 }
@@ -410,7 +410,7 @@ fn near_and_far_servers_share_a_line() {
         let got: Vec<u64> =
             line.senders.iter().zip(before).map(|(sender, before)| sender.next - before).collect();
         let case = format!("{near} and {far} over {mbit_per_s} Mbit/s: {used}, {queue_us} us, {got:?}");
-        assert!(used > 0.95 && queue_us < 24_000 + 3 * line.segment_ns / 1000, "{case}");
+        assert!(used > 0.95 && queue_us < 28_000 + 3 * line.segment_ns / 1000, "{case}");
         assert!(got.iter().all(|&segments| segments > 50), "{case}");
     }
 }
