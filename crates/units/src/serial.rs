@@ -41,6 +41,6 @@ as_text!(Bytes, r"^[0-9._]+ *(B|kB|MB|GB|KiB|MiB|GiB)?$", "An amount of data wit
 as_text!(Rate, r"^[0-9._]+ *([kKMmGg]?(bit|b)(/s|ps)?|[kMG]?B/s)?$", "A rate with its unit: \"10 Mbit/s\"");
 as_text!(
     Size,
-    r"^(unlimited|[0-9._]+ *(pkts?|packets?|BDP|bdp|uBDP|B|kB|MB|GB|KiB|MiB|GiB)?)$",
+    r"^(unlimited|[0-9._]+ *(pkts?|packets?|BDP|bdp|B|kB|MB|GB|KiB|MiB|GiB)?)$",
     "A buffer size: \"84 pkt\", \"150 kB\", \"1.5 BDP\" or \"unlimited\""
 );

@@ -7,6 +7,9 @@ use std::str::FromStr;
 
 const EXPECTED: &str = "a buffer size such as \"84 pkt\", \"150 kB\", \"1.5 BDP\" or \"unlimited\"";
 
+/// Millionths of one.
+const BDP: u64 = 1_000_000;
+
 /// How much a buffer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
@@ -36,9 +39,7 @@ impl FromStr for Size {
             let fractional = trimmed.contains('.');
             return u32::try_from(packets).ok().filter(|_| !fractional).map(Size::Packets).ok_or_else(error);
         }
-        if let Ok(millionths) =
-            number::parse(trimmed, &[("BDP", 1_000_000), ("bdp", 1_000_000), ("uBDP", 1)], EXPECTED)
-        {
+        if let Ok(millionths) = number::parse(trimmed, &[("BDP", BDP), ("bdp", BDP)], EXPECTED) {
             return Ok(Size::Bdp(millionths));
         }
         trimmed.parse().map(Size::Bytes).map_err(|_| error())
@@ -50,8 +51,10 @@ impl fmt::Display for Size {
         match self {
             Size::Packets(n) => f.pad(&format!("{n} pkt")),
             Size::Bytes(bytes) => bytes.fmt(f),
-            Size::Bdp(0) => f.pad("0 BDP"),
-            Size::Bdp(millionths) => number::display(*millionths, &[("BDP", 1_000_000), ("uBDP", 1)], f),
+            Size::Bdp(millionths) => {
+                let number = format!("{}.{:06}", millionths / BDP, millionths % BDP);
+                f.pad(&format!("{} BDP", number.trim_end_matches('0').trim_end_matches('.')))
+            }
             Size::Unlimited => f.pad("unlimited"),
         }
     }

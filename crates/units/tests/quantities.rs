@@ -18,6 +18,9 @@ fn reads_what_people_write() {
     assert_eq!("1.5 BDP".parse(), Ok(Size::Bdp(1_500_000)));
     assert_eq!("150 kB".parse(), Ok(Size::Bytes(Bytes::new(150_000))));
     assert_eq!("unlimited".parse(), Ok(Size::Unlimited));
+    for text in ["0 BDP", "0.5 BDP", "10 BDP", "0.000001 BDP"] {
+        assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+    }
 }
 
 #[test]
