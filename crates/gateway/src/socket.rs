@@ -53,12 +53,11 @@ fn bound_window(socket: &impl AsFd, bytes: u32, spare: u32) -> io::Result<()> {
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
 }
 
-/// Whether the windows that this end announces have a scale.
-fn is_scaled(socket: &impl AsFd) -> bool {
-    // Two bit fields, this end's second (RFC 7323, 2.2: none where the other end has none).
+/// The windows that this end announces are so many times doubled; 0 where the other end knows nothing of it (RFC 7323, 2.2).
+fn window_scale(socket: &impl AsFd) -> u8 {
+    // Two bit fields, this end's second.
     let scales = tcp_info(socket).map_or(0, |info| info[offset_of!(libc::tcp_info, tcpi_snd_rcv_wscale)]);
-    let second = if cfg!(target_endian = "little") { scales >> 4 } else { scales & 0xf };
-    second > 0
+    if cfg!(target_endian = "little") { scales >> 4 } else { scales & 0xf }
 }
 
 /// The window that a connection announces first, which may grow later. A bound says how far, because the scale
@@ -127,7 +126,7 @@ impl Receiver for TcpStream {
     fn bound_window(&self, bytes: u32) -> io::Result<()> {
         // A segment is acknowledged while it is unread, for a window of the rest of the buffer. Without a scale that is whole segments,
         // and once it was read another acknowledgement makes up for it; with one it is most of the window, and nothing does.
-        bound_window(self, bytes, if is_scaled(self) { MSS_BYTES } else { 0 })
+        bound_window(self, bytes, if window_scale(self) > 0 { MSS_BYTES } else { 0 })
     }
 
     fn acknowledge_at_once(&self) {
@@ -206,5 +205,22 @@ mod tests {
         let received = &info[offset_of!(libc::tcp_info, tcpi_bytes_received)..];
         assert_eq!(u64::from_ne_bytes(*received.first_chunk().unwrap()), 1_000_000);
         assert!(tcp_info(&std::io::stdin()).is_none());
+    }
+
+    /// Steps of 128 bytes at most, whatever the largest buffer of the system is.
+    #[tokio::test]
+    async fn a_window_that_may_grow_has_a_scale_and_one_that_may_not_has_none() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        for scaled in [false, true] {
+            let options = Options { window: Some(2920), scaled, ..Options::default() };
+            let here = connect(address, options).await.unwrap();
+            let scale = window_scale(&here);
+            assert!(if scaled { (1..=7).contains(&scale) } else { scale == 0 }, "{scale}");
+            here.bound_window(3650).unwrap();
+            let buffer = rustix::net::sockopt::socket_recv_buffer_size(&here).unwrap();
+            // Linux takes twice what it is asked for.
+            assert_eq!(buffer, 2 * (3650 + if scaled { 1460 } else { 0 }));
+        }
     }
 }
