@@ -94,10 +94,13 @@ impl Admission {
         entry.give_back(one.promised());
         if one.ask_bytes.is_some() {
             self.asks -= 1;
-            self.going.retain(|_, &mut (_, waiting)| waiting != flow);
-            entry.turns.retain(|&waiting| waiting != flow);
-            if entry.turns.is_empty() {
-                self.turns.retain(|&waiting| waiting != user);
+            if let Some(turn) = one.going {
+                self.going.remove(&turn);
+            } else {
+                entry.turns.retain(|&waiting| waiting != flow);
+                if entry.turns.is_empty() {
+                    self.turns.retain(|&waiting| waiting != user);
+                }
             }
         }
         if entry.flows.is_empty() {
