@@ -127,7 +127,7 @@ LEEWAY_INLINE void leeway_ledbat_grow(struct leeway_ledbat *s, leeway_u64 acked_
 	leeway_raise(&s->w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
-/* A queue that was there for a whole round trip, and is not this flow's alone or is its old window on a slower line. */
+/* A queue that was there for a whole round trip takes its part of the window at the beginning of the next one. */
 LEEWAY_INLINE void leeway_ledbat_retreat(struct leeway_ledbat *s, const struct leeway_ack *ack, int sampled,
 					 leeway_u32 mss)
 {
