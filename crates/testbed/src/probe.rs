@@ -42,51 +42,83 @@ pub struct Call {
     pub owd_p99_s: f64,
 }
 
-/// Pings `to` ten times a second, and counts those sent from `counted` to `end`. They are a Poisson process, which meets
-/// queues as often as there are queues, even where these come at equal distances (RFC 2330, 11.1.1).
+/// Pings `to` ten times a second, and counts those that are due from `counted` to `end`. They are a Poisson process, which meets
+/// queues as often as there are queues, even where these come at equal distances (RFC 2330, 11.1.1). What is measured begins
+/// when one is really sent, as with `ping`: none is sent later for what became of those before.
 ///
 /// # Errors
 /// The socket cannot be had or used.
 pub fn ping(to: IpAddr, start: Instant, counted: Instant, end: Instant, seed: u64) -> io::Result<Ping> {
     let socket: UdpSocket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4))?.into();
     socket.connect(SocketAddr::new(to, 0))?;
-    let mut rtts = histogram();
-    let mut sent: Vec<Instant> = Vec::new();
-    let mut answered = 0;
-    let mut buffer = [0; 1500];
+    ping_by(&socket, start, counted, end, seed)
+}
+
+/// The same by a socket that is connected.
+fn ping_by(
+    socket: &UdpSocket,
+    start: Instant,
+    counted: Instant,
+    end: Instant,
+    seed: u64,
+) -> io::Result<Ping> {
+    let dues = dues(start, end, seed);
+    // The time of a socket that waits for answers is over up to 32 ms late, a sleep is in time.
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(socket, start, &dues));
+        answers(socket, start, &dues, counted, end)
+    })
+}
+
+/// When pings are due.
+fn dues(start: Instant, end: Instant, seed: u64) -> Vec<Instant> {
     // Far from the requests of the same seed, which may come at random times, too.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     random.jump();
     let mut gap = || Duration::from_secs_f64(-(1.0 - random.random::<f64>()).ln() / PING_RATE);
-    std::thread::sleep(start.saturating_duration_since(Instant::now()));
-    let mut due = start + gap();
+    let first = start + gap();
+    std::iter::successors(Some(first), |&due| Some(due + gap())).take_while(|&due| due < end).collect()
+}
+
+/// Sends echo requests, each with its number and the microseconds since `start`.
+fn echo(socket: &UdpSocket, start: Instant, dues: &[Instant]) {
+    for (number, due) in dues.iter().enumerate() {
+        let mut echo = [0; ICMP_BYTES + 56];
+        echo[0] = ECHO;
+        echo[6..8].copy_from_slice(&(number as u16).to_be_bytes());
+        echo[8..16].copy_from_slice(&(number as u64).to_be_bytes());
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        echo[16..24].copy_from_slice(&micros(start.elapsed()).to_be_bytes());
+        // A full queue on the way is a loss, like any other.
+        let _ = socket.send(&echo);
+    }
+}
+
+/// What comes back of those that are due from `counted` on.
+fn answers(
+    socket: &UdpSocket,
+    start: Instant,
+    dues: &[Instant],
+    counted: Instant,
+    end: Instant,
+) -> io::Result<Ping> {
+    let first = dues.partition_point(|&due| due < counted);
+    let asked = (dues.len() - first) as u64;
+    let mut rtts = histogram();
+    let mut buffer = [0; 1500];
     loop {
-        let now = Instant::now();
-        if due < end && now >= due {
-            let mut echo = [0; ICMP_BYTES + 56];
-            echo[0] = ECHO;
-            echo[6..8].copy_from_slice(&(sent.len() as u16).to_be_bytes());
-            echo[8..16].copy_from_slice(&(sent.len() as u64).to_be_bytes());
-            sent.push(due);
-            due += gap();
-            // A full queue on the way is a loss, like any other.
-            let _ = socket.send(&echo);
-            continue;
+        let left = (end + PATIENCE).saturating_duration_since(Instant::now());
+        if rtts.len() == asked || left.is_zero() {
+            return Ok(Ping { lost: asked - rtts.len(), rtt: Times::of(&rtts) });
         }
-        let asked = sent.iter().filter(|&&due| due >= counted).count() as u64;
-        if due >= end && (answered == asked || now >= end + PATIENCE) {
-            return Ok(Ping { lost: asked - answered, rtt: Times::of(&rtts) });
-        }
-        let next = if due < end { due } else { end + PATIENCE };
-        let wait = next.saturating_duration_since(now).max(Duration::from_micros(100));
-        socket.set_read_timeout(Some(wait))?;
+        socket.set_read_timeout(Some(left))?;
         let Ok(length) = socket.recv(&mut buffer) else { continue };
-        let at = Instant::now();
-        let number = buffer[..length].get(ICMP_BYTES..ICMP_BYTES + 8).and_then(|bytes| bytes.try_into().ok());
-        let number = number.and_then(|bytes| usize::try_from(u64::from_be_bytes(bytes)).ok());
-        if let Some(&due) = number.and_then(|number| sent.get(number)).filter(|&&due| due >= counted) {
-            answered += 1;
-            rtts.saturating_record(micros(at.saturating_duration_since(due)));
+        let now_us = micros(start.elapsed());
+        let payload = buffer[..length].get(ICMP_BYTES..).unwrap_or(&[]);
+        let Some(([number, sent_us], _)) = payload.as_chunks::<8>().0.split_first_chunk() else { continue };
+        let [number, sent_us] = [*number, *sent_us].map(u64::from_be_bytes);
+        if (first as u64..dues.len() as u64).contains(&number) {
+            rtts.saturating_record(now_us.saturating_sub(sent_us));
         }
     }
 }
@@ -151,6 +183,39 @@ fn std_span(span: Span) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Somebody far away, who does not hear every fifth.
+    #[test]
+    fn a_ping_takes_as_long_as_its_answer_and_no_answer_is_a_loss() {
+        const FAR: Duration = Duration::from_millis(20);
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        let start = Instant::now() + Duration::from_millis(50);
+        let (counted, end) = (start + Duration::from_millis(500), start + Duration::from_millis(2500));
+        let dues = dues(start, end, 7);
+        let asked = dues.iter().filter(|&&due| due >= counted).count() as u64;
+        assert!(dues.is_sorted() && asked > 10);
+        std::thread::spawn(move || {
+            let mut echo = [0; 1500];
+            for number in 1.. {
+                let length = far.recv(&mut echo).unwrap();
+                let (echo, far) = (echo[..length].to_vec(), far.try_clone().unwrap());
+                if number % 5 > 0 {
+                    std::thread::spawn(move || {
+                        std::thread::sleep(FAR);
+                        far.send(&echo).unwrap();
+                    });
+                }
+            }
+        });
+        let pinged = ping_by(&near, start, counted, end, 7).unwrap();
+        let counted = dues.len() - asked as usize..dues.len();
+        assert_eq!(pinged.lost, counted.filter(|number| number % 5 == 4).count() as u64);
+        let rtt = pinged.rtt.unwrap();
+        assert!(rtt.p50_s >= FAR.as_secs_f64() && rtt.p50_s < 1.5 * FAR.as_secs_f64(), "{rtt:?}");
+    }
 
     #[test]
     fn a_call_at_home_is_clear() {
