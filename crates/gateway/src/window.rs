@@ -288,6 +288,7 @@ impl Window {
         entry.arrived = position;
         entry.last_us = now_us;
         entry.arrived_us = now_us;
+        self.standby.ours(now_us, self.feedback.srtt_us().into());
         let prior = self.admission.outstanding_bytes();
         let due = bytes.min(entry.outstanding);
         entry.outstanding -= due;

@@ -132,6 +132,16 @@ impl Line {
         self.there_until_us.store(standby.there_until_us(), Ordering::Relaxed);
     }
 
+    /// The peer has got something of what was sent.
+    fn arrived(&self, now_us: u64) {
+        if self.there_until_us.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut standby = self.standby();
+        standby.ours(now_us, self.srtt_us.load(Ordering::Relaxed));
+        self.there_until_us.store(standby.there_until_us(), Ordering::Relaxed);
+    }
+
     /// How long what waits, if something does, has to stand aside yet.
     pub fn aside(&self, waiting: impl FnOnce() -> bool) -> Option<Duration> {
         if self.there_until_us.load(Ordering::Relaxed) == 0 {
@@ -368,6 +378,7 @@ impl Controller for LawController {
         let now_us = self.line.clock.micros_of(now);
         self.line.in_flight_bytes.store(in_flight, Ordering::Relaxed);
         self.line.heard_us.store(now_us, Ordering::Relaxed);
+        self.line.arrived(now_us);
         self.scale.arrived(now_us, acked);
         if round_start {
             self.round = Some(now);
@@ -491,6 +502,19 @@ mod tests {
         line.min_rtt_us.store(rtt_us, Ordering::Relaxed);
         line.phase.store(phase as u32, Ordering::Relaxed);
         line
+    }
+
+    #[test]
+    fn who_stands_aside_waits_for_what_is_under_way_first() {
+        let line = line(10, 20_000, Phase::Avoidance);
+        line.stand_aside();
+        let until_us = |line: &Line| line.standby().there_until_us();
+        let (first_us, now_us) = (until_us(&line), line.clock.micros());
+        line.arrived(now_us + 1000);
+        assert_eq!(until_us(&line), first_us, "nobody waited");
+        assert!(line.aside(|| true).is_some());
+        line.arrived(now_us + 1000);
+        assert!(until_us(&line) > first_us);
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub struct Standby {
     total_us: u64,
 }
 
+/// The silence after which they have what they wanted.
+fn quiet_us(srtt_us: u64) -> u64 {
+    (srtt_us * 3 / 2).clamp(QUIET_US, QUIET_MOST_US)
+}
+
 impl Default for Standby {
     fn default() -> Standby {
         Standby {
@@ -52,9 +57,18 @@ impl Standby {
     /// They are at work; `srtt_us` is the round-trip time, 0 where it is not known.
     pub fn seen(&mut self, now_us: u64, srtt_us: u64) {
         self.reckon(now_us);
-        let quiet_us = (srtt_us * 3 / 2).clamp(QUIET_US, QUIET_MOST_US);
-        self.there_until_us = self.there_until_us.max(now_us + quiet_us);
+        self.there_until_us = self.there_until_us.max(now_us + quiet_us(srtt_us));
         self.away_from_us = self.there_until_us.max(now_us + AWAY_US);
+    }
+
+    /// Something has come of what was permitted before: on a slow line that keeps back what they have asked for, so their silence
+    /// says nothing yet. While it stands aside nothing new is permitted, so this has an end.
+    pub fn ours(&mut self, now_us: u64, srtt_us: u64) {
+        if self.aside && now_us < self.there_until_us {
+            self.reckon(now_us);
+            self.there_until_us = self.there_until_us.max(now_us + quiet_us(srtt_us));
+            self.away_from_us = self.away_from_us.max(self.there_until_us);
+        }
     }
 
     /// Until when to stand aside, if nothing else is seen; nothing: what waits may go. Where nothing waits it costs no credit.
@@ -147,6 +161,24 @@ mod tests {
     }
 
     #[test]
+    fn their_silence_does_not_count_while_something_comes_that_keeps_their_answer_back() {
+        let mut standby = Standby::default();
+        standby.seen(0, 0);
+        standby.hold(0, true);
+        standby.ours(50_000, 0);
+        assert_eq!(standby.hold(QUIET_US, true), Some(50_000 + QUIET_US));
+        // What comes is of what has been permitted since.
+        assert_eq!(standby.hold(50_000 + QUIET_US, true), None);
+        standby.ours(60_000 + QUIET_US, 0);
+        assert_eq!(standby.hold(60_000 + QUIET_US, true), None);
+        // Nobody stands aside, so whatever comes is not the last.
+        standby.seen(S, 0);
+        standby.hold(S, false);
+        standby.ours(S + 50_000, 0);
+        assert_eq!(standby.there_until_us(), S + QUIET_US);
+    }
+
+    #[test]
     fn where_nothing_waits_it_costs_nothing() {
         let mut standby = Standby::default();
         for now_us in (0..60 * S).step_by(10_000) {
@@ -160,14 +192,16 @@ mod tests {
         /// Whatever happens when: no more than a quarter of the time and what was saved up.
         #[test]
         fn credit_is_never_overdrawn(
-            steps in proptest::collection::vec((0u64..3 * S, 0u64..2 * S, any::<bool>(), any::<bool>()), 1..200),
+            steps in proptest::collection::vec((0u64..3 * S, 0u64..2 * S, 0..3, any::<bool>()), 1..200),
         ) {
             let mut standby = Standby::default();
             let mut now_us = 0;
-            for (step_us, srtt_us, seen, waiting) in steps {
+            for (step_us, srtt_us, event, waiting) in steps {
                 now_us += step_us;
-                if seen {
-                    standby.seen(now_us, srtt_us);
+                match event {
+                    0 => standby.seen(now_us, srtt_us),
+                    1 => standby.ours(now_us, srtt_us),
+                    _ => {}
                 }
                 let until_us = standby.hold(now_us, waiting);
                 prop_assert!(until_us.is_none_or(|until_us| until_us > now_us && waiting));
