@@ -11,6 +11,8 @@ use std::net::IpAddr;
 const FIRST_HOLD_US: u64 = 1_000_000;
 /// And more than usual at most, when answers are late: a server that sends again (RFC 6298) is late, too, for seconds.
 const PATIENCE_US: u64 = 1_000_000;
+/// What was of use so many round trips ago says nothing of now.
+const STALE_ROUNDS: u64 = 2;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
@@ -145,7 +147,8 @@ impl Feedback {
     }
 
     /// The queuing delay that a round trip shows. One that may have been longer can show that there is more of a queue, not that
-    /// there is less.
+    /// there is less, unless nothing else has been of use for a while: a law that goes by a queue of long ago would shrink
+    /// its window until nothing is left of it.
     fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: RoundTrip) -> Option<u32> {
         let RoundTrip { rtt_us, exact, late } = round_trip;
         if late {
@@ -155,7 +158,8 @@ impl Feedback {
             self.bases.queuing_us(now_us, server, rtt_us)
         } else {
             let least_us = self.bases.least_queuing_us(server, rtt_us);
-            Some(least_us).filter(|&least_us| least_us > self.queuing_delay_us())?
+            let old = now_us > self.sampled_us + STALE_ROUNDS * u64::from(self.srtt_us);
+            Some(least_us).filter(|&least_us| old || least_us > self.queuing_delay_us())?
         };
         if !late {
             self.patience_us /= 2;
@@ -211,6 +215,22 @@ mod tests {
         assert_eq!(at_least(30_000, false), (false, known_us));
         assert_eq!(at_least(30_000, true), (false, known_us));
         assert!(at_least(90_000, true).0);
+    }
+
+    /// A queue of long ago would be yielded to for ever where nothing exact comes any more.
+    #[test]
+    fn where_nothing_better_is_known_for_a_while_it_shows_what_there_is_at_least() {
+        let mut feedback = heard(&[20_000, 60_000, 60_000, 60_000, 60_000, 60_000]);
+        let srtt_us = u64::from(feedback.srtt_us());
+        let mut at_least = |now_us, rtt_us| {
+            let round_trip = Some(RoundTrip { rtt_us, exact: false, late: false });
+            (feedback.arrived(now_us, SERVER, round_trip, ARRIVAL), feedback.queuing_delay_us())
+        };
+        let last_us = 5_000;
+        assert_eq!(at_least(last_us + 2 * srtt_us, 30_000), (false, 40_000));
+        assert_eq!(at_least(last_us + 2 * srtt_us + 1, 30_000), (true, 10_000));
+        // That was of use, so the next one is not, unless it shows more.
+        assert_eq!(at_least(last_us + 3 * srtt_us, 25_000), (false, 10_000));
     }
 
     #[test]

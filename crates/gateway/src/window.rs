@@ -66,8 +66,8 @@ pub struct Entry {
     out_of_order: u32,
     /// The next permission is for a request.
     starts: bool,
-    /// The request that was permitted and of which nothing has shown the round-trip time yet.
-    asked: Option<Question>,
+    /// The request that was permitted and of which nothing has shown the round-trip time yet, and how far its answer may come at once.
+    asked: Option<(Question, u64)>,
     /// The last arrival.
     arrived_us: u64,
     /// What was asked for and may be read now.
@@ -327,7 +327,8 @@ impl Window {
 
     /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
     fn answered(&mut self, entry: &mut Entry, now_us: u64) {
-        let round_trip = entry.asked.take().and_then(|asked| asked.answered(entry.arrived_us));
+        let asked = entry.asked.take().filter(|&(_, at_once)| entry.arrived <= at_once);
+        let round_trip = asked.and_then(|(asked, _)| asked.answered(entry.arrived_us));
         if round_trip.is_some() {
             self.tell(now_us, entry.server, round_trip, 0, self.admission.outstanding_bytes());
         }
@@ -384,7 +385,7 @@ impl Window {
             } else if now_us.saturating_sub(entry.last_us) > hold_us {
                 released += std::mem::take(&mut entry.outstanding);
                 entry.edges.late(hold_us);
-                if let Some(asked) = &mut entry.asked {
+                if let Some((asked, _)) = &mut entry.asked {
                     asked.late(hold_us);
                 }
             }
@@ -413,7 +414,8 @@ impl Window {
         entry.asking = false;
         entry.granted = Some(entry.wish);
         if std::mem::take(&mut entry.starts) {
-            entry.asked = Some(Question::new(now_us));
+            let at_once = entry.edges.furthest().min(entry.arrived + BURST_BYTES);
+            entry.asked = Some((Question::new(now_us), at_once));
         }
         entry.hold(now_us, grant.bytes);
         entry.waker.take()

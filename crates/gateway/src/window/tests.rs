@@ -320,6 +320,30 @@ impl Sender {
     }
 }
 
+/// The queue, as the law knows it, when an answer that came at once has ended, and when one has ended whose window opened meanwhile.
+#[test]
+fn only_an_answer_that_came_at_once_took_one_round_trip() {
+    let ended_with = |segments: u64, took_us: u64| {
+        let mut bench = Bench::new("ledbat:filter_length=1");
+        let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
+        for (segments, took_us) in [(1, 20_000), (segments, took_us)] {
+            assert!(bench.asks(flow, Window::start));
+            bench.now_us += took_us;
+            for _ in 0..segments {
+                kernel.unread.store(SEGMENT, Relaxed);
+                bench.with(flow, |window, entry, now_us| {
+                    window.seen(entry, now_us, SEGMENT);
+                    window.read(entry, now_us + 2000, SEGMENT);
+                });
+            }
+            bench.with(flow, |window, entry, now_us| window.finish(entry, now_us, (1, flow)));
+        }
+        bench.window.state().queuing_delay_us
+    };
+    assert_eq!(ended_with(2, 50_000), 30_000);
+    assert_eq!(ended_with(9, 500_000), 0);
+}
+
 /// The kernel lets through as much after what has come as the window is, read or not.
 #[test]
 fn what_came_and_was_not_read_has_let_others_through() {
