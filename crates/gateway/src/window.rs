@@ -222,6 +222,7 @@ impl Window {
             0 if part < entry.window - entry.window / 4 => entry.whole(part),
             growth => entry.window + growth,
         };
+        let wanted = wanted.min(entry.most());
         let told = |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted)).is_ok();
         if wanted != entry.window && entry.socket.as_ref().is_none_or(told) {
             // Up to now the kernel has let through as much after what has come, read or not, as its buffer had room for.
@@ -487,6 +488,13 @@ impl Entry {
     /// Bytes read since the connection began.
     pub fn position(&self) -> u64 {
         self.read
+    }
+
+    /// Its largest window now. What may follow the answer under way is as much as on a new connection, so that the next one does not
+    /// begin with all that the one before had in the end, all at once and before anybody can see the home.
+    fn most(&self) -> u64 {
+        let rest = self.end.map_or(MOST_BYTES, |end| end.saturating_sub(self.read));
+        rest.div_ceil(self.mss) * self.mss + 2 * self.mss
     }
 
     /// Whether bytes may be on their way.

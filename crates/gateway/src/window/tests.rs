@@ -344,6 +344,31 @@ fn only_an_answer_that_came_at_once_took_one_round_trip() {
     assert_eq!(ended_with(9, 500_000), 0);
 }
 
+/// The edge stays where it is from two segments before the end of the first answer.
+#[test]
+fn the_next_answer_begins_as_on_a_new_connection() {
+    let mut bench = Bench::new(LAW);
+    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
+    bench.window.entry(flow).window = 4 * SEGMENT;
+    bench.with(flow, |window, entry, now_us| {
+        window.expect(entry, 8 * SEGMENT - 500);
+        let mut windows = Vec::new();
+        for _ in 0..8 {
+            kernel.unread.store(SEGMENT, Relaxed);
+            window.seen(entry, now_us, SEGMENT);
+            kernel.unread.store(0, Relaxed);
+            window.read(entry, now_us, SEGMENT);
+            windows.push(entry.window / SEGMENT);
+        }
+        assert_eq!(windows, [4, 4, 4, 4, 4, 4, 3, 2]);
+        assert_eq!(u64::from(kernel.bound.load(Relaxed)) / SEGMENT, 2);
+    });
+    bench.with(flow, |window, entry, now_us| {
+        window.finish(entry, now_us, (1, flow));
+        assert_eq!(window.start(entry, now_us), Some(2 * SEGMENT));
+    });
+}
+
 /// The kernel lets through as much after what has come as the window is, read or not.
 #[test]
 fn what_came_and_was_not_read_has_let_others_through() {
