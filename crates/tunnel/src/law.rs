@@ -378,7 +378,10 @@ impl Controller for LawController {
         let now_us = self.line.clock.micros_of(now);
         self.line.in_flight_bytes.store(in_flight, Ordering::Relaxed);
         self.line.heard_us.store(now_us, Ordering::Relaxed);
-        self.line.arrived(now_us);
+        // Reports keep nobody's answer back, and never end.
+        if acked >= u64::from(self.path.mss_bytes) / 2 {
+            self.line.arrived(now_us);
+        }
         self.scale.arrived(now_us, acked);
         if round_start {
             self.round = Some(now);
@@ -506,15 +509,24 @@ mod tests {
 
     #[test]
     fn who_stands_aside_waits_for_what_is_under_way_first() {
-        let line = line(10, 20_000, Phase::Avoidance);
+        let line = Line::new("ledbat".parse().unwrap());
+        let mut controller = LawController::new(Arc::clone(&line), 1200);
         line.stand_aside();
-        let until_us = |line: &Line| line.standby().there_until_us();
-        let (first_us, now_us) = (until_us(&line), line.clock.micros());
-        line.arrived(now_us + 1000);
-        assert_eq!(until_us(&line), first_us, "nobody waited");
+        let until_us = || line.standby().there_until_us();
+        let first_us = until_us();
+        let mut acked = |bytes| {
+            let now = Instant::now() + Duration::from_millis(1);
+            controller.acked = bytes;
+            controller.newest_sent = Some(now - Duration::from_millis(20));
+            controller.on_end_acks(now, 0, false, None);
+        };
+        acked(1200);
+        assert_eq!(until_us(), first_us, "nobody waited");
         assert!(line.aside(|| true).is_some());
-        line.arrived(now_us + 1000);
-        assert!(until_us(&line) > first_us);
+        acked(60);
+        assert_eq!(until_us(), first_us, "a report");
+        acked(1200);
+        assert!(until_us() > first_us);
     }
 
     #[test]
