@@ -170,6 +170,9 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
     }
     if let Some(bytes) = options.window {
+        // A server whose segments are longer than a window that has shrunk sends nothing until a timer lets it (RFC 9293, 3.8.6.2.1):
+        // on a loopback device, and with jumbo frames.
+        setsockopt(&socket, nix::sys::socket::sockopt::TcpMaxSeg, &MSS_BYTES)?;
         if options.scaled { begin_scaled(&socket, bytes)? } else { bound_window(&socket, bytes, 0)? }
     }
     if let Some(name) = options.device {
@@ -205,6 +208,29 @@ mod tests {
         let received = &info[offset_of!(libc::tcp_info, tcpi_bytes_received)..];
         assert_eq!(u64::from_ne_bytes(*received.first_chunk().unwrap()), 1_000_000);
         assert!(tcp_info(&std::io::stdin()).is_none());
+    }
+
+    /// Up to a window of two segments.
+    #[tokio::test]
+    async fn a_window_that_shrinks_is_filled_at_once_where_segments_could_be_long() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let options = Options { window: Some(20 * MSS_BYTES), ..Options::default() };
+        let here = connect(listener.local_addr().unwrap(), options).await.unwrap();
+        let (mut there, _) = listener.accept().unwrap();
+        let mut here = here;
+        std::thread::spawn(move || while there.write_all(&[0; 10_000]).is_ok() {});
+        let mut bytes = [0; 1460];
+        for _ in 0..200 {
+            tokio::io::AsyncReadExt::read_exact(&mut here, &mut bytes).await.unwrap();
+        }
+        Receiver::bound_window(&here, 2 * MSS_BYTES + MSS_BYTES / 2).unwrap();
+        let begun = std::time::Instant::now();
+        for _ in 0..200 {
+            tokio::io::AsyncReadExt::read_exact(&mut here, &mut bytes).await.unwrap();
+            here.acknowledge_at_once();
+        }
+        // By the timer it is two segments each 200 ms and more.
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 
     /// Steps of 128 bytes at most, whatever the largest buffer of the system is.
