@@ -215,9 +215,8 @@ mod tests {
     async fn a_window_that_shrinks_is_filled_at_once_where_segments_could_be_long() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let options = Options { window: Some(20 * MSS_BYTES), ..Options::default() };
-        let here = connect(listener.local_addr().unwrap(), options).await.unwrap();
+        let mut here = connect(listener.local_addr().unwrap(), options).await.unwrap();
         let (mut there, _) = listener.accept().unwrap();
-        let mut here = here;
         std::thread::spawn(move || while there.write_all(&[0; 10_000]).is_ok() {});
         let mut bytes = [0; 1460];
         for _ in 0..200 {
