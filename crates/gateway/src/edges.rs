@@ -69,10 +69,13 @@ impl Edges {
         self.furthest = self.furthest.max(position);
     }
 
-    /// The window has another size now, and its edge this position.
+    /// The window has another size now, and its edge this position. One that has grown lets through what it did before at the same times.
     pub fn resized(&mut self, position: u64) {
-        self.furthest = self.furthest.max(position);
-        self.timed.clear();
+        if position > self.furthest {
+            self.furthest = position;
+        } else {
+            self.timed.clear();
+        }
     }
 
     /// Up to here the server was ever permitted to send.
@@ -174,6 +177,14 @@ mod tests {
         // One segment beyond the larger window's edge.
         edges.moved(5840 + SEGMENT, SEGMENT, 2920, 7_000, true);
         assert_eq!(edges.arrived(5 * SEGMENT, 34_000), exactly(27_000));
+    }
+
+    #[test]
+    fn a_window_that_grows_is_timed_all_the_while() {
+        let mut edges = Edges::new(2 * SEGMENT, SEGMENT);
+        edges.moved(3 * SEGMENT, SEGMENT, 2 * SEGMENT, 0, true);
+        edges.resized(4 * SEGMENT);
+        assert_eq!(edges.arrived(3 * SEGMENT, 27_000), exactly(27_000));
     }
 
     #[test]
