@@ -60,6 +60,12 @@ fn window_scale(socket: &impl AsFd) -> u8 {
     if cfg!(target_endian = "little") { scales >> 4 } else { scales & 0xf }
 }
 
+/// Whether any data has come.
+fn has_received(socket: &impl AsFd) -> bool {
+    const AT: usize = offset_of!(libc::tcp_info, tcpi_bytes_received);
+    tcp_info(socket).is_some_and(|info| info[AT..AT + size_of::<u64>()].iter().any(|&byte| byte > 0))
+}
+
 /// The window that a connection announces first, which may grow later. A bound says how far, because the scale
 /// of windows (RFC 7323, 2.2) follows from it and from the largest buffer of the system, unless the buffer is locked. With a scale
 /// the kernel does not round small windows to segments, but up to what the scale can say: where that is most of a segment,
@@ -98,8 +104,9 @@ pub trait Receiver: Debug + Send + Sync {
     /// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
     fn segment_bytes(&self) -> Option<u32>;
 
-    /// Bounds what the other end may have under way: the announced window.
-    fn bound_window(&self, bytes: u32) -> io::Result<()>;
+    /// Bounds what the other end may have under way: the announced window, of `bytes`. What was announced before is not taken back
+    /// (RFC 9293, 3.8.6), so `permitted` bytes may still come before anything is read; a buffer that does not hold them drops some.
+    fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()>;
 
     /// What comes next is acknowledged without delay.
     fn acknowledge_at_once(&self);
@@ -123,10 +130,13 @@ impl Receiver for TcpStream {
         getsockopt(self, nix::sys::socket::sockopt::TcpMaxSeg).ok()
     }
 
-    fn bound_window(&self, bytes: u32) -> io::Result<()> {
+    fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()> {
         // A segment is acknowledged while it is unread, for a window of the rest of the buffer. Without a scale that is whole segments,
         // and once it was read another acknowledgement makes up for it; with one it is most of the window, and nothing does.
-        bound_window(self, bytes, if window_scale(self) > 0 { MSS_BYTES } else { 0 })
+        // With the first segment the kernel learns how much memory one takes, and sets the bound to what it then thinks the buffer
+        // holds: no spare before that.
+        let spare = if window_scale(self) > 0 && has_received(self) { MSS_BYTES } else { 0 };
+        bound_window(self, bytes, spare.max(permitted.saturating_sub(bytes)))
     }
 
     fn acknowledge_at_once(&self) {
@@ -222,7 +232,7 @@ mod tests {
         for _ in 0..200 {
             tokio::io::AsyncReadExt::read_exact(&mut here, &mut bytes).await.unwrap();
         }
-        Receiver::bound_window(&here, 2 * MSS_BYTES + MSS_BYTES / 2).unwrap();
+        Receiver::bound_window(&here, 2 * MSS_BYTES + MSS_BYTES / 2, 0).unwrap();
         let begun = std::time::Instant::now();
         for _ in 0..200 {
             tokio::io::AsyncReadExt::read_exact(&mut here, &mut bytes).await.unwrap();
@@ -242,10 +252,16 @@ mod tests {
             let here = connect(address, options).await.unwrap();
             let scale = window_scale(&here);
             assert!(if scaled { (1..=7).contains(&scale) } else { scale == 0 }, "{scale}");
-            here.bound_window(3650).unwrap();
-            let buffer = rustix::net::sockopt::socket_recv_buffer_size(&here).unwrap();
             // Linux takes twice what it is asked for.
-            assert_eq!(buffer, 2 * (3650 + if scaled { 1460 } else { 0 }));
+            let buffer = |window, permitted| {
+                here.bound_window(window, permitted).unwrap();
+                rustix::net::sockopt::socket_recv_buffer_size(&here).unwrap() / 2
+            };
+            assert_eq!(buffer(3650, 0), 3650);
+            listener.accept().unwrap().0.write_all(&[0; 1000]).unwrap();
+            here.readable().await.unwrap();
+            assert_eq!(buffer(3650, 0), 3650 + if scaled { 1460 } else { 0 });
+            assert_eq!(buffer(3650, 14_600), 14_600);
         }
     }
 }

@@ -52,6 +52,8 @@ pub struct Entry {
     mss: u64,
     /// Its window; the server may send up to `read + window`.
     window: u64,
+    /// What its buffer holds of whole segments: after a larger window more than this one.
+    permitted: u64,
     /// By which the next read opens it further.
     growth: u64,
     /// Granted, not arrived.
@@ -223,8 +225,15 @@ impl Window {
             growth => entry.window + growth,
         };
         let wanted = wanted.min(entry.most());
-        let told = |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted)).is_ok();
-        if wanted != entry.window && entry.socket.as_ref().is_none_or(told) {
+        let permitted = wanted.max(entry.edges.furthest().saturating_sub(entry.read));
+        let told = |socket: &Arc<dyn Receiver>| {
+            socket.bound_window(entry.bound(wanted), entry.bound(permitted)).is_ok()
+        };
+        if (wanted, permitted) == (entry.window, entry.permitted) || !entry.socket.as_ref().is_none_or(told) {
+            return;
+        }
+        entry.permitted = permitted;
+        if wanted != entry.window {
             // Up to now the kernel has let through as much after what has come, read or not, as its buffer had room for.
             let unread = entry.socket.as_ref().and_then(|socket| socket.unread()).unwrap_or(0);
             let let_through = entry.arrived.max(entry.read + unread) + entry.window;
@@ -431,6 +440,7 @@ impl Entry {
             socket: None,
             mss: MSS_BYTES.into(),
             window: LEAST_BYTES,
+            permitted: LEAST_BYTES,
             growth: 0,
             outstanding: 0,
             arrived: 0,
@@ -461,8 +471,10 @@ impl Entry {
         self.mss =
             socket.segment_bytes().map_or(self.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, self.mss));
         let least = 2 * self.mss;
-        if socket.bound_window(self.bound(least)).is_ok() {
+        if socket.bound_window(self.bound(least), 0).is_ok() {
             self.window = least;
+            // The first segment changes what the kernel makes of that: it has to be told again.
+            self.permitted = 0;
             self.edges = Edges::new(least, self.mss);
         }
         self.socket = Some(socket);

@@ -91,7 +91,7 @@ impl Receiver for Kernel {
         Some(MSS_BYTES)
     }
 
-    fn bound_window(&self, bytes: u32) -> io::Result<()> {
+    fn bound_window(&self, bytes: u32, _: u32) -> io::Result<()> {
         self.bound.store(bytes, Relaxed);
         Ok(())
     }
