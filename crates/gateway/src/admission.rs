@@ -15,6 +15,10 @@ use std::collections::{BTreeMap, VecDeque};
 /// A turn: what a server may send at once (RFC 6928), so that objects of ten packets take one turn.
 const QUANTUM_BYTES: i64 = 15_000;
 
+/// Permissions that are spread may come together when they should have come within this time: nobody looks more often than every
+/// two milliseconds.
+const CREDIT_US: u64 = 4000;
+
 /// A permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
@@ -29,8 +33,10 @@ pub struct Grant {
 pub struct Admission {
     window_bytes: u64,
     srtt_us: u64,
+    /// Permissions are spread, at 1.25 windows a round trip (RFC 9002, 7.7).
+    spread: bool,
     outstanding_bytes: u64,
-    /// After a grant that the window alone could not hold: when there may be another.
+    /// When there may be another: after a grant that the window alone could not hold, and where they are spread.
     not_before_us: u64,
     users: BTreeMap<u64, User>,
     /// Permissions so far; a turn has the number of its first one.
@@ -66,6 +72,7 @@ impl Admission {
         Admission {
             window_bytes,
             srtt_us: 0,
+            spread: false,
             outstanding_bytes: 0,
             not_before_us: 0,
             users: BTreeMap::new(),
@@ -76,10 +83,12 @@ impl Admission {
         }
     }
 
-    /// The law's decision; the round-trip time says how long a window takes.
-    pub fn set_window(&mut self, bytes: u64, srtt_us: u64) {
+    /// The law's decision; the round-trip time says how long a window takes. Where permissions are not spread, they come as
+    /// the window has room: together, if those who ask come together.
+    pub fn set_window(&mut self, bytes: u64, srtt_us: u64, spread: bool) {
         self.window_bytes = bytes.max(1);
         self.srtt_us = srtt_us;
+        self.spread = spread;
     }
 
     /// A flow begins.
@@ -154,10 +163,13 @@ impl Admission {
         if self.outstanding_bytes > 0 && self.outstanding_bytes + bytes > self.window_bytes {
             return None;
         }
+        let takes_us = u128::from(self.srtt_us) * u128::from(bytes) / u128::from(self.window_bytes);
+        let takes_us = u64::try_from(takes_us).unwrap_or(u64::MAX).min(10_000_000);
         if bytes > self.window_bytes {
-            let windows_milli = u128::from(bytes) * 1000 / u128::from(self.window_bytes);
-            let wait_us = u128::from(self.srtt_us) * windows_milli / 1000;
-            self.not_before_us = now_us + u64::try_from(wait_us).unwrap_or(u64::MAX / 2).min(10_000_000);
+            self.not_before_us = now_us + takes_us;
+        } else if self.spread {
+            let due_us = self.not_before_us.max(now_us.saturating_sub(CREDIT_US));
+            self.not_before_us = due_us + takes_us * 4 / 5;
         }
         self.outstanding_bytes += bytes;
         self.asks -= 1;
@@ -366,10 +378,29 @@ mod tests {
         assert!(done.len() == 100 && most - least <= 1, "{least} to {most} objects a user");
     }
 
+    /// A hundred who come together, and a window that holds them all.
+    #[test]
+    fn permissions_are_spread_over_the_round_trip() {
+        let mut admission = Admission::new(1);
+        admission.set_window(100_000, 500_000, true);
+        (0..100).for_each(|flow| admission.ask(1, flow, 1000));
+        let times: Vec<u64> = (1000..1500)
+            .map(|step| step * 2000)
+            .flat_map(|now_us| {
+                std::iter::from_fn(|| admission.grant(now_us)).map(move |_| now_us).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(times.len(), 100);
+        // At once what 4 ms bring; the last one after 99 spaces of 4 ms but for those.
+        assert_eq!((times[0], times[1]), (2_000_000, 2_000_000));
+        assert!((2_385_000..=2_400_000).contains(&times[99]), "{times:?}");
+        assert!(times.windows(2).skip(2).all(|pair| pair[1] - pair[0] == 4000), "{times:?}");
+    }
+
     #[test]
     fn a_window_below_a_request_is_paced() {
         let mut admission = Admission::new(1000);
-        admission.set_window(1000, 50_000);
+        admission.set_window(1000, 50_000, false);
         admission.ask(1, 1, 3000);
         admission.ask(1, 2, 3000);
         assert_eq!(admission.grant(0).unwrap().flow, 1);
@@ -436,7 +467,7 @@ mod tests {
                             admission.release(bytes);
                         }
                     }
-                    Step::Window(bytes) => admission.set_window(bytes, 1000),
+                    Step::Window(bytes) => admission.set_window(bytes, 1000, false),
                 }
                 // Late enough for any pacing.
                 let now_us = n as u64 * 1_000_000_000;

@@ -13,6 +13,9 @@ const FIRST_HOLD_US: u64 = 1_000_000;
 const PATIENCE_US: u64 = 1_000_000;
 /// What was of use so many round trips ago says nothing of now.
 const STALE_ROUNDS: u64 = 2;
+/// Ways are long above this, as in the tunnel: what comes together is then far apart from what comes before and after, and
+/// the law would take a burst of its own for a queue.
+const LONG_US: u32 = 50_000;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
@@ -23,6 +26,8 @@ pub struct Feedback {
     bases: Bases,
     srtt_us: u32,
     min_rtt_us: u32,
+    /// The shortest way that is in use: a round trip without its queue.
+    way_us: u32,
     /// By so much longer than usual is waited, because answers were late.
     patience_us: u64,
     round_end_us: u64,
@@ -57,6 +62,7 @@ impl Feedback {
             bases: Bases::default(),
             srtt_us: 0,
             min_rtt_us: 0,
+            way_us: 0,
             patience_us: 0,
             round_end_us: 0,
             scale: if yields { Scale::new(spec) } else { Scale::as_seen() },
@@ -78,6 +84,12 @@ impl Feedback {
     /// Smoothed over all connections; 0 before the first sample.
     pub fn srtt_us(&self) -> u32 {
         self.srtt_us
+    }
+
+    /// Whether ways are long beside the queues that the law keeps, so that permissions have to be spread, and round trips to the
+    /// millisecond are good enough.
+    pub fn is_long(&self) -> bool {
+        self.way_us > LONG_US
     }
 
     /// How long a server has to send something of what it may send.
@@ -166,6 +178,12 @@ impl Feedback {
             self.srtt_us = match self.srtt_us {
                 0 => rtt_us,
                 srtt_us => (u64::from(srtt_us) * 7 / 8 + u64::from(rtt_us) / 8) as u32,
+            };
+            // Of near and far servers the near ones; once nothing comes from these any more, the others.
+            let way_us = rtt_us.saturating_sub(queuing_us);
+            self.way_us = match self.way_us {
+                0 => way_us,
+                shortest_us => way_us.min(shortest_us + way_us.saturating_sub(shortest_us) / 64),
             };
         } else if self.srtt_us == 0 {
             // How long it was is not known, but more than nothing.

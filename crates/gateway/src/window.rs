@@ -324,8 +324,10 @@ impl Window {
                 entry.edges.clear();
                 entry.asked = None;
             }
-            // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock.
-            if entry.window > BURST_BYTES {
+            // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock, which goes by
+            // timestamps (RFC 7323, 4) to the millisecond. Over long ways that is better for all: the kernel announces what a
+            // read opens with its next acknowledgement, which is then a round trip later in the worst case.
+            if entry.window > BURST_BYTES || self.feedback.is_long() {
                 round_trip = Some(RoundTrip { rtt_us: received.rtt_us, exact: true, late: false })
                     .filter(|round_trip| round_trip.rtt_us > 0);
             }
@@ -361,7 +363,11 @@ impl Window {
             aside: self.standby.is_aside(),
         };
         let useful = self.feedback.arrived(now_us, server, round_trip, arrival);
-        self.admission.set_window(self.feedback.window_bytes(), self.feedback.srtt_us().into());
+        self.admission.set_window(
+            self.feedback.window_bytes(),
+            self.feedback.srtt_us().into(),
+            self.feedback.is_long(),
+        );
         useful
     }
 

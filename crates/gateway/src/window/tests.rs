@@ -448,6 +448,16 @@ fn silent_servers_do_not_take_the_line() {
     assert!(used > 0.7, "{used}");
 }
 
+/// A satellite's way, from the first request on: round trips are few, and the line takes ninety segments in each.
+#[test]
+fn a_long_way_is_filled_within_a_minute() {
+    for (mbit_per_s, flows) in [(1.72, 4), (1.72, 30), (1.72, 200), (10.0, 30)] {
+        let mut line = Line::new(LAW, mbit_per_s, 600_000, flows);
+        let used = line.run(60_000_000) as f64 * 8.0 / 60e6 / mbit_per_s;
+        assert!(used > 0.6, "{flows} over {mbit_per_s} Mbit/s: {used}");
+    }
+}
+
 /// Servers on another continent beside near ones.
 #[test]
 fn near_and_far_servers_share_a_line() {
