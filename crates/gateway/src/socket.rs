@@ -54,16 +54,16 @@ fn bound_window(socket: &impl AsFd, bytes: u32, spare: u32) -> io::Result<()> {
 }
 
 /// The windows that this end announces are so many times doubled; 0 where the other end knows nothing of it (RFC 7323, 2.2).
-fn window_scale(socket: &impl AsFd) -> u8 {
+fn window_scale(info: &[u8; INFO_BYTES]) -> u8 {
     // Two bit fields, this end's second.
-    let scales = tcp_info(socket).map_or(0, |info| info[offset_of!(libc::tcp_info, tcpi_snd_rcv_wscale)]);
+    let scales = info[offset_of!(libc::tcp_info, tcpi_snd_rcv_wscale)];
     if cfg!(target_endian = "little") { scales >> 4 } else { scales & 0xf }
 }
 
 /// Whether any data has come.
-fn has_received(socket: &impl AsFd) -> bool {
+fn has_received(info: &[u8; INFO_BYTES]) -> bool {
     const AT: usize = offset_of!(libc::tcp_info, tcpi_bytes_received);
-    tcp_info(socket).is_some_and(|info| info[AT..AT + size_of::<u64>()].iter().any(|&byte| byte > 0))
+    info[AT..AT + size_of::<u64>()].iter().any(|&byte| byte > 0)
 }
 
 /// The window that a connection announces first, which may grow later. A bound says how far, because the scale
@@ -135,7 +135,8 @@ impl Receiver for TcpStream {
         // and once it was read another acknowledgement makes up for it; with one it is most of the window, and nothing does.
         // With the first segment the kernel learns how much memory one takes, and sets the bound to what it then thinks the buffer
         // holds: no spare before that.
-        let spare = if window_scale(self) > 0 && has_received(self) { MSS_BYTES } else { 0 };
+        let spares = |info: [u8; INFO_BYTES]| window_scale(&info) > 0 && has_received(&info);
+        let spare = if tcp_info(self).is_some_and(spares) { MSS_BYTES } else { 0 };
         bound_window(self, bytes, spare.max(permitted.saturating_sub(bytes)))
     }
 
@@ -250,7 +251,7 @@ mod tests {
         for scaled in [false, true] {
             let options = Options { window: Some(2920), scaled, ..Options::default() };
             let here = connect(address, options).await.unwrap();
-            let scale = window_scale(&here);
+            let scale = window_scale(&tcp_info(&here).unwrap());
             assert!(if scaled { (1..=7).contains(&scale) } else { scale == 0 }, "{scale}");
             // Linux takes twice what it is asked for.
             let buffer = |window, permitted| {

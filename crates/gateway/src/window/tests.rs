@@ -66,6 +66,9 @@ struct Kernel {
     rtt_us: AtomicU32,
     out_of_order: AtomicU32,
     bound: AtomicU32,
+    permitted: AtomicU32,
+    /// How often it was told a bound.
+    told: AtomicU32,
 }
 
 impl Kernel {
@@ -91,8 +94,10 @@ impl Receiver for Kernel {
         Some(MSS_BYTES)
     }
 
-    fn bound_window(&self, bytes: u32, _: u32) -> io::Result<()> {
+    fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()> {
         self.bound.store(bytes, Relaxed);
+        self.permitted.store(permitted, Relaxed);
+        self.told.fetch_add(1, Relaxed);
         Ok(())
     }
 
@@ -366,6 +371,32 @@ fn the_next_answer_begins_as_on_a_new_connection() {
     bench.with(flow, |window, entry, now_us| {
         window.finish(entry, now_us, (1, flow));
         assert_eq!(window.start(entry, now_us), Some(2 * SEGMENT));
+    });
+}
+
+/// Else the kernel drops what a larger window let through. And it is told again when the first segment is read, though nothing is
+/// different, and not after that.
+#[test]
+fn a_buffer_holds_what_was_permitted_until_it_was_read() {
+    let mut bench = Bench::new(LAW);
+    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
+    let segments = |number: &AtomicU32| u64::from(number.load(Relaxed)) / SEGMENT;
+    bench.with(flow, |window, entry, now_us| {
+        for told in [2, 2] {
+            window.read(entry, now_us, SEGMENT);
+            assert_eq!((segments(&kernel.bound), kernel.told.load(Relaxed)), (2, told));
+        }
+        entry.window = 12 * SEGMENT;
+        entry.arrived = 4 * SEGMENT;
+        window.read(entry, now_us, SEGMENT);
+        assert_eq!(segments(&kernel.bound), entry.window / SEGMENT);
+        // Up to the edge that the kernel had announced before.
+        assert_eq!(segments(&kernel.permitted), 12);
+        for left in [11, 10] {
+            window.read(entry, now_us, SEGMENT);
+            assert!(entry.window < left * SEGMENT);
+            assert_eq!(entry.read + entry.permitted, entry.edges.furthest());
+        }
     });
 }
 
