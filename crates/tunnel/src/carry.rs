@@ -224,6 +224,7 @@ fn arrived(
     batch: &mut Vec<Bytes>,
     bytes: Bytes,
 ) {
+    let length = bytes.len();
     let (stamp_us, packet) = match Datagram::read(&bytes) {
         Ok(Datagram::Packet { stamp_us, packet }) => (stamp_us, Some(bytes.slice_ref(packet))),
         Ok(Datagram::Half { stamp_us, id, second, part }) => {
@@ -236,7 +237,7 @@ fn arrived(
             return;
         }
     };
-    if let Some(report) = meter.arrived(line.clock().stamp_us(), stamp_us) {
+    if let Some(report) = meter.arrived(line.clock().stamp_us(), stamp_us, length) {
         // One that is lost is followed by another.
         let _ = connection.send_datagram(Bytes::copy_from_slice(&wire::report_datagram(&report)));
     }

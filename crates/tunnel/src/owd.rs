@@ -3,6 +3,8 @@
 //! The sender stamps each datagram with its clock. The receiver subtracts the stamp from its own clock, which gives the
 //! one-way delay but for a constant that no delay-based law needs (RFC 6817, 3.2), and reports the least of a few
 //! milliseconds: bursts of the sender's own segmentation queue behind themselves, and their first packet is free of it.
+//! As acknowledgements of TCP (RFC 1122, 4.2.3.2), reports about little can wait: who sends nothing but acknowledgements
+//! is not kept back by any window, and a report takes part of the line that comes the other way.
 //! All arithmetic is modulo 2^32 microseconds.
 
 use crate::base::is_before;
@@ -10,6 +12,11 @@ use std::time::Instant;
 
 /// How often the receiver reports, in microseconds.
 pub const REPORT_EVERY_US: u32 = 5_000;
+
+/// Packets of fewer bytes than this together are not worth a report, for so long.
+pub const REPORT_BYTES: usize = 1_000;
+/// QUIC's own acknowledgements wait as long (RFC 9000, 18.2, `max_ack_delay`).
+pub const REPORT_LATEST_US: u32 = 25_000;
 
 /// What the stamps count: microseconds.
 pub const RESOLUTION_US: u32 = 1;
@@ -55,12 +62,13 @@ impl Clock {
 #[derive(Debug, Default)]
 pub struct Meter {
     pending: Option<Report>,
+    pending_bytes: usize,
     last_us: Option<u32>,
 }
 
 impl Meter {
-    /// A stamped packet arrived; perhaps it is time to report.
-    pub fn arrived(&mut self, now_us: u32, stamp_us: u32) -> Option<Report> {
+    /// A stamped packet of so many bytes arrived; perhaps it is time to report.
+    pub fn arrived(&mut self, now_us: u32, stamp_us: u32, bytes: usize) -> Option<Report> {
         let delay_us = now_us.wrapping_sub(stamp_us);
         let report = match self.pending {
             None => Report { delay_us, stamp_us, packets: 1 },
@@ -70,11 +78,13 @@ impl Meter {
                 packets: packets.saturating_add(1),
             },
         };
-        if self.last_us.is_some_and(|last_us| now_us.wrapping_sub(last_us) < REPORT_EVERY_US) {
+        self.pending_bytes = self.pending_bytes.saturating_add(bytes);
+        let least_us = if self.pending_bytes < REPORT_BYTES { REPORT_LATEST_US } else { REPORT_EVERY_US };
+        if self.last_us.is_some_and(|last_us| now_us.wrapping_sub(last_us) < least_us) {
             self.pending = Some(report);
             return None;
         }
-        self.pending = None;
+        (self.pending, self.pending_bytes) = (None, 0);
         self.last_us = Some(now_us);
         Some(report)
     }
@@ -91,21 +101,43 @@ mod tests {
         let sent = u32::MAX - 3_000;
         let at = |sent_us: u32, delay_us: u32| (sent_us.wrapping_add(delay_us).wrapping_add(77), sent_us);
         let (now, stamp) = at(sent, 20_000);
-        assert_eq!(meter.arrived(now, stamp), Some(Report { delay_us: 20_077, stamp_us: stamp, packets: 1 }));
+        assert_eq!(
+            meter.arrived(now, stamp, 1400),
+            Some(Report { delay_us: 20_077, stamp_us: stamp, packets: 1 })
+        );
         for (after, delay) in [(1_000, 20_500), (2_000, 20_300), (3_000, 20_900)] {
             let (now, stamp) = at(sent.wrapping_add(after), delay);
-            assert_eq!(meter.arrived(now, stamp), None);
+            assert_eq!(meter.arrived(now, stamp, 1400), None);
         }
         let (now, stamp) = at(sent.wrapping_add(6_000), 21_000);
-        assert_eq!(meter.arrived(now, stamp), Some(Report { delay_us: 20_377, stamp_us: stamp, packets: 4 }));
+        assert_eq!(
+            meter.arrived(now, stamp, 1400),
+            Some(Report { delay_us: 20_377, stamp_us: stamp, packets: 4 })
+        );
     }
 
     #[test]
     fn a_delay_that_seems_negative_is_less() {
         let mut meter = Meter::default();
-        assert!(meter.arrived(10, 10).is_some());
-        assert!(meter.arrived(20, 15).is_none());
-        assert!(meter.arrived(30, 35).is_none());
-        assert_eq!(meter.arrived(6_000, 5_000).unwrap().delay_us, 0u32.wrapping_sub(5));
+        assert!(meter.arrived(10, 10, 1400).is_some());
+        assert!(meter.arrived(20, 15, 1400).is_none());
+        assert!(meter.arrived(30, 35, 1400).is_none());
+        assert_eq!(meter.arrived(6_000, 5_000, 1400).unwrap().delay_us, 0u32.wrapping_sub(5));
+    }
+
+    #[test]
+    fn reports_about_little_wait() {
+        let reports = |every_us: usize, bytes| {
+            let mut meter = Meter::default();
+            (0..1_000_000)
+                .step_by(every_us)
+                .filter(|&at| meter.arrived(at as u32, 0, bytes).is_some())
+                .count()
+        };
+        assert_eq!(reports(7_000, 1400), 143, "one for each segment");
+        assert_eq!(reports(1_000, 1400), 200, "one each 5 ms");
+        assert_eq!(reports(12_500, 52), 40, "one for two acknowledgements");
+        // Nine of them are not enough, ten are.
+        assert_eq!(reports(1_000, 100), 100);
     }
 }
