@@ -25,9 +25,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The law of either end, if nothing else is asked for: two and a half segments of queue at 1.72 Mbit/s, which a gain of 1 would fill
+/// The law of either end, if nothing else is asked for: less than three segments of queue at 1.72 Mbit/s, which a gain of 1 would fill
 /// and empty within a few round trips.
-pub const LAW: &str = "ledbat:target=18ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04";
+pub const LAW: &str = "ledbat:target=19ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04";
 
 /// RFC 6928: ten segments.
 const INITIAL_SEGMENTS: u32 = 10;
