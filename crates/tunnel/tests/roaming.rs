@@ -5,26 +5,22 @@ mod common;
 use common::*;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const INTERNET: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
 
 /// A translator of addresses between one client and a server, who sees the client at the outer socket.
 struct Translator {
-    inner: SocketAddr,
+    front: Arc<UdpSocket>,
     outer: Arc<Mutex<Arc<UdpSocket>>>,
     client: Arc<Mutex<Option<SocketAddr>>>,
-    front: Arc<UdpSocket>,
-    server: SocketAddr,
 }
 
 impl Translator {
     fn start(server: SocketAddr) -> Translator {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
-        let inner = front.local_addr().unwrap();
         let outer = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
-        let translator =
-            Translator { inner, outer: Arc::new(Mutex::new(outer)), client: Arc::default(), front, server };
+        let translator = Translator { front, outer: Arc::new(Mutex::new(outer)), client: Arc::default() };
         let (front, current, client) =
             (Arc::clone(&translator.front), Arc::clone(&translator.outer), Arc::clone(&translator.client));
         std::thread::spawn(move || {
@@ -55,13 +51,9 @@ impl Translator {
     }
 
     /// From now on the server sees the client at `address`.
-    fn move_to(&self, address: &str) -> SocketAddr {
-        let outer = UdpSocket::bind(address).unwrap();
-        let seen = outer.local_addr().unwrap();
-        assert_ne!(seen, self.server);
-        *self.outer.lock().unwrap() = Arc::new(outer);
+    fn move_to(&self, address: &str) {
+        *self.outer.lock().unwrap() = Arc::new(UdpSocket::bind(address).unwrap());
         self.listen();
-        seen
     }
 }
 
@@ -70,14 +62,13 @@ async fn a_client_that_moves_keeps_its_connection() {
     let state = tempfile::tempdir().unwrap();
     let mut server = Running::start(state.path(), options(anywhere()));
     let translator = Translator::start(server.address);
-    let mut bob = join(invite(state.path(), "bob", translator.inner), quic()).await;
+    let mut bob = join(invite(state.path(), "bob", translator.front.local_addr().unwrap()), quic()).await;
     let own = bob.up().await;
     let member = server.members(1).await.remove(0);
     let egress = bob.client.egress();
     // Another port, as of a translator that has forgotten; then another network.
     for (number, address) in ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"].into_iter().enumerate() {
-        let seen = translator.move_to(address);
-        let began = Instant::now();
+        translator.move_to(address);
         for (number, length) in [(3 * number, 300), (3 * number + 1, 1400), (3 * number + 2, 60)] {
             let number = number as u32;
             let there = packet(own, INTERNET, length, number);
@@ -85,10 +76,9 @@ async fn a_client_that_moves_keeps_its_connection() {
             let back = packet(INTERNET, own, length, 100 + number);
             while until_heard(&mut bob.inbox, || server.switch.send([parcel(&back)])).await != back {}
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "{seen}: {:?}", began.elapsed());
         assert!(
             Arc::ptr_eq(&member, &server.members(1).await[0]),
-            "a new connection at {seen}: {:?}",
+            "a new connection at {address}: {:?}",
             server.log
         );
     }
