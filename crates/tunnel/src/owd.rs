@@ -13,9 +13,9 @@ use std::time::Instant;
 /// How often the receiver reports, in microseconds.
 pub const REPORT_EVERY_US: u32 = 5_000;
 
-/// Packets of fewer bytes than this together are not worth a report, for so long.
+/// A report about fewer bytes than this waits for [`REPORT_LATEST_US`] since the last one.
 pub const REPORT_BYTES: usize = 1_000;
-/// QUIC's own acknowledgements wait as long (RFC 9000, 18.2, `max_ack_delay`).
+/// As long as QUIC's own acknowledgements may wait, in microseconds (RFC 9000, 18.2, `max_ack_delay`).
 pub const REPORT_LATEST_US: u32 = 25_000;
 
 /// What the stamps count: microseconds.
