@@ -94,7 +94,7 @@ async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet])
     let _watch = match home {
         [] => None,
         home => {
-            let watch = Lookout::new(home).and_then(|lookout| lookout.watch(move || told.at_work()));
+            let watch = Lookout::new(home).and_then(|lookout| lookout.watch(move |_| told.at_work()));
             Some(watch.map_err(Error::from)?)
         }
     };

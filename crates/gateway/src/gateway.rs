@@ -109,7 +109,7 @@ impl Gateway {
         })?;
         let home = (!config.home.is_empty()).then(|| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
-            Lookout::new(&config.home)?.watch(move || {
+            Lookout::new(&config.home)?.watch(move |_| {
                 budget.iter().for_each(|budget| budget.home_seen());
                 relay.iter().for_each(|relay| relay.home_seen());
             })

@@ -5,7 +5,7 @@
 mod lookout;
 mod table;
 
-pub use lookout::{Lookout, Watch};
+pub use lookout::{Lookout, Sight, Watch};
 pub use table::Table;
 
 use std::io::{self, Write};

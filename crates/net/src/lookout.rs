@@ -1,5 +1,5 @@
-//! Sees that machines of some networks use the Internet, and touches nothing of it: a packet socket whose filter lets one
-//! byte of a packet through.
+//! Sees that machines of some networks use the Internet, and touches nothing of it: a packet socket whose filter lets
+//! six bytes of a packet through at most.
 //!
 //! Seen are, of machines in the networks: what they send to others, if it asks for something (TCP with SYN or PSH, any
 //! packet of 500 bytes), and what is sent on to them from others, if it is large. Acknowledgements are not, nor is what
@@ -7,33 +7,50 @@
 
 use crate::Error;
 use ipnet::IpNet;
+use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use std::io;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What is as long brings something, or asks for it (the first packet of QUIC has 1200 bytes).
 const LARGE_BYTES: u32 = 500;
 
-/// Sightings that wait to be read; all say the same, so that those beyond it are lost without harm.
-const BUFFER_BYTES: usize = 16 * 1024;
+/// Sightings that wait to be read: a thousand or so come to nothing else within the pause.
+const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The protocols of a packet socket, by their numbers on Ethernet.
 const ALL: u16 = 0x0003;
 const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const TCP: u32 = 6;
-const SYN_OR_PSH: u32 = 0x0a;
-/// Of recv(2).
-const DONT_WAIT: i32 = 0x40;
+const SYN: u32 = 0x02;
+const PSH: u32 = 0x08;
 /// What this host sends, as opposed to what comes to it.
 const OUTGOING: u32 = 4;
 
 /// How long it is waited at a time.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Thousands of packets say no more than one.
+/// Nobody needs to know it earlier.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// What is let through of a packet says what it is: one byte asks for a connection only, two for something else.
+const CONNECTS: u32 = 1;
+const ASKS: u32 = 2;
+/// What brings something is let through up to its length: in IPv4 the third and fourth byte, in IPv6, without the header, the last two.
+const BRINGS: u32 = 6;
+const IPV6_HEADER: u64 = 40;
+
+/// What was seen within a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Packets that asked for a connection.
+    pub connects: u64,
+    /// Packets that asked for something else.
+    pub asked: u64,
+    /// Bytes that came to them, with the headers of IP.
+    pub brought_bytes: u64,
+}
 
 /// Sees those machines at work.
 #[derive(Debug)]
@@ -60,15 +77,16 @@ impl Lookout {
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn watch(self, seen: impl Fn() + Send + 'static) -> Result<Watch, Error> {
+    pub fn watch(self, seen: impl Fn(Sight) + Send + 'static) -> Result<Watch, Error> {
         let alive = Arc::new(());
         let weak = Arc::downgrade(&alive);
         let look = move || {
             while weak.strong_count() > 0 {
+                let mut sight = Sight::default();
                 // Also where a device has gone: there are others.
-                if self.0.recv(&mut [MaybeUninit::uninit()]).is_ok() {
-                    seen();
-                    while self.0.recv_with_flags(&mut [MaybeUninit::uninit()], DONT_WAIT).is_ok() {}
+                if self.add(&mut sight, RecvFlags::empty()) {
+                    while self.add(&mut sight, RecvFlags::DONTWAIT) {}
+                    seen(sight);
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -76,6 +94,29 @@ impl Lookout {
         let thread = std::thread::Builder::new().name("lookout".into());
         thread.spawn(look).map_err(|error| Error::System { what: "start a thread", error })?;
         Ok(Watch { _alive: alive })
+    }
+
+    /// Adds the next packet, if there is one.
+    fn add(&self, sight: &mut Sight, flags: RecvFlags) -> bool {
+        let mut beginning = [0; BRINGS as usize];
+        let received = recv(&self.0, &mut beginning, flags);
+        if let Ok((_, length)) = received {
+            sight.add(beginning, length as u32);
+        }
+        received.is_ok()
+    }
+}
+
+impl Sight {
+    fn add(&mut self, beginning: [u8; BRINGS as usize], length: u32) {
+        let number = |a, b| u64::from(u16::from_be_bytes([a, b]));
+        let [first, _, c, d, e, f] = beginning;
+        match length {
+            CONNECTS => self.connects += 1,
+            ASKS => self.asked += 1,
+            _ if first >> 4 == 4 => self.brought_bytes += number(c, d),
+            _ => self.brought_bytes += number(e, f) + IPV6_HEADER,
+        }
     }
 }
 
@@ -101,6 +142,9 @@ mod op {
     pub const IF_AT_LEAST: u16 = 0x35;
     pub const IF_ANY_BIT: u16 = 0x45;
     pub const RETURN: u16 = 0x06;
+    pub const RETURN_A: u16 = 0x16;
+    pub const STORE: u16 = 0x02;
+    pub const LOAD_STORED: u16 = 0x60;
     /// Where the kernel keeps what it knows of a packet: SKF_AD_OFF and after it.
     pub const PROTOCOL: u32 = 0xffff_f000;
     pub const DIRECTION: u32 = 0xffff_f004;
@@ -112,7 +156,6 @@ const fn plain(code: u16, value: u32) -> SockFilter {
     SockFilter::new(code, 0, 0, value)
 }
 
-const PASS: SockFilter = plain(op::RETURN, 1);
 const DROP: SockFilter = plain(op::RETURN, 0);
 
 /// What an IP header has, and where.
@@ -141,7 +184,11 @@ fn filter(networks: &[IpNet]) -> Code {
 /// Packets of one family of addresses; returns in any case.
 fn of_family(header: &Header, networks: &[IpNet]) -> Code {
     let to_them = between(networks, header.destination, header.source);
-    let large = [vec![plain(op::LOAD_LENGTH, 0)], when(op::IF_AT_LEAST, LARGE_BYTES, to_them), vec![DROP]];
+    let large = [
+        vec![plain(op::LOAD_LENGTH, 0)],
+        when(op::IF_AT_LEAST, LARGE_BYTES, join([note(BRINGS), to_them])),
+        vec![DROP],
+    ];
     join([
         vec![plain(op::LOAD_WORD, op::DIRECTION)],
         when(op::IF_EQUAL, OUTGOING, join(large)),
@@ -168,17 +215,30 @@ fn asks(header: &Header) -> Code {
     } else {
         flags.push(plain(op::LOAD_BYTE, 40 + 13));
     }
-    flags.extend([SockFilter::new(op::IF_ANY_BIT, 1, 0, SYN_OR_PSH), DROP]);
+    let connects = note(CONNECTS);
+    flags.extend([
+        SockFilter::new(op::IF_ANY_BIT, connects.len() as u8 + 3, 0, PSH),
+        SockFilter::new(op::IF_ANY_BIT, 1, 0, SYN),
+        DROP,
+    ]);
+    flags.extend(connects);
+    flags.push(plain(op::JUMP, note(ASKS).len() as u32));
     let large = SockFilter::new(op::IF_AT_LEAST, flags.len() as u8, 0, LARGE_BYTES);
-    join([vec![plain(op::LOAD_LENGTH, 0), large], flags])
+    join([vec![plain(op::LOAD_LENGTH, 0), large], flags, note(ASKS)])
 }
 
-/// Passes packets of which one address is in the networks and the other is not.
+/// So much is to be let through of what passes.
+fn note(length: u32) -> Code {
+    vec![plain(op::LOAD_VALUE, length), plain(op::STORE, 0)]
+}
+
+/// Passes as much as was noted of packets of which one address is in the networks and the other is not.
 fn between(networks: &[IpNet], inside: u32, outside: u32) -> Code {
     let mut code = member(networks, inside);
     code.extend([SockFilter::new(op::IF_EQUAL, 1, 0, 1), DROP]);
     code.extend(member(networks, outside));
-    code.extend([SockFilter::new(op::IF_EQUAL, 0, 1, 0), PASS, DROP]);
+    code.extend([SockFilter::new(op::IF_EQUAL, 1, 0, 0), DROP]);
+    code.extend([plain(op::LOAD_STORED, 0), plain(op::RETURN_A, 0)]);
     code
 }
 

@@ -1,10 +1,9 @@
 //! A lookout on a loopback device, where every packet goes out and comes in: needs root and `ip`.
 
-use leeway_net::{Lookout, Watch, ip};
+use leeway_net::{Lookout, Sight, Watch, ip};
 use nix::sched::{CloneFlags, unshare};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Whether this can run here; says why not, and fails where everything has to be tested.
@@ -18,46 +17,63 @@ fn possible() -> bool {
     possible
 }
 
-/// Counts what is seen of `10.1.0.1` and others.
+/// Adds up what is seen of `10.1.0.1` and others.
 struct Seen {
-    count: Arc<AtomicUsize>,
+    sum: Arc<Mutex<Sight>>,
     _watch: Watch,
 }
 
 impl Seen {
     fn new(home: &[&str]) -> Seen {
         let home: Vec<_> = home.iter().map(|text| text.parse().unwrap()).collect();
-        let count = Arc::<AtomicUsize>::default();
-        let counting = Arc::clone(&count);
-        let seen = move || {
-            counting.fetch_add(1, Ordering::SeqCst);
+        let sum = Arc::<Mutex<Sight>>::default();
+        let adding = Arc::clone(&sum);
+        let seen = move |sight: Sight| {
+            let mut sum = adding.lock().unwrap();
+            sum.connects += sight.connects;
+            sum.asked += sight.asked;
+            sum.brought_bytes += sight.brought_bytes;
         };
-        Seen { count, _watch: Lookout::new(&home).unwrap().watch(seen).unwrap() }
+        Seen { sum, _watch: Lookout::new(&home).unwrap().watch(seen).unwrap() }
     }
 
-    fn count(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
+    fn sum(&self) -> Sight {
+        *self.sum.lock().unwrap()
     }
 
-    /// Whether `act` is seen. What certainly is comes after it, so that the lookout has read all that was before.
-    fn by(&self, act: impl FnOnce()) -> bool {
-        let before = self.count();
+    /// What is seen of `act`. What certainly is seen comes after it, so that the lookout has read all that was before.
+    fn by(&self, act: impl FnOnce()) -> Sight {
+        let before = self.sum();
         act();
         std::thread::sleep(Duration::from_millis(20));
-        let seen = self.count() - before;
+        let seen = self.sum();
         send("10.1.0.1", "10.9.0.1", 1200);
         let start = Instant::now();
-        while self.count() == before + seen {
+        while self.sum() == seen {
             assert!(start.elapsed() < Duration::from_secs(20), "the lookout has gone");
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(20));
-        seen > 0
+        Sight {
+            connects: seen.connects - before.connects,
+            asked: seen.asked - before.asked,
+            brought_bytes: seen.brought_bytes - before.brought_bytes,
+        }
     }
+}
+
+const NOTHING: Sight = Sight { connects: 0, asked: 0, brought_bytes: 0 };
+const CONNECTS: Sight = Sight { connects: 1, ..NOTHING };
+const ASKS: Sight = Sight { asked: 1, ..NOTHING };
+
+fn brings(brought_bytes: u64) -> Sight {
+    Sight { brought_bytes, ..NOTHING }
 }
 
 fn send(from: &str, to: &str, bytes: usize) {
     let at = |text: &str, port| SocketAddr::new(text.parse().unwrap(), port);
+    // Else an error comes back, which is large as well.
+    let _taken = UdpSocket::bind(at(to, 9)).unwrap();
     let socket = UdpSocket::bind(at(from, 0)).unwrap();
     socket.send_to(&vec![0; bytes], at(to, 9)).unwrap();
 }
@@ -74,18 +90,19 @@ fn what_the_home_exchanges_with_others_is_seen_and_nothing_else() {
         addr add fd09::1/128 dev lo nodad\n")
     .unwrap();
     let seen = Seen::new(&["10.1.0.0/25", "172.16.0.0/12", "fd01::/64", "10.1.0.130/32"]);
-    for (from, to) in [
-        ("10.1.0.1", "10.9.0.1"),
-        ("10.9.0.1", "10.1.0.1"),
-        ("10.9.0.1", "172.16.5.5"),
-        ("10.1.0.130", "10.9.0.1"),
-        ("10.1.0.1", "10.1.0.129"),
-        ("fd01::1", "fd09::1"),
-        ("fd09::1", "fd01::1"),
-        ("fd01:0:0:1::1", "fd01::1"),
+    // With the headers of UDP and IP.
+    for (from, to, sight) in [
+        ("10.1.0.1", "10.9.0.1", ASKS),
+        ("10.9.0.1", "10.1.0.1", brings(1228)),
+        ("10.9.0.1", "172.16.5.5", brings(1228)),
+        ("10.1.0.130", "10.9.0.1", ASKS),
+        ("10.1.0.1", "10.1.0.129", ASKS),
+        ("fd01::1", "fd09::1", ASKS),
+        ("fd09::1", "fd01::1", brings(1248)),
+        ("fd01:0:0:1::1", "fd01::1", brings(1248)),
     ] {
-        assert!(seen.by(|| send(from, to, 1200)), "{from} to {to}");
-        assert!(!seen.by(|| send(from, to, 300)), "{from} to {to}, small");
+        assert_eq!(seen.by(|| send(from, to, 1200)), sight, "{from} to {to}");
+        assert_eq!(seen.by(|| send(from, to, 300)), NOTHING, "{from} to {to}, small");
     }
     for (from, to) in [
         ("10.1.0.1", "10.1.0.130"),
@@ -95,7 +112,7 @@ fn what_the_home_exchanges_with_others_is_seen_and_nothing_else() {
         ("fd01:0:0:1::1", "fd09::1"),
         ("fd09::1", "fd01:0:0:1::1"),
     ] {
-        assert!(!seen.by(|| send(from, to, 1200)), "{from} to {to}");
+        assert_eq!(seen.by(|| send(from, to, 1200)), NOTHING, "{from} to {to}");
     }
 }
 
@@ -110,12 +127,14 @@ fn a_request_is_seen_and_an_acknowledgement_is_not() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&"10.1.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
     let to = server.local_addr().unwrap().into();
-    assert!(seen.by(|| socket.connect(&to).unwrap()), "SYN");
+    assert_eq!(seen.by(|| socket.connect(&to).unwrap()), CONNECTS);
     let accepted = socket2::Socket::from(server.accept().unwrap().0);
     let write = |socket: &socket2::Socket, bytes: &[u8]| assert_eq!(socket.send(bytes).unwrap(), bytes.len());
-    assert!(seen.by(|| write(&socket, b"GET / HTTP/1.1\r\n\r\n")), "a request");
-    assert!(!seen.by(|| write(&accepted, b"ok")), "a small answer and its acknowledgement");
-    assert!(seen.by(|| write(&accepted, &[0; 1000])), "a large answer");
+    assert_eq!(seen.by(|| write(&socket, b"GET / HTTP/1.1\r\n\r\n")), ASKS);
+    assert_eq!(seen.by(|| write(&accepted, b"ok")), NOTHING, "a small answer and its acknowledgement");
+    // With timestamps (RFC 7323).
+    assert_eq!(seen.by(|| write(&accepted, &[0; 1000])), brings(1052));
+    assert_eq!(seen.by(|| write(&socket, &[0; 1000])), ASKS, "a large request");
 }
 
 #[test]
