@@ -105,9 +105,8 @@ impl GatewayArgs {
             config.relay.get_or_insert_default().token = Some(given::token(given)?);
         }
         if let Some(law) = &self.law {
-            let parsed = if law == "none" { Ok(None) } else { law.parse().map(Some) };
             config.law =
-                parsed.map_err(|error: leeway_control::LawError| Failure::Usage(error.to_string()))?;
+                law.parse().map_err(|error: leeway_control::LawError| Failure::Usage(error.to_string()))?;
         }
         Ok(config)
     }

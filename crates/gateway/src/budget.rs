@@ -2,6 +2,7 @@
 
 use crate::window::{Entry, Window};
 use leeway_control::LawSpec;
+use leeway_net::Sight;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -102,9 +103,9 @@ impl Budget {
         self.lock().state()
     }
 
-    /// The home is at work: who waits stands aside.
-    pub fn home_seen(&self) {
-        self.lock().home_seen(self.now_us());
+    /// The home is at work: who waits stands aside, or for what it has asked for.
+    pub fn home_seen(&self, sight: Sight) {
+        self.lock().home_seen(self.now_us(), sight);
     }
 
     fn now_us(&self) -> u64 {

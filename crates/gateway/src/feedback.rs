@@ -86,6 +86,11 @@ impl Feedback {
         self.srtt_us
     }
 
+    /// The shortest way that is in use: a round trip without its queue, in microseconds; 0 before the first sample.
+    pub fn way_us(&self) -> u32 {
+        self.way_us
+    }
+
     /// Whether ways are long beside the queues that the law keeps, so that permissions have to be spread, and round trips to the
     /// millisecond are good enough.
     pub fn is_long(&self) -> bool {
@@ -139,6 +144,16 @@ impl Feedback {
         };
         self.law.on_ack(&ack, &self.path(arrival.outstanding_bytes));
         told_us.is_some()
+    }
+
+    /// Bytes have come over the same line to others.
+    pub fn others_arrived(&mut self, now_us: u64, bytes: u64) {
+        self.scale.arrived(now_us, bytes);
+    }
+
+    /// The highest rate of late at which bytes have come to anybody, in bytes a second; 0 where it is not known.
+    pub fn rate(&self) -> u64 {
+        self.scale.rate()
     }
 
     /// Some server's segment that should have come after `since_us` was lost.

@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod admission;
+mod answers;
 pub mod budget;
 mod client;
 pub mod config;

@@ -3,11 +3,13 @@
 //! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
 
 use crate::admission::{Admission, Grant};
+use crate::answers::Answers;
 use crate::budget::State;
 use crate::edges::{BURST_BYTES, Edges, Question, RoundTrip};
 use crate::feedback::{Arrival, Feedback};
 use crate::socket::Receiver;
 use leeway_control::LawSpec;
+use leeway_net::Sight;
 use leeway_tunnel::Standby;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -34,6 +36,7 @@ const KNOWN: &str = "the flow is known until it is dropped";
 pub struct Window {
     admission: Admission,
     standby: Standby,
+    answers: Answers,
     feedback: Feedback,
     next: u64,
     /// Other flows that receive, as counted then.
@@ -87,6 +90,7 @@ impl Window {
         Window {
             admission: Admission::new(feedback.window_bytes()),
             standby: Standby::default(),
+            answers: Answers::default(),
             feedback,
             next: 0,
             others: 0,
@@ -107,9 +111,16 @@ impl Window {
         }
     }
 
-    /// The home is at work: who waits stands aside.
-    pub fn home_seen(&mut self, now_us: u64) {
-        self.standby.seen(now_us, self.feedback.srtt_us().into());
+    /// The home is at work: who waits stands aside, and what it has asked for is under way.
+    pub fn home_seen(&mut self, now_us: u64, sight: Sight) {
+        let [srtt_us, way_us, queuing_us] =
+            [self.feedback.srtt_us(), self.feedback.way_us(), self.feedback.queuing_delay_us()]
+                .map(u64::from);
+        self.standby.seen(now_us, srtt_us);
+        // Through a queue a connection takes longer, but not always by as much: earlier by half of it.
+        let connects_us = way_us - (queuing_us / 2).min(way_us / 2);
+        self.feedback.others_arrived(now_us, sight.brought_bytes);
+        self.answers.seen(now_us, sight, connects_us, self.feedback.rate());
     }
 
     /// A flow of `user` begins; its number. Nobody sees `datagrams` arrive before they are granted.
@@ -412,7 +423,10 @@ impl Window {
     /// Gives away what there is; who can go on.
     #[must_use]
     pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
-        if self.standby.hold(now_us, self.admission.waiting() > 0).is_some() {
+        let waiting = self.admission.waiting() > 0;
+        if self.standby.hold(now_us, waiting).is_some()
+            || self.answers.hold(now_us, self.feedback.rate(), waiting)
+        {
             return Vec::new();
         }
         std::iter::from_fn(|| self.admission.grant(now_us))

@@ -64,11 +64,16 @@ impl Scale {
         self.span_bytes = 0;
     }
 
+    /// The highest rate of late, in bytes a second; 0 where it is not known.
+    pub fn rate(&self) -> u64 {
+        self.highest[0].max(self.highest[1])
+    }
+
     /// A round trip begins. In slow start the law is told what is seen: doubling is over soon enough.
     pub fn begin_round(&mut self, law: &Law) {
         self.told_permille = if self.aims && law.output().phase() != Phase::SlowStart {
-            let highest = self.highest[0].max(self.highest[1]).min(u64::from(u32::MAX));
-            (highest * 1000 / SLOW_BYTES_PER_S).clamp(1000, MOST_PERMILLE.into()) as u32
+            (self.rate().min(u64::from(u32::MAX)) * 1000 / SLOW_BYTES_PER_S).clamp(1000, MOST_PERMILLE.into())
+                as u32
         } else {
             1000
         };

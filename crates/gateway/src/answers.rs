@@ -1,0 +1,246 @@
+//! What the home has asked for and has not got yet.
+//!
+//! A server answers a request with up to ten segments at once (RFC 6928), which makes a queue on a slow line, and what others
+//! are permitted meanwhile comes behind them or between them. Who sees the request knows of that queue a round trip before
+//! it is there: for as long as the line will take for the answer nobody is permitted anything, and what is permitted then
+//! comes to the line when it has just become free. A law alone would hear of the queue when it is there, give way to it, and
+//! leave the line idle afterwards.
+//!
+//! Whoever asks for a connection asks for something else once that is there. It is counted when it would be asked
+//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none.
+//!
+//! How long an answer will be nobody knows: it is taken to be as long as the last ones were. Nor is the rate known where
+//! little has come, so nobody is held up for more than two thirds of the time.
+//!
+//! No clock here: times are arguments, in microseconds.
+
+use crate::edges::BURST_BYTES;
+use leeway_net::Sight;
+use std::collections::VecDeque;
+
+/// One answer in so many decides how long they are taken to be.
+const MEMORY: u64 = 8;
+/// Connections that are being made.
+const CONNECTIONS: usize = 64;
+/// Who has made a connection asks within that.
+const ASKS_US: u64 = 200_000;
+/// For each moment in which nobody is held up, so many in which somebody may be.
+const SHARE: u64 = 2;
+/// And so long in a row: a line of half a megabit a second takes that for two answers.
+const MOST_US: u64 = 500_000;
+/// With less it is not begun.
+const LEAST_US: u64 = 50_000;
+
+/// The answers to the home.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// For how long the line is taken yet by what was asked for, as reckoned then.
+    queue_us: u64,
+    at_us: u64,
+    /// When a connection will be there, and whether what is asked for then is counted already.
+    connections: VecDeque<(u64, bool)>,
+    usual_bytes: u64,
+    /// What has come since the last requests, and how many those were.
+    brought_bytes: u64,
+    asked: u64,
+    /// How long somebody may be held up yet, and whether somebody is.
+    credit_us: u64,
+    holds: bool,
+}
+
+impl Answers {
+    /// What was seen of the home. A connection is there after `connects_us`; the line brings `rate` bytes a second, 0 where that is
+    /// not known.
+    pub fn seen(&mut self, now_us: u64, sight: Sight, connects_us: u64, rate: u64) {
+        self.advance(now_us, rate);
+        self.brought_bytes += sight.brought_bytes;
+        if sight.asked > 0 {
+            self.learn(sight.asked);
+        }
+        for _ in 0..sight.asked.min(CONNECTIONS as u64) {
+            if !matches!(self.connections.pop_front(), Some((_, true))) {
+                self.add(rate, 0);
+            }
+        }
+        let room = CONNECTIONS - self.connections.len();
+        for _ in 0..sight.connects.min(room as u64) {
+            self.connections.push_back((now_us + connects_us, false));
+        }
+    }
+
+    /// Whether those who wait, if anybody does, are held up for what comes to the home.
+    pub fn hold(&mut self, now_us: u64, rate: u64, waiting: bool) -> bool {
+        self.advance(now_us, rate);
+        let least_us = if self.holds { 1 } else { LEAST_US };
+        self.holds = waiting && self.queue_us > 0 && self.credit_us >= least_us;
+        self.holds
+    }
+
+    /// Time passes, the line brings what was asked for, and connections are there.
+    fn advance(&mut self, now_us: u64, rate: u64) {
+        let passed_us = now_us.saturating_sub(self.at_us);
+        self.at_us = self.at_us.max(now_us);
+        self.queue_us = self.queue_us.saturating_sub(passed_us);
+        self.credit_us = match self.holds {
+            true => self.credit_us.saturating_sub(passed_us),
+            false => (self.credit_us + passed_us * SHARE).min(MOST_US),
+        };
+        self.connections.retain(|&(at_us, _)| now_us < at_us + ASKS_US);
+        for n in 0..self.connections.len() {
+            let (at_us, counted) = &mut self.connections[n];
+            if !*counted && now_us >= *at_us {
+                *counted = true;
+                let late_us = now_us - *at_us;
+                self.add(rate, late_us);
+            }
+        }
+    }
+
+    /// Another answer, which has been on its way for so long.
+    fn add(&mut self, rate: u64, late_us: u64) {
+        let takes_us = (self.usual_bytes * 1_000_000).checked_div(rate).unwrap_or(0);
+        self.queue_us = (self.queue_us + takes_us.saturating_sub(late_us)).min(MOST_US);
+    }
+
+    /// Of how much the last requests have brought.
+    fn learn(&mut self, asked: u64) {
+        if let Some(each) = self.brought_bytes.checked_div(self.asked) {
+            self.usual_bytes = (self.usual_bytes * (MEMORY - 1) + each.min(BURST_BYTES)) / MEMORY;
+        }
+        (self.asked, self.brought_bytes) = (asked, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WAY_US: u64 = 20_000;
+    /// 1.6 Mbit/s: a segment in 7.5 ms.
+    const RATE: u64 = 200_000;
+
+    fn connect(times: u64) -> Sight {
+        Sight { connects: times, ..Sight::default() }
+    }
+
+    fn ask(times: u64) -> Sight {
+        Sight { asked: times, ..Sight::default() }
+    }
+
+    fn bring(bytes: u64) -> Sight {
+        Sight { brought_bytes: bytes, ..Sight::default() }
+    }
+
+    impl Answers {
+        fn at(&mut self, now_us: u64, sight: Sight) {
+            self.seen(now_us, sight, WAY_US, RATE);
+            self.hold(now_us, RATE, true);
+        }
+
+        /// From then on, the milliseconds in which somebody is held up within half a second, and the first of them.
+        fn held(&mut self, from_us: u64) -> (usize, Option<usize>) {
+            let held: Vec<usize> =
+                (0..500).filter(|&n| self.hold(from_us + n as u64 * 1000, RATE, true)).collect();
+            (held.len(), held.first().copied())
+        }
+    }
+
+    /// After many requests of which each brought so much; and a second of silence.
+    fn used_to(bytes: u64) -> (Answers, u64) {
+        let mut answers = Answers::default();
+        for n in 0..100 {
+            answers.at(n * 200_000, ask(1));
+            (0..bytes).step_by(1500).for_each(|_| answers.at(n * 200_000 + WAY_US, bring(1500)));
+        }
+        (0..1000).for_each(|n| assert!(!answers.hold(20_000_000 + n * 1000, RATE, n > 900)));
+        (answers, 21_000_000)
+    }
+
+    #[test]
+    fn who_waits_is_held_up_for_as_long_as_the_line_takes_for_an_answer() {
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, ask(1));
+        assert_eq!(answers.held(t), (68, Some(0)));
+        // One behind the other.
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, ask(2));
+        assert_eq!(answers.held(t + 8000), (127, Some(0)));
+        // Where nobody waits nobody is held up, and the answer comes all the same.
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, ask(1));
+        assert!(!answers.hold(t + 1000, RATE, false));
+        assert_eq!(answers.held(t + 30_000), (38, Some(0)));
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, connect(1));
+        assert_eq!(answers.held(t + WAY_US + 30_000), (38, Some(0)));
+    }
+
+    #[test]
+    fn a_request_is_foreseen_once() {
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, connect(1));
+        assert_eq!(answers.held(t), (68, Some(20)));
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, connect(1));
+        answers.hold(t + WAY_US, RATE, true);
+        answers.at(t + WAY_US + 8000, ask(1));
+        assert_eq!(answers.held(t + WAY_US + 8000), (60, Some(0)));
+        // One that asks before it was foreseen.
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, connect(1));
+        answers.at(t + WAY_US / 2, ask(1));
+        assert_eq!(answers.held(t + WAY_US / 2), (68, Some(0)));
+        // Nobody asks on a connection that was made, and then somebody does on another.
+        let (mut answers, t) = used_to(13_500);
+        answers.at(t, connect(1));
+        assert_eq!(answers.held(t), (68, Some(20)));
+        answers.at(t + 500_000, ask(1));
+        assert_eq!(answers.held(t + 500_000), (68, Some(0)));
+    }
+
+    #[test]
+    fn how_long_answers_are_is_learnt_and_forgotten() {
+        let mut answers = Answers::default();
+        answers.at(1_000_000, ask(1));
+        assert_eq!(answers.held(1_000_000), (0, None));
+        // No more than what comes at once.
+        let (mut answers, t) = used_to(1_000_000);
+        answers.at(t, ask(1));
+        assert_eq!(answers.held(t), (73, Some(0)));
+        // An upload: thousands of packets that bring nothing.
+        (0..1000).for_each(|n| answers.at(t + n * 1000, ask(1)));
+        let t = t + 3_000_000;
+        answers.at(t, ask(1));
+        assert_eq!(answers.held(t), (0, None));
+    }
+
+    #[test]
+    fn where_nothing_comes_nothing_is_known_of_the_line() {
+        let (mut answers, t) = used_to(13_500);
+        answers.seen(t, ask(1), WAY_US, 0);
+        assert!(!answers.hold(t, 0, true));
+    }
+
+    proptest! {
+        /// Whatever is seen when: never more than two thirds of the time and what was saved up, and over when nothing comes.
+        #[test]
+        fn what_holds_somebody_up_is_bounded_and_ends(
+            sights in proptest::collection::vec((0u64..20_000, 0u64..3, 0u64..200, 0u64..100_000), 1..300),
+        ) {
+            let mut answers = Answers::default();
+            let (mut now_us, mut held_us) = (0, 0);
+            for (step_us, connects, asked, brought_bytes) in sights {
+                // It ends with the credit, however late it is asked.
+                held_us += if answers.holds { step_us.min(answers.credit_us) } else { 0 };
+                now_us += step_us;
+                answers.at(now_us, Sight { connects, asked, brought_bytes });
+                prop_assert!(answers.connections.len() <= CONNECTIONS);
+                prop_assert!(held_us <= MOST_US + now_us * SHARE / (SHARE + 1));
+            }
+            answers.hold(now_us + WAY_US, RATE, true);
+            let later_us = now_us + WAY_US + MOST_US;
+            prop_assert!(!answers.hold(later_us, RATE, true));
+        }
+    }
+}
