@@ -151,7 +151,7 @@ impl Feedback {
         self.scale.arrived(now_us, bytes);
     }
 
-    /// The highest rate of late at which bytes have come to anybody, in bytes a second; 0 where it is not known.
+    /// What the line may bring now, to all together, in bytes a second; 0 where nothing is known of it.
     pub fn rate(&self) -> u64 {
         self.scale.rate()
     }

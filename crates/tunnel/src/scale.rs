@@ -26,6 +26,8 @@ pub struct Scale {
     since_us: u64,
     /// Bytes a second: since then, and in the time before.
     highest: [u64; 2],
+    /// Of the last two times of [`SPAN_US`] or more.
+    latest: [u64; 2],
     span_from_us: u64,
     span_bytes: u64,
 }
@@ -43,6 +45,7 @@ impl Scale {
             told_permille: 1000,
             since_us: 0,
             highest: [0; 2],
+            latest: [0; 2],
             span_from_us: 0,
             span_bytes: 0,
         }
@@ -59,21 +62,28 @@ impl Scale {
             self.since_us = now_us;
             self.highest = [0, self.highest[0]];
         }
-        self.highest[0] = self.highest[0].max(self.span_bytes.saturating_mul(1_000_000) / span_us);
+        self.latest = [self.span_bytes.saturating_mul(1_000_000) / span_us, self.latest[0]];
+        self.highest[0] = self.highest[0].max(self.latest[0]);
         self.span_from_us = now_us;
         self.span_bytes = 0;
     }
 
-    /// The highest rate of late, in bytes a second; 0 where it is not known.
+    /// What the line may bring now, in bytes a second; 0 where nothing is known of it. That is the higher rate of the last second or so, because a
+    /// line becomes slower at times, but half of the highest of late at least, because it may not be used.
     pub fn rate(&self) -> u64 {
+        self.latest[0].max(self.latest[1]).max(self.highest() / 2)
+    }
+
+    /// The highest rate of late.
+    fn highest(&self) -> u64 {
         self.highest[0].max(self.highest[1])
     }
 
     /// A round trip begins. In slow start the law is told what is seen: doubling is over soon enough.
     pub fn begin_round(&mut self, law: &Law) {
         self.told_permille = if self.aims && law.output().phase() != Phase::SlowStart {
-            (self.rate().min(u64::from(u32::MAX)) * 1000 / SLOW_BYTES_PER_S).clamp(1000, MOST_PERMILLE.into())
-                as u32
+            (self.highest().min(u64::from(u32::MAX)) * 1000 / SLOW_BYTES_PER_S)
+                .clamp(1000, MOST_PERMILLE.into()) as u32
         } else {
             1000
         };
@@ -122,6 +132,22 @@ mod tests {
     fn at(spec: &str, segment_us: usize) -> u32 {
         let (mut scale, law) = steady(spec);
         scale.after(&law, 0, 5_000_000, segment_us)
+    }
+
+    #[test]
+    fn a_line_that_becomes_slower_is_believed_to_be_half_as_fast_at_least() {
+        let (mut scale, law) = steady("ledbat");
+        assert_eq!(scale.rate(), 0);
+        let at = |scale: &mut Scale, from_us, to_us, segment_us| {
+            scale.after(&law, from_us, to_us, segment_us);
+            scale.rate()
+        };
+        let fast = at(&mut scale, 0, 3_000_000, 7000);
+        assert!(fast.abs_diff(1_460_000_000 / 7000) < 4000, "{fast}");
+        let slower = at(&mut scale, 3_000_000, 5_000_000, 10_000);
+        assert!(slower.abs_diff(146_000) < 3000, "{slower}");
+        let hardly_used = at(&mut scale, 5_000_000, 6_500_000, 70_000);
+        assert!(hardly_used.abs_diff(fast / 2) < 3000, "{hardly_used}");
     }
 
     #[test]
