@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The law of the window that all downloads share, if nothing else is asked for and the home's requests are seen. What comes for the
-/// home is counted then, so that the law hears of the queue that it makes itself.
+/// The law of the window that all downloads share, if nothing else is asked for and the home's requests are seen. Nothing is
+/// permitted while the home's answers take the line then, so that the law hears of its own queue, and hardly of theirs.
 pub const LAW: &str =
     "ledbat:target=20ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04,retreat=2";
 /// And where they are not: it hears of the home's queues, and gives way to them, so that its own is shorter than the target.
@@ -320,7 +320,7 @@ impl FromStr for Downloads {
     type Err = LawError;
 
     fn from_str(text: &str) -> Result<Downloads, LawError> {
-        if text == "none" { Ok(Downloads::Free) } else { text.parse().map(Downloads::Under) }
+        Ok(law_or_none(text)?.map_or(Downloads::Free, Downloads::Under))
     }
 }
 
@@ -398,11 +398,11 @@ fn transparent_port() -> u16 {
 
 /// `"none"` is no law.
 fn law<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<LawSpec>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    if text == "none" {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(serde::de::Error::custom)
+    law_or_none(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn law_or_none(text: &str) -> Result<Option<LawSpec>, LawError> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
 #[cfg(test)]

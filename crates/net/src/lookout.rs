@@ -16,7 +16,7 @@ use std::time::Duration;
 /// What is as long brings something, or asks for it (the first packet of QUIC has 1200 bytes).
 const LARGE_BYTES: u32 = 500;
 
-/// Sightings that wait to be read: a thousand or so come to nothing else within the pause.
+/// Sightings that wait to be read. What finds no room is missing from what was brought, and asked.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The protocols of a packet socket, by their numbers on Ethernet.
