@@ -7,10 +7,12 @@
 
 use leeway_control::{Law, LawSpec, Phase};
 
-/// A rate is that of so long at least: what waited behind a lost segment comes at once.
+/// The highest rate is one of so long at least: what waited behind a lost segment comes at once.
 const SPAN_US: u64 = 500_000;
 /// And is remembered for one to two of these.
 const MEMORY_US: u64 = 5_000_000;
+/// The latest rate is the highest of three times of so long.
+const LATEST_US: u64 = 100_000;
 /// 2 Mbit/s, at which a segment takes 6 ms: up to here the law is told the queuing delay as it is.
 const SLOW_BYTES_PER_S: u64 = 250_000;
 /// And so many times the one that is seen at most: a queue of ten milliseconds is as short as timers and others' bursts let it be.
@@ -26,10 +28,31 @@ pub struct Scale {
     since_us: u64,
     /// Bytes a second: since then, and in the time before.
     highest: [u64; 2],
-    /// Of the last two times of [`SPAN_US`] or more.
-    latest: [u64; 2],
-    span_from_us: u64,
-    span_bytes: u64,
+    span: Span,
+    /// Of the last times of [`LATEST_US`] or more.
+    latest: [u64; 3],
+    latest_span: Span,
+}
+
+/// What has come since then.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    from_us: u64,
+    bytes: u64,
+}
+
+impl Span {
+    /// So many more. The rate in bytes a second once it has been as long as that; the next one begins then.
+    fn arrived(&mut self, now_us: u64, bytes: u64, least_us: u64) -> Option<u64> {
+        self.bytes += bytes;
+        let passed_us = now_us.saturating_sub(self.from_us);
+        if passed_us < least_us {
+            return None;
+        }
+        let rate = self.bytes.saturating_mul(1_000_000) / passed_us;
+        *self = Span { from_us: now_us, bytes: 0 };
+        Some(rate)
+    }
 }
 
 impl Scale {
@@ -45,33 +68,31 @@ impl Scale {
             told_permille: 1000,
             since_us: 0,
             highest: [0; 2],
-            latest: [0; 2],
-            span_from_us: 0,
-            span_bytes: 0,
+            span: Span::default(),
+            latest: [0; 3],
+            latest_span: Span::default(),
         }
     }
 
     /// So many bytes have come.
     pub fn arrived(&mut self, now_us: u64, bytes: u64) {
-        self.span_bytes += bytes;
-        let span_us = now_us.saturating_sub(self.span_from_us);
-        if span_us < SPAN_US {
-            return;
+        if let Some(rate) = self.latest_span.arrived(now_us, bytes, LATEST_US) {
+            self.latest = [rate, self.latest[0], self.latest[1]];
         }
-        if now_us >= self.since_us + MEMORY_US {
-            self.since_us = now_us;
-            self.highest = [0, self.highest[0]];
+        if let Some(rate) = self.span.arrived(now_us, bytes, SPAN_US) {
+            if now_us >= self.since_us + MEMORY_US {
+                self.since_us = now_us;
+                self.highest = [0, self.highest[0]];
+            }
+            self.highest[0] = self.highest[0].max(rate);
         }
-        self.latest = [self.span_bytes.saturating_mul(1_000_000) / span_us, self.latest[0]];
-        self.highest[0] = self.highest[0].max(self.latest[0]);
-        self.span_from_us = now_us;
-        self.span_bytes = 0;
     }
 
-    /// What the line may bring now, in bytes a second; 0 where nothing is known of it. That is the higher rate of the last second or so, because a
-    /// line becomes slower at times, but half of the highest of late at least, because it may not be used.
+    /// What the line may bring now, in bytes a second; 0 where nothing is known of it. That is the latest rate, because a line becomes slower
+    /// at times, but no more than the highest of late and no less than half of it: a line may not be used.
     pub fn rate(&self) -> u64 {
-        self.latest[0].max(self.latest[1]).max(self.highest() / 2)
+        let latest = self.latest.into_iter().fold(0, u64::max);
+        latest.clamp(self.highest() / 2, self.highest())
     }
 
     /// The highest rate of late.
@@ -144,9 +165,9 @@ mod tests {
         };
         let fast = at(&mut scale, 0, 3_000_000, 7000);
         assert!(fast.abs_diff(1_460_000_000 / 7000) < 4000, "{fast}");
-        let slower = at(&mut scale, 3_000_000, 5_000_000, 10_000);
+        let slower = at(&mut scale, 3_000_000, 3_500_000, 10_000);
         assert!(slower.abs_diff(146_000) < 3000, "{slower}");
-        let hardly_used = at(&mut scale, 5_000_000, 6_500_000, 70_000);
+        let hardly_used = at(&mut scale, 3_500_000, 4_000_000, 70_000);
         assert!(hardly_used.abs_diff(fast / 2) < 3000, "{hardly_used}");
     }
 
@@ -190,6 +211,8 @@ mod tests {
         }
         scale.begin_round(&law);
         assert!(scale.told_us(1000) < 1200, "{}", scale.told_us(1000));
+        scale.arrived(7_000_000, 30_000);
+        assert!(scale.rate() < SLOW_BYTES_PER_S * 6 / 5, "{}", scale.rate());
     }
 
     #[test]
