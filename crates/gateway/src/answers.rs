@@ -7,10 +7,12 @@
 //! leave the line idle afterwards.
 //!
 //! Whoever asks for a connection asks for something else once that is there. It is counted when it would be asked
-//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none.
+//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none. A request that no
+//! connection foretells comes too late for that: the answer meets the law's queue, and is left to the law.
 //!
-//! How long an answer will be nobody knows: it is taken to be as long as the last ones were. Nor is the rate known where
-//! little has come, so nobody is held up for more than two thirds of the time.
+//! How long an answer will be nobody knows: it is taken to be as long as the last ones were, and where it comes more slowly
+//! than the line was thought to be, the rest of it will, too. Nor is the rate known where little has come, so nobody is held
+//! up for more than two thirds of the time.
 //!
 //! No clock here: times are arguments, in microseconds.
 
@@ -28,18 +30,27 @@ const ASKS_US: u64 = 200_000;
 const SHARE: u64 = 2;
 /// And so long in a row: a line of half a megabit a second takes that for two answers.
 const MOST_US: u64 = 500_000;
+/// What has come for so long shows how fast it comes.
+const TRAIN_US: u64 = 10_000;
+/// And what comes so long after the last does not belong to it.
+const APART_US: u64 = 50_000;
 /// With less it is not begun.
 const LEAST_US: u64 = 50_000;
 
 /// The answers to the home.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// For how long the line is taken yet by what was asked for, as reckoned then.
-    queue_us: u64,
+    /// What is permitted from then on comes behind all that was asked for.
+    until_us: u64,
     at_us: u64,
+    /// What was asked for and has not come.
+    due_bytes: u64,
+    train: Train,
     /// When a connection will be there, and whether what is asked for then is counted already.
     connections: VecDeque<(u64, bool)>,
     usual_bytes: u64,
+    /// How many of the last requests a connection foretold, of a thousand.
+    foretold_permille: u64,
     /// What has come since the last requests, and how many those were.
     brought_bytes: u64,
     asked: u64,
@@ -48,19 +59,33 @@ pub struct Answers {
     holds: bool,
 }
 
+/// What comes without a gap.
+#[derive(Debug, Default)]
+struct Train {
+    from_us: u64,
+    last_us: u64,
+    /// After the first of it.
+    bytes: u64,
+}
+
 impl Answers {
-    /// What was seen of the home. A connection is there after `connects_us`; the line brings `rate` bytes a second, 0 where that is
-    /// not known.
-    pub fn seen(&mut self, now_us: u64, sight: Sight, connects_us: u64, rate: u64) {
+    /// What was seen of the home. A permission brings something after `way_us`, and a connection is there after `connects_us`; the line
+    /// brings `rate` bytes a second, 0 where that is not known.
+    pub fn seen(&mut self, now_us: u64, sight: Sight, [way_us, connects_us]: [u64; 2], rate: u64) {
         self.advance(now_us, rate);
-        self.brought_bytes += sight.brought_bytes;
+        if sight.brought_bytes > 0 {
+            self.came(now_us, sight.brought_bytes, way_us, rate);
+        }
         if sight.asked > 0 {
             self.learn(sight.asked);
         }
         for _ in 0..sight.asked.min(CONNECTIONS as u64) {
-            if !matches!(self.connections.pop_front(), Some((_, true))) {
+            let connection = self.connections.pop_front();
+            if let Some((_, false)) = connection {
                 self.add(rate, 0);
             }
+            let foretold = if connection.is_some() { 1000 } else { 0 };
+            self.foretold_permille = (self.foretold_permille * (MEMORY - 1) + foretold).div_ceil(MEMORY);
         }
         let room = CONNECTIONS - self.connections.len();
         for _ in 0..sight.connects.min(room as u64) {
@@ -72,15 +97,19 @@ impl Answers {
     pub fn hold(&mut self, now_us: u64, rate: u64, waiting: bool) -> bool {
         self.advance(now_us, rate);
         let least_us = if self.holds { 1 } else { LEAST_US };
-        self.holds = waiting && self.queue_us > 0 && self.credit_us >= least_us;
+        self.holds = waiting && now_us < self.until_us && self.credit_us >= least_us;
         self.holds
+    }
+
+    /// How many of the last requests a connection foretold, of a thousand.
+    pub fn foretold_permille(&self) -> u64 {
+        self.foretold_permille
     }
 
     /// Time passes, the line brings what was asked for, and connections are there.
     fn advance(&mut self, now_us: u64, rate: u64) {
         let passed_us = now_us.saturating_sub(self.at_us);
         self.at_us = self.at_us.max(now_us);
-        self.queue_us = self.queue_us.saturating_sub(passed_us);
         self.credit_us = match self.holds {
             true => self.credit_us.saturating_sub(passed_us),
             false => (self.credit_us + passed_us * SHARE).min(MOST_US),
@@ -99,7 +128,30 @@ impl Answers {
     /// Another answer, which has been on its way for so long.
     fn add(&mut self, rate: u64, late_us: u64) {
         let takes_us = (self.usual_bytes * 1_000_000).checked_div(rate).unwrap_or(0);
-        self.queue_us = (self.queue_us + takes_us.saturating_sub(late_us)).min(MOST_US);
+        let from_us = self.at_us.saturating_sub(late_us);
+        if self.until_us < from_us {
+            self.due_bytes = 0;
+        }
+        self.due_bytes += self.usual_bytes;
+        self.until_us = (self.until_us.max(from_us) + takes_us).min(self.at_us + MOST_US);
+    }
+
+    /// Something has come of what was asked for.
+    fn came(&mut self, now_us: u64, bytes: u64, way_us: u64, rate: u64) {
+        self.brought_bytes += bytes;
+        self.due_bytes = self.due_bytes.saturating_sub(bytes);
+        let train = &mut self.train;
+        if now_us > train.last_us + APART_US {
+            *train = Train { from_us: now_us, last_us: now_us, bytes: 0 };
+            return;
+        }
+        (train.last_us, train.bytes) = (now_us, train.bytes + bytes);
+        let passed_us = now_us - train.from_us;
+        if passed_us >= TRAIN_US {
+            let rate = rate.min(train.bytes * 1_000_000 / passed_us);
+            let rest_us = (self.due_bytes * 1_000_000).checked_div(rate).unwrap_or(0).min(MOST_US);
+            self.until_us = self.until_us.max(now_us + rest_us.saturating_sub(way_us));
+        }
     }
 
     /// Of how much the last requests have brought.
@@ -134,8 +186,14 @@ mod tests {
 
     impl Answers {
         fn at(&mut self, now_us: u64, sight: Sight) {
-            self.seen(now_us, sight, WAY_US, RATE);
+            self.seen(now_us, sight, [WAY_US; 2], RATE);
             self.hold(now_us, RATE, true);
+        }
+
+        /// So many connections that ask at once.
+        fn ask_on_new(&mut self, now_us: u64, times: u64) {
+            self.at(now_us, connect(times));
+            self.at(now_us, ask(times));
         }
 
         /// From then on, the milliseconds in which somebody is held up within half a second, and the first of them.
@@ -160,15 +218,15 @@ mod tests {
     #[test]
     fn who_waits_is_held_up_for_as_long_as_the_line_takes_for_an_answer() {
         let (mut answers, t) = used_to(13_500);
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (68, Some(0)));
         // One behind the other.
         let (mut answers, t) = used_to(13_500);
-        answers.at(t, ask(2));
+        answers.ask_on_new(t, 2);
         assert_eq!(answers.held(t + 8000), (127, Some(0)));
         // Where nobody waits nobody is held up, and the answer comes all the same.
         let (mut answers, t) = used_to(13_500);
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert!(!answers.hold(t + 1000, RATE, false));
         assert_eq!(answers.held(t + 30_000), (38, Some(0)));
         let (mut answers, t) = used_to(13_500);
@@ -196,29 +254,64 @@ mod tests {
         answers.at(t, connect(1));
         assert_eq!(answers.held(t), (68, Some(20)));
         answers.at(t + 500_000, ask(1));
-        assert_eq!(answers.held(t + 500_000), (68, Some(0)));
+        assert_eq!(answers.held(t + 500_000), (0, None));
+    }
+
+    #[test]
+    fn a_request_that_nothing_foretold_is_left_to_the_law() {
+        let (mut answers, t) = used_to(13_500);
+        (0..50).for_each(|n| answers.ask_on_new(t + n * 200_000, 1));
+        assert_eq!(answers.foretold_permille(), 1000);
+        let t = t + 11_000_000;
+        (0..50).for_each(|n| answers.at(t + n * 200_000, ask(1)));
+        assert_eq!(answers.held(t + 50 * 200_000), (0, None));
+        assert!(answers.foretold_permille() < 10, "{}", answers.foretold_permille());
+    }
+
+    #[test]
+    fn what_comes_more_slowly_takes_longer() {
+        let slow = |segment_us: u64, segments: u64| {
+            let (mut answers, t) = used_to(13_500);
+            answers.ask_on_new(t, 1);
+            let mut held = 0;
+            for n in 0..500 {
+                let since_us = (n * 1000_u64).saturating_sub(WAY_US);
+                if since_us >= segment_us && since_us % segment_us < 1000 && since_us / segment_us <= segments
+                {
+                    answers.at(t + n * 1000, bring(1500));
+                }
+                held += usize::from(answers.hold(t + n * 1000, RATE, true));
+            }
+            held
+        };
+        assert_eq!(slow(7500, 9), 68);
+        // Half as fast: nine segments, until the last comes within a way. And no longer where the others never come.
+        for segments in [9, 3] {
+            let held = slow(15_000, segments);
+            assert!((125..=140).contains(&held), "{segments}: {held}");
+        }
     }
 
     #[test]
     fn how_long_answers_are_is_learnt_and_forgotten() {
         let mut answers = Answers::default();
-        answers.at(1_000_000, ask(1));
+        answers.ask_on_new(1_000_000, 1);
         assert_eq!(answers.held(1_000_000), (0, None));
         // No more than what comes at once.
         let (mut answers, t) = used_to(1_000_000);
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (73, Some(0)));
         // An upload: thousands of packets that bring nothing.
         (0..1000).for_each(|n| answers.at(t + n * 1000, ask(1)));
         let t = t + 3_000_000;
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (0, None));
     }
 
     #[test]
     fn where_nothing_comes_nothing_is_known_of_the_line() {
         let (mut answers, t) = used_to(13_500);
-        answers.seen(t, ask(1), WAY_US, 0);
+        answers.seen(t, connect(1), [0; 2], 0);
         assert!(!answers.hold(t, 0, true));
     }
 
