@@ -7,8 +7,7 @@
 //! leave the line idle afterwards.
 //!
 //! Whoever asks for a connection asks for something else once that is there. It is counted when it would be asked
-//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none. A request that no
-//! connection foretells comes too late for that: the answer meets the law's queue, and is left to the law.
+//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none.
 //!
 //! How long an answer will be nobody knows: it is taken to be as long as the last ones were, and where it comes more slowly
 //! than the line was thought to be, the rest of it will, too. Nor is the rate known where little has come, so nobody is held
@@ -49,8 +48,6 @@ pub struct Answers {
     /// When a connection will be there, and whether what is asked for then is counted already.
     connections: VecDeque<(u64, bool)>,
     usual_bytes: u64,
-    /// How many of the last requests a connection foretold, of a thousand.
-    foretold_permille: u64,
     /// What has come since the last requests, and how many those were.
     brought_bytes: u64,
     asked: u64,
@@ -80,12 +77,9 @@ impl Answers {
             self.learn(sight.asked);
         }
         for _ in 0..sight.asked.min(CONNECTIONS as u64) {
-            let connection = self.connections.pop_front();
-            if let Some((_, false)) = connection {
+            if !matches!(self.connections.pop_front(), Some((_, true))) {
                 self.add(rate, 0);
             }
-            let foretold = if connection.is_some() { 1000 } else { 0 };
-            self.foretold_permille = (self.foretold_permille * (MEMORY - 1) + foretold).div_ceil(MEMORY);
         }
         let room = CONNECTIONS - self.connections.len();
         for _ in 0..sight.connects.min(room as u64) {
@@ -99,11 +93,6 @@ impl Answers {
         let least_us = if self.holds { 1 } else { LEAST_US };
         self.holds = waiting && now_us < self.until_us && self.credit_us >= least_us;
         self.holds
-    }
-
-    /// How many of the last requests a connection foretold, of a thousand.
-    pub fn foretold_permille(&self) -> u64 {
-        self.foretold_permille
     }
 
     /// Time passes, the line brings what was asked for, and connections are there.
@@ -190,12 +179,6 @@ mod tests {
             self.hold(now_us, RATE, true);
         }
 
-        /// So many connections that ask at once.
-        fn ask_on_new(&mut self, now_us: u64, times: u64) {
-            self.at(now_us, connect(times));
-            self.at(now_us, ask(times));
-        }
-
         /// From then on, the milliseconds in which somebody is held up within half a second, and the first of them.
         fn held(&mut self, from_us: u64) -> (usize, Option<usize>) {
             let held: Vec<usize> =
@@ -218,15 +201,15 @@ mod tests {
     #[test]
     fn who_waits_is_held_up_for_as_long_as_the_line_takes_for_an_answer() {
         let (mut answers, t) = used_to(13_500);
-        answers.ask_on_new(t, 1);
+        answers.at(t, ask(1));
         assert_eq!(answers.held(t), (68, Some(0)));
         // One behind the other.
         let (mut answers, t) = used_to(13_500);
-        answers.ask_on_new(t, 2);
+        answers.at(t, ask(2));
         assert_eq!(answers.held(t + 8000), (127, Some(0)));
         // Where nobody waits nobody is held up, and the answer comes all the same.
         let (mut answers, t) = used_to(13_500);
-        answers.ask_on_new(t, 1);
+        answers.at(t, ask(1));
         assert!(!answers.hold(t + 1000, RATE, false));
         assert_eq!(answers.held(t + 30_000), (38, Some(0)));
         let (mut answers, t) = used_to(13_500);
@@ -254,25 +237,14 @@ mod tests {
         answers.at(t, connect(1));
         assert_eq!(answers.held(t), (68, Some(20)));
         answers.at(t + 500_000, ask(1));
-        assert_eq!(answers.held(t + 500_000), (0, None));
-    }
-
-    #[test]
-    fn a_request_that_nothing_foretold_is_left_to_the_law() {
-        let (mut answers, t) = used_to(13_500);
-        (0..50).for_each(|n| answers.ask_on_new(t + n * 200_000, 1));
-        assert_eq!(answers.foretold_permille(), 1000);
-        let t = t + 11_000_000;
-        (0..50).for_each(|n| answers.at(t + n * 200_000, ask(1)));
-        assert_eq!(answers.held(t + 50 * 200_000), (0, None));
-        assert!(answers.foretold_permille() < 10, "{}", answers.foretold_permille());
+        assert_eq!(answers.held(t + 500_000), (68, Some(0)));
     }
 
     #[test]
     fn what_comes_more_slowly_takes_longer() {
         let slow = |segment_us: u64, segments: u64| {
             let (mut answers, t) = used_to(13_500);
-            answers.ask_on_new(t, 1);
+            answers.at(t, ask(1));
             let mut held = 0;
             for n in 0..500 {
                 let since_us = (n * 1000_u64).saturating_sub(WAY_US);
@@ -295,23 +267,23 @@ mod tests {
     #[test]
     fn how_long_answers_are_is_learnt_and_forgotten() {
         let mut answers = Answers::default();
-        answers.ask_on_new(1_000_000, 1);
+        answers.at(1_000_000, ask(1));
         assert_eq!(answers.held(1_000_000), (0, None));
         // No more than what comes at once.
         let (mut answers, t) = used_to(1_000_000);
-        answers.ask_on_new(t, 1);
+        answers.at(t, ask(1));
         assert_eq!(answers.held(t), (73, Some(0)));
         // An upload: thousands of packets that bring nothing.
         (0..1000).for_each(|n| answers.at(t + n * 1000, ask(1)));
         let t = t + 3_000_000;
-        answers.ask_on_new(t, 1);
+        answers.at(t, ask(1));
         assert_eq!(answers.held(t), (0, None));
     }
 
     #[test]
     fn where_nothing_comes_nothing_is_known_of_the_line() {
         let (mut answers, t) = used_to(13_500);
-        answers.seen(t, connect(1), [0; 2], 0);
+        answers.seen(t, ask(1), [WAY_US; 2], 0);
         assert!(!answers.hold(t, 0, true));
     }
 
