@@ -106,7 +106,7 @@ impl GatewayArgs {
         }
         if let Some(law) = &self.law {
             config.law =
-                law.parse().map_err(|error: leeway_control::LawError| Failure::Usage(error.to_string()))?;
+                leeway_gateway::law_or_none(law).map_err(|error| Failure::Usage(error.to_string()))?;
         }
         Ok(config)
     }

@@ -7,7 +7,10 @@
 //! leave the line idle afterwards.
 //!
 //! Whoever asks for a connection asks for something else once that is there. It is counted when it would be asked
-//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none.
+//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none. A request that no
+//! connection foretells comes too late for that: its answer meets the law's queue. Where the home has been silent before
+//! it, the line is kept for it all the same; where one comes soon after another, the law hears of their queues and gives
+//! way to them, and they are left to it.
 //!
 //! How long an answer will be nobody knows: it is taken to be as long as the last ones were, and where it comes more slowly
 //! than the line was thought to be, the rest of it will, too. Nor is the rate known where little has come, so nobody is held
@@ -33,6 +36,8 @@ const MOST_US: u64 = 500_000;
 const TRAIN_US: u64 = 10_000;
 /// And what comes so long after the last does not belong to it.
 const APART_US: u64 = 50_000;
+/// A request that comes so long after what the home had before does not belong to that.
+const SILENT_US: u64 = 500_000;
 /// With less it is not begun.
 const LEAST_US: u64 = 50_000;
 
@@ -48,6 +53,10 @@ pub struct Answers {
     /// When a connection will be there, and whether what is asked for then is counted already.
     connections: VecDeque<(u64, bool)>,
     usual_bytes: u64,
+    /// How many of the last requests the line was kept for, of a thousand.
+    kept_permille: u64,
+    /// When the home last asked for something or got it.
+    heard_us: u64,
     /// What has come since the last requests, and how many those were.
     brought_bytes: u64,
     asked: u64,
@@ -76,10 +85,18 @@ impl Answers {
         if sight.asked > 0 {
             self.learn(sight.asked);
         }
+        let silent = now_us > self.heard_us + SILENT_US;
         for _ in 0..sight.asked.min(CONNECTIONS as u64) {
-            if !matches!(self.connections.pop_front(), Some((_, true))) {
+            let connection = self.connections.pop_front();
+            let kept = connection.is_some() || silent;
+            if kept && !matches!(connection, Some((_, true))) {
                 self.add(rate, 0);
             }
+            let kept_permille = if kept { 1000 } else { 0 };
+            self.kept_permille = (self.kept_permille * (MEMORY - 1) + kept_permille).div_ceil(MEMORY);
+        }
+        if sight.asked > 0 || sight.brought_bytes > 0 {
+            self.heard_us = now_us;
         }
         let room = CONNECTIONS - self.connections.len();
         for _ in 0..sight.connects.min(room as u64) {
@@ -93,6 +110,11 @@ impl Answers {
         let least_us = if self.holds { 1 } else { LEAST_US };
         self.holds = waiting && now_us < self.until_us && self.credit_us >= least_us;
         self.holds
+    }
+
+    /// How many of the last requests the line was kept for, of a thousand.
+    pub fn kept_permille(&self) -> u64 {
+        self.kept_permille
     }
 
     /// Time passes, the line brings what was asked for, and connections are there.
@@ -179,6 +201,12 @@ mod tests {
             self.hold(now_us, RATE, true);
         }
 
+        /// So many connections that ask at once.
+        fn ask_on_new(&mut self, now_us: u64, times: u64) {
+            self.at(now_us, connect(times));
+            self.at(now_us, ask(times));
+        }
+
         /// From then on, the milliseconds in which somebody is held up within half a second, and the first of them.
         fn held(&mut self, from_us: u64) -> (usize, Option<usize>) {
             let held: Vec<usize> =
@@ -201,15 +229,15 @@ mod tests {
     #[test]
     fn who_waits_is_held_up_for_as_long_as_the_line_takes_for_an_answer() {
         let (mut answers, t) = used_to(13_500);
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (68, Some(0)));
         // One behind the other.
         let (mut answers, t) = used_to(13_500);
-        answers.at(t, ask(2));
+        answers.ask_on_new(t, 2);
         assert_eq!(answers.held(t + 8000), (127, Some(0)));
         // Where nobody waits nobody is held up, and the answer comes all the same.
         let (mut answers, t) = used_to(13_500);
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert!(!answers.hold(t + 1000, RATE, false));
         assert_eq!(answers.held(t + 30_000), (38, Some(0)));
         let (mut answers, t) = used_to(13_500);
@@ -241,10 +269,24 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_nothing_foretold_are_left_to_the_law_but_for_one_after_a_silence() {
+        let (mut answers, t) = used_to(13_500);
+        (0..50).for_each(|n| answers.ask_on_new(t + n * 200_000, 1));
+        assert_eq!(answers.kept_permille(), 1000);
+        let t = t + 11_000_000;
+        (0..50).for_each(|n| answers.at(t + n * 200_000, ask(1)));
+        assert_eq!(answers.held(t + 50 * 200_000), (0, None));
+        assert!(answers.kept_permille() < 10, "{}", answers.kept_permille());
+        let t = t + 11_000_000;
+        (0..50).for_each(|n| answers.at(t + n * 600_000, ask(1)));
+        assert_eq!(answers.kept_permille(), 1000);
+    }
+
+    #[test]
     fn what_comes_more_slowly_takes_longer() {
         let slow = |segment_us: u64, segments: u64| {
             let (mut answers, t) = used_to(13_500);
-            answers.at(t, ask(1));
+            answers.ask_on_new(t, 1);
             let mut held = 0;
             for n in 0..500 {
                 let since_us = (n * 1000_u64).saturating_sub(WAY_US);
@@ -267,23 +309,23 @@ mod tests {
     #[test]
     fn how_long_answers_are_is_learnt_and_forgotten() {
         let mut answers = Answers::default();
-        answers.at(1_000_000, ask(1));
+        answers.ask_on_new(1_000_000, 1);
         assert_eq!(answers.held(1_000_000), (0, None));
         // No more than what comes at once.
         let (mut answers, t) = used_to(1_000_000);
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (73, Some(0)));
         // An upload: thousands of packets that bring nothing.
         (0..1000).for_each(|n| answers.at(t + n * 1000, ask(1)));
         let t = t + 3_000_000;
-        answers.at(t, ask(1));
+        answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (0, None));
     }
 
     #[test]
     fn where_nothing_comes_nothing_is_known_of_the_line() {
         let (mut answers, t) = used_to(13_500);
-        answers.seen(t, ask(1), [WAY_US; 2], 0);
+        answers.seen(t, connect(1), [0; 2], 0);
         assert!(!answers.hold(t, 0, true));
     }
 

@@ -9,15 +9,10 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
-/// The law of the window that all downloads share, if nothing else is asked for and the home's requests are seen. Nothing is
-/// permitted while the home's answers take the line then, so that the law hears of its own queue, and hardly of theirs.
+/// The law of the window that all downloads share, if nothing else is asked for.
 pub const LAW: &str =
-    "ledbat:target=20ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04,retreat=2";
-/// And where they are not: it hears of the home's queues, and gives way to them, so that its own is shorter than the target.
-pub const BLIND_LAW: &str =
     "ledbat:target=28ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04,retreat=2";
 
 /// Why a configuration cannot be used.
@@ -44,19 +39,6 @@ pub enum ConfigError {
     Value(String),
 }
 
-/// How downloads are held back.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum Downloads {
-    /// By [`LAW`] or [`BLIND_LAW`].
-    #[default]
-    Fitting,
-    /// By this law.
-    Under(LawSpec),
-    /// Not at all.
-    Free,
-}
-
 /// The whole configuration. Every field has a default; without a listener there is nothing to do.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -79,8 +61,9 @@ pub struct Config {
     pub ports: Vec<u16>,
     /// UDP ports that may be reached.
     pub udp_ports: Vec<u16>,
-    /// The window that all downloads share.
-    pub law: Downloads,
+    /// Law of the window that all downloads share; none: nothing is held back.
+    #[serde(deserialize_with = "law")]
+    pub law: Option<LawSpec>,
     /// Congestion control of the kernel for uploads, such as `leeway_ledbat`; the first that the machine has.
     pub upload: Vec<String>,
     /// Name servers; the machine's own by default.
@@ -304,34 +287,6 @@ impl Config {
     }
 }
 
-impl Downloads {
-    /// The law of their window, if there is one; `in_sight`: the home's requests are seen.
-    pub fn law(&self, in_sight: bool) -> Option<LawSpec> {
-        let own = if in_sight { LAW } else { BLIND_LAW };
-        match self {
-            Downloads::Fitting => Some(own.parse().expect("a law of the table")),
-            Downloads::Under(law) => Some(law.clone()),
-            Downloads::Free => None,
-        }
-    }
-}
-
-impl FromStr for Downloads {
-    type Err = LawError;
-
-    fn from_str(text: &str) -> Result<Downloads, LawError> {
-        Ok(law_or_none(text)?.map_or(Downloads::Free, Downloads::Under))
-    }
-}
-
-impl TryFrom<String> for Downloads {
-    type Error = LawError;
-
-    fn try_from(text: String) -> Result<Downloads, LawError> {
-        text.parse()
-    }
-}
-
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -346,7 +301,7 @@ impl Default for Config {
             ports: vec![80, 443, 465, 587, 853, 993, 995, 5222, 5223, 8080, 8443],
             // DNS, NTP, QUIC, DNS over QUIC, STUN.
             udp_ports: vec![53, 123, 443, 853, 3478],
-            law: Downloads::default(),
+            law: Some(LAW.parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,
@@ -401,7 +356,11 @@ fn law<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<LawSp
     law_or_none(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-fn law_or_none(text: &str) -> Result<Option<LawSpec>, LawError> {
+/// The law of that name, or none.
+///
+/// # Errors
+/// There is no such law, or its parameters are wrong.
+pub fn law_or_none(text: &str) -> Result<Option<LawSpec>, LawError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
@@ -454,15 +413,11 @@ mod tests {
     }
 
     #[test]
-    fn the_law_fits_what_is_seen_unless_another_is_asked_for() {
-        let law =
-            |text: &str, in_sight| Config::parse(text).unwrap().law.law(in_sight).map(|law| law.to_string());
-        assert!(law("", true).unwrap().contains("target=20ms"));
-        assert!(law("", false).unwrap().contains("target=28ms"));
-        for in_sight in [true, false] {
-            assert_eq!(law("law = \"lp\"", in_sight).as_deref(), Some("lp"));
-            assert_eq!(law("law = \"none\"", in_sight), None);
-        }
+    fn none_is_no_law() {
+        let law = |text: &str| Config::parse(text).unwrap().law.map(|law| law.to_string());
+        assert_eq!(law("").as_deref(), Some(LAW));
+        assert_eq!(law("law = \"lp\"").as_deref(), Some("lp"));
+        assert_eq!(law("law = \"none\""), None);
     }
 
     #[test]

@@ -19,6 +19,10 @@ const LONG_US: u32 = 75_000;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
+/// A law that does not hear of the home's queues is told of its own as if they were longer by so much, in thousandths: one that hears of both gives
+/// way to those as well, and keeps less of a queue than its target between them.
+const ALONE_PERMILLE: u64 = 400;
+
 /// One law for all connections.
 #[derive(Debug)]
 pub struct Feedback {
@@ -32,6 +36,10 @@ pub struct Feedback {
     patience_us: u64,
     round_end_us: u64,
     scale: Scale,
+    /// By which a queue that is told of is longer than the one that is seen, whatever the scale.
+    alone_permille: u32,
+    /// Whether that is so for this law at all.
+    yields: bool,
     /// The last round trip that was of use.
     sampled_us: u64,
     /// What has arrived in this round and in the one before.
@@ -66,6 +74,8 @@ impl Feedback {
             patience_us: 0,
             round_end_us: 0,
             scale: if yields { Scale::new(spec) } else { Scale::as_seen() },
+            alone_permille: 1000,
+            yields: yields && spec.law().param("target").is_some(),
             sampled_us: 0,
             round_bytes: [0; 2],
         }
@@ -78,7 +88,8 @@ impl Feedback {
 
     /// The law's estimate.
     pub fn queuing_delay_us(&self) -> u32 {
-        self.scale.seen_us(self.law.output().queuing_delay_us)
+        let told_us = u64::from(self.law.output().queuing_delay_us);
+        self.scale.seen_us((told_us * 1000 / u64::from(self.alone_permille)) as u32)
     }
 
     /// Smoothed over all connections; 0 before the first sample.
@@ -114,7 +125,10 @@ impl Feedback {
         arrival: Arrival,
     ) -> bool {
         let queuing_us = round_trip.and_then(|round_trip| self.sample(now_us, server, round_trip));
-        let told_us = queuing_us.map(|seen_us| self.scale.told_us(seen_us));
+        let told_us = queuing_us.map(|seen_us| {
+            let told_us = u64::from(self.scale.told_us(seen_us)) * u64::from(self.alone_permille) / 1000;
+            u32::try_from(told_us).unwrap_or(u32::MAX)
+        });
         if queuing_us.is_some() {
             self.sampled_us = now_us;
         }
@@ -149,6 +163,14 @@ impl Feedback {
     /// Bytes have come over the same line to others.
     pub fn others_arrived(&mut self, now_us: u64, bytes: u64) {
         self.scale.arrived(now_us, bytes);
+    }
+
+    /// For so many of a thousand requests of the home the line is kept: while these are answered nobody is permitted anything,
+    /// and the law does not hear of them.
+    pub fn kept(&mut self, permille: u64) {
+        if self.yields {
+            self.alone_permille = (1000 + permille * ALONE_PERMILLE / 1000) as u32;
+        }
     }
 
     /// What the line may bring now, to all together, in bytes a second; 0 where nothing is known of it.

@@ -80,9 +80,7 @@ impl Gateway {
         let own = own_addresses()
             .map_err(|error| GatewayError::System("list the addresses of this machine", error))?;
         let users = Arc::new(Users::new(config));
-        let lookout = (!config.home.is_empty()).then(|| Lookout::new(&config.home));
-        let in_sight = matches!(lookout, Some(Ok(_)));
-        let budget = config.law.law(in_sight).as_ref().map(Budget::new);
+        let budget = config.law.as_ref().map(Budget::new);
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let relay = config.relay.as_ref().map(Relay::open).transpose()?;
         let policy = config.policy(own);
@@ -109,9 +107,9 @@ impl Gateway {
         let divert = divert.transpose().map_err(|error| {
             GatewayError::System("divert clients without configuration (needs root, nft, ip)", error)
         })?;
-        let home = lookout.map(|lookout| {
+        let home = (!config.home.is_empty()).then(|| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
-            lookout?.watch(move |sight| {
+            Lookout::new(&config.home)?.watch(move |sight| {
                 budget.iter().for_each(|budget| budget.home_seen(sight));
                 relay.iter().for_each(|relay| relay.home_seen());
             })

@@ -33,5 +33,5 @@ pub mod upstream;
 pub mod users;
 mod window;
 
-pub use config::Config;
+pub use config::{Config, law_or_none};
 pub use gateway::{Gateway, GatewayError};

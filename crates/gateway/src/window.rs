@@ -121,6 +121,7 @@ impl Window {
         let connects_us = way_us - (queuing_us / 2).min(way_us / 2);
         self.feedback.others_arrived(now_us, sight.brought_bytes);
         self.answers.seen(now_us, sight, [way_us, connects_us], self.feedback.rate());
+        self.feedback.kept(self.answers.kept_permille());
     }
 
     /// A flow of `user` begins; its number. Nobody sees `datagrams` arrive before they are granted.
