@@ -21,7 +21,7 @@ const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
 /// A law that does not hear of the home's queues is told of its own as if they were longer by so much, in thousandths: one that hears of both gives
 /// way to those as well, and keeps less of a queue than its target between them.
-const ALONE_PERMILLE: u64 = 400;
+const ALONE_PERMILLE: u64 = 500;
 
 /// One law for all connections.
 #[derive(Debug)]
