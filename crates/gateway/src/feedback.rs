@@ -166,9 +166,10 @@ impl Feedback {
     }
 
     /// For so many of a thousand requests of the home the line is kept: while these are answered nobody is permitted anything,
-    /// and the law does not hear of them.
+    /// and the law does not hear of them. Not over long ways, whatever is said.
     pub fn kept(&mut self, permille: u64) {
         if self.yields {
+            let permille = if self.is_long() { 0 } else { permille };
             self.alone_permille = (1000 + permille * ALONE_PERMILLE / 1000) as u32;
         }
     }

@@ -120,7 +120,7 @@ impl Window {
         // Through a queue a connection takes longer, but not always by as much: earlier by half of it.
         let connects_us = way_us - (queuing_us / 2).min(way_us / 2);
         self.feedback.others_arrived(now_us, sight.brought_bytes);
-        self.answers.seen(now_us, sight, [way_us, connects_us], self.feedback.rate());
+        self.answers.seen(now_us, sight, [way_us, connects_us], self.kept_rate());
         self.feedback.kept(self.answers.kept_permille());
     }
 
@@ -426,7 +426,7 @@ impl Window {
     pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
         let waiting = self.admission.waiting() > 0;
         if self.standby.hold(now_us, waiting).is_some()
-            || self.answers.hold(now_us, self.feedback.rate(), waiting)
+            || self.answers.hold(now_us, self.kept_rate(), waiting)
         {
             return Vec::new();
         }
@@ -435,6 +435,12 @@ impl Window {
             .into_iter()
             .filter_map(|grant| self.give(now_us, grant))
             .collect()
+    }
+
+    /// What the line brings, where it is kept for the home's answers. Over long ways it is not: permissions are spread over the round trip
+    /// there, and a window that was emptied for an answer is not full again before the next one.
+    fn kept_rate(&self) -> u64 {
+        if self.feedback.is_long() { 0 } else { self.feedback.rate() }
     }
 
     fn give(&mut self, now_us: u64, grant: Grant) -> Option<Waker> {

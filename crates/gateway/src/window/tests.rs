@@ -59,30 +59,44 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     assert_eq!((bench.outstanding(), bench.window.waiting()), (0, 0));
 }
 
-/// 13,500 bytes five times a second, on a line that nobody else uses: 540 kbit/s is all that is known of it.
-#[test]
-fn nobody_is_permitted_anything_while_an_answer_comes_to_the_home() {
+/// 13,500 bytes five times a second, on a line that nobody else uses: 540 kbit/s is all that is known of it. How long somebody
+/// waits after a request.
+fn waits_behind_an_answer_us(rtt_us: u32) -> u64 {
     let mut bench = Bench::new(LAW);
     let flow = bench.open(SERVER);
-    let sight = |asked, brought_bytes| Sight { connects: asked, asked, brought_bytes };
+    let round_trip = Some(RoundTrip { rtt_us, exact: true, late: false });
+    bench.window.tell(0, SERVER, round_trip, 0, 0);
+    let sight = |connects, asked, brought_bytes| Sight { connects, asked, brought_bytes };
     for n in 0..100_000 {
         bench.now_us = n * 1000;
         match n % 200 {
-            0 => bench.window.home_seen(bench.now_us, sight(1, 0)),
-            20..29 => bench.window.home_seen(bench.now_us, sight(0, 1500)),
+            0 => bench.window.home_seen(bench.now_us, sight(0, 1, 0)),
+            20..29 => bench.window.home_seen(bench.now_us, sight(0, 0, 1500)),
+            180 => bench.window.home_seen(bench.now_us, sight(1, 0, 0)),
             _ => {}
         }
         // Somebody waits, until there is no credit left for standing aside.
         bench.window.standby.hold(bench.now_us, true);
     }
-    bench.window.home_seen(bench.now_us, sight(1, 0));
+    bench.window.home_seen(bench.now_us, sight(0, 1, 0));
     assert!(bench.window.standby.hold(bench.now_us, true).is_none());
     let asked_us = bench.now_us;
     while !bench.asks(flow, Window::start) {
         bench.now_us += 2000;
     }
+    bench.now_us - asked_us
+}
+
+#[test]
+fn nobody_is_permitted_anything_while_an_answer_comes_to_the_home() {
     // The line is taken for that long.
-    assert!((190_000..210_000).contains(&(bench.now_us - asked_us)), "{}", bench.now_us - asked_us);
+    let us = waits_behind_an_answer_us(20_000);
+    assert!((190_000..210_000).contains(&us), "{us}");
+}
+
+#[test]
+fn over_a_long_way_nobody_is_held_up_for_an_answer() {
+    assert_eq!(waits_behind_an_answer_us(100_000), 0);
 }
 
 /// What the kernel would say of a connection.
