@@ -6,7 +6,8 @@
 use crate::window::MSS_BYTES;
 use std::collections::VecDeque;
 
-/// Windows up to this are filled at once by a new connection (RFC 6928), so filling them takes one round trip.
+/// Windows up to this are filled at once by a new connection (RFC 6928), so filling them takes one round trip; and with each byte
+/// that has come, by one more (RFC 5681, 3.1).
 pub const BURST_BYTES: u64 = 10 * MSS_BYTES as u64;
 /// Edges that are timed at a time.
 const TIMED: usize = 32;
@@ -18,6 +19,8 @@ pub struct Edges {
     furthest: u64,
     /// What is left of a window and less than this is not sent.
     mss: u64,
+    /// Where the server began with its first window.
+    begun: u64,
     timed: VecDeque<Edge>,
 }
 
@@ -53,14 +56,15 @@ pub struct RoundTrip {
 impl Edges {
     /// A connection whose first window is that large, of segments of `mss` bytes.
     pub fn new(window: u64, mss: u64) -> Edges {
-        Edges { furthest: window, mss, timed: VecDeque::new() }
+        Edges { furthest: window, mss, begun: 0, timed: VecDeque::new() }
     }
 
     /// `bytes` were read from before a `window`, which moves its edge to `position`. `exact`: they had just come, so that
     /// the edge did not move before; the kernel moves it when bytes come, read or not, while there is room in its buffer.
     pub fn moved(&mut self, position: u64, bytes: u64, window: u64, now_us: u64, exact: bool) {
+        let filled_at_once = BURST_BYTES + (position - window).saturating_sub(self.begun);
         // Else some of it was let through before, by a window that was larger.
-        if position >= self.furthest + bytes && window <= BURST_BYTES {
+        if position >= self.furthest + bytes && window <= filled_at_once {
             if self.timed.len() == TIMED {
                 self.timed.pop_front();
             }
@@ -86,6 +90,11 @@ impl Edges {
     /// What has not come after `late_us` is late.
     pub fn late(&mut self, late_us: u64) {
         self.timed.iter_mut().for_each(|edge| edge.question.late(late_us));
+    }
+
+    /// After that position the server begins again: it has sent nothing for a while.
+    pub fn begin(&mut self, position: u64) {
+        self.begun = position;
     }
 
     /// Nothing more will come, or not by these.
@@ -188,6 +197,19 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_has_sent_much_fills_a_large_window_at_once_until_it_begins_again() {
+        let window = 2 * BURST_BYTES;
+        let timed = |begun| {
+            let mut edges = Edges::new(window, SEGMENT);
+            edges.begin(begun);
+            edges.moved(100_000 + window, SEGMENT, window, 0, true);
+            edges.arrived(100_000 + window, 27_000)
+        };
+        assert_eq!(timed(100_000 - BURST_BYTES), exactly(27_000));
+        assert_eq!(timed(100_001 - BURST_BYTES), None);
+    }
+
+    #[test]
     fn bytes_that_waited_may_have_let_others_through_before() {
         let mut edges = Edges::new(2920, SEGMENT);
         edges.moved(SEGMENT + 2920, SEGMENT, 2920, 20_000, false);
@@ -215,7 +237,8 @@ mod tests {
     #[test]
     fn windows_that_are_not_filled_at_once_are_not_timed_and_neither_is_any_number() {
         let mut edges = Edges::new(2920, SEGMENT);
-        edges.moved(100_000, SEGMENT, BURST_BYTES + 1, 0, true);
+        edges.begin(SEGMENT);
+        edges.moved(SEGMENT + BURST_BYTES + 1, SEGMENT, BURST_BYTES + 1, 0, true);
         assert!(!edges.is_timed());
         for n in 0..1000 {
             edges.moved(200_000 + n * SEGMENT, SEGMENT, 2920, n, true);

@@ -186,6 +186,7 @@ impl Window {
         }
         self.answered(entry, now_us);
         entry.edges.clear();
+        entry.edges.begin(entry.arrived);
         entry.end = None;
         entry.starts = true;
         Some(entry.whole(entry.window))
@@ -307,6 +308,10 @@ impl Window {
         if bytes == 0 {
             return;
         }
+        // Nobody knows who has asked for what through CONNECT.
+        if now_us > entry.arrived_us + self.feedback.hold_us() {
+            entry.edges.begin(entry.arrived);
+        }
         entry.arrived = position;
         entry.last_us = now_us;
         entry.arrived_us = now_us;
@@ -318,7 +323,10 @@ impl Window {
         let excess = entry.outstanding.saturating_sub(rest);
         entry.outstanding -= excess;
         self.admission.release(due + excess);
-        let mut round_trip = entry.edges.arrived(position, now_us);
+        let is_large = entry.window > BURST_BYTES;
+        let is_long = self.feedback.is_long();
+        // Once a round trip is enough for what is large and long.
+        let mut round_trip = entry.edges.arrived(position, now_us).filter(|_| !is_large || !is_long);
         let due = now_us >= entry.sampled_us + u64::from(self.feedback.srtt_us());
         if (due || round_trip.is_some())
             && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
@@ -336,11 +344,12 @@ impl Window {
                 entry.edges.clear();
                 entry.asked = None;
             }
-            // Larger windows than a burst are not filled at once, but there are enough segments for the kernel's clock, which goes by
-            // timestamps (RFC 7323, 4) to the millisecond. Over long ways that is better for all: the kernel announces what a
-            // read opens with its next acknowledgement, which is then a round trip later in the worst case.
-            if entry.window > BURST_BYTES || self.feedback.is_long() {
-                round_trip = Some(RoundTrip { rtt_us: received.rtt_us, exact: true, late: false })
+            // The kernel's own clock goes by timestamps (RFC 7323, 4) to the millisecond. Since Linux 6.16 it takes no longer time while
+            // anything is unread, which is so whenever others are held up, and then it shows the queue that there was at least. Over
+            // long ways it is better for all that: the kernel announces what a read opens with its next acknowledgement, which is
+            // then a round trip later in the worst case.
+            if is_long || round_trip.is_none() && is_large {
+                round_trip = Some(RoundTrip { rtt_us: received.rtt_us, exact: is_long, late: false })
                     .filter(|round_trip| round_trip.rtt_us > 0);
             }
         }

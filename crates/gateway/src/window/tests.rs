@@ -274,8 +274,13 @@ impl Line {
         while sender.early.remove(&sender.next) {
             sender.next += 1;
         }
-        sender.kernel.unread.fetch_add((sender.next - before) * SEGMENT, Relaxed);
-        sender.kernel.rtt_us.store((self.bench.now_us - told_us) as u32, Relaxed);
+        let rtt_us = (self.bench.now_us - told_us) as u32;
+        // Linux since 6.16: one that is longer counts where nothing is unread only.
+        if sender.kernel.unread.fetch_add((sender.next - before) * SEGMENT, Relaxed) == 0
+            || rtt_us < sender.kernel.rtt_us.load(Relaxed)
+        {
+            sender.kernel.rtt_us.store(rtt_us, Relaxed);
+        }
         true
     }
 
