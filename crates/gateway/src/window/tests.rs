@@ -394,6 +394,23 @@ fn only_an_answer_that_came_at_once_took_one_round_trip() {
     assert_eq!(ended_with(9, 500_000), 0);
 }
 
+/// The kernel's estimate stays at that of an empty queue meanwhile.
+#[test]
+fn a_large_window_is_timed_by_what_it_lets_through() {
+    let mut bench = Bench::new("ledbat:filter_length=1");
+    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
+    kernel.rtt_us.store(20_000, Relaxed);
+    let round_trip = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
+    bench.window.tell(0, SERVER, round_trip, 0, 0);
+    bench.with(flow, |window, entry, _| {
+        (entry.window, entry.growth) = (12 * SEGMENT, SEGMENT);
+        window.seen(entry, 0, 2 * SEGMENT);
+        window.read(entry, 0, 2 * SEGMENT);
+        window.seen(entry, 60_000, 12 * SEGMENT);
+    });
+    assert_eq!(bench.window.state().queuing_delay_us, 40_000);
+}
+
 /// The edge stays where it is from two segments before the end of the first answer.
 #[test]
 fn the_next_answer_begins_as_on_a_new_connection() {
