@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live pictures install ci clean
+.PHONY: help run test lint format bench live pictures fuzz install ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ live: ## measure the laws on real TCP beside the simulator (root, 1 to 2 hours),
 pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build
 	@tools/pictures.sh
+
+fuzz: ## fuzz every harness with libFuzzer for ten minutes each; tools/fuzz.sh takes others and less time
+	@tools/setup.sh build
+	@tools/fuzz.sh 600
 
 install: ## install the `leeway` program; as root for everybody, with systemd units
 	@tools/setup.sh build

@@ -9,7 +9,9 @@ main() {
 	local failed=()
 	check "rustfmt" cargo fmt --all --check
 	check "clippy" cargo clippy --workspace --all-targets --locked --quiet --keep-going -- -D warnings
+	check "clippy of the fuzz target" fuzz_target_clean
 	check "rustdoc" rustdoc_clean
+	check "licences, bans and sources of dependencies" dependencies_clean
 	check "clang-format" clang_format
 	check "ruff check" target/tools/ruff check --quiet .
 	check "ruff format" target/tools/ruff format --quiet --check .
@@ -26,6 +28,16 @@ main() {
 check() {
 	echo "lint: $1"
 	"${@:2}" </dev/null || failed+=("$1")
+}
+
+# It belongs to a feature that links libFuzzer, which is C++: a library that is never linked here saves its compilation.
+fuzz_target_clean() {
+	CUSTOM_LIBFUZZER_PATH=$PWD/target/libfuzzer.a \
+		cargo clippy --package leeway-fuzz --bins --features libfuzzer --locked --quiet -- -D warnings
+}
+
+dependencies_clean() {
+	target/tools/cargo-deny --log-level error check --hide-inclusion-graph licenses bans sources
 }
 
 rustdoc_clean() {

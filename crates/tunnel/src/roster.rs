@@ -7,6 +7,7 @@ use crate::Error;
 use crate::identity::{Admission, Denied, Fingerprint, Secret};
 use crate::token::Token;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -101,9 +102,8 @@ impl Roster {
     /// # Errors
     /// [`Error::Options`] where the name is taken or the address is none; [`Error::File`], [`Error::State`].
     pub fn invite(&self, name: &str, address: &str, lasts: Option<Duration>) -> Result<Token, Error> {
-        let printable = !name.is_empty() && name.len() <= 60 && !name.chars().any(char::is_control);
-        if !printable {
-            return Err(Error::Options("a client's name is one to 60 printable characters".into()));
+        if !is_name(name) {
+            return Err(Error::Options(NAME.into()));
         }
         let secret = Secret::generate()?;
         let token = Token::new(address, self.secret.fingerprint()?, secret.clone())
@@ -236,9 +236,47 @@ fn read(path: &Path) -> Result<Vec<Invited>, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::file(path)(error)),
     };
-    let clients: Clients = toml::from_str(&text)
-        .map_err(|error| Error::State { path: path.display().to_string(), message: error.to_string() })?;
-    Ok(clients.client)
+    parse_clients(&text).map_err(|message| Error::State { path: path.display().to_string(), message })
+}
+
+/// Reads the text of `clients.toml`.
+///
+/// # Errors
+/// What is wrong, and with whom: two clients with one number would have one address, and two with one key one right to it.
+pub fn parse_clients(text: &str) -> Result<Vec<Invited>, String> {
+    let clients: Clients = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+    let clients = clients.client;
+    let (mut names, mut keys, mut numbers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for client in &clients {
+        let wrong = |what: &str| Err(format!("client {:?}: {what}", client.name));
+        if !is_name(&client.name) {
+            return wrong(NAME);
+        }
+        if client.key.len() != 64 || !client.key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        {
+            return wrong("`key` is no fingerprint: 64 hexadecimal digits, in lower case");
+        }
+        if !(1..=MOST_CLIENTS).contains(&client.number) {
+            return wrong(&format!("`number` is {}; it goes from 1 to {MOST_CLIENTS}", client.number));
+        }
+        if !names.insert(&client.name) {
+            return wrong("two clients have this name");
+        }
+        if !keys.insert(&client.key) {
+            return wrong("another client has the same `key`");
+        }
+        if !numbers.insert(client.number) {
+            return wrong(&format!("another client has the number {} and its addresses", client.number));
+        }
+    }
+    Ok(clients)
+}
+
+/// What a client's name is.
+const NAME: &str = "a client's name is one to 60 printable characters";
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 60 && !name.chars().any(char::is_control)
 }
 
 /// Held until it is dropped.
@@ -288,4 +326,37 @@ fn write_private(path: &Path, bytes: &[u8], replace: bool) -> std::io::Result<()
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(changes: &[(&str, &str)]) -> String {
+        let one = |name: &str, digit: &str, number: u32| {
+            format!("[[client]]\nname = {name:?}\nkey = \"{}\"\nnumber = {number}\ncreated = 1\n", digit.repeat(64))
+        };
+        let text = one("ann", "a", 1) + &one("bob", "b", 2);
+        changes.iter().fold(text, |text, (from, to)| text.replacen(from, to, 1))
+    }
+
+    #[test]
+    fn a_file_in_which_two_clients_are_one_is_refused_in_words() {
+        assert_eq!(parse_clients(&file(&[])).map(|all| all.len()), Ok(2));
+        let (bob, ann) = ("b".repeat(64), "a".repeat(64));
+        for (from, to, why) in [
+            ("number = 2", "number = 1", "\"bob\": another client has the number 1"),
+            ("number = 2", "number = 0", "from 1 to 60000"),
+            ("number = 2", "number = 60001", "from 1 to 60000"),
+            (bob.as_str(), ann.as_str(), "same `key`"),
+            (bob.as_str(), "b", "64 hexadecimal digits"),
+            (bob.as_str(), &"B".repeat(64), "lower case"),
+            ("\"bob\"", "\"ann\"", "two clients have this name"),
+            ("\"bob\"", "\"\\u001b[2J\"", "printable"),
+            ("created", "made", "unknown field `made`"),
+        ] {
+            let error = parse_clients(&file(&[(from, to)])).expect_err(to);
+            assert!(error.contains(why), "{from} -> {to}: {error}");
+        }
+    }
 }

@@ -1,13 +1,10 @@
-//! Whole conversations with the whole proxy: it never panics, every connection ends when its client does, a good request is
-//! served afterwards, and no server sees a request that was not addressed to it. `SERVER` in the input is a server's address.
-#![no_main]
+//! Whole conversations with the whole proxy over loopback addresses.
 
 use leeway_gateway::{Config, Gateway};
-use libfuzzer_sys::fuzz_target;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 struct Stage {
@@ -18,28 +15,41 @@ struct Stage {
     _runtime: tokio::runtime::Runtime,
 }
 
+/// How the names of the threads begin that play the proxy and its server.
+const THREADS: &str = "stage-";
+/// How long the proxy may take for what it does at once: longer than any machine is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What panicked on those threads, where nobody would notice.
+static PANICKED: Mutex<Option<String>> = Mutex::new(None);
+
 static STAGE: LazyLock<Stage> = LazyLock::new(|| {
-    // A panic in a task of the proxy is one of the program.
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name().is_some_and(|name| name.starts_with(THREADS)) {
+            *PANICKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic.to_string());
+        }
         usual(panic);
-        std::process::abort();
     }));
     let listener = TcpListener::bind("127.0.0.2:0").expect("a loopback address");
     let server = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
+    let named = |name: &str| std::thread::Builder::new().name(format!("{THREADS}{name}"));
+    let listens = named("listener").spawn(move || {
         for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || serve(stream, server));
+            let serves = named("server").spawn(move || serve(stream, server));
+            drop(serves.expect("a thread"));
         }
     });
+    drop(listens.expect("a thread"));
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\nclients = [\"127.0.0.1/32\"]\nallow = [\"127.0.0.2/32\"]\nports = [{}]\nupload = []\n\
          dns = [\"127.0.0.2:1\"]\nlimits = {{ head_s = 1 }}\n",
         server.port()
     );
     let config = Config::parse(&text).expect("a right configuration");
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).thread_name(format!("{THREADS}proxy")).enable_all();
+    let runtime = runtime.build().expect("threads");
     let gateway = runtime.block_on(async { Gateway::open(&config) }).expect("it opens");
     let proxy = gateway.addresses()[0];
     runtime.spawn(gateway.run(std::future::pending()));
@@ -73,7 +83,7 @@ fn serve(mut stream: TcpStream, own: SocketAddr) {
 
 fn play(stage: &Stage, bytes: &[u8], shut: bool) -> Vec<u8> {
     let mut stream = TcpStream::connect(stage.proxy).expect("the proxy listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     // It may end the connection before all is written.
     let _ = stream.write_all(bytes);
     if shut {
@@ -86,7 +96,9 @@ fn play(stage: &Stage, bytes: &[u8], shut: bool) -> Vec<u8> {
     heard
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// One conversation: the proxy does not panic, the connection ends when its client does, a good request is served afterwards,
+/// and no server sees a request that was not addressed to it. `SERVER` in the input is a server's address.
+pub fn request(bytes: &[u8]) {
     let stage = &*STAGE;
     let mut said = Vec::new();
     let mut rest = bytes;
@@ -105,4 +117,6 @@ fuzz_target!(|bytes: &[u8]| {
         let heard = play(stage, good.as_bytes(), false);
         assert!(heard.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&heard));
     }
-});
+    let panicked = PANICKED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    assert!(panicked.is_none(), "{}", panicked.unwrap_or_default());
+}
