@@ -6,6 +6,7 @@
 
 mod config;
 mod gateway;
+mod helper;
 pub mod mutate;
 mod proxy;
 mod tunnel;
@@ -35,6 +36,7 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "clients_toml", play: config::clients_toml, runs: 2_000, longest_bytes: 2048 },
     Harness { name: "datagram", play: tunnel::datagram, runs: 20_000, longest_bytes: 256 },
     Harness { name: "gateway_toml", play: config::gateway_toml, runs: 1_000, longest_bytes: 4096 },
+    Harness { name: "helper", play: helper::helper, runs: 10_000, longest_bytes: 4096 },
     Harness { name: "inside", play: tunnel::inside, runs: 10_000, longest_bytes: 512 },
     Harness { name: "question", play: gateway::question, runs: 20_000, longest_bytes: 512 },
     Harness { name: "request", play: proxy::request, runs: 300, longest_bytes: 1024 },

@@ -4,7 +4,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Bytes at which parsers turn: ends of ranges, separators, digits.
-const TELLING: &[u8] = b"\0\x01\x04\x05\x06\x10\x11\x3f\x40\x45\x60\x7f\x80\xc0\xff\r\n\t \"'#%,-./:;=?@[]{}0189AZaz\\";
+const TELLING: &[u8] =
+    b"\0\x01\x04\x05\x06\x10\x11\x3f\x40\x45\x60\x7f\x80\xc0\xff\r\n\t \"'#%,-./:;=?@[]{}0189AZaz\\";
 
 /// A source of inputs: the same seed and the same known inputs give the same inputs.
 #[derive(Debug)]

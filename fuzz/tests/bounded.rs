@@ -70,6 +70,7 @@ harnesses!(
     clients_toml,
     datagram,
     gateway_toml,
+    helper,
     inside,
     question,
     request,

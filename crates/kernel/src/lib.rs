@@ -15,6 +15,7 @@ mod load;
 mod machine;
 mod pins;
 mod receive;
+mod request;
 mod send;
 mod shared;
 
@@ -24,5 +25,6 @@ pub use inspect::{Cost, Loaded, names};
 pub use load::{Load, Recording, default_name, unload};
 pub use machine::{btf_path, check_btf, release};
 pub use receive::{Budget, Receive, ReceiveRecording, Received, Receiving};
+pub use request::{Answer, Request};
 pub use send::{Dscp, DscpError};
 pub use shared::{Event, Record, Socket};

@@ -334,7 +334,10 @@ mod tests {
 
     fn file(changes: &[(&str, &str)]) -> String {
         let one = |name: &str, digit: &str, number: u32| {
-            format!("[[client]]\nname = {name:?}\nkey = \"{}\"\nnumber = {number}\ncreated = 1\n", digit.repeat(64))
+            format!(
+                "[[client]]\nname = {name:?}\nkey = \"{}\"\nnumber = {number}\ncreated = 1\n",
+                digit.repeat(64)
+            )
         };
         let text = one("ann", "a", 1) + &one("bob", "b", 2);
         changes.iter().fold(text, |text, (from, to)| text.replacen(from, to, 1))
