@@ -1,0 +1,625 @@
+//! One connection: the state machine of BEP 29, without a clock and without a socket.
+//!
+//! Whoever drives it hands in packets ([`Connection::receive`]) and asks for those to send
+//! ([`Connection::transmit`]) until there is none, then waits until something arrives, or until
+//! [`Connection::deadline`]. Times are microseconds on any clock that does not go back.
+//!
+//! # Where BEP 29 is unclear, and what is done here
+//! - *First number of the accepting side.* The text raises it with the answer to a SYN, libutp does
+//!   not. As in libutp, the first packet with data has the number that the answer has.
+//! - *Who speaks first.* The accepting side knows only from the peer's next packet that its address
+//!   is true. It sends nothing before, and the connecting side says at once, and again until it is
+//!   answered, that it is there.
+//! - *Half-close.* A FIN ends one direction. The other stays open until it is finished as well.
+//! - *RESET.* One is believed only when it names a packet that was lately sent.
+//! - *Selective acknowledgements* go in packets without data, so that full packets stay full.
+
+mod inbound;
+#[cfg(test)]
+mod tests;
+
+use crate::config::Config;
+use crate::congestion::{Congestion, Flight, Grant};
+use crate::error::UtpError;
+use crate::mtu::MtuSearch;
+use crate::outgoing::Outgoing;
+use crate::reassembly::Reassembly;
+use crate::rtt::Rtt;
+use crate::wire::{HEADER_BYTES, Header, Kind, SACK_BITS_MAX};
+use leeway_control::Phase;
+
+/// A window of zero is probed this often at first, and then half as often each time, to the second.
+const WINDOW_PROBE_US: u64 = 500_000;
+const WINDOW_PROBE_MAX_US: u64 = 15_000_000;
+/// How long a finished connection answers what comes late: five timeouts of 500 ms, each twice the one
+/// before.
+const LINGER_US: u64 = 15_500_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A SYN was sent.
+    Connecting,
+    /// A SYN was answered; the peer's address is not proven.
+    Accepting,
+    Open,
+    Over,
+}
+
+/// A packet to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transmit {
+    /// Bytes of the packet.
+    pub bytes: usize,
+    /// Whether it must not be fragmented on its way: a probe of the path's MTU.
+    pub whole: bool,
+}
+
+/// What a connection is doing, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Steering {
+    /// The law's window in bytes of payload.
+    pub window_bytes: u64,
+    /// Sent, neither acknowledged nor known lost.
+    pub in_flight_bytes: u64,
+    /// Smoothed round-trip time in microseconds; 0: none yet.
+    pub srtt_us: u64,
+    /// The law's estimate of the queuing delay in microseconds.
+    pub queuing_delay_us: u32,
+    /// The law's phase.
+    pub phase: Phase,
+    /// Payload bytes of a full packet.
+    pub segment_bytes: usize,
+    /// Payload bytes sent in all, repetitions included.
+    pub sent_bytes: u64,
+    /// Payload bytes that were sent again.
+    pub resent_bytes: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    state: State,
+    error: Option<UtpError>,
+    receive_id: u16,
+    send_id: u16,
+    outgoing: Outgoing,
+    /// Nothing before the peer's first number is known.
+    incoming: Option<Reassembly>,
+    congestion: Congestion,
+    rtt: Rtt,
+    mtu: MtuSearch,
+    /// Room that the peer announced.
+    peer_window_bytes: u64,
+    /// The peer's stamp and ours differ by this, as it told last.
+    difference_us: u32,
+    /// The FIN of this side: wanted, and in a packet.
+    finishing: bool,
+    finished: bool,
+    /// Packets that arrived and are not acknowledged; one that has to be at once.
+    unacknowledged: u32,
+    ack_now: bool,
+    ack_at_us: Option<u64>,
+    /// Room when it was announced last.
+    announced_bytes: usize,
+    /// The answer to a SYN is due; that of a connecting side that it is there, when next.
+    answer_due: bool,
+    greet_at_us: Option<u64>,
+    greet_wait_us: u64,
+    timeout_at_us: Option<u64>,
+    paced_until_us: Option<u64>,
+    window_probe_at_us: Option<u64>,
+    window_probe_wait_us: u64,
+    linger_until_us: Option<u64>,
+    started_us: u64,
+    heard_us: u64,
+    spoke_us: u64,
+    /// Since when something waits without a sign of progress.
+    waiting_since_us: Option<u64>,
+    reset_due: bool,
+    sent_bytes: u64,
+    resent_bytes: u64,
+}
+
+impl Connection {
+    /// Asks for a connection. `receive_id` is what the peer's packets will carry; `first` the number
+    /// of the SYN. Both are drawn at random, so that strangers cannot guess them.
+    pub fn connect(config: Config, receive_id: u16, first: u16, now_us: u64) -> Self {
+        let send_id = receive_id.wrapping_add(1);
+        let mut connection = Connection::new(config, State::Connecting, receive_id, send_id, first, now_us);
+        connection.timeout_at_us = Some(now_us + connection.rtt.timeout_us());
+        connection
+    }
+
+    /// Answers a SYN. `first` is drawn at random: the number of the first packet with data.
+    pub fn accept(config: Config, syn: &Header, first: u16, now_us: u64) -> Self {
+        let (receive_id, send_id) = (syn.connection_id.wrapping_add(1), syn.connection_id);
+        let mut connection = Connection::new(config, State::Accepting, receive_id, send_id, first, now_us);
+        let received = u64::from(syn.seq) + 0x1_0000;
+        connection.incoming = Some(Reassembly::new(received, connection.config.receive_bytes));
+        connection.difference_us = (now_us as u32).wrapping_sub(syn.timestamp_us);
+        connection.peer_window_bytes = syn.window_bytes.into();
+        connection.answer_due = true;
+        connection
+    }
+
+    fn new(config: Config, state: State, receive_id: u16, send_id: u16, first: u16, now_us: u64) -> Self {
+        let mtu = MtuSearch::new(config.payload_bytes(), config.payload_bytes_max());
+        let congestion = Congestion::new(&config.law, mtu.payload_bytes() as u32, now_us);
+        let mut outgoing = Outgoing::new(u64::from(first) + 0x1_0000);
+        if state == State::Connecting {
+            outgoing.queue(Kind::Syn);
+        }
+        Connection {
+            announced_bytes: config.receive_bytes,
+            config,
+            state,
+            error: None,
+            receive_id,
+            send_id,
+            outgoing,
+            incoming: None,
+            congestion,
+            rtt: Rtt::default(),
+            mtu,
+            peer_window_bytes: 0,
+            difference_us: 0,
+            finishing: false,
+            finished: false,
+            unacknowledged: 0,
+            ack_now: false,
+            ack_at_us: None,
+            answer_due: false,
+            greet_at_us: None,
+            greet_wait_us: 0,
+            timeout_at_us: None,
+            paced_until_us: None,
+            window_probe_at_us: None,
+            window_probe_wait_us: WINDOW_PROBE_US,
+            linger_until_us: None,
+            started_us: now_us,
+            heard_us: now_us,
+            spoke_us: now_us,
+            waiting_since_us: None,
+            reset_due: false,
+            sent_bytes: 0,
+            resent_bytes: 0,
+        }
+    }
+
+    /// The identifier that the peer's packets carry.
+    pub fn receive_id(&self) -> u16 {
+        self.receive_id
+    }
+
+    /// The identifier that packets to the peer carry.
+    pub fn send_id(&self) -> u16 {
+        self.send_id
+    }
+
+    /// Whether both sides know of each other.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether nothing is left to send, to answer or to wait for: it may be forgotten, once what is
+    /// readable was read.
+    pub fn is_over(&self) -> bool {
+        self.state == State::Over && !self.reset_due
+    }
+
+    /// Why it ended before it was finished.
+    pub fn error(&self) -> Option<UtpError> {
+        self.error
+    }
+
+    /// Takes bytes to send, as many as there is room for: 0 where there is none.
+    ///
+    /// # Errors
+    /// [`UtpError::Finished`] after [`Connection::finish`], otherwise why the connection ended.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, UtpError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        if self.finishing || self.state == State::Over {
+            return Err(UtpError::Finished);
+        }
+        let room = self.writable_bytes();
+        let taken = &bytes[..bytes.len().min(room)];
+        self.outgoing.write(taken);
+        Ok(taken.len())
+    }
+
+    /// Bytes that [`Connection::write`] would take.
+    pub fn writable_bytes(&self) -> usize {
+        self.config.send_bytes.saturating_sub(self.outgoing.kept_bytes())
+    }
+
+    /// Whether all that was written, and the end of it, is acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.outgoing.is_acknowledged()
+            && self.outgoing.pending_bytes() == 0
+            && (self.finished || !self.finishing)
+    }
+
+    /// Nothing more will be written: the peer reads an end behind what was.
+    pub fn finish(&mut self) {
+        self.finishing = true;
+    }
+
+    /// Moves bytes that arrived into `out`: `Some(0)` is the end of the stream, `None` nothing yet.
+    ///
+    /// # Errors
+    /// Why the connection ended, once all that arrived before was read.
+    pub fn read(&mut self, out: &mut [u8]) -> Result<Option<usize>, UtpError> {
+        let read = self.incoming.as_mut().map_or(0, |incoming| incoming.read(out));
+        if read > 0 {
+            self.announce();
+            return Ok(Some(read));
+        }
+        let is_complete = self.incoming.as_ref().is_some_and(Reassembly::is_complete);
+        match self.error {
+            _ if is_complete || out.is_empty() => Ok(Some(0)),
+            Some(error) => Err(error),
+            None if self.state == State::Over => Ok(Some(0)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether [`Connection::read`] has something to say.
+    pub fn is_readable(&self) -> bool {
+        let ready = |incoming: &Reassembly| incoming.readable_bytes() > 0 || incoming.is_complete();
+        self.incoming.as_ref().is_some_and(ready) || self.error.is_some() || self.state == State::Over
+    }
+
+    /// Whether the peer's stream has ended and all of it was read.
+    pub fn is_at_end(&self) -> bool {
+        let at_end = |incoming: &Reassembly| incoming.is_complete() && incoming.readable_bytes() == 0;
+        self.incoming.as_ref().is_some_and(at_end)
+    }
+
+    /// Whether a packet fits to where an open connection stands: a stranger would have to guess both
+    /// numbers.
+    pub fn expects(&self, header: &Header) -> bool {
+        let Some(incoming) = self.incoming.as_ref().filter(|_| self.is_open()) else { return false };
+        let ahead = header.seq.wrapping_sub(incoming.acknowledged() as u16);
+        self.outgoing.acknowledges(header.ack).is_some_and(|through| through + 1 >= self.outgoing.oldest())
+            && ahead <= SACK_BITS_MAX as u16
+    }
+
+    /// Gives up at once, and tells the peer.
+    pub fn reset(&mut self) {
+        if self.state != State::Over {
+            self.reset_due = self.state != State::Connecting;
+            self.end(Some(UtpError::Aborted));
+        }
+    }
+
+    /// What it is doing.
+    pub fn steering(&self) -> Steering {
+        Steering {
+            window_bytes: self.congestion.window_bytes(),
+            in_flight_bytes: self.outgoing.in_flight_bytes(),
+            srtt_us: self.rtt.smoothed_us(),
+            queuing_delay_us: self.congestion.queuing_delay_us(),
+            phase: self.congestion.phase(),
+            segment_bytes: self.mtu.payload_bytes(),
+            sent_bytes: self.sent_bytes,
+            resent_bytes: self.resent_bytes,
+        }
+    }
+
+    /// When [`Connection::expire`] is to be called next.
+    pub fn deadline(&self) -> Option<u64> {
+        if self.state == State::Over {
+            return self.reset_due.then_some(self.spoke_us);
+        }
+        let give_up = match (self.state, self.waiting_since_us) {
+            (State::Connecting | State::Accepting, _) => self.started_us + self.config.connect_us,
+            (_, Some(since_us)) => since_us + self.config.stall_us,
+            (_, None) => self.heard_us + self.config.idle_us,
+        };
+        let keep_alive = (self.state == State::Open).then(|| self.spoke_us + self.config.keep_alive_us);
+        let timers = [
+            Some(give_up),
+            keep_alive,
+            self.ack_at_us,
+            self.greet_at_us,
+            self.timeout_at_us,
+            self.paced_until_us,
+            self.window_probe_at_us,
+            self.linger_until_us,
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Notes since when something waits for the peer.
+    fn note_waiting(&mut self, now_us: u64) {
+        if self.outgoing.is_acknowledged() && self.outgoing.pending_bytes() == 0 {
+            self.waiting_since_us = None;
+        } else {
+            self.waiting_since_us.get_or_insert(now_us);
+        }
+    }
+
+    /// The time has come that [`Connection::deadline`] named.
+    pub fn expire(&mut self, now_us: u64) {
+        let due = |at: Option<u64>| at.is_some_and(|at_us| at_us <= now_us);
+        if self.state == State::Over {
+            return;
+        }
+        if due(self.linger_until_us) {
+            return self.end(None);
+        }
+        self.note_waiting(now_us);
+        let opening = matches!(self.state, State::Connecting | State::Accepting);
+        if opening && now_us >= self.started_us + self.config.connect_us {
+            return self.end(Some(UtpError::Unanswered));
+        }
+        if !opening && due(self.waiting_since_us.map(|since_us| since_us + self.config.stall_us)) {
+            self.reset_due = true;
+            return self.end(Some(UtpError::Stalled));
+        }
+        if !opening && now_us >= self.heard_us + self.config.idle_us {
+            self.reset_due = true;
+            return self.end(Some(UtpError::Silent));
+        }
+        if due(self.ack_at_us) {
+            self.ack_now = true;
+        }
+        if due(self.greet_at_us) {
+            self.greet_wait_us *= 2;
+            let again = self.greet_wait_us < self.config.keep_alive_us;
+            self.greet_at_us = again.then(|| now_us + self.greet_wait_us);
+            self.ack_now = true;
+        }
+        if due(self.paced_until_us) {
+            self.paced_until_us = None;
+        }
+        if due(self.timeout_at_us) {
+            self.time_out(now_us);
+        }
+    }
+
+    /// The retransmission timer ran out (RFC 6298, 5.4 to 5.6).
+    fn time_out(&mut self, now_us: u64) {
+        self.timeout_at_us = None;
+        let before_bytes = self.outgoing.in_flight_bytes();
+        if let Some(lost) = self.outgoing.lose_all() {
+            if let Some(size) = lost.probe_bytes {
+                self.mtu.lost(size, now_us);
+            }
+            let timeouts = self.rtt.expired();
+            if lost.bytes > 0 && self.state != State::Connecting {
+                let flight = self.flight(before_bytes);
+                self.congestion.lost(now_us, &lost, timeouts, &self.rtt, flight);
+            }
+        }
+    }
+
+    fn flight(&self, before_bytes: u64) -> Flight {
+        Flight {
+            before_bytes,
+            bytes: self.outgoing.in_flight_bytes(),
+            oldest: self.outgoing.oldest(),
+            next: self.outgoing.next(),
+        }
+    }
+
+    /// Appends the next packet to `out`; nothing where none may leave now.
+    pub fn transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.reset_due {
+            self.reset_due = false;
+            return Some(self.bare(Kind::Reset, now_us, out));
+        }
+        match self.state {
+            State::Over => None,
+            State::Accepting => self.answer_due.then(|| self.answer(now_us, out)),
+            State::Connecting => self.repeat(now_us, out),
+            State::Open if self.answer_due => Some(self.answer(now_us, out)),
+            State::Open => {
+                self.note_waiting(now_us);
+                self.transmit_open(now_us, out)
+            }
+        }
+    }
+
+    fn transmit_open(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        let has_gap = self.incoming.as_ref().is_some_and(Reassembly::has_gap);
+        if self.ack_now && has_gap {
+            return Some(self.acknowledge(now_us, out));
+        }
+        if let Some(transmit) = self.data(now_us, out) {
+            return Some(transmit);
+        }
+        if self.ack_now {
+            return Some(self.acknowledge(now_us, out));
+        }
+        if now_us >= self.spoke_us + self.config.keep_alive_us {
+            return Some(self.keep_alive(now_us, out));
+        }
+        None
+    }
+
+    /// A packet of the stream, new or again, as window, pace and peer allow.
+    fn data(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.paced_until_us.is_some_and(|at_us| now_us < at_us) {
+            return None;
+        }
+        self.paced_until_us = None;
+        let again = self.outgoing.next_lost_bytes();
+        let (bytes, probe, kind) = match again {
+            Some(bytes) => (bytes, false, Kind::Data),
+            None => self.next_packet(now_us)?,
+        };
+        match self.congestion.grant(now_us, bytes as u64, self.outgoing.in_flight_bytes()) {
+            Grant::Now => {}
+            Grant::At(at_us) => {
+                self.congestion.limited(self.outgoing.next());
+                self.paced_until_us = Some(at_us);
+                return None;
+            }
+            Grant::WindowFull => {
+                self.congestion.limited(self.outgoing.next());
+                return None;
+            }
+        }
+        if again.is_some() {
+            return self.repeat(now_us, out);
+        }
+        let header = self.header(kind, now_us);
+        let outbound = self.outgoing.send(now_us, kind, bytes, probe);
+        Header { seq: outbound.number as u16, ..header }.write(None, out);
+        out.extend_from_slice(outbound.payload);
+        if probe {
+            self.mtu.sent();
+        }
+        if kind == Kind::Fin {
+            self.finished = true;
+        }
+        self.left(now_us, bytes);
+        Some(Transmit { bytes: HEADER_BYTES + bytes, whole: probe })
+    }
+
+    /// What a new packet would be: its payload bytes, whether it probes the MTU, its kind.
+    fn next_packet(&mut self, now_us: u64) -> Option<(usize, bool, Kind)> {
+        let pending = self.outgoing.pending_bytes();
+        if pending == 0 {
+            return (self.finishing && !self.finished).then_some((0, false, Kind::Fin));
+        }
+        if !self.outgoing.has_span() {
+            return None;
+        }
+        let full = self.mtu.payload_bytes();
+        let room = self.peer_window_bytes.saturating_sub(self.outgoing.in_flight_bytes());
+        let bytes = pending.min(full);
+        if room < bytes as u64 {
+            return self.probe_window(now_us, bytes);
+        }
+        self.window_probe_at_us = None;
+        self.window_probe_wait_us = WINDOW_PROBE_US;
+        if bytes < full && self.config.nagle && !self.finishing && self.outgoing.has_flight() {
+            return None;
+        }
+        let probe = self.mtu.probe(now_us).filter(|&size| pending >= size && room >= size as u64);
+        Some((probe.unwrap_or(bytes), probe.is_some(), Kind::Data))
+    }
+
+    /// A packet although the peer has no room for it: it answers with what it has by then.
+    fn probe_window(&mut self, now_us: u64, bytes: usize) -> Option<(usize, bool, Kind)> {
+        if self.outgoing.has_flight() {
+            self.window_probe_at_us = None;
+            return None;
+        }
+        let due_us = *self.window_probe_at_us.get_or_insert(now_us + self.window_probe_wait_us);
+        if now_us < due_us {
+            return None;
+        }
+        self.window_probe_at_us = None;
+        self.window_probe_wait_us = (2 * self.window_probe_wait_us).min(WINDOW_PROBE_MAX_US);
+        Some((bytes, false, Kind::Data))
+    }
+
+    /// A packet again.
+    fn repeat(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+        let header = self.header(Kind::Data, now_us);
+        let outbound = self.outgoing.retransmit(now_us)?;
+        let (kind, bytes) = (outbound.kind, outbound.payload.len());
+        let mut header = Header { kind, seq: outbound.number as u16, ..header };
+        if kind == Kind::Syn {
+            header.connection_id = self.receive_id;
+        }
+        header.write(None, out);
+        out.extend_from_slice(outbound.payload);
+        self.resent_bytes += bytes as u64;
+        self.left(now_us, bytes);
+        Some(Transmit { bytes: HEADER_BYTES + bytes, whole: false })
+    }
+
+    /// A packet with a number has left; it acknowledges like any other.
+    fn left(&mut self, now_us: u64, bytes: usize) {
+        self.congestion.sent(now_us, bytes as u64);
+        self.sent_bytes += bytes as u64;
+        if self.timeout_at_us.is_none() {
+            self.timeout_at_us = Some(now_us + self.rtt.timeout_us());
+        }
+        self.spoke(now_us, self.incoming.as_ref().is_none_or(|incoming| !incoming.has_gap()));
+    }
+
+    /// The answer to a SYN.
+    fn answer(&mut self, now_us: u64, out: &mut Vec<u8>) -> Transmit {
+        self.answer_due = false;
+        self.bare(Kind::State, now_us, out)
+    }
+
+    fn keep_alive(&mut self, now_us: u64, out: &mut Vec<u8>) -> Transmit {
+        let header = self.header(Kind::State, now_us);
+        Header { ack: header.ack.wrapping_sub(1), ..header }.write(None, out);
+        self.spoke(now_us, false);
+        Transmit { bytes: HEADER_BYTES, whole: false }
+    }
+
+    fn bare(&mut self, kind: Kind, now_us: u64, out: &mut Vec<u8>) -> Transmit {
+        self.header(kind, now_us).write(None, out);
+        self.spoke(now_us, true);
+        Transmit { bytes: HEADER_BYTES, whole: false }
+    }
+
+    fn acknowledge(&mut self, now_us: u64, out: &mut Vec<u8>) -> Transmit {
+        let before = out.len();
+        let sack = self.incoming.as_ref().filter(|incoming| incoming.has_gap()).map(Reassembly::sack);
+        self.header(Kind::State, now_us).write(sack.as_deref(), out);
+        self.spoke(now_us, true);
+        Transmit { bytes: out.len() - before, whole: false }
+    }
+
+    fn spoke(&mut self, now_us: u64, acknowledges: bool) {
+        self.spoke_us = now_us;
+        if acknowledges {
+            self.unacknowledged = 0;
+            self.ack_now = false;
+            self.ack_at_us = None;
+            self.announced_bytes = self.room_bytes();
+        }
+    }
+
+    fn header(&self, kind: Kind, now_us: u64) -> Header {
+        Header {
+            kind,
+            connection_id: self.send_id,
+            timestamp_us: now_us as u32,
+            timestamp_difference_us: self.difference_us,
+            window_bytes: u32::try_from(self.room_bytes()).unwrap_or(u32::MAX),
+            seq: self.outgoing.next() as u16,
+            ack: self.incoming.as_ref().map_or(0, Reassembly::acknowledged) as u16,
+        }
+    }
+
+    fn room_bytes(&self) -> usize {
+        self.incoming.as_ref().map_or(self.config.receive_bytes, Reassembly::room)
+    }
+
+    /// Something was read: a window that has become much larger is told (RFC 9293, 3.8.6.2.2).
+    fn announce(&mut self) {
+        let grown = self.room_bytes().saturating_sub(self.announced_bytes);
+        let full = 2 * self.mtu.payload_bytes();
+        if self.state == State::Open && self.announced_bytes < self.config.receive_bytes / 2 && grown >= full
+        {
+            self.ack_now = true;
+        }
+    }
+
+    fn end(&mut self, error: Option<UtpError>) {
+        self.state = State::Over;
+        // A peer that has said all, and got all, may forget the connection before our FIN arrives.
+        let only_fin = self.finished && self.outgoing.kept_bytes() == 0;
+        let is_done = only_fin && self.incoming.as_ref().is_some_and(Reassembly::is_complete);
+        if !is_done {
+            self.error = self.error.or(error);
+        }
+        self.outgoing.clear();
+        self.timeout_at_us = None;
+    }
+}

@@ -1,0 +1,422 @@
+//! Many connections behind one socket: whose a packet is, who may send next, whose timer is due.
+//!
+//! Like [`Connection`] it has no clock and no socket: `A` is whatever tells peers apart, numbers
+//! that strangers must not guess come from the caller's generator.
+
+use crate::config::Config;
+use crate::connection::{Connection, Transmit};
+use crate::wire::{HEADER_BYTES, Header, Kind, Packet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// Connections that were asked for and whose address is not proven, at most. The oldest gives way.
+const HALF_OPEN_MAX: usize = 1024;
+/// RESETs that wait to be sent, at most.
+const RESETS_MAX: usize = 64;
+/// Packets of one size that leave together, and their bytes (UDP GSO: 64 segments, one datagram's
+/// length).
+const BATCH_PACKETS: usize = 40;
+const BATCH_BYTES: usize = 60_000;
+
+/// What tells peers apart.
+pub trait Address: Copy + Ord + std::fmt::Debug {
+    /// Whether only the port differs: a translator of addresses may have given the peer another.
+    fn is_same_host(&self, other: &Self) -> bool;
+}
+
+impl Address for std::net::SocketAddr {
+    fn is_same_host(&self, other: &Self) -> bool {
+        self.ip() == other.ip()
+    }
+}
+
+/// A connection of an [`Endpoint`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Handle {
+    index: u32,
+    /// A handle of an earlier connection at the same index names nothing.
+    generation: u32,
+}
+
+/// Packets to send: all to one peer, all of `segment_bytes` but the last, which may be smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch<A> {
+    /// The peer.
+    pub to: A,
+    /// Bytes of each packet.
+    pub segment_bytes: usize,
+    /// Whether the packets must not be fragmented on their way.
+    pub whole: bool,
+}
+
+#[derive(Debug)]
+struct Entry<A> {
+    connection: Connection,
+    peer: A,
+    generation: u32,
+    /// In the list of those that may send; told of as changed.
+    is_ready: bool,
+    is_changed: bool,
+    /// The owner holds no handle any more: gone when it is over.
+    is_released: bool,
+    /// Accepted, and not yet handed out.
+    is_half_open: bool,
+    /// The earliest time for which it stands in the timers.
+    timer_us: u64,
+}
+
+/// Connections by peer and identifier.
+#[derive(Debug)]
+pub struct Endpoint<A> {
+    entries: Vec<Option<Entry<A>>>,
+    free: Vec<u32>,
+    generation: u32,
+    by_name: BTreeMap<(u16, A), Handle>,
+    timers: BinaryHeap<Reverse<(u64, Handle)>>,
+    ready: VecDeque<Handle>,
+    changed: VecDeque<Handle>,
+    accepted: VecDeque<Handle>,
+    half_open: VecDeque<Handle>,
+    resets: VecDeque<(A, Header)>,
+    held: Option<(A, Vec<u8>, bool)>,
+    /// What connections that others ask for are told; nothing: they are refused.
+    listens: Option<Config>,
+    connections_max: usize,
+}
+
+impl<A: Address> Endpoint<A> {
+    /// Holds at most `connections_max` connections.
+    pub fn new(connections_max: usize) -> Self {
+        Endpoint {
+            entries: Vec::new(),
+            free: Vec::new(),
+            generation: 0,
+            by_name: BTreeMap::new(),
+            timers: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            changed: VecDeque::new(),
+            accepted: VecDeque::new(),
+            half_open: VecDeque::new(),
+            resets: VecDeque::new(),
+            held: None,
+            listens: None,
+            connections_max,
+        }
+    }
+
+    /// Takes connections that others ask for from now on, or refuses them.
+    pub fn listen(&mut self, config: Option<Config>) {
+        self.listens = config;
+    }
+
+    /// Asks `peer` for a connection. `None`: there are too many already.
+    pub fn connect(
+        &mut self,
+        peer: A,
+        config: Config,
+        random: &mut dyn FnMut() -> u16,
+        now_us: u64,
+    ) -> Option<Handle> {
+        if self.len() >= self.connections_max {
+            return None;
+        }
+        let taken = |id: u16| self.by_name.contains_key(&(id, peer));
+        let receive_id = (0..1000).map(|_| random()).find(|&id| !taken(id) && !taken(id.wrapping_add(1)))?;
+        let connection = Connection::connect(config, receive_id, random(), now_us);
+        Some(self.insert(peer, connection))
+    }
+
+    /// How many connections there are, those that are closing included.
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn insert(&mut self, peer: A, connection: Connection) -> Handle {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            (self.entries.len() - 1) as u32
+        });
+        self.generation = self.generation.wrapping_add(1);
+        let handle = Handle { index, generation: self.generation };
+        self.by_name.insert((connection.receive_id(), peer), handle);
+        self.entries[index as usize] = Some(Entry {
+            connection,
+            peer,
+            generation: handle.generation,
+            is_ready: false,
+            is_changed: false,
+            is_released: false,
+            is_half_open: false,
+            timer_us: u64::MAX,
+        });
+        self.touch(handle);
+        handle
+    }
+
+    fn entry(&mut self, handle: Handle) -> Option<&mut Entry<A>> {
+        let entry = self.entries.get_mut(handle.index as usize)?.as_mut()?;
+        (entry.generation == handle.generation).then_some(entry)
+    }
+
+    /// The connection, to be looked at.
+    pub fn get(&self, handle: Handle) -> Option<&Connection> {
+        let entry = self.entries.get(handle.index as usize)?.as_ref()?;
+        (entry.generation == handle.generation).then_some(&entry.connection)
+    }
+
+    /// The peer's address: another after it has moved.
+    pub fn peer(&self, handle: Handle) -> Option<A> {
+        let entry = self.entries.get(handle.index as usize)?.as_ref()?;
+        (entry.generation == handle.generation).then_some(entry.peer)
+    }
+
+    /// The connection, to be written to or read from; it may have something to send afterwards.
+    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut Connection> {
+        self.entry(handle)?;
+        self.touch(handle);
+        self.entry(handle).map(|entry| &mut entry.connection)
+    }
+
+    /// Nobody holds the handle any more. What was written is still sent and the stream ended; a
+    /// connection with unread bytes is reset.
+    pub fn release(&mut self, handle: Handle) {
+        let Some(entry) = self.entry(handle) else { return };
+        entry.is_released = true;
+        let is_unread = entry.connection.is_readable() && !entry.connection.is_at_end();
+        if is_unread {
+            entry.connection.reset();
+        } else {
+            entry.connection.finish();
+        }
+        self.touch(handle);
+    }
+
+    /// The next connection that somebody asked for, and whose address is proven.
+    pub fn accept(&mut self) -> Option<Handle> {
+        self.accepted.pop_front()
+    }
+
+    /// The next connection for which something has arrived, or ended.
+    pub fn changed(&mut self) -> Option<Handle> {
+        loop {
+            let handle = self.changed.pop_front()?;
+            if let Some(entry) = self.entry(handle) {
+                entry.is_changed = false;
+                return Some(handle);
+            }
+        }
+    }
+
+    /// A datagram has arrived. What is no packet, or nobody's, changes nothing; a packet of an unknown
+    /// connection is answered by a RESET of 20 bytes, which is no more than came.
+    pub fn receive(&mut self, from: A, bytes: &[u8], random: &mut dyn FnMut() -> u16, now_us: u64) {
+        let Ok(packet) = Packet::parse(bytes) else { return };
+        let id = packet.header.connection_id;
+        let handle = match packet.header.kind {
+            Kind::Syn => match self.by_name.get(&(id.wrapping_add(1), from)) {
+                Some(&handle) => Some(handle),
+                None => return self.receive_syn(from, &packet, random, now_us),
+            },
+            Kind::Reset => self.of_reset(from, id),
+            _ => self.by_name.get(&(id, from)).copied().or_else(|| self.moved(from, &packet)),
+        };
+        match handle {
+            Some(handle) => self.deliver(handle, &packet, now_us),
+            None if packet.header.kind != Kind::Reset => self.refuse(from, &packet.header, now_us),
+            None => {}
+        }
+    }
+
+    /// Some programs put their own identifier into a RESET, others that of the packet they refuse.
+    fn of_reset(&self, from: A, id: u16) -> Option<Handle> {
+        let of = |id: u16| self.by_name.get(&(id, from)).copied();
+        let sends_with = |handle: &Handle| self.get(*handle).is_some_and(|c| c.send_id() == id);
+        of(id)
+            .or_else(|| [id.wrapping_add(1), id.wrapping_sub(1)].into_iter().filter_map(of).find(sends_with))
+    }
+
+    /// A connection whose peer has got another port: the packet has to fit to where it stands.
+    fn moved(&mut self, from: A, packet: &Packet<'_>) -> Option<Handle> {
+        let id = packet.header.connection_id;
+        let mut candidates = self.by_name.iter().filter(|((of, peer), handle)| {
+            *of == id
+                && peer.is_same_host(&from)
+                && self.get(**handle).is_some_and(|connection| connection.expects(&packet.header))
+        });
+        let (&name, &handle) = candidates.next()?;
+        if candidates.next().is_some() {
+            return None;
+        }
+        self.by_name.remove(&name);
+        self.by_name.insert((id, from), handle);
+        self.entry(handle)?.peer = from;
+        Some(handle)
+    }
+
+    fn receive_syn(&mut self, from: A, packet: &Packet<'_>, random: &mut dyn FnMut() -> u16, now_us: u64) {
+        let Some(config) = &self.listens else { return self.refuse(from, &packet.header, now_us) };
+        let connection = Connection::accept(config.clone(), &packet.header, random(), now_us);
+        self.half_open.retain(|handle| {
+            let entry = self.entries[handle.index as usize].as_ref();
+            entry.is_some_and(|entry| entry.generation == handle.generation && entry.is_half_open)
+        });
+        while self.half_open.len() >= HALF_OPEN_MAX {
+            if let Some(oldest) = self.half_open.pop_front() {
+                self.remove(oldest);
+            }
+        }
+        if self.len() >= self.connections_max {
+            return;
+        }
+        let handle = self.insert(from, connection);
+        if let Some(entry) = self.entry(handle) {
+            entry.is_half_open = true;
+        }
+        self.half_open.push_back(handle);
+    }
+
+    fn refuse(&mut self, from: A, header: &Header, now_us: u64) {
+        if self.resets.len() >= RESETS_MAX {
+            return;
+        }
+        let reset = Header {
+            kind: Kind::Reset,
+            connection_id: header.connection_id,
+            timestamp_us: now_us as u32,
+            timestamp_difference_us: 0,
+            window_bytes: 0,
+            seq: 0,
+            ack: header.seq,
+        };
+        self.resets.push_back((from, reset));
+    }
+
+    fn deliver(&mut self, handle: Handle, packet: &Packet<'_>, now_us: u64) {
+        let Some(entry) = self.entry(handle) else { return };
+        entry.connection.receive(now_us, packet);
+        let opens = entry.is_half_open && entry.connection.is_open();
+        if opens {
+            entry.is_half_open = false;
+        }
+        if !entry.is_changed {
+            entry.is_changed = true;
+            self.changed.push_back(handle);
+        }
+        if opens {
+            self.accepted.push_back(handle);
+        }
+        self.touch(handle);
+    }
+
+    /// Something has changed: it may send, and its timer may be another.
+    fn touch(&mut self, handle: Handle) {
+        let Some(entry) = self.entry(handle) else { return };
+        let newly = !std::mem::replace(&mut entry.is_ready, true);
+        if newly {
+            self.ready.push_back(handle);
+        }
+    }
+
+    /// Appends packets to send to `out`; `None` where there are none now.
+    pub fn transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Batch<A>> {
+        if let Some((to, packet, whole)) = self.held.take() {
+            out.extend_from_slice(&packet);
+            return Some(Batch { to, segment_bytes: packet.len(), whole });
+        }
+        if let Some((to, header)) = self.resets.pop_front() {
+            header.write(None, out);
+            return Some(Batch { to, segment_bytes: HEADER_BYTES, whole: false });
+        }
+        while let Some(handle) = self.ready.pop_front() {
+            let Some(entry) = self.entry(handle) else { continue };
+            entry.is_ready = false;
+            let peer = entry.peer;
+            let start = out.len();
+            let first = entry.connection.transmit(now_us, out);
+            let Some(Transmit { bytes: segment_bytes, whole }) = first else {
+                self.settle(handle);
+                continue;
+            };
+            let mut packets = 1;
+            loop {
+                let at = out.len();
+                if whole || packets == BATCH_PACKETS || at - start + segment_bytes > BATCH_BYTES {
+                    self.touch(handle);
+                    break;
+                }
+                let Some(next) = self.entry(handle).and_then(|entry| entry.connection.transmit(now_us, out))
+                else {
+                    self.settle(handle);
+                    break;
+                };
+                packets += 1;
+                if next.whole || next.bytes > segment_bytes {
+                    self.held = Some((peer, out.split_off(at), next.whole));
+                }
+                if self.held.is_some() || next.bytes < segment_bytes {
+                    self.touch(handle);
+                    break;
+                }
+            }
+            return Some(Batch { to: peer, segment_bytes, whole });
+        }
+        None
+    }
+
+    /// It has nothing to send now: notes its timer, or forgets it.
+    fn settle(&mut self, handle: Handle) {
+        let Some(entry) = self.entry(handle) else { return };
+        if entry.connection.is_over() {
+            if entry.is_released || entry.is_half_open {
+                self.remove(handle);
+            } else if !entry.is_changed {
+                entry.is_changed = true;
+                self.changed.push_back(handle);
+            }
+            return;
+        }
+        let deadline_us = entry.connection.deadline().unwrap_or(u64::MAX);
+        if deadline_us < entry.timer_us {
+            entry.timer_us = deadline_us;
+            self.timers.push(Reverse((deadline_us, handle)));
+        }
+    }
+
+    fn remove(&mut self, handle: Handle) {
+        let Some(entry) = self.entry(handle) else { return };
+        let name = (entry.connection.receive_id(), entry.peer);
+        self.by_name.remove(&name);
+        self.entries[handle.index as usize] = None;
+        self.free.push(handle.index);
+    }
+
+    /// When [`Endpoint::expire`] is to be called next. Valid after [`Endpoint::transmit`] has returned
+    /// nothing.
+    pub fn deadline(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((at_us, _))| *at_us)
+    }
+
+    /// The time has come that [`Endpoint::deadline`] named.
+    pub fn expire(&mut self, now_us: u64) {
+        while let Some(&Reverse((at_us, handle))) = self.timers.peek() {
+            if at_us > now_us {
+                return;
+            }
+            self.timers.pop();
+            let Some(entry) = self.entry(handle) else { continue };
+            if entry.timer_us != at_us {
+                continue; // an earlier one came in between
+            }
+            entry.timer_us = u64::MAX;
+            if entry.connection.deadline().is_some_and(|deadline_us| deadline_us <= now_us) {
+                entry.connection.expire(now_us);
+            }
+            self.touch(handle);
+        }
+    }
+}

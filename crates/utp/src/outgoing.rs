@@ -1,0 +1,434 @@
+//! Leaving bytes: cut into packets, kept until they are acknowledged, sent again when they are lost.
+
+use crate::wire::{Kind, expand};
+use std::collections::{BTreeSet, VecDeque};
+
+/// RFC 9002, 6.1.1 (kPacketThreshold): a packet is lost when one sent this many packets later
+/// was acknowledged.
+const REORDERING_MIN: u64 = 3;
+/// How far reordering that was seen raises that threshold.
+const REORDERING_MAX: u64 = 64;
+/// Packets from the oldest unacknowledged one on. libutp drops what lies 1,024 ahead.
+const SPAN_MAX: usize = 1000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    InFlight,
+    Lost,
+    Acknowledged,
+}
+
+#[derive(Debug)]
+struct Sent {
+    kind: Kind,
+    payload: Box<[u8]>,
+    state: State,
+    /// When it was last sent.
+    sent_us: u64,
+    /// Its place in the order of all transmissions, the last one counting.
+    order: u64,
+    transmissions: u32,
+    /// Sent to learn the path's MTU, with fragmentation forbidden.
+    probe: bool,
+}
+
+/// What an acknowledgement did.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    /// Payload bytes newly acknowledged.
+    pub(crate) bytes: u64,
+    /// Newly acknowledged packets.
+    pub(crate) packets: u32,
+    /// Round-trip time of the last sent of them, where it was sent once; microseconds.
+    pub(crate) rtt_us: Option<u64>,
+    /// The largest number newly acknowledged.
+    pub(crate) largest: Option<u64>,
+    /// A probe of this many payload bytes arrived.
+    pub(crate) probe_bytes: Option<usize>,
+}
+
+/// What was found to be lost.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Payload bytes, without probes.
+    pub(crate) bytes: u64,
+    /// When the first of them was last sent, in microseconds.
+    pub(crate) sent_us: u64,
+    /// A probe of this many payload bytes did not arrive.
+    pub(crate) probe_bytes: Option<usize>,
+}
+
+/// A packet to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outbound<'a> {
+    pub(crate) number: u64,
+    pub(crate) kind: Kind,
+    pub(crate) payload: &'a [u8],
+    pub(crate) probe: bool,
+}
+
+/// The sending half of a stream.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// Written, not yet in a packet.
+    pending: VecDeque<u8>,
+    /// From the oldest unacknowledged packet on.
+    packets: VecDeque<Sent>,
+    /// Number of `packets[0]`, or of the next packet when there is none.
+    oldest: u64,
+    lost: BTreeSet<u64>,
+    in_flight_bytes: u64,
+    in_flight_packets: usize,
+    payload_bytes: u64,
+    transmissions: u64,
+    highest_order: u64,
+    reordering: u64,
+    duplicates: u32,
+}
+
+impl Outgoing {
+    /// The first packet has the number `first`.
+    pub(crate) fn new(first: u64) -> Self {
+        Outgoing {
+            pending: VecDeque::new(),
+            packets: VecDeque::new(),
+            oldest: first,
+            lost: BTreeSet::new(),
+            in_flight_bytes: 0,
+            in_flight_packets: 0,
+            payload_bytes: 0,
+            transmissions: 0,
+            highest_order: 0,
+            reordering: REORDERING_MIN,
+            duplicates: 0,
+        }
+    }
+
+    /// Number of the next new packet.
+    pub(crate) fn next(&self) -> u64 {
+        self.oldest + self.packets.len() as u64
+    }
+
+    /// Number of the oldest packet that is not acknowledged, or of the next one.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Bytes that wait for a packet.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Bytes that the stream keeps: written, and not acknowledged.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.pending.len() + self.payload_bytes as usize
+    }
+
+    /// Payload bytes sent, neither acknowledged nor known lost.
+    pub(crate) fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    /// Whether all that was cut into packets is acknowledged.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Whether packets wait to be sent again.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Payload bytes of the next packet to be sent again.
+    pub(crate) fn next_lost_bytes(&self) -> Option<usize> {
+        let number = self.lost.first()?;
+        Some(self.packets[(number - self.oldest) as usize].payload.len())
+    }
+
+    /// Whether the numbers allow another new packet.
+    pub(crate) fn has_span(&self) -> bool {
+        self.packets.len() < SPAN_MAX
+    }
+
+    /// Takes bytes of the stream.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.pending.extend(bytes);
+    }
+
+    /// Sends the oldest lost packet again.
+    pub(crate) fn retransmit(&mut self, now_us: u64) -> Option<Outbound<'_>> {
+        let number = self.lost.pop_first()?;
+        self.transmissions += 1;
+        let sent = &mut self.packets[(number - self.oldest) as usize];
+        sent.state = State::InFlight;
+        sent.sent_us = now_us;
+        sent.order = self.transmissions;
+        sent.transmissions += 1;
+        sent.probe = false;
+        self.in_flight_bytes += sent.payload.len() as u64;
+        self.in_flight_packets += 1;
+        Some(Outbound { number, kind: sent.kind, payload: &sent.payload, probe: false })
+    }
+
+    /// Cuts a new packet of at most `most` bytes from what was written, and sends it.
+    pub(crate) fn send(&mut self, now_us: u64, kind: Kind, most: usize, probe: bool) -> Outbound<'_> {
+        let payload: Box<[u8]> = self.pending.drain(..most.min(self.pending.len())).collect();
+        if self.pending.is_empty() {
+            self.pending = VecDeque::new();
+        }
+        let number = self.next();
+        self.transmissions += 1;
+        self.in_flight_bytes += payload.len() as u64;
+        self.in_flight_packets += 1;
+        self.payload_bytes += payload.len() as u64;
+        self.packets.push_back(Sent {
+            kind,
+            payload,
+            state: State::InFlight,
+            sent_us: now_us,
+            order: self.transmissions,
+            transmissions: 1,
+            probe,
+        });
+        let sent = self.packets.back().expect("one was pushed");
+        Outbound { number, kind, payload: &sent.payload, probe }
+    }
+
+    /// A packet without payload that waits to be sent.
+    pub(crate) fn queue(&mut self, kind: Kind) {
+        self.lost.insert(self.next());
+        self.packets.push_back(Sent {
+            kind,
+            payload: Box::default(),
+            state: State::Lost,
+            sent_us: 0,
+            order: 0,
+            transmissions: 0,
+            probe: false,
+        });
+    }
+
+    /// Reads the acknowledgement of a packet: `None` where it acknowledges what was never sent, which
+    /// makes the whole packet unacceptable.
+    pub(crate) fn acknowledges(&self, ack: u16) -> Option<u64> {
+        let number = expand(ack, self.oldest.saturating_sub(1))?;
+        (number < self.next()).then_some(number)
+    }
+
+    /// Takes an acknowledgement up to `through`, and a selective one. `plain` says that the packet
+    /// carried nothing else: the same once more is a duplicate then.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now_us: u64,
+        through: u64,
+        sack: Option<&[u8]>,
+        plain: bool,
+    ) -> Acknowledged {
+        let mut result = Acknowledged::default();
+        let mut newest: Option<(u64, u64, u32)> = None;
+        let earlier = self.oldest;
+        while self.oldest <= through && !self.packets.is_empty() {
+            self.mark(0, &mut result, &mut newest);
+            self.packets.pop_front();
+            self.oldest += 1;
+        }
+        let first = through.saturating_add(2);
+        for (index, byte) in sack.unwrap_or(&[]).iter().enumerate() {
+            for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
+                let number = first + (index * 8 + bit) as u64;
+                if (self.oldest..self.next()).contains(&number) {
+                    self.mark((number - self.oldest) as usize, &mut result, &mut newest);
+                }
+            }
+        }
+        if let Some((order, sent_us, transmissions)) = newest {
+            self.highest_order = self.highest_order.max(order);
+            result.rtt_us = (transmissions == 1).then(|| now_us.saturating_sub(sent_us));
+        }
+        let repeats = plain && sack.is_none() && through + 1 == earlier && self.in_flight_packets > 0;
+        match result.packets {
+            0 if repeats => self.duplicates += 1,
+            0 => {}
+            _ => self.duplicates = 0,
+        }
+        result
+    }
+
+    /// Marks a packet as arrived.
+    fn mark(&mut self, at: usize, result: &mut Acknowledged, newest: &mut Option<(u64, u64, u32)>) {
+        let number = self.oldest + at as u64;
+        let sent = &mut self.packets[at];
+        if sent.state == State::Acknowledged {
+            return;
+        }
+        if sent.state == State::InFlight {
+            self.in_flight_bytes -= sent.payload.len() as u64;
+            self.in_flight_packets -= 1;
+        } else {
+            // It was only late, not lost: packets are reordered more than was thought.
+            self.lost.remove(&number);
+            let late = self.highest_order.saturating_sub(sent.order);
+            self.reordering = late.clamp(self.reordering, REORDERING_MAX);
+        }
+        sent.state = State::Acknowledged;
+        result.bytes += sent.payload.len() as u64;
+        result.packets += 1;
+        result.largest = result.largest.max(Some(number));
+        if sent.probe {
+            result.probe_bytes = Some(sent.payload.len());
+        }
+        self.payload_bytes -= sent.payload.len() as u64;
+        sent.payload = Box::default();
+        if newest.is_none_or(|(order, ..)| sent.order > order) {
+            *newest = Some((sent.order, sent.sent_us, sent.transmissions));
+        }
+    }
+
+    /// Finds packets that others overtook (RFC 9002, 6.1.1), or that three duplicates ask for (RFC
+    /// 5681, 3.2).
+    pub(crate) fn detect(&mut self) -> Option<Lost> {
+        let asked = self.duplicates >= REORDERING_MIN as u32;
+        if asked {
+            self.duplicates = 0;
+        }
+        let mut lost = None;
+        for at in 0..self.packets.len() {
+            let sent = &self.packets[at];
+            let overtaken = sent.order + self.reordering <= self.highest_order;
+            if sent.state == State::InFlight && (overtaken || (asked && at == 0)) {
+                self.lose(at, &mut lost);
+            } else if sent.order > self.highest_order && sent.transmissions == 1 {
+                break; // nothing behind it was sent earlier
+            }
+        }
+        lost
+    }
+
+    /// The timer ran out: all that is in flight is taken for lost.
+    pub(crate) fn lose_all(&mut self) -> Option<Lost> {
+        let mut lost = None;
+        for at in 0..self.packets.len() {
+            if self.packets[at].state == State::InFlight {
+                self.lose(at, &mut lost);
+            }
+        }
+        self.duplicates = 0;
+        lost
+    }
+
+    fn lose(&mut self, at: usize, lost: &mut Option<Lost>) {
+        let sent = &mut self.packets[at];
+        sent.state = State::Lost;
+        self.in_flight_bytes -= sent.payload.len() as u64;
+        self.in_flight_packets -= 1;
+        self.lost.insert(self.oldest + at as u64);
+        let total = lost.get_or_insert_with(|| Lost { sent_us: u64::MAX, ..Lost::default() });
+        if sent.probe {
+            total.probe_bytes = Some(sent.payload.len());
+        } else {
+            total.bytes += sent.payload.len().max(1) as u64;
+            total.sent_us = total.sent_us.min(sent.sent_us);
+        }
+    }
+
+    /// Whether packets are in flight.
+    pub(crate) fn has_flight(&self) -> bool {
+        self.in_flight_packets > 0
+    }
+
+    /// Forgets everything: nobody is there any more.
+    pub(crate) fn clear(&mut self) {
+        *self = Outgoing::new(self.next());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(count: u64) -> Outgoing {
+        let mut out = Outgoing::new(100);
+        for index in 0..count {
+            out.write(&[0; 10]);
+            out.send(index, Kind::Data, 10, false);
+        }
+        out
+    }
+
+    #[test]
+    fn acknowledgements_free_what_they_name() {
+        let mut out = sent(5);
+        assert_eq!((out.in_flight_bytes(), out.next()), (50, 105));
+        let result = out.acknowledge(1000, 101, Some(&[0b10, 0, 0, 0]), true);
+        assert_eq!((result.bytes, result.packets, result.largest), (30, 3, Some(104)));
+        assert_eq!(result.rtt_us, Some(996), "of the last one sent");
+        assert_eq!((out.in_flight_bytes(), out.oldest(), out.kept_bytes()), (20, 102, 20));
+        assert_eq!(out.acknowledge(1000, 101, Some(&[0b10, 0, 0, 0]), true), Acknowledged::default());
+    }
+
+    #[test]
+    fn what_was_never_sent_cannot_be_acknowledged() {
+        let out = sent(5);
+        assert_eq!(out.acknowledges(104), Some(104));
+        assert_eq!(out.acknowledges(105), None);
+        assert_eq!(out.acknowledges(99), Some(99));
+        let mut out = sent(2);
+        assert_eq!(out.acknowledge(9, 99, Some(&[0xff; 128]), true).packets, 1, "101 only");
+    }
+
+    #[test]
+    fn three_packets_later_is_lost_and_a_lost_retransmission_is_found_again() {
+        let mut out = sent(8);
+        out.acknowledge(50, 99, Some(&[0b11, 0, 0, 0]), true);
+        assert_eq!(out.detect(), None, "two later ones");
+        out.acknowledge(50, 99, Some(&[0b111, 0, 0, 0]), true);
+        assert_eq!(out.detect(), Some(Lost { bytes: 10, sent_us: 0, probe_bytes: None }));
+        assert_eq!(out.retransmit(60).unwrap().number, 100);
+        assert!(out.retransmit(60).is_none());
+        // 104..107 were sent before the retransmission: they tell nothing of it.
+        out.acknowledge(70, 99, Some(&[0b111_1111, 0, 0, 0]), true);
+        assert_eq!(out.detect(), None);
+        for _ in 0..3 {
+            out.write(&[0; 10]);
+            out.send(80, Kind::Data, 10, false);
+        }
+        out.acknowledge(90, 99, Some(&[0xff, 0b11, 0, 0]), true);
+        assert_eq!(out.detect(), Some(Lost { bytes: 10, sent_us: 60, probe_bytes: None }));
+    }
+
+    #[test]
+    fn a_packet_that_was_only_late_raises_the_threshold() {
+        let mut out = sent(20);
+        out.acknowledge(50, 99, Some(&[0b1111_1000, 0, 0, 0]), true);
+        let lost = out.detect().unwrap();
+        assert_eq!(lost.bytes, 40);
+        out.acknowledge(55, 103, None, true);
+        assert!(!out.has_lost());
+        assert!(out.reordering > 3 && out.reordering <= 64);
+    }
+
+    #[test]
+    fn three_duplicates_without_selective_acknowledgement_ask_for_the_oldest() {
+        let mut out = sent(5);
+        for _ in 0..2 {
+            out.acknowledge(50, 99, None, true);
+            assert_eq!(out.detect(), None);
+        }
+        out.acknowledge(50, 99, None, false);
+        assert_eq!(out.detect(), None, "a packet with data is no duplicate");
+        out.acknowledge(50, 99, None, true);
+        assert_eq!(out.detect().unwrap().bytes, 10);
+        assert_eq!(out.next_lost_bytes(), Some(10));
+    }
+
+    #[test]
+    fn a_timeout_takes_all_for_lost_but_probes_are_no_congestion() {
+        let mut out = sent(2);
+        out.write(&[0; 30]);
+        out.send(5, Kind::Data, 30, true);
+        let lost = out.lose_all().unwrap();
+        assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(30) });
+        assert_eq!(out.in_flight_bytes(), 0);
+        assert!(!out.retransmit(9).unwrap().probe);
+    }
+}
