@@ -274,6 +274,11 @@ impl Connection {
         self.incoming.as_ref().is_some_and(ready) || self.error.is_some() || self.state == State::Over
     }
 
+    /// Whether the peer is to be told of room that reading has made.
+    pub fn has_announcement(&self) -> bool {
+        self.ack_now
+    }
+
     /// Whether the peer's stream has ended and all of it was read.
     pub fn is_at_end(&self) -> bool {
         let at_end = |incoming: &Reassembly| incoming.is_complete() && incoming.readable_bytes() == 0;

@@ -201,6 +201,16 @@ impl<A: Address> Endpoint<A> {
         self.accepted.pop_front()
     }
 
+    /// Whether [`Endpoint::accept`] has one.
+    pub fn has_accepted(&self) -> bool {
+        !self.accepted.is_empty()
+    }
+
+    /// Whether [`Endpoint::transmit`] is to be called.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty() || self.held.is_some() || !self.resets.is_empty()
+    }
+
     /// The next connection for which something has arrived, or ended.
     pub fn changed(&mut self) -> Option<Handle> {
         loop {

@@ -1,6 +1,8 @@
 //! uTP (BEP 29): BitTorrent's transport over UDP, with every control law of Leeway.
 //!
-//! [`Connection`] is the protocol without a clock and without a socket. Packets are [`Packet`] and
+//! `Socket` and `Stream` (feature `tokio`, on by default) are what most programs want: connections as
+//! streams of bytes over one UDP socket. Below them, without a clock and without a socket,
+//! [`Connection`] is the protocol and [`Endpoint`] many connections. Packets are [`Packet`] and
 //! [`Header`]; what a connection is told is a [`Config`].
 //!
 //! ```
@@ -21,6 +23,8 @@
 mod config;
 mod congestion;
 mod connection;
+#[cfg(feature = "tokio")]
+mod driver;
 mod endpoint;
 mod error;
 mod mtu;
@@ -31,6 +35,8 @@ mod wire;
 
 pub use config::Config;
 pub use connection::{Connection, Steering, Transmit};
+#[cfg(feature = "tokio")]
+pub use driver::{Socket, Stream};
 pub use endpoint::{Address, Batch, Endpoint, Handle};
 pub use error::UtpError;
 pub use wire::{HEADER_BYTES, Header, Kind, Packet, SACK_BITS_MAX, WireError, expand};

@@ -64,7 +64,6 @@ pub(crate) struct Outbound<'a> {
     pub(crate) number: u64,
     pub(crate) kind: Kind,
     pub(crate) payload: &'a [u8],
-    pub(crate) probe: bool,
 }
 
 /// The sending half of a stream.
@@ -134,11 +133,6 @@ impl Outgoing {
         self.packets.is_empty()
     }
 
-    /// Whether packets wait to be sent again.
-    pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
-    }
-
     /// Payload bytes of the next packet to be sent again.
     pub(crate) fn next_lost_bytes(&self) -> Option<usize> {
         let number = self.lost.first()?;
@@ -167,7 +161,7 @@ impl Outgoing {
         sent.probe = false;
         self.in_flight_bytes += sent.payload.len() as u64;
         self.in_flight_packets += 1;
-        Some(Outbound { number, kind: sent.kind, payload: &sent.payload, probe: false })
+        Some(Outbound { number, kind: sent.kind, payload: &sent.payload })
     }
 
     /// Cuts a new packet of at most `most` bytes from what was written, and sends it.
@@ -191,7 +185,7 @@ impl Outgoing {
             probe,
         });
         let sent = self.packets.back().expect("one was pushed");
-        Outbound { number, kind, payload: &sent.payload, probe }
+        Outbound { number, kind, payload: &sent.payload }
     }
 
     /// A packet without payload that waits to be sent.
@@ -403,7 +397,7 @@ mod tests {
         let lost = out.detect().unwrap();
         assert_eq!(lost.bytes, 40);
         out.acknowledge(55, 103, None, true);
-        assert!(!out.has_lost());
+        assert_eq!(out.next_lost_bytes(), None);
         assert!(out.reordering > 3 && out.reordering <= 64);
     }
 
@@ -429,6 +423,6 @@ mod tests {
         let lost = out.lose_all().unwrap();
         assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(30) });
         assert_eq!(out.in_flight_bytes(), 0);
-        assert!(!out.retransmit(9).unwrap().probe);
+        assert_eq!(out.next_lost_bytes(), Some(10));
     }
 }

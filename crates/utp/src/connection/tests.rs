@@ -27,6 +27,9 @@ impl Default for Network {
     }
 }
 
+/// When it arrives, a number that keeps the order, at which end, and its bytes.
+type Flying = (u64, u64, usize, Vec<u8>);
+
 struct Pair {
     now_us: u64,
     /// The clocks of the two ends, against virtual time.
@@ -36,7 +39,7 @@ struct Pair {
     ends: [Option<Connection>; 2],
     accept: Config,
     network: Network,
-    flying: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    flying: BinaryHeap<Reverse<Flying>>,
     free_us: [u64; 2],
     count: u64,
     random: u64,
@@ -66,7 +69,7 @@ impl Pair {
     fn one_in(&mut self, every: u64) -> bool {
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        every > 0 && (self.random >> 33) % every == 0
+        every > 0 && (self.random >> 33).is_multiple_of(every)
     }
 
     fn send(&mut self, from: usize, packet: Vec<u8>, whole: bool) {
@@ -81,7 +84,7 @@ impl Pair {
             if start_us - self.now_us > self.network.buffer_us {
                 return;
             }
-            at_us = start_us + packet.len() as u64 * 8_000_000 / self.network.rate;
+            at_us = start_us + (packet.len() as u64 * 8_000_000).div_ceil(self.network.rate);
             self.free_us[from] = at_us;
         }
         at_us += self.network.delay_us;
@@ -167,12 +170,12 @@ impl Pair {
         let mut written = [0; 2];
         let mut steps = 0;
         loop {
-            for at in 0..2 {
-                let Some(end) = &mut self.ends[at] else { continue };
-                if written[at] < bytes[at].len() {
-                    written[at] += end.write(&bytes[at][written[at]..]).unwrap();
+            for ((end, all), written) in self.ends.iter_mut().zip(bytes).zip(&mut written) {
+                let Some(end) = end else { continue };
+                if *written < all.len() {
+                    *written += end.write(&all[*written..]).unwrap();
                 }
-                if written[at] == bytes[at].len() {
+                if *written == all.len() {
                     end.finish();
                 }
             }
@@ -182,9 +185,9 @@ impl Pair {
             steps += 1;
             assert!(steps < 3_000_000 && self.now_us < 3_600_000_000, "no end: {:?}", self.ends);
         }
-        for at in 0..2 {
+        for (at, sent) in bytes.into_iter().enumerate() {
             assert_eq!(self.end(at).error(), None, "end {at}");
-            assert!(self.received[1 - at] == bytes[at], "bytes of end {at} differ");
+            assert!(self.received[1 - at] == sent, "bytes of end {at} differ");
         }
     }
 }

@@ -1,0 +1,410 @@
+//! uTP over a UDP socket of tokio: one socket for thousands of connections.
+//!
+//! ```no_run
+//! use leeway_utp::{Config, Socket};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! let socket = Socket::bind("0.0.0.0:0".parse().unwrap())?;
+//! let mut stream = socket.connect("192.0.2.7:6881".parse().unwrap(), Config::default()).await?;
+//! stream.write_all(b"hello").await?;
+//! stream.shutdown().await?;
+//! let mut answer = Vec::new();
+//! stream.read_to_end(&mut answer).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod stream;
+
+use crate::config::Config;
+use crate::endpoint::{Endpoint, Handle};
+use crate::error::UtpError;
+use quinn_udp::{RecvMeta, UdpSocketState};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+pub use stream::Stream;
+
+/// Connections of one socket at most.
+const CONNECTIONS_MAX: usize = 60_000;
+/// Datagrams, or runs of equal ones, that are received by one call.
+const RECEIVE_SLOTS: usize = 4;
+/// A run of equal datagrams is at most one datagram long (UDP GRO).
+const RECEIVE_BYTES: usize = 65_536;
+/// Calls of sending, or of receiving, before the other has its turn.
+const TURNS: usize = 32;
+/// Room that the kernel keeps for datagrams, each way: a window of 1 MiB and a half fits.
+const KERNEL_BYTES: usize = 3 << 19;
+/// Bytes that IPv6 has more in front of a packet than IPv4.
+const IPV6_MORE_BYTES: usize = 20;
+
+/// A UDP socket with uTP on it.
+///
+/// Its connections live on after it is dropped, until they are closed.
+#[derive(Debug)]
+pub struct Socket {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    udp: tokio::net::UdpSocket,
+    quinn: UdpSocketState,
+    state: Mutex<State>,
+    /// Something is to be sent, or a timer to be set.
+    kick: Notify,
+    epoch: Instant,
+    is_closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    endpoint: Endpoint<SocketAddr>,
+    waiting: BTreeMap<Handle, Wakers>,
+    accepting: Vec<Waker>,
+    random: Random,
+}
+
+/// Who waits for a connection.
+#[derive(Debug, Default)]
+struct Wakers {
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+/// Numbers that strangers cannot guess, drawn from the system's generator a page at a time.
+#[derive(Debug, Default)]
+struct Random(Vec<u8>);
+
+impl Random {
+    fn draw(&mut self) -> u16 {
+        if self.0.len() < 2 {
+            self.0.resize(256, 0);
+            if getrandom::fill(&mut self.0).is_err() {
+                // Without the system's generator: the time of day is better than a constant.
+                let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+                self.0.truncate(2);
+                self.0.copy_from_slice(&(now as u16).to_be_bytes());
+            }
+        }
+        let high = self.0.pop().unwrap_or_default();
+        u16::from_be_bytes([high, self.0.pop().unwrap_or_default()])
+    }
+}
+
+impl Socket {
+    /// A socket at that address; needs a running tokio.
+    ///
+    /// # Errors
+    /// Those of the system: the address is taken, or not one of this machine.
+    pub fn bind(address: SocketAddr) -> io::Result<Socket> {
+        Socket::from_std(UdpSocket::bind(address)?)
+    }
+
+    /// On a socket that is bound already.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn from_std(socket: UdpSocket) -> io::Result<Socket> {
+        let quinn = UdpSocketState::new((&socket).into())?;
+        // More room is a wish: an ordinary user gets what net.core.rmem_max allows.
+        let _ = quinn.set_recv_buffer_size((&socket).into(), KERNEL_BYTES);
+        let _ = quinn.set_send_buffer_size((&socket).into(), KERNEL_BYTES);
+        may_fragment(&socket, true)?;
+        let udp = tokio::net::UdpSocket::from_std(socket)?;
+        let shared = Arc::new(Shared {
+            udp,
+            quinn,
+            state: Mutex::new(State {
+                endpoint: Endpoint::new(CONNECTIONS_MAX),
+                waiting: BTreeMap::new(),
+                accepting: Vec::new(),
+                random: Random::default(),
+            }),
+            kick: Notify::new(),
+            epoch: Instant::now(),
+            is_closed: AtomicBool::new(false),
+        });
+        tokio::spawn(drive(Arc::clone(&shared)));
+        Ok(Socket { shared })
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.shared.udp.local_addr()
+    }
+
+    /// Connects to a peer.
+    ///
+    /// # Errors
+    /// [`UtpError`] in an [`io::Error`]: nobody answered, or the peer refused.
+    pub async fn connect(&self, peer: SocketAddr, config: Config) -> io::Result<Stream> {
+        let config = fitting(config, peer);
+        let handle = {
+            let mut guard = self.shared.lock();
+            let State { endpoint, random, .. } = &mut *guard;
+            endpoint.connect(peer, config, &mut || random.draw(), self.shared.now_us())
+        };
+        let too_many = || io::Error::other(format!("the socket has {CONNECTIONS_MAX} connections already"));
+        let stream = Stream::new(Arc::clone(&self.shared), handle.ok_or_else(too_many)?);
+        self.shared.kick.notify_one();
+        stream.opened().await?;
+        Ok(stream)
+    }
+
+    /// Takes connections that others ask for from now on; [`Socket::accept`] hands them out.
+    pub fn listen(&self, config: Config) {
+        let config = match self.local_addr() {
+            Ok(address) => fitting(config, address),
+            Err(_) => config,
+        };
+        self.shared.lock().endpoint.listen(Some(config));
+    }
+
+    /// Refuses connections from now on.
+    pub fn stop_listening(&self) {
+        self.shared.lock().endpoint.listen(None);
+    }
+
+    /// Waits for the next connection that somebody asks for.
+    pub async fn accept(&self) -> Stream {
+        let handle = poll_fn(|context| {
+            let mut state = self.shared.lock();
+            match state.endpoint.accept() {
+                Some(handle) => Poll::Ready(handle),
+                None => {
+                    state.accepting.push(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        });
+        Stream::new(Arc::clone(&self.shared), handle.await)
+    }
+
+    /// How many connections there are, those that are closing included.
+    pub fn connections(&self) -> usize {
+        self.shared.lock().endpoint.len()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.stop_listening();
+        self.shared.is_closed.store(true, Ordering::Release);
+        self.shared.kick.notify_one();
+    }
+}
+
+/// Packets as large as IPv6 over the same wire allows, where the peer is reached by it.
+fn fitting(mut config: Config, address: SocketAddr) -> Config {
+    if address.is_ipv6() {
+        config.packet_bytes_max = config.packet_bytes_max.saturating_sub(IPV6_MORE_BYTES);
+    }
+    config
+}
+
+/// Whether packets may be fragmented on their way (IPv4), or on this host (IPv6).
+fn may_fragment(socket: &impl std::os::fd::AsFd, may: bool) -> io::Result<()> {
+    use rustix::net::sockopt::{
+        Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
+    };
+    let (four, six) = match may {
+        true => (Ipv4PathMtuDiscovery::DONT, Ipv6PathMtuDiscovery::DONT),
+        false => (Ipv4PathMtuDiscovery::PROBE, Ipv6PathMtuDiscovery::PROBE),
+    };
+    // A socket of IPv6 takes both, one of IPv4 only its own.
+    set_ip_mtu_discover(socket, four)?;
+    let _ = set_ipv6_mtu_discover(socket, six);
+    Ok(())
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_us(&self) -> u64 {
+        self.epoch.elapsed().as_micros() as u64
+    }
+
+    /// Sends what may be sent; whether the kernel has no room for the rest.
+    fn send(&self, pending: &mut Option<Pending>, buffer: &mut Vec<u8>) -> Sending {
+        for _ in 0..TURNS {
+            let unsent = match pending.take() {
+                Some(unsent) => unsent,
+                None => {
+                    buffer.clear();
+                    let batch = self.lock().endpoint.transmit(self.now_us(), buffer);
+                    let Some(batch) = batch else { return Sending::Done };
+                    Pending { to: batch.to, segment_bytes: batch.segment_bytes, whole: batch.whole, from: 0 }
+                }
+            };
+            if let Err(unsent) = self.send_batch(unsent, buffer) {
+                *pending = Some(unsent);
+                return Sending::Blocked;
+            }
+        }
+        Sending::More
+    }
+
+    /// Hands a batch to the kernel, in as many calls as that takes.
+    fn send_batch(&self, mut unsent: Pending, buffer: &[u8]) -> Result<(), Pending> {
+        let run = self.quinn.max_gso_segments().max(1) * unsent.segment_bytes;
+        while unsent.from < buffer.len() {
+            let contents = &buffer[unsent.from..buffer.len().min(unsent.from + run)];
+            let transmit = quinn_udp::Transmit {
+                destination: unsent.to,
+                ecn: None,
+                contents,
+                segment_size: (contents.len() > unsent.segment_bytes).then_some(unsent.segment_bytes),
+                src_ip: None,
+            };
+            let send = || self.quinn.try_send((&self.udp).into(), &transmit);
+            let result = match unsent.whole {
+                false => self.udp.try_io(Interest::WRITABLE, send),
+                true => self.udp.try_io(Interest::WRITABLE, || {
+                    may_fragment(&self.udp, false)?;
+                    let result = send();
+                    may_fragment(&self.udp, true)?;
+                    result
+                }),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(unsent),
+                // Too large for an interface, or no route: as if it were lost on its way.
+                Err(_) | Ok(()) => unsent.from += contents.len(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived; whether there may be more.
+    fn receive(&self, slots: &mut [Vec<u8>]) -> bool {
+        for _ in 0..TURNS {
+            let mut metas = [RecvMeta::default(); RECEIVE_SLOTS];
+            let mut buffers: Vec<IoSliceMut<'_>> =
+                slots.iter_mut().map(|slot| IoSliceMut::new(slot)).collect();
+            let receive = || self.quinn.recv((&self.udp).into(), &mut buffers, &mut metas);
+            let Ok(count) = self.udp.try_io(Interest::READABLE, receive) else { return false };
+            let mut guard = self.lock();
+            let state = &mut *guard;
+            let now_us = self.now_us();
+            for (meta, slot) in metas.iter().zip(slots.iter()).take(count) {
+                for datagram in slot[..meta.len].chunks(meta.stride.max(1)) {
+                    let State { endpoint, random, .. } = state;
+                    endpoint.receive(meta.addr, datagram, &mut || random.draw(), now_us);
+                }
+            }
+            state.wake_changed();
+        }
+        true
+    }
+}
+
+/// A batch that the kernel had no room for.
+#[derive(Debug)]
+struct Pending {
+    to: SocketAddr,
+    segment_bytes: usize,
+    whole: bool,
+    /// Bytes of the buffer that have left.
+    from: usize,
+}
+
+enum Sending {
+    Done,
+    More,
+    Blocked,
+}
+
+impl State {
+    /// Wakes those whose connections have changed.
+    fn wake_changed(&mut self) {
+        while let Some(handle) = self.endpoint.changed() {
+            if let Some(wakers) = self.waiting.get_mut(&handle) {
+                wakers.reader.take().into_iter().chain(wakers.writer.take()).for_each(Waker::wake);
+            }
+        }
+        if self.endpoint.has_accepted() {
+            self.accepting.drain(..).for_each(Waker::wake);
+        }
+    }
+}
+
+/// Sends, receives and keeps the timers until nobody holds the socket or a connection.
+async fn drive(shared: Arc<Shared>) {
+    let mut slots = vec![vec![0; RECEIVE_BYTES]; RECEIVE_SLOTS];
+    let mut pending = None;
+    let mut buffer = Vec::new();
+    loop {
+        let more_arrives = shared.receive(&mut slots);
+        let sending = shared.send(&mut pending, &mut buffer);
+        let deadline_us = {
+            let mut state = shared.lock();
+            state.endpoint.expire(shared.now_us());
+            state.wake_changed();
+            if shared.is_closed.load(Ordering::Acquire) && state.endpoint.is_empty() {
+                return;
+            }
+            match state.endpoint.is_ready() {
+                true => Some(0),
+                false => state.endpoint.deadline(),
+            }
+        };
+        match sending {
+            Sending::Blocked => {
+                tokio::select! {
+                    _ = shared.udp.writable() => {}
+                    _ = shared.udp.readable() => {}
+                }
+                continue;
+            }
+            Sending::More => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Sending::Done if more_arrives || deadline_us == Some(0) => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Sending::Done => {}
+        }
+        let at = deadline_us.map(|us| shared.epoch + Duration::from_micros(us));
+        let timer = async {
+            match at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = shared.udp.readable() => {}
+            () = shared.kick.notified() => {}
+            () = timer => {}
+        }
+    }
+}
+
+impl From<UtpError> for io::Error {
+    fn from(error: UtpError) -> io::Error {
+        let kind = match error {
+            UtpError::Unanswered | UtpError::Stalled | UtpError::Silent => io::ErrorKind::TimedOut,
+            UtpError::Reset => io::ErrorKind::ConnectionReset,
+            UtpError::Aborted => io::ErrorKind::ConnectionAborted,
+            UtpError::Finished => io::ErrorKind::BrokenPipe,
+        };
+        io::Error::new(kind, error)
+    }
+}

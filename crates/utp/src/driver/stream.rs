@@ -1,0 +1,152 @@
+//! One connection as a stream of bytes.
+
+use super::{Shared, State};
+use crate::connection::Steering;
+use crate::endpoint::Handle;
+use crate::error::UtpError;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A connection: reads what the peer writes, and the other way round.
+///
+/// `shutdown` ends this side's stream, and waits until the peer has all of it; reading goes on. A
+/// stream that is dropped sends what was written, in the background; one with unread bytes is reset.
+#[derive(Debug)]
+pub struct Stream {
+    shared: Arc<Shared>,
+    handle: Handle,
+}
+
+enum Side {
+    Reader,
+    Writer,
+}
+
+impl Stream {
+    pub(super) fn new(shared: Arc<Shared>, handle: Handle) -> Stream {
+        shared.lock().waiting.entry(handle).or_default();
+        Stream { shared, handle }
+    }
+
+    /// Waits for the answer to the request for a connection.
+    pub(super) async fn opened(&self) -> io::Result<()> {
+        poll_fn(|context| {
+            let mut state = self.shared.lock();
+            let connection = state.endpoint.get(self.handle);
+            match connection.map(|connection| (connection.is_open(), connection.error())) {
+                Some((true, _)) => Poll::Ready(Ok(())),
+                Some((false, None)) => wait(&mut state, self.handle, Side::Writer, context),
+                Some((false, Some(error))) => Poll::Ready(Err(error.into())),
+                None => Poll::Ready(Err(UtpError::Aborted.into())),
+            }
+        })
+        .await
+    }
+
+    /// Where the peer is; another port after a translator of addresses has given it one.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.shared.lock().endpoint.peer(self.handle)
+    }
+
+    /// What the connection is doing.
+    pub fn steering(&self) -> Option<Steering> {
+        self.shared.lock().endpoint.get(self.handle).map(crate::Connection::steering)
+    }
+
+    /// Gives up at once, and tells the peer.
+    pub fn reset(&self) {
+        if let Some(connection) = self.shared.lock().endpoint.get_mut(self.handle) {
+            connection.reset();
+        }
+        self.shared.kick.notify_one();
+    }
+}
+
+/// Remembers who waits, unless it is the one that is remembered.
+fn wait<T>(state: &mut State, handle: Handle, side: Side, context: &Context<'_>) -> Poll<T> {
+    let wakers = state.waiting.entry(handle).or_default();
+    let slot = match side {
+        Side::Reader => &mut wakers.reader,
+        Side::Writer => &mut wakers.writer,
+    };
+    if !slot.as_ref().is_some_and(|known: &Waker| known.will_wake(context.waker())) {
+        *slot = Some(context.waker().clone());
+    }
+    Poll::Pending
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut state = self.shared.lock();
+        let Some(connection) = state.endpoint.get_mut(self.handle) else { return Poll::Ready(Ok(())) };
+        match connection.read(buffer.initialize_unfilled()) {
+            Ok(Some(count)) => {
+                let announces = connection.has_announcement();
+                drop(state);
+                buffer.advance(count);
+                if announces {
+                    self.shared.kick.notify_one();
+                }
+                Poll::Ready(Ok(()))
+            }
+            Ok(None) => wait(&mut state, self.handle, Side::Reader, context),
+            Err(error) => Poll::Ready(Err(error.into())),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.shared.lock();
+        let Some(connection) = state.endpoint.get_mut(self.handle) else {
+            return Poll::Ready(Err(UtpError::Aborted.into()));
+        };
+        match connection.write(bytes) {
+            Ok(0) if !bytes.is_empty() => wait(&mut state, self.handle, Side::Writer, context),
+            Ok(count) => {
+                drop(state);
+                self.shared.kick.notify_one();
+                Poll::Ready(Ok(count))
+            }
+            Err(error) => Poll::Ready(Err(error.into())),
+        }
+    }
+
+    /// Does nothing: what was written is on its way. `shutdown` waits until it has arrived.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.shared.lock();
+        let Some(connection) = state.endpoint.get_mut(self.handle) else { return Poll::Ready(Ok(())) };
+        connection.finish();
+        let result = match (connection.is_flushed(), connection.error()) {
+            (_, Some(error)) => Poll::Ready(Err(error.into())),
+            (true, None) => Poll::Ready(Ok(())),
+            (false, None) => wait(&mut state, self.handle, Side::Writer, context),
+        };
+        drop(state);
+        self.shared.kick.notify_one();
+        result
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.waiting.remove(&self.handle);
+        state.endpoint.release(self.handle);
+        drop(state);
+        self.shared.kick.notify_one();
+    }
+}
