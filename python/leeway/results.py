@@ -107,6 +107,8 @@ class GroupSummary:
         Throughput over the capacity of the first link with a queue on its way.
     jain
         Jain's index over the throughput of its flows: 1/n to 1; None with fewer than two.
+    slowest_bps
+        Throughput of the slowest of its flows; None with fewer than two.
     sent, retransmitted, dropped
         Data packets; `sent` includes those sent again.
     loss
@@ -136,6 +138,7 @@ class GroupSummary:
     share: float | None
     capacity_share: float | None
     jain: float | None
+    slowest_bps: float | None
     sent: int
     retransmitted: int
     dropped: int

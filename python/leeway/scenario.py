@@ -136,6 +136,9 @@ class Flow(Part):
         A full packet on the wire, headers included.
     header
         Headers of each packet, and the size of an ACK.
+    class_
+        Traffic class of all its packets, 0 (the most important) to 63, for the queues "priority", "borrowing" and
+        "drr:by=class".
     access_delay
         One-way delay of the flow's own access, in both directions; may be drawn, once per flow.
     access_rate
@@ -160,6 +163,7 @@ class Flow(Part):
     app: dict[str, Any] = field(default_factory=lambda: {"kind": "bulk"})
     packet: Quantity = "1500 B"
     header: Quantity = "40 B"
+    class_: int = 0
     access_delay: Drawn | None = None
     access_rate: Quantity | None = None
     sender_clock: dict[str, Any] = field(default_factory=dict)

@@ -125,6 +125,8 @@ def test_an_experiment_that_fails_does_not_stop_the_others(run):
         (["list", "unheard-of"], r"no experiment is called 'unheard-of'\. There are"),
         (["run", "own:share", "--load", "nowhere.py"], r"there is no file nowhere\.py"),
         (["run", "own:share", "--engine", "local", "--dask", "tcp://x:1"], "needs the engine dask"),
+        (["run", "own:share", "--law", "cubic"], "--law is for scoreboards, and own:share is none"),
+        (["run", "scoreboard:real", "--law", "cubix"], "--law cubix: .*cubic"),
         (["sweep", "nowhere.toml"], r"nowhere\.toml"),
     ],
 )
@@ -133,6 +135,14 @@ def test_wrong_usage_is_explained(run, arguments, text):
     assert (code, out) == (2, "")
     assert re.search(f"leeway-lab: error: .*{text}", err.replace("\n", " "))
     assert "Traceback" not in err
+
+
+def test_a_scoreboard_prints_its_tables(run):
+    code, out, _ = run("run", "scoreboard:real", "--sample", "1", "--law", "vegas")
+    assert code == 0
+    heads = next(line for line in out.splitlines() if line.startswith("law "))
+    assert heads.split() == ["law", "nothing", "strict", "priority", "Vegas", "(2;4)"]
+    assert re.search(r"\nuse alone +- +[01]\.\d\d +[01]\.\d\d\n", out)
 
 
 @pytest.mark.parametrize(

@@ -423,6 +423,8 @@ def test_durations(seconds, expected):
 def test_command_repeats_the_setting():
     assert words.command("a:b", Setting()) == "leeway-lab run a:b"
     assert words.command("a:b", Setting(True, 5, 300)) == "leeway-lab run a:b --full --seeds 5 --sample 300"
+    judged = Setting(laws=("cubic", "ledbat:target=1 ms"), half="report")
+    assert words.command("a:b", judged) == "leeway-lab run a:b --law cubic --law 'ledbat:target=1 ms' --half report"
 
 
 def test_notes_are_markdown_without_html_and_images():

@@ -56,6 +56,7 @@ flows = st.builds(
     app=apps,
     tcp=tcps,
     access_delay=st.none() | drawn,
+    class_=st.integers(0, 3),
 )
 scenarios = st.builds(
     Scenario,

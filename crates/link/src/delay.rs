@@ -35,6 +35,15 @@ params! {
     }
 }
 
+params! {
+    /// Parameters of aggregation.
+    pub struct AggregateJitterParams: "aggregate", "Packets wait for the medium and come out together, as in an aggregate of Wi-Fi or as compressed ACKs", "IEEE 802.11n A-MPDU" {
+        /// The mean time from the first packet until the medium is free; each time is uniform between half of it and
+        /// one and a half times of it.
+        wait: Duration = Duration::from_millis(4), ..;
+    }
+}
+
 named! {
     /// How the delay varies from packet to packet, as plain data: `uniform:range=5ms,reorder=true`.
     pub enum JitterSpec: "Jitter", "jitter model", "uniform:range=5ms,reorder=true" {
@@ -44,6 +53,8 @@ named! {
         Normal(NormalJitterParams),
         /// Exponential.
         Exponential(ExponentialJitterParams),
+        /// All that enter while the first one waits come out with it.
+        Aggregate(AggregateJitterParams),
     }
 }
 
@@ -54,12 +65,29 @@ impl JitterSpec {
             JitterSpec::Uniform(params) => params.reorder,
             JitterSpec::Normal(params) => params.reorder,
             JitterSpec::Exponential(params) => params.reorder,
+            JitterSpec::Aggregate(_) => false,
         }
     }
+}
 
-    /// The delay of one packet.
-    fn vary(&self, delay: Duration, chance: &mut Chance) -> Duration {
-        let added = match self {
+/// A jitter model at work.
+#[derive(Debug, Clone)]
+struct Jitter {
+    spec: JitterSpec,
+    chance: Chance,
+    /// When the medium is free for the packets that wait for it (aggregation).
+    free: Time,
+}
+
+impl Jitter {
+    fn new(spec: JitterSpec, seed: u64) -> Self {
+        Jitter { spec, chance: Chance::new(seed), free: Time::ZERO }
+    }
+
+    /// The delay of a packet that enters at `now`.
+    fn vary(&mut self, now: Time, delay: Duration) -> Duration {
+        let chance = &mut self.chance;
+        let added = match &self.spec {
             JitterSpec::Uniform(params) => params.range.secs_f64() * chance.uniform(),
             // The sum of twelve uniform numbers: normal up to six deviations, and the same on every machine.
             JitterSpec::Normal(params) => {
@@ -67,6 +95,13 @@ impl JitterSpec {
                 params.deviation.secs_f64() * (sum - 6.0)
             }
             JitterSpec::Exponential(params) => -params.mean.secs_f64() * (1.0 - chance.uniform()).ln(),
+            JitterSpec::Aggregate(params) => {
+                if self.free <= now {
+                    let wait = params.wait.secs_f64() * (0.5 + chance.uniform());
+                    self.free = now + Duration::from_secs_f64(wait);
+                }
+                return delay + (self.free - now);
+            }
         };
         if added < 0.0 {
             delay - Duration::from_secs_f64(-added)
@@ -83,7 +118,7 @@ impl JitterSpec {
 #[derive(Debug, Clone)]
 pub struct Delay<P> {
     delay: Duration,
-    jitter: Option<(JitterSpec, Chance)>,
+    jitter: Option<Jitter>,
     loss: Option<Loss>,
     reorder: bool,
     /// Times ascend; packets of one time are in the order of their entry.
@@ -99,7 +134,7 @@ impl<P> Delay<P> {
     /// A line on which the delay varies about `delay`.
     pub fn jittered(delay: Duration, jitter: JitterSpec, seed: u64) -> Self {
         let reorder = jitter.reorders();
-        Delay { jitter: Some((jitter, Chance::new(seed))), reorder, ..Delay::fixed(delay) }
+        Delay { jitter: Some(Jitter::new(jitter, seed)), reorder, ..Delay::fixed(delay) }
     }
 
     /// The same line, on which packets offered may be lost.
@@ -143,7 +178,7 @@ impl<P> Delay<P> {
     pub fn push(&mut self, now: Time, packet: P) {
         let delay = match &mut self.jitter {
             None => self.delay,
-            Some((jitter, chance)) => jitter.vary(self.delay, chance),
+            Some(jitter) => jitter.vary(now, self.delay),
         };
         let at = now + delay;
         match self.flying.back() {

@@ -13,7 +13,10 @@ mod trace;
 mod transmitter;
 
 pub use channel::{Arq, GilbertElliottParams, Loss, LossSpec, RandomLossParams};
-pub use delay::{Delay, ExponentialJitterParams, JitterSpec, NormalJitterParams, UniformJitterParams};
+pub use delay::{
+    AggregateJitterParams, Delay, ExponentialJitterParams, JitterSpec, NormalJitterParams,
+    UniformJitterParams,
+};
 pub use link::{Arrival, Link, LinkSpec, Service};
 pub use rates::{Rates, RatesError};
 pub use trace::{OPPORTUNITY, Trace, TraceError};

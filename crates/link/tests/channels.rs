@@ -292,6 +292,31 @@ fn models_as_text() {
     );
 }
 
+#[test]
+fn an_aggregate_comes_out_together() {
+    let spec: JitterSpec = "aggregate:wait=4ms".parse().unwrap();
+    let mut line = Delay::jittered(Duration::from_millis(10), spec, 1);
+    let entered: Vec<_> = (0..20_000u64).map(|id| us(id * 100)).collect();
+    for (id, &at) in entered.iter().enumerate() {
+        line.push(at, id);
+    }
+    let (mut bursts, mut last) = (Vec::new(), None);
+    while let Some((at, id)) = line.poll(ms(10_000)) {
+        let added = at - (entered[id] + Duration::from_millis(10));
+        assert!(added <= Duration::from_millis(6), "at most one and a half waits: {added}");
+        if last != Some(at) {
+            assert!(added >= Duration::from_millis(2), "the first one waits half of it at least: {added}");
+            bursts.push(0);
+            last = Some(at);
+        }
+        *bursts.last_mut().unwrap() += 1;
+    }
+    // A wait of 4 ms in the mean and the gap until the next packet.
+    let mean = 20_000.0 / bursts.len() as f64;
+    assert!((mean - 40.5).abs() < 1.5, "{mean} packets a burst");
+    assert!(bursts.iter().max() > Some(&55) && bursts.iter().min() < Some(&25), "waits differ");
+}
+
 #[cfg(feature = "serde")]
 #[test]
 fn files_hold_the_text() {
@@ -304,5 +329,5 @@ fn files_hold_the_text() {
     assert_eq!(serde_json::to_string(&arq).unwrap(), "\"arq:tries=2\"");
     assert!(serde_json::from_str::<JitterSpec>("\"uniform:range=3\"").is_err());
     let schema = serde_json::to_value(schemars::schema_for!(JitterSpec)).unwrap();
-    assert_eq!(schema["pattern"], "^ *(uniform|normal|exponential) *(:.*)?$");
+    assert_eq!(schema["pattern"], "^ *(uniform|normal|exponential|aggregate) *(:.*)?$");
 }

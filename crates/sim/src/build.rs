@@ -269,6 +269,7 @@ impl Builder<'_> {
             law: spec.law.clone(),
             mss: mss as u16,
             header: spec.header.get().min(500) as u16,
+            class: spec.class,
             clocks: Clocks::new(spec.sender_clock, spec.receiver_clock, tcp.timestamp_resolution),
         };
         let mut shared = None;

@@ -136,6 +136,7 @@ impl Engine {
             step: flow.reverse,
             size: u16::try_from(request.get()).unwrap_or(u16::MAX).saturating_add(header),
             kind: Kind::Request,
+            class: self.groups[flow.group as usize].profile.class,
             bits: Packet::bits(flow.epoch, false),
             value: u32::try_from(flow.app.draw(size).get()).unwrap_or(u32::MAX),
             ..Fields::blank(index)
@@ -171,6 +172,7 @@ impl Engine {
             step: flow.forward,
             size: payload + header,
             kind: Kind::Voice,
+            class: self.groups[flow.group as usize].profile.class,
             bits: Packet::bits(flow.epoch, false),
             ..Fields::blank(index)
         };
@@ -231,6 +233,7 @@ impl Fields {
             step: 0,
             size: 0,
             kind: Kind::Data,
+            class: 0,
             bits: 0,
         }
     }

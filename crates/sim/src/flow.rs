@@ -21,6 +21,8 @@ pub struct Profile {
     pub mss: u16,
     /// Header bytes of every packet.
     pub header: u16,
+    /// Traffic class of every packet.
+    pub class: u8,
     /// Clocks of the hosts.
     pub clocks: Clocks,
 }
@@ -273,6 +275,7 @@ impl Flow {
                     step: self.forward,
                     size: payload + profile.header,
                     kind: Kind::Data,
+                    class: profile.class,
                     bits,
                 }
                 .pack())
@@ -312,6 +315,7 @@ impl Flow {
                 step: self.reverse,
                 size: profile.header,
                 kind: Kind::Ack,
+                class: profile.class,
                 bits,
             }
             .pack(),

@@ -53,6 +53,8 @@ pub struct Fields {
     pub size: u16,
     /// What it is.
     pub kind: Kind,
+    /// Traffic class, 0 to [`Packet::MAX_CLASS`]; 0 is the most important.
+    pub class: u8,
     /// Connection of the flow's slot that it belongs to, modulo 16, and bits; see [`Packet::bits`].
     pub bits: u8,
 }
@@ -67,6 +69,7 @@ impl Fields {
             value_sack: u64::from(self.value) << 32 | u64::from(self.sack),
             step_size_kind_bits: u64::from(self.step) << 32
                 | u64::from(self.size) << 16
+                | u64::from(self.class & Packet::MAX_CLASS) << CLASS_SHIFT
                 | u64::from(self.kind as u8) << 8
                 | u64::from(self.bits),
         }
@@ -81,10 +84,15 @@ pub const CWR: u8 = 1 << 1;
 const ECT: u8 = 1 << 2;
 /// Congestion experienced.
 pub const CE: u8 = 1 << 3;
+/// The upper six bits of the byte of the kind: the class, as wide as a DSCP (RFC 2474).
+const CLASS_SHIFT: u32 = 10;
 /// The upper four bits: which connection of its slot a packet belongs to.
 const EPOCH_SHIFT: u32 = 4;
 
 impl Packet {
+    /// The least important traffic class that a packet can carry.
+    pub const MAX_CLASS: u8 = 0x3f;
+
     /// The `bits` of a packet of connection `epoch`, ECN-capable or not.
     pub fn bits(epoch: u8, ecn: bool) -> u8 {
         epoch << EPOCH_SHIFT | if ecn { ECT } else { 0 }
@@ -135,7 +143,7 @@ impl Packet {
     /// See [`Fields::kind`].
     #[inline]
     pub fn kind(&self) -> Kind {
-        match self.step_size_kind_bits >> 8 & 0xff {
+        match self.step_size_kind_bits >> 8 & 3 {
             0 => Kind::Data,
             1 => Kind::Ack,
             2 => Kind::Request,
@@ -165,6 +173,11 @@ impl QueuePacket for Packet {
     #[inline]
     fn flow(&self) -> u32 {
         Packet::flow(self)
+    }
+
+    #[inline]
+    fn class(&self) -> u8 {
+        (self.step_size_kind_bits >> CLASS_SHIFT) as u8 & Packet::MAX_CLASS
     }
 
     #[inline]

@@ -117,6 +117,8 @@ pub struct GroupSummary {
     pub capacity_share: Option<f64>,
     /// Jain's index over the flows of this group; absent with fewer than two.
     pub jain: Option<f64>,
+    /// Throughput of the slowest flow of this group in bits per second; absent with fewer than two.
+    pub slowest_bps: Option<f64>,
     /// Data packets sent, retransmissions included.
     pub sent: u64,
     /// Data packets retransmitted.

@@ -106,6 +106,7 @@ impl<'a> Between<'a> {
             capacity_share: capacity
                 .map(|capacity| ratio(sum.delivered_bytes as f64 * 8.0, capacity.bits(self.from, self.to))),
             jain: jain(&rates),
+            slowest_bps: slowest(&rates).map(|bytes| ratio(bytes * 8.0, self.seconds())),
             sent: sum.sent,
             retransmitted: sum.retransmitted,
             dropped: sum.dropped,
@@ -131,6 +132,11 @@ fn jain(values: &[f64]) -> Option<f64> {
     }
     let (sum, squares) = values.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
     Some(if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) })
+}
+
+/// The least of several values; nothing for fewer than two.
+fn slowest(values: &[f64]) -> Option<f64> {
+    (values.len() > 1).then(|| values.iter().copied().fold(f64::INFINITY, f64::min))
 }
 
 /// Zero where there is nothing to divide by.

@@ -195,3 +195,15 @@ fn traces_are_looked_for_beside_the_file() {
     let trace = scenario.dumbbell.unwrap().bottleneck.trace.unwrap();
     assert_eq!(trace, std::path::Path::new("some/folder/lte.trace"));
 }
+
+#[test]
+fn a_class_is_as_wide_as_a_dscp() {
+    let text = |class: u32| {
+        format!(
+            "duration = \"1 s\"\ndumbbell = {{ bottleneck = {{ rate = \"1 Mbit/s\" }} }}\n[[flow]]\nname = \"a\"\nclass = {class}\n"
+        )
+    };
+    assert_eq!(Scenario::parse(&text(63), "x.toml").unwrap().flow[0].class, 63);
+    let error = Scenario::parse(&text(64), "x.toml").unwrap_err().to_string();
+    assert_eq!(error, "x.toml:5:9: 64 is out of bounds (from 0 to 63)");
+}

@@ -415,6 +415,35 @@ fn a_queue_is_part_full_only_where_the_rate_is_always_the_same() {
 }
 
 #[test]
+fn a_lower_class_of_strict_priority_takes_what_the_higher_one_leaves() {
+    let share = |class: u32, app: &str| {
+        let text = format!(
+            "duration = \"60 s\"\n[dumbbell]\nbottleneck = {{ rate = \"8 Mbit/s\", delay = \"20 ms\", queue = \"priority\" }}\n\
+             [[flow]]\nname = \"first\"\napp = {{ {app} }}\n[[flow]]\nname = \"second\"\nlaw = \"cubic\"\nclass = {class}\n"
+        );
+        let run = play(&text);
+        ["first", "second"].map(|name| group(&run, name).share.unwrap())
+    };
+    let bulk = "kind = \"bulk\"";
+    let [first, second] = share(0, bulk);
+    assert!(first < 0.8 && second > 0.2, "one class: they share, {first:.2} to {second:.2}");
+    let [first, second] = share(1, bulk);
+    assert!(first > 0.97 && second < 0.03, "two classes: {first:.2} to {second:.2}");
+    let [first, second] = share(1, "kind = \"on_off\", on = \"5 s\", off = \"5 s\"");
+    assert!((0.4..0.6).contains(&first) && (0.4..0.6).contains(&second), "pauses: {first:.2} to {second:.2}");
+}
+
+#[test]
+fn the_slowest_of_several_flows_is_told() {
+    let rest = "[[flow]]\nname = \"a\"\ncount = 3\nstagger = \"5 s\"\n[[flow]]\nname = \"b\"\n";
+    let run = play(&dumbbell(20, "40 pkt", rest));
+    let a = group(&run, "a");
+    let slowest = a.slowest_bps.unwrap();
+    assert!(slowest > 0.0 && slowest < a.throughput_bps / 3.0, "{slowest} of {}", a.throughput_bps);
+    assert_eq!(group(&run, "b").slowest_bps, None);
+}
+
+#[test]
 fn table_of_buffers_laws_and_numbers_of_flows() {
     let mut table = String::from("law      buffer | Mbit/s  loss %  delay ms\n");
     for law in [

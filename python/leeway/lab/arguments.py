@@ -21,6 +21,8 @@ examples:
   leeway-lab run rossi2010:fig2a                 one experiment, in seconds
   leeway-lab run rossi2010 --out results         all of a paper; figures, tables and claims into results/
   leeway-lab run trang2014:fig3.4 --sample 300   a stratified part of a very large grid
+  leeway-lab run scoreboard:real --sample 16 --law ledbatpp
+                                                 one law on 16 networks with real hosts and lines
   leeway-lab sweep examples/home-backup.toml     a scenario of your own
   leeway-lab report rossi2010 --out report       a page with figures and claims, as HTML and Markdown
 """
@@ -118,7 +120,25 @@ def _size(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--seeds", type=_positive, metavar="N", help="runs of each case, with the seeds 1 to N")
     group.add_argument(
-        "--sample", type=_positive, metavar="N", help="of a very large grid only N runs, drawn in a stratified way"
+        "--sample",
+        type=_positive,
+        metavar="N",
+        help="of a very large grid only N runs, drawn in a stratified way; of a scoreboard N networks",
+    )
+    group.add_argument(
+        "--law",
+        action="append",
+        default=[],
+        metavar="LAW",
+        help="put only this law on a scoreboard, beside the bounds, spelled as in scenarios (ledbat:target=60ms); may "
+        "be repeated",
+    )
+    group.add_argument(
+        "--half",
+        choices=("tuning", "report"),
+        default="tuning",
+        help="half of the networks of scoreboard:wide: the one to tune on (default), or the one to report about, which "
+        "nobody has tuned on",
     )
 
 

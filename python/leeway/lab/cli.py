@@ -194,9 +194,21 @@ def _means(args: Namespace, stack: ExitStack) -> tuple[Cache, Engine]:
 
 
 def _finished(chosen: Iterable[Experiment], args: Namespace, engine: Engine, cache: Cache) -> Iterable[Finished]:
-    setting = Setting(full=args.full, seed_count=args.seeds, sample=args.sample)
+    setting = _setting(chosen, args)
     for experiment in chosen:
         yield run_experiment(experiment, setting, engine, cache, Bar())
+
+
+def _setting(chosen: Iterable[Experiment], args: Namespace) -> Setting:
+    others = [each.id for each in chosen if each.kind != "scoreboard"]
+    if args.law and others:
+        raise UsageError(f"--law is for scoreboards, and {others[0]} is none; `leeway-lab list scoreboard` shows them")
+    for name in args.law:
+        try:
+            leeway.law(name)
+        except ValueError as error:
+            raise UsageError(f"--law {name}: {error}") from error
+    return Setting(full=args.full, seed_count=args.seeds, sample=args.sample, laws=tuple(args.law), half=args.half)
 
 
 def _code(finished: Sequence[Finished], check: bool) -> int:

@@ -113,6 +113,9 @@ class Results(Sequence[Result]):
         return Interval.of(self.values(metric))
 
 
+Half = Literal["tuning", "report"]
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How large an experiment is to be.
@@ -125,12 +128,18 @@ class Setting:
         Number of seeds a case is run with, instead of the experiment's own.
     sample
         Number of runs to draw from a very large grid, stratified; None for all of it. Only experiments whose
-        grid is sampled look at it.
+        grid is sampled look at it. Networks of a scoreboard.
+    laws
+        Laws to put on a scoreboard, as scenarios spell them; all rows where empty.
+    half
+        Which half of the networks of a scoreboard that has halves: the one for tuning, or the one for the report.
     """
 
     full: bool = False
     seed_count: int | None = None
     sample: int | None = None
+    laws: tuple[str, ...] = ()
+    half: Half = "tuning"
 
     def pick(self, quick, full):
         """The value for this size."""
@@ -245,12 +254,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; numbers may be numbers, text, or `Interval`."""
+    """A table; numbers may be numbers, text, or `Interval`. `shown`: `leeway-lab run` prints it, a line a column."""
 
     name: str
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str | float | int | Interval | None]]
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from leeway.lab.cache import Cache
 from leeway.lab.driver import Finished
-from leeway.lab.experiment import Claim, registered
+from leeway.lab.experiment import Claim, Table, registered
 
 COLUMN = 9  # width of a verdict, with the blank after it
 
@@ -21,6 +21,9 @@ def finished_text(finished: Finished) -> str:
     else:
         for claim in finished.outcome.claims:
             lines += _claim_lines(claim)
+        for table in finished.outcome.tables:
+            if table.shown:
+                lines += _shown(table)
     lines += _hanging("", took(finished))
     return "\n".join(lines)
 
@@ -101,6 +104,13 @@ def amount(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} GB"
+
+
+def _shown(table: Table) -> list[str]:
+    """A table with a line for each of its columns, so that it fits where columns are many and rows are few."""
+    text = [["-" if cell is None else str(cell) for cell in row] for row in table.rows]
+    head, *turned = zip(table.columns, *text, strict=True)
+    return ["", *textwrap.wrap(table.caption, 100), *table_text(head, turned, right=1).splitlines()]
 
 
 def _claim_lines(claim: Claim) -> list[str]:

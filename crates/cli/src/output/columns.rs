@@ -82,6 +82,7 @@ pub const GROUP: &[Column<GroupSummary>] = &[
     column("share", "share", Unit::Share, Always, |g| g.share),
     column("capacity_share", "of capacity", Unit::Share, Never, |g| g.capacity_share),
     column("jain", "Jain", Unit::Number, Always, |g| g.jain),
+    column("slowest_bps", "slowest flow", Unit::Rate, Never, |g| g.slowest_bps),
     column("sent", "sent", Unit::Count, Never, |g| Some(g.sent as f64)),
     column("retransmitted", "retrans.", Unit::Count, Nonzero, |g| Some(g.retransmitted as f64)),
     column("dropped", "dropped", Unit::Count, Never, |g| Some(g.dropped as f64)),

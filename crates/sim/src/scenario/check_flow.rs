@@ -3,6 +3,7 @@
 use super::check::{at_most, between, bounded, dist, entries, positive, within};
 use super::error::Problem;
 use super::{App, FieldPath, FlowGroup, Scenario, Tcp, limits};
+use crate::packet::Packet;
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
 
 type Checked = Result<(), Problem>;
@@ -16,6 +17,7 @@ pub(super) fn check(at: &FieldPath, group: &FlowGroup, scenario: &Scenario, limi
         return Err(Problem::new(at.key("packet"), format!("packets of {packet} with headers of {header}"))
             .help(format!("a packet is larger than its header and at most {}", limits::PACKET)));
     }
+    between(at.key("class"), group.class.into(), 0, Packet::MAX_CLASS.into())?;
     if let Some(delay) = &group.access_delay {
         dist(&at.key("access_delay"), delay, limits::DELAY)?;
     }

@@ -56,6 +56,10 @@ pub struct FlowGroup {
     /// Headers of each packet, and the size of an ACK.
     #[serde(default = "wire_header")]
     pub header: Bytes,
+    /// Traffic class of all its packets, 0 to 63; 0 is the most important. The queues `priority`, `borrowing` and
+    /// `drr:by=class` look at it.
+    #[serde(default, skip_serializing_if = "is_first_class")]
+    pub class: u8,
     /// One-way delay of the flow's own access, drawn once per flow, added in both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_delay: Option<Dist<Duration>>,
@@ -95,6 +99,10 @@ fn wire_packet() -> Bytes {
 
 fn wire_header() -> Bytes {
     Bytes::new(40)
+}
+
+fn is_first_class(class: &u8) -> bool {
+    *class == 0
 }
 
 fn is_no_time(span: &Duration) -> bool {

@@ -199,6 +199,7 @@ fn group() -> impl Strategy<Value = FlowGroup> {
                 app,
                 packet: Bytes::new(packet),
                 header: Bytes::new(40),
+                class: count as u8 - 1,
                 access_delay,
                 access_rate,
                 sender_clock: clocks.0.unwrap_or_default(),

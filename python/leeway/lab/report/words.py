@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,4 +106,7 @@ def command(name: str, setting: Setting) -> str:
         parts.append(f"--seeds {setting.seed_count}")
     if setting.sample is not None:
         parts.append(f"--sample {setting.sample}")
+    parts += [f"--law {shlex.quote(law)}" for law in setting.laws]
+    if setting.half != Setting().half:
+        parts.append(f"--half {setting.half}")
     return " ".join(parts)

@@ -1,178 +1,19 @@
-"""The scoreboard itself: one table, one picture to see it at once, and the details for each network."""
+"""The boards: each an experiment over its networks, with tables, pictures, and the details of each network."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-
-import numpy as np
-from matplotlib.colors import BoundaryNorm, ListedColormap
-
-from leeway.lab import Claim, Figure, Outcome, Setting, Table, experiment
+from leeway.lab import Claim, Outcome, Setting, experiment
 from leeway.lab.experiment import Steps
-from leeway.papers.common import PALETTE, frame, look
-from leeway.papers.scoreboard.measure import COLUMNS, NOBODY, Score, cases, scores
-from leeway.papers.scoreboard.networks import Network, networks
-from leeway.papers.scoreboard.rows import CONTROL, ROWS, Row
-
-MARGIN = 0.2
-"""Harm that is still less than best effort: a primary keeps four fifths of what it has alone (Trang 2014, 3.3)."""
-
-Scores = dict[tuple[str, str], Score]
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A law over all networks."""
-
-    row: Row
-    scores: dict[str, Score]
-
-    def values(self, name: str) -> np.ndarray:
-        """Of each network."""
-        return np.array([getattr(score, name) for score in self.scores.values()], dtype=float)
-
-    def median(self, name: str) -> float:
-        """Over the networks where it exists."""
-        values = self.values(name)
-        return float(np.nanmedian(values)) if not np.isnan(values).all() else math.nan
-
-    def worst(self, name: str) -> tuple[float, str]:
-        """The largest value, and where."""
-        values = self.values(name)
-        if np.isnan(values).all():
-            return math.nan, ""
-        index = int(np.nanargmax(values))
-        return float(values[index]), list(self.scores)[index]
-
-    @property
-    def fails(self) -> float:
-        """Share of the networks in which a bulk or a web primary is harmed by more than the margin."""
-        harm = np.fmax(self.values("bulk"), self.values("web"))
-        return float(np.mean(harm > MARGIN))
-
-
-def lines(found: Scores, places: Iterable[Network]) -> list[Line]:
-    """Best first: by the share of networks where a law fails, then by its median harm to throughput."""
-    names = [place.name for place in places]
-    made = [Line(row, {name: found[row.name, name] for name in names}) for row in ROWS]
-    return sorted(made, key=lambda line: (line.fails, line.median("bulk")))
-
-
-HEAD = (
-    "law",
-    "fails",
-    "harm to throughput, median",
-    "worst",
-    "harm to answers, median",
-    "worst",
-    "harm to delay",
-    "spare use",
-    "use alone",
-    "F of 2",
-    "F of 5",
-    "late-comer",
-    "loss added (%)",
-    "call: delay added (ms)",
-    "call: MOS",
-)
-
-
-def board(made: list[Line]) -> Table:
-    """One row a law."""
-    rows = []
-    for line in made:
-        throughput, where = line.worst("bulk")
-        answers, where_answers = line.worst("web")
-        rows.append(
-            [
-                line.row.name,
-                f"{line.fails:.0%}",
-                number(line.median("bulk")),
-                f"{number(throughput)} ({where})",
-                number(line.median("web")),
-                f"{number(answers)} ({where_answers})",
-                *(number(line.median(name)) for name in ("delay", "spare", "alone", "two", "five", "late")),
-                number(100 * line.median("loss")),
-                number(line.median("voice_ms"), 0),
-                number(line.median("mos"), 1),
-            ]
-        )
-    caption = (
-        f"Every law over {len(made[0].scores)} networks, best first: by the share of networks where it fails, which "
-        f"is where a bulk or a web primary is harmed by more than {MARGIN:g}, then by the median harm to "
-        "throughput. Medians over the networks."
-    )
-    return Table("scoreboard", caption, HEAD, rows)
-
-
-def number(value: float, digits: int = 2) -> str:
-    """Or a dash where there is none."""
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def details(made: list[Line]) -> list[Table]:
-    """A table a law, a row a network."""
-    tables = []
-    for line in made:
-        rows = [
-            [name, *(number(getattr(score, column), 3) for column in COLUMNS)] for name, score in line.scores.items()
-        ]
-        caption = f"{line.row.name} ({line.row.law}; {line.row.source}) on each network."
-        tables.append(Table(f"details-{line.row.slug}", caption, ("network", *COLUMNS.values()), rows))
-    return tables
-
-
-STEPS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
-SHADES = ("#2166ac", "#67a9cf", "#c6dcec", "#fdd9a8", "#f1a340", "#cf5f1c", "#8a2f08")
-"""Blues up to the margin, then yellow to dark brown: told apart with any kind of colour vision."""
-
-
-def draw_map(made: list[Line]) -> Callable:
-    """Law by network, the larger harm to throughput of NewReno and CUBIC."""
-
-    def draw(canvas) -> None:
-        axes = canvas.subplots()
-        values = np.array([line.values("bulk") for line in made])
-        colours = ListedColormap(SHADES)
-        image = axes.pcolormesh(
-            values, cmap=colours, norm=BoundaryNorm(STEPS, colours.N), edgecolors="#7f879255", linewidth=0.4
-        )
-        answers = np.argwhere(np.array([line.values("web") for line in made]) > MARGIN) + 0.5
-        axes.scatter(answers[:, 1], answers[:, 0], s=9, color="#ffffff", edgecolors="#101418", linewidths=0.6)
-        axes.set_yticks(np.arange(len(made)) + 0.5, [line.row.name for line in made], fontsize="small")
-        axes.set_xticks(np.arange(values.shape[1]) + 0.5, list(made[0].scores), rotation=90, fontsize="x-small")
-        axes.invert_yaxis()
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        canvas.colorbar(image, ax=axes, label="harm to throughput", pad=0.02, ticks=STEPS)
-        canvas.tight_layout()
-
-    return draw
-
-
-def draw_scatter(made: list[Line]) -> Callable:
-    """Median harm against median spare use; a thin line goes on to the worst network."""
-
-    def draw(canvas) -> None:
-        axes = canvas.subplots()
-        axes.axvline(MARGIN, color=PALETTE["grey"], linestyle=":", linewidth=1.2)
-        for rank, line in enumerate(made, start=1):
-            style = look(line.row.law, marker=True)
-            x, y = line.median("bulk"), line.median("spare")
-            axes.plot([x, line.worst("bulk")[0]], [y, y], color=style["color"], linewidth=0.8, alpha=0.5)
-            label = f"{rank}  {line.row.name}"
-            axes.plot(x, y, marker=style["marker"], color=style["color"], markersize=7, linestyle="none", label=label)
-            axes.annotate(str(rank), (x, y), xytext=(6, 3), textcoords="offset points", fontsize="x-small")
-        across = "harm to bulk primaries, median (line: to the worst network)"
-        frame(axes, across, "spare use beside web, median", legend=False)
-        axes.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_ylim(0)
-        canvas.tight_layout()
-
-    return draw
+from leeway.papers.scoreboard import rows
+from leeway.papers.scoreboard.line import Line, lines
+from leeway.papers.scoreboard.measure import NOBODY, NOBODY_PRIORITY, cases
+from leeway.papers.scoreboard.networks import Network, literature
+from leeway.papers.scoreboard.pictures import figures
+from leeway.papers.scoreboard.real import real
+from leeway.papers.scoreboard.rows import BOUND, CONTROL
+from leeway.papers.scoreboard.score import scores
+from leeway.papers.scoreboard.tables import details, tables
+from leeway.papers.scoreboard.wide import wide
 
 
 def claims(made: list[Line]) -> list[Claim]:
@@ -190,13 +31,36 @@ def claims(made: list[Line]) -> list[Claim]:
                     accept="a median harm of 0.4 to 0.6, and failing on more than half of the networks",
                 )
             )
-    control = next(line for line in made if line.row.law == "newreno").median("bulk")
-    worse = [line.row.name for line in made if line.row.source != CONTROL and line.median("bulk") > control]
-    text = "Background laws that harm bulk primaries more than NewReno does, in the median"
-    found.append(Claim.open(text, ", ".join(worse) or "none"))
-    truly = [line.row.name for line in made if line.fails == 0]
+    laws = [line for line in made if line.row.source not in (CONTROL, BOUND)]
+    for line in made:
+        if line.row.law == "newreno":
+            worse = [each.row.name for each in laws if each.median("bulk") > line.median("bulk")]
+            text = "Background laws that harm bulk primaries more than NewReno does, in the median"
+            found.append(Claim.open(text, ", ".join(worse) or "none"))
+    truly = [line.row.name for line in laws if line.fails == 0]
     found.append(Claim.open("Laws that fail nowhere", ", ".join(truly) or "none"))
     return found
+
+
+def board(setting: Setting, places: list[Network], quick: int, full: int) -> Steps:
+    """Runs the laws that are asked for on these networks, with so many seeds."""
+    judged = rows.chosen(setting.laws)
+    places = sample(places, setting.sample)
+    seeds = setting.seeds(quick, full)
+    results = yield [case for place in places for case in cases(place, judged, seeds)]
+    made = lines(scores(results, judged), places, judged)
+    references = sum(1 for result in results if result.labels["row"] in (NOBODY, NOBODY_PRIORITY))
+    notes = (
+        f"{len(results)} runs ({references} of them references); what each column means is in docs/scoreboard.md.",
+    )
+    return Outcome(claims(made), figures(made), [*tables(made), *details(made)], notes)
+
+
+def sample(places: list[Network], count: int | None) -> list[Network]:
+    """So many of them, evenly spread over the list."""
+    if count is None or count >= len(places):
+        return places
+    return [places[i * len(places) // count] for i in range(count)]
 
 
 @experiment("scoreboard:all", "Every law beside every primary, over the networks of all papers", kind="scoreboard")
@@ -208,26 +72,34 @@ def everything(setting: Setting) -> Steps:
     and with one that comes 20 s late. SACK for everybody, ns-2's profile otherwise. docs/scoreboard.md explains each
     column.
     """
-    places = networks(setting.full)
-    seeds = setting.seeds(quick=1, full=3)
-    results = yield [case for place in places for case in cases(place, ROWS, seeds)]
-    made = lines(scores(results), places)
-    picture = Figure(
-        "map",
-        "Harm to the throughput of bulk primaries (NewReno or CUBIC, the larger), law by network, best law first: "
-        f"blue is up to {MARGIN:g}. A dot: answers to web-like requests are harmed by more than {MARGIN:g}.",
-        draw_map(made),
-        (max(7.0, 2.5 + 0.24 * len(places)), 4.8),
-    )
-    scatter = Figure(
-        "scatter",
-        "Harm against use of spare capacity: a good law is at the upper left. The line leads to the harm on the "
-        "worst network.",
-        draw_scatter(made),
-        (8.0, 4.6),
-    )
-    notes = (
-        f"{len(results)} runs ({sum(1 for r in results if r.labels['row'] == NOBODY)} of them references); "
-        "what each column means is in docs/scoreboard.md.",
-    )
-    return Outcome(claims(made), [picture, scatter], [board(made), *details(made)], notes)
+    return (yield from board(setting, literature(setting.full), quick=1, full=3))
+
+
+@experiment("scoreboard:real", "Every law on the literature's networks with real hosts and lines", kind="scoreboard")
+def real_hosts(setting: Setting) -> Steps:
+    """What is left of a law where clocks tick, ACKs are delayed, packets are lost and delays vary.
+
+    Settings: the networks of `scoreboard:all` with Linux at both ends, each under the conditions of
+    `papers/scoreboard/real.py`. The quick size has one network for each condition and the laws of the board;
+    `--sample N` takes N pairs of network and condition, `--law` one's own law.
+    """
+    everywhere = setting.full or setting.sample is not None
+    return (yield from board(setting, real(everywhere), quick=1, full=1))
+
+
+QUICK_WIDE = 6
+"""Networks of the quick size."""
+
+
+@experiment("scoreboard:wide", "Every law on networks drawn from all that there are", kind="scoreboard")
+def everywhere(setting: Setting) -> Steps:
+    """How far a law carries beyond the networks that somebody chose.
+
+    Settings: 2,000 networks of a Latin hypercube, half of them for tuning (`--half tuning`, the default) and half for
+    the report (`--half report`): 0.5 Mbit/s to 1 Gbit/s, 5 to 800 ms, 0.1 to 10 BDP, six queue disciplines, 1 to 24
+    bulk primaries, equally many background flows or one, hosts of ns-2 and Linux. On each network beside one kind of
+    bulk primaries, beside web-like requests and a call, alone, and with one number of its own kind. `--full` runs all
+    of the half, `--sample N` so many networks.
+    """
+    count = setting.sample or (None if setting.full else QUICK_WIDE)
+    return (yield from board(setting, sample(wide(setting.half), count), quick=1, full=1))

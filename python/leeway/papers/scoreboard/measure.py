@@ -1,25 +1,24 @@
-"""What is simulated on a network, and what is read from it."""
+"""What is simulated on a network."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-import numpy as np
-
-from leeway import Flow, Run, Scenario, Window
-from leeway.lab import Case, Results, jain
+from leeway import Dumbbell, Flow, Scenario, Window
+from leeway.lab import Case
 from leeway.papers.scoreboard.networks import Network
-from leeway.papers.scoreboard.rows import Row
+from leeway.papers.scoreboard.rows import LOW, Row
 
 NOBODY = "(alone)"
 """In place of a law: the primaries without any background."""
 
+NOBODY_PRIORITY = "(alone, strict priority)"
+"""The same where the bottleneck's queue is one of strict priority."""
+
 BULK = {"NewReno": "newreno", "CUBIC": "cubic"}
 PRIMARIES = (*BULK, "web", "voice")
 OWN = {"one": 1, "two": 2, "five": 5, "late": 2}
-LATE_S = 20
 CLIENTS = 5
 
 
@@ -28,7 +27,7 @@ def web(network: Network) -> Flow:
     mean_bytes = max(1500, round(network.rate_bps * 0.1 / 8))
     size = {"pareto": {"mean": f"{mean_bytes} B", "shape": 1.5}}
     app = {"kind": "request", "size": size, "think": {"exponential": "1 s"}}
-    return Flow(name="primary", law="cubic", count=CLIENTS, app=app, tcp={"sack": True})
+    return Flow(name="primary", law="cubic", count=CLIENTS, app=app, tcp=dict(network.tcp))
 
 
 def primaries(network: Network, kind: str) -> Flow:
@@ -37,168 +36,82 @@ def primaries(network: Network, kind: str) -> Flow:
         return web(network)
     if kind == "voice":
         return Flow(name="primary", app={"kind": "voice", "codec": "g729"})
-    start = {"uniform": ["0 s", "10 s"]}
-    return Flow(name="primary", law=BULK[kind], count=network.bulk, start=start, tcp={"sack": True})
+    law = BULK[kind]
+    return Flow(name="primary", law=law, count=network.bulk, start=early(network), tcp=dict(network.tcp))
 
 
-def background(law: str, count: int, name: str = "background", start: object = None) -> Flow:
+def early(network: Network) -> dict:
+    """Starts of bulk flows: in random order, at the beginning of what is not counted."""
+    return {"uniform": ["0 s", f"{network.start_s:g} s"]}
+
+
+def background(network: Network, row: Row, count: int, name: str = "background", start: object = None) -> Flow:
     """Bulk flows of the law that is judged."""
-    start = start or {"uniform": ["0 s", "10 s"]}
-    return Flow(name=name, law=law, count=count, role="background", start=start, tcp={"sack": True})
-
-
-def scenario(network: Network, flows: Iterable[Flow], baseline: bool = False) -> Scenario:
-    """These flows on the network; the first third of the time is not counted."""
-    window = Window(name="counted", from_=f"{network.duration_s / 3:g} s", to=f"{network.duration_s} s")
-    return Scenario(
-        duration=f"{network.duration_s} s",
-        profile="ns2",
-        dumbbell=network.dumbbell(),
-        flow=list(flows),
-        window=[window],
-        baseline=baseline,
+    return Flow(
+        name=name,
+        law=row.law,
+        count=count,
+        role="background",
+        start=start or early(network),
+        class_=LOW if row.priority else 0,
+        tcp=dict(network.tcp),
     )
 
 
-def own(network: Network, law: str, what: str) -> Scenario:
+def scenario(network: Network, flows: Iterable[Flow], priority: bool = False) -> Scenario:
+    """These flows on the network; the first third of the time is not counted."""
+    return Scenario(
+        duration=f"{network.duration_s:g} s",
+        profile=network.profile,
+        dumbbell=in_classes(network.dumbbell()) if priority else network.dumbbell(),
+        flow=list(flows),
+        event=list(network.events),
+        window=[Window(name="counted", from_=f"{network.duration_s / 3:g} s", to=f"{network.duration_s:g} s")],
+    )
+
+
+def in_classes(dumbbell: Dumbbell) -> Dumbbell:
+    """The same with strict priority in the bottleneck's buffer."""
+    return Dumbbell(bottleneck=dataclasses.replace(dumbbell.bottleneck, queue="priority"), reverse=dumbbell.reverse)
+
+
+def own(network: Network, row: Row, what: str) -> Scenario:
     """The law with nobody but itself."""
     if what == "late":
-        late = background(law, 1, "late", f"{LATE_S} s")
-        return scenario(network, [background(law, 1, "first", "0 s"), late])
-    return scenario(network, [background(law, OWN[what])])
+        first = background(network, row, 1, "first", "0 s")
+        return scenario(
+            network, [first, background(network, row, 1, "late", f"{2 * network.start_s:g} s")], row.priority
+        )
+    return scenario(network, [background(network, row, OWN[what])], row.priority)
+
+
+def reference(row: Row) -> str:
+    """The label of the runs without background that a row is held against."""
+    return NOBODY_PRIORITY if row.priority else NOBODY
+
+
+def kinds(network: Network) -> tuple[str, ...]:
+    """The primaries beside which laws are judged there."""
+    return tuple(kind for kind in PRIMARIES if kind not in BULK or not network.laws or kind in network.laws)
 
 
 def cases(network: Network, rows: Iterable[Row], seeds: Iterable[int]) -> Iterator[Case]:
     """Everything that is needed about these laws on one network."""
+    rows = list(rows)
     for seed in seeds:
-        for kind in PRIMARIES:
+        for kind in kinds(network):
             labels = {"network": network.name, "with": kind}
-            yield Case(scenario(network, [primaries(network, kind)]), seed, labels | {"row": NOBODY})
-            count = network.bulk if kind in BULK else 1
+            for priority in dict.fromkeys(row.priority for row in rows):
+                name = NOBODY_PRIORITY if priority else NOBODY
+                alone = scenario(network, [primaries(network, kind)], priority)
+                yield Case(alone, seed, labels | {"row": name})
+            count = 1 if kind not in BULK else network.background or network.bulk
             for row in rows:
-                made = scenario(network, [primaries(network, kind), background(row.law, count)], baseline=True)
-                yield Case(made, seed, labels | {"row": row.name})
+                if row.sends:
+                    flows = [primaries(network, kind), background(network, row, count)]
+                    yield Case(scenario(network, flows, row.priority), seed, labels | {"row": row.name})
         for row in rows:
-            for what in OWN:
-                labels = {"network": network.name, "with": what, "row": row.name}
-                yield Case(own(network, row.law, what), seed, labels)
-
-
-@dataclass(slots=True)
-class Score:
-    """What a law does on one network, means over the seeds; not-a-number where something does not exist.
-
-    Attributes
-    ----------
-    newreno, cubic
-        Harm to the throughput of bulk primaries.
-    delay
-        Harm to the delay (95th percentile) of a web primary's answers.
-    web
-        Harm to the completion time of a web primary's answers.
-    spare
-        Spare use beside the web primary.
-    alone
-        Utilisation by one flow alone.
-    two, five
-        Jain's index of two and of five flows.
-    late
-        Share of a flow that comes 20 s late.
-    loss
-        Loss of the link beside bulk primaries, minus that of the primaries alone; of the two kinds the larger one.
-    voice_ms, mos
-        95th percentile of the one-way delay of a call minus that of the call alone (ms), and its mean opinion score.
-    """
-
-    newreno: float = math.nan
-    cubic: float = math.nan
-    delay: float = math.nan
-    web: float = math.nan
-    spare: float = math.nan
-    alone: float = math.nan
-    two: float = math.nan
-    five: float = math.nan
-    late: float = math.nan
-    loss: float = math.nan
-    voice_ms: float = math.nan
-    mos: float = math.nan
-    _values: dict[str, list[float]] = field(default_factory=dict, repr=False)
-
-    def add(self, name: str, value: float | None) -> None:
-        """One seed's value; None where it does not exist."""
-        if value is not None:
-            self._values.setdefault(name, []).append(value)
-            setattr(self, name, float(np.mean(self._values[name])))
-
-    @property
-    def bulk(self) -> float:
-        """Harm to throughput, of the two kinds of bulk primaries the larger one."""
-        return float(np.fmax(self.newreno, self.cubic))
-
-
-COLUMNS = {
-    "newreno": "harm to NewReno",
-    "cubic": "harm to CUBIC",
-    "delay": "harm to delay",
-    "web": "harm to answers",
-    "spare": "spare use",
-    "alone": "use alone",
-    "two": "F of 2",
-    "five": "F of 5",
-    "late": "late-comer",
-    "loss": "loss added",
-    "voice_ms": "call: delay added (ms)",
-    "mos": "call: MOS",
-}
-"""Fields of `Score` and what they are called in tables."""
-
-
-def scores(results: Results) -> dict[tuple[str, str], Score]:
-    """By row and network."""
-    found: dict[tuple[str, str], Score] = {}
-    alone: dict[tuple[str, str, int], Run] = {}
-    for result in results:
-        network, kind, row = (result.labels[name] for name in ("network", "with", "row"))
-        run = result.run()
-        if row == NOBODY:
-            alone[network, kind, result.case.seed] = run
-            continue
-        score = found.setdefault((row, network), Score())
-        if kind in OWN:
-            add_own(score, kind, run)
-        else:
-            add_beside(score, kind, run, alone[network, kind, result.case.seed])
-    for score in found.values():
-        score._values.clear()
-    return found
-
-
-def add_own(score: Score, kind: str, run: Run) -> None:
-    """A run with nobody but the law."""
-    window = run.window()
-    if kind == "one":
-        score.add("alone", window.link().utilisation)
-    elif kind == "late":
-        first, late = (window.group(name).throughput_bps for name in ("first", "late"))
-        score.add("late", late / (first + late) if first + late > 0 else None)
-    else:
-        score.add(kind, window.jain if window.jain is not None else jain([]))
-
-
-def add_beside(score: Score, kind: str, run: Run, alone: Run) -> None:
-    """A run beside a primary, and the same primary alone."""
-    window, before = run.window(), alone.window()
-    harm = window.harm.groups[0]
-    if kind in BULK:
-        score.add(kind.lower(), harm.throughput)
-        more = window.link().loss - before.link().loss
-        score.loss = float(np.fmax(score.loss, more)) if not math.isnan(score.loss) else more
-    elif kind == "web":
-        score.add("web", harm.completion)
-        score.add("delay", harm.delay)
-        score.add("spare", window.harm.spare_use)
-    else:
-        call, call_alone = window.group("primary"), before.group("primary")
-        if call.owd and call_alone.owd:
-            score.add("voice_ms", 1e3 * (call.owd.p95_s - call_alone.owd.p95_s))
-        score.add("mos", call.mos)
+            for what in network.own or OWN:
+                if row.sends:
+                    labels = {"network": network.name, "with": what, "row": row.name}
+                    yield Case(own(network, row, what), seed, labels)

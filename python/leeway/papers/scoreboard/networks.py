@@ -1,11 +1,12 @@
-"""The networks of all papers, as places where a law can be judged."""
+"""The board *literature*: the networks of all papers, as places where a law can be judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from leeway import Channel, Dumbbell
+from leeway import Channel, Dumbbell, Event
 from leeway.papers.common import bdp_packets
 from leeway.papers.komnios2014.network import BACKHAULS, QUEUE_NAMES
 from leeway.papers.kuhn2013 import table2
@@ -30,10 +31,24 @@ class Network:
         Bulk flows of the primary, and as many of the background.
     duration_s
         How long a run takes; the first third of it is not counted.
+    start_s
+        Bulk flows start at random within this time; a late-comer starts when twice of it has passed.
     dumbbell
         Makes the links; a function, as a trace may have to be written first.
     quick
         Whether the quick size has it.
+    profile, tcp
+        The platform of all endpoints, and what differs from it. The default is ns-2's with SACK.
+    events
+        What changes during a run.
+    fair
+        Whether its queue gives each flow its share, so that no sender can yield there.
+    background
+        Bulk flows of the background; as many as of the primary where None.
+    laws
+        Names of the bulk primaries (of `measure.BULK`) beside which a law is judged there; all of them where empty.
+    own
+        How many of its own kind (of `measure.OWN`) a law is judged with there; all of them where empty.
     """
 
     name: str
@@ -44,6 +59,14 @@ class Network:
     duration_s: int
     dumbbell: Callable[[], Dumbbell]
     quick: bool = False
+    start_s: float = 10
+    profile: str = "ns2"
+    tcp: Mapping[str, Any] = field(default_factory=lambda: {"sack": True})
+    events: Sequence[Event] = ()
+    fair: bool = False
+    background: int | None = None
+    laws: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
 
 
 def plain(rate_bps: float, one_way_s: float, buffer: str, queue: str = "droptail") -> Callable[[], Dumbbell]:
@@ -123,6 +146,6 @@ def of_trang() -> list[Network]:
     return grid + managed
 
 
-def networks(full: bool) -> list[Network]:
+def literature(full: bool) -> list[Network]:
     """All of them, or those of the quick size."""
     return [one for one in (*of_rossi(), *of_kuhn(), *of_komnios(), *of_trang()) if full or one.quick]

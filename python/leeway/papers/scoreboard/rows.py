@@ -1,11 +1,17 @@
-"""The laws that are judged. To judge another one, add a line."""
+"""The laws that are judged. To judge another one, add a line, or name it with `--law`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 CONTROL = "control"
+BOUND = "bound"
+ASKED = "--law"
+
+LOW = 1
+"""The traffic class of the background where the queue has classes; primaries are in class 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +25,21 @@ class Row:
     law
         Its spelling.
     source
-        Where the setting comes from; "control" for a law that is no background law, and has to do harm.
+        Where the setting comes from; "control" for a law that is no background law, and has to do harm; "bound" for
+        what no law can do better than.
+    priority
+        Whether the bottleneck serves it in a lower class of strict priority.
     """
 
     name: str
     law: str
     source: str
+    priority: bool = False
+
+    @property
+    def sends(self) -> bool:
+        """Whether there is a background at all."""
+        return bool(self.law)
 
     @property
     def slug(self) -> str:
@@ -32,7 +47,14 @@ class Row:
         return "-".join(re.findall(r"[a-z0-9.+]+", self.name.lower()))
 
 
+BOUNDS = (
+    Row("nothing", "", BOUND),
+    Row("strict priority", "cubic", BOUND, priority=True),
+)
+"""What a law can be at best: harm of nothing, and use of spare capacity of CUBIC in a lower class of the queue."""
+
 ROWS = (
+    *BOUNDS,
     Row("NewReno", "newreno", CONTROL),
     Row("CUBIC", "cubic", CONTROL),
     Row("Vegas (2;4)", "vegas", "Brakmo 1994, as in Linux"),
@@ -53,3 +75,10 @@ ROWS = (
     Row("LEDBAT++", "ledbatpp", "draft-irtf-iccrg-ledbat-plus-plus"),
     Row("FLOWER", "flower", "Trang 2014"),
 )
+
+
+def chosen(laws: Sequence[str]) -> tuple[Row, ...]:
+    """The rows of these laws, with the bounds; all rows where none is asked for."""
+    known = {row.law: row for row in ROWS if row not in BOUNDS}
+    found = [known.get(law) or Row(law, law, ASKED) for law in laws]
+    return (*BOUNDS, *dict.fromkeys(found)) if laws else ROWS

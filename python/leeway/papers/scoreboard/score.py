@@ -1,0 +1,178 @@
+"""What is read from the runs: a law's numbers on each network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from leeway import Run
+from leeway.lab import Results
+from leeway.papers.scoreboard.measure import BULK, NOBODY, NOBODY_PRIORITY, OWN, reference
+from leeway.papers.scoreboard.rows import Row
+
+COLUMNS = {
+    "newreno": "harm to NewReno",
+    "cubic": "harm to CUBIC",
+    "delay": "harm to delay",
+    "web": "harm to answers",
+    "spare": "spare use",
+    "alone": "use alone",
+    "two": "F of 2",
+    "worst_two": "worst of 2",
+    "use_two": "use by 2",
+    "five": "F of 5",
+    "worst_five": "worst of 5",
+    "use_five": "use by 5",
+    "late": "late-comer",
+    "loss": "loss added",
+    "voice_ms": "call: delay added (ms)",
+    "mos": "call: MOS",
+}
+"""Names of a score's numbers, and what they are called in tables.
+
+newreno, cubic
+    Harm to the throughput of bulk primaries.
+delay, web
+    Harm to the delay (95th percentile) of a web primary's answers, and to their completion time.
+spare
+    Throughput of the background beside the web primary, over what that leaves when alone.
+alone
+    Utilisation by one flow alone.
+two, five
+    Jain's index of two and of five flows.
+worst_two, worst_five
+    Throughput of the slowest of them over the mean of all.
+use_two, use_five
+    Utilisation by all of them.
+late
+    Share of a flow that comes 20 s late.
+loss
+    Loss of the link beside bulk primaries, minus that of the primaries alone.
+voice_ms, mos
+    95th percentile of the one-way delay of a call minus that of the call alone (ms), and its mean opinion score.
+"""
+
+
+BULK_COLUMNS = tuple(kind.lower() for kind in BULK)
+"""Harm to each kind of bulk primary."""
+
+
+@dataclass(slots=True)
+class Score:
+    """What a law does on one network: of each number the values of all seeds; none where it does not exist.
+
+    ``score.web`` is the mean over the seeds, and not-a-number where there are none.
+    """
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, **values: float | list[float]) -> Score:
+        """With these values, one or one a seed."""
+        made = cls()
+        for name, given in values.items():
+            for value in given if isinstance(given, list) else [given]:
+                made.add(name, value)
+        return made
+
+    def add(self, name: str, value: float | None) -> None:
+        """One seed's value; None where it does not exist."""
+        if name not in COLUMNS:
+            raise AttributeError(name)
+        if value is not None and not math.isnan(value):
+            self.values.setdefault(name, []).append(float(value))
+
+    def __getattr__(self, name: str) -> float:
+        if name not in COLUMNS:
+            raise AttributeError(name)
+        found = self.values.get(name)
+        return float(np.mean(found)) if found else math.nan
+
+    @property
+    def bulk(self) -> float:
+        """Harm to throughput, of the kinds of bulk primaries the largest one."""
+        return float(np.fmax.reduce([getattr(self, name) for name in BULK_COLUMNS]))
+
+
+def scores(results: Results, rows: Iterable[Row]) -> dict[tuple[str, str], Score]:
+    """By row and network."""
+    found: dict[tuple[str, str], Score] = {}
+    alone: dict[tuple[str, str, str, int], Run] = {}
+    by_name = {row.name: row for row in rows}
+    for result in results:
+        network, kind, name = (result.labels[label] for label in ("network", "with", "row"))
+        run, seed = result.run(), result.case.seed
+        if name in (NOBODY, NOBODY_PRIORITY):
+            alone[name, network, kind, seed] = run
+            for row in by_name.values():
+                if not row.sends and reference(row) == name:
+                    add_beside(found.setdefault((row.name, network), Score()), kind, run, run)
+            continue
+        score = found.setdefault((name, network), Score())
+        if kind in OWN:
+            add_own(score, kind, run)
+        else:
+            add_beside(score, kind, run, alone[reference(by_name[name]), network, kind, seed])
+    return found
+
+
+def add_own(score: Score, kind: str, run: Run) -> None:
+    """A run with nobody but the law."""
+    window = run.window()
+    if kind == "one":
+        score.add("alone", window.link().utilisation)
+    elif kind == "late":
+        first, late = (window.group(name).throughput_bps for name in ("first", "late"))
+        score.add("late", late / (first + late) if first + late > 0 else None)
+    else:
+        group = window.groups[0]
+        mean = group.throughput_bps / group.flows
+        score.add(kind, group.jain)
+        score.add(f"worst_{kind}", group.slowest_bps / mean if mean > 0 else 0.0)
+        score.add(f"use_{kind}", window.link().utilisation)
+
+
+def add_beside(score: Score, kind: str, run: Run, alone: Run) -> None:
+    """A run beside a primary, and the same primary alone."""
+    window, before = run.window(), alone.window()
+    primary, primary_alone = window.group("primary"), before.group("primary")
+    if kind in BULK:
+        score.add(kind.lower(), loses(primary_alone.throughput_bps, primary.throughput_bps))
+        score.add("loss", window.link().loss - before.link().loss)
+    elif kind == "web":
+        if primary.completion and primary_alone.completion:
+            score.add("web", waits(primary_alone.completion.mean_s, primary.completion.mean_s))
+        if primary.owd and primary_alone.owd:
+            score.add("delay", waits(primary_alone.owd.p95_s, primary.owd.p95_s))
+        score.add("spare", spare_use(run, alone))
+    else:
+        if primary.owd and primary_alone.owd:
+            score.add("voice_ms", 1e3 * (primary.owd.p95_s - primary_alone.owd.p95_s))
+        score.add("mos", primary.mos)
+
+
+def loses(alone: float, beside: float) -> float | None:
+    """Harm where more is better (Ware et al. 2019)."""
+    return min(1.0, max(0.0, (alone - beside) / alone)) if alone > 0 else None
+
+
+def waits(alone: float, beside: float) -> float | None:
+    """Harm where less is better (Ware et al. 2019)."""
+    return min(1.0, max(0.0, (beside - alone) / beside)) if beside > 0 else None
+
+
+LEAST_SPARE = 0.01
+"""Share of the link that has to be spare, so that use of it can be told."""
+
+
+def spare_use(run: Run, alone: Run) -> float | None:
+    """Throughput of the background over what the primary alone leaves of the link."""
+    capacity = alone.window().link().capacity_bps
+    spare = capacity - alone.window().group("primary").throughput_bps
+    if spare <= LEAST_SPARE * capacity:
+        return None
+    taken = sum(group.throughput_bps for group in run.window().groups if group.role == "background")
+    return taken / spare
