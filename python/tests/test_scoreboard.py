@@ -15,11 +15,11 @@ from leeway.lab.driver import run_experiment
 from leeway.lab.engines import Local
 from leeway.papers.scoreboard import tables
 from leeway.papers.scoreboard.line import Line, lines
-from leeway.papers.scoreboard.measure import NOBODY, NOBODY_PRIORITY, OWN, PRIMARIES, cases
+from leeway.papers.scoreboard.measure import BULK, NOBODY, NOBODY_PRIORITY, OWN, PRIMARIES, REACTION, cases, reaction
 from leeway.papers.scoreboard.networks import Network, literature
 from leeway.papers.scoreboard.real import CONDITIONS, real
 from leeway.papers.scoreboard.rows import BOUNDS, ROWS, Row, chosen
-from leeway.papers.scoreboard.score import COLUMNS, Score
+from leeway.papers.scoreboard.score import COLUMNS, Score, add_beside, add_reaction
 from leeway.papers.scoreboard.wide import COUNT, FAIR, QUEUES, hypercube, wide
 
 EXPERIMENT = experiments()["scoreboard:all"]
@@ -112,7 +112,7 @@ def test_a_row_is_judged_beside_every_primary_and_with_its_own():
     found = list(cases(place, rows, [1, 2]))
     for row in rows:
         seen = [case.labels["with"] for case in found if case.labels["row"] == row.name and case.seed == 1]
-        assert sorted(seen) == (sorted([*PRIMARIES, *OWN]) if row.sends else [])
+        assert sorted(seen) == (sorted([*PRIMARIES, *REACTION, *OWN]) if row.sends else [])
     for name in (NOBODY, NOBODY_PRIORITY):
         assert sum(case.labels["row"] == name for case in found) == 2 * len(PRIMARIES)
     for case in found:
@@ -124,7 +124,32 @@ def test_a_row_is_judged_beside_every_primary_and_with_its_own():
 def test_wide_asks_for_one_kind_of_primaries_and_one_number_of_its_own():
     for place in wide("tuning")[:20]:
         seen = {case.labels["with"] for case in cases(place, ROWS[:3], [1])}
-        assert len(seen & {"NewReno", "CUBIC"}) == 1 and "one" in seen and len(seen & set(OWN)) == 2
+        assert len(seen & set(BULK)) == 1 and "one" in seen and len(seen & set(OWN)) == 2 and "web" in seen
+        assert len(seen) == 4
+
+
+def test_the_reaction_of_a_law_that_does_not_yield_and_of_one_in_a_lower_class():
+    place = next(place for place in literature(True) if place.name == "trang 10M 10ms 1")
+    found = {}
+    for row in (Row("NewReno", "newreno", "test"), Row("low", "cubic", "test", priority=True)):
+        score = found[row.name] = Score()
+        add_reaction(score, "", leeway.run(reaction(place, row, "cubic"), seed=1))
+    assert found["NewReno"].yield_s == 30, "it takes its share"
+    assert found["low"].yield_s <= 1
+    assert found["low"].reclaim_s <= 5
+
+
+def test_short_flows_are_judged_by_size():
+    place = next(place for place in literature(True) if place.name == "trang 10M 50ms 1")
+    row = Row("NewReno", "newreno", "test")
+    wanted = [case for case in cases(place, [row], [1]) if case.labels["with"] == "short"]
+    runs = [leeway.run(case.scenario, seed=1) for case in wanted]
+    score = Score()
+    add_beside(score, "short", runs[1], runs[0])
+    assert all(getattr(score, name) > 0.1 for name in ("short_iw", "short_medium", "short_long"))
+    nothing = Score()
+    add_beside(nothing, "short", runs[0], runs[0])
+    assert nothing.short_iw == nothing.short_medium == nothing.short_long == 0
 
 
 def line(name: str, fair: tuple[str, ...] = (), **columns: list) -> Line:
@@ -196,9 +221,9 @@ def test_scores_are_means_over_seeds():
 
 
 def test_the_quick_board(outcome):
-    board, harm, company, *details = outcome.tables
-    assert [table.name for table in (board, harm, company)] == ["scoreboard", "harm", "company"]
-    for table in (board, harm, company):
+    board, harm, company, others, *details = outcome.tables
+    assert [table.name for table in (board, harm, company, others)] == ["scoreboard", "harm", "company", "others"]
+    for table in (board, harm, company, others):
         assert [row[0] for row in table.rows] != [row.name for row in ROWS], "sorted"
         assert {row[0] for row in table.rows} == {row.name for row in ROWS}
         assert all(len(row) == len(table.columns) for row in table.rows)
@@ -240,7 +265,9 @@ def test_the_page_explains_every_column():
 
     page = (Path(__file__).parents[2] / "docs" / "scoreboard.md").read_text(encoding="utf-8")
     explained = page.split("## The columns")[1].split("\n## ")[0]
-    shown = {column.head for table in (tables.SCOREBOARD, tables.HARM, tables.COMPANY) for column in table}
+    shown = {
+        column.head for table in (tables.SCOREBOARD, tables.HARM, tables.COMPANY, tables.OTHERS) for column in table
+    }
     for column in shown - {"worst"}:
         assert f"| {column} |" in explained, column
     for row in ROWS:

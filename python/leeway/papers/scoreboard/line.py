@@ -10,9 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
+from leeway.papers.scoreboard.measure import BULK, LOSS_BASED
 from leeway.papers.scoreboard.networks import Network
 from leeway.papers.scoreboard.rows import BOUND, Row
-from leeway.papers.scoreboard.score import BULK_COLUMNS, Score
+from leeway.papers.scoreboard.score import Score
 
 MARGIN = 0.2
 """Harm that is still less than best effort: a primary keeps four fifths of what it has alone (Trang 2014, 3.3)."""
@@ -30,14 +31,20 @@ Scores = dict[tuple[str, str], Score]
 
 @dataclass(frozen=True)
 class Line:
-    """A law over all networks; `fair` are the names of those behind a fair queue."""
+    """A law over all networks; `fair` are the names of those behind a fair queue.
+
+    `bulk` are the numbers of a score that count as harm to bulk throughput: the largest of them on each network.
+    """
 
     row: Row
     scores: dict[str, Score]
     fair: frozenset[str] = frozenset()
+    bulk: tuple[str, ...] = tuple(kind.lower() for kind in LOSS_BASED)
 
     def values(self, name: str) -> np.ndarray:
-        """Of each network."""
+        """Of each network; of "bulk" the largest harm to bulk throughput."""
+        if name == "bulk":
+            return np.fmax.reduce([self.values(kind) for kind in self.bulk])
         return np.array([getattr(score, name) for score in self.scores.values()], dtype=float)
 
     def median(self, name: str) -> float:
@@ -100,11 +107,11 @@ class Line:
     @cached_property
     def fails_interval(self) -> tuple[float, float]:
         """95 % interval of `fails`."""
-        return self.interval(lambda harm: np.mean(harm > MARGIN, axis=1), *BULK_COLUMNS, "web")
+        return self.interval(lambda harm: np.mean(harm > MARGIN, axis=1), *self.bulk, "web")
 
     def quantile_interval(self, name: str, share: float) -> tuple[float, float]:
         """95 % interval of a quantile over the networks, fair queues apart."""
-        names = BULK_COLUMNS if name == "bulk" else (name,)
+        names = self.bulk if name == "bulk" else (name,)
         return self.interval(lambda values: np.nanquantile(values, share, axis=1), *names)
 
 
@@ -126,7 +133,9 @@ def lines(found: Scores, places: Iterable[Network], rows: Iterable[Row]) -> list
     """The bounds; then, best first, laws that fail on few networks by spare use; then the others by how many."""
     places = list(places)
     fair = frozenset(place.name for place in places if place.fair)
-    made = [Line(row, {place.name: found[row.name, place.name] for place in places}, fair) for row in rows]
+    drawn = all(len(place.laws) == 1 for place in places)
+    bulk = tuple(kind.lower() for kind in (BULK if drawn else LOSS_BASED))
+    made = [Line(row, {place.name: found[row.name, place.name] for place in places}, fair, bulk) for row in rows]
     return sorted(made, key=rank)
 
 

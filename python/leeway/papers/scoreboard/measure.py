@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 
-from leeway import Dumbbell, Flow, Scenario, Window
+from leeway import Dumbbell, Flow, Scenario, Window, laws
 from leeway.lab import Case
 from leeway.papers.scoreboard.networks import Network
 from leeway.papers.scoreboard.rows import LOW, Row
@@ -16,8 +17,18 @@ NOBODY = "(alone)"
 NOBODY_PRIORITY = "(alone, strict priority)"
 """The same where the bottleneck's queue is one of strict priority."""
 
-BULK = {"NewReno": "newreno", "CUBIC": "cubic"}
-PRIMARIES = (*BULK, "web", "voice")
+KNOWN = frozenset(law.name for law in laws())
+
+BULK = {name: law for name, law in {"NewReno": "newreno", "CUBIC": "cubic", "BBR": "bbr"}.items() if law in KNOWN}
+"""Bulk primaries and their laws, of those that there are."""
+
+LOSS_BASED = ("NewReno", "CUBIC")
+"""Bulk primaries by which a law fails or does not, where a network has more than one kind."""
+
+REACTION = {f"{name} for 30 s": BULK[name] for name in ("CUBIC", "BBR") if name in BULK}
+"""A bulk primary that comes for a while, when the background has the link to itself."""
+
+PRIMARIES = (*BULK, "web", "short", "voice")
 OWN = {"one": 1, "two": 2, "five": 5, "late": 2}
 CLIENTS = 5
 
@@ -30,14 +41,42 @@ def web(network: Network) -> Flow:
     return Flow(name="primary", law="cubic", count=CLIENTS, app=app, tcp=dict(network.tcp))
 
 
-def primaries(network: Network, kind: str) -> Flow:
+SHORT_LOAD = 0.1
+"""Share of the link that flows of each size take in the mean."""
+
+MOST_ARRIVALS_PER_S = 20.0
+"""Of flows of one size, so that a fast line does not take hours to simulate."""
+
+
+def sizes(network: Network) -> dict[str, int]:
+    """Bytes of short flows: an initial window of Linux, and what takes 0.3 and 2 s of the link."""
+    return {
+        "first window": 14_600,
+        "300 ms": round(network.rate_bps * 0.3 / 8),
+        "2 s": round(network.rate_bps * 2 / 8),
+    }
+
+
+def short(network: Network) -> list[Flow]:
+    """Flows of three sizes, each on a connection of its own, that arrive at random (Poisson)."""
+    made = []
+    for name, size in sizes(network).items():
+        arrivals_per_s = min(SHORT_LOAD * network.rate_bps / 8 / size, MOST_ARRIVALS_PER_S)
+        app = {"kind": "poisson", "arrivals_per_s": arrivals_per_s, "size": f"{size} B"}
+        made.append(Flow(name=name, law="cubic", app=app, tcp=dict(network.tcp)))
+    return made
+
+
+def primaries(network: Network, kind: str) -> list[Flow]:
     """The traffic to protect."""
     if kind == "web":
-        return web(network)
+        return [web(network)]
+    if kind == "short":
+        return short(network)
     if kind == "voice":
-        return Flow(name="primary", app={"kind": "voice", "codec": "g729"})
+        return [Flow(name="primary", app={"kind": "voice", "codec": "g729"})]
     law = BULK[kind]
-    return Flow(name="primary", law=law, count=network.bulk, start=early(network), tcp=dict(network.tcp))
+    return [Flow(name="primary", law=law, count=network.bulk, start=early(network), tcp=dict(network.tcp))]
 
 
 def early(network: Network) -> dict:
@@ -85,6 +124,32 @@ def own(network: Network, row: Row, what: str) -> Scenario:
     return scenario(network, [background(network, row, OWN[what])], row.priority)
 
 
+VISIT_S = 30
+"""How long the primary of a reaction stays, and how long the background has to reclaim the link."""
+
+STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 120)
+"""Edges of the spans in which its rate is looked at, in units of a quarter of a second or of a round trip."""
+
+
+def reaction(network: Network, row: Row, law: str) -> Scenario:
+    """The background alone; a bulk primary for 30 s; the background alone for as long."""
+    begin = min(max(20.0, 40 * network.rtt_s), 60.0)
+    unit = max(0.25, network.rtt_s)
+    windows = []
+    for name, since in (("visit", begin), ("after", begin + VISIT_S)):
+        edges = [since + unit * step for step in STEPS if unit * step < VISIT_S] + [since + VISIT_S]
+        windows += [
+            Window(name=f"{name} {index}", from_=f"{low:g} s", to=f"{high:g} s")
+            for index, (low, high) in enumerate(itertools.pairwise(edges))
+        ]
+    end = begin + 2 * VISIT_S
+    visit = [[f"{begin:g} s", f"{begin + VISIT_S:g} s"]]
+    primary = Flow(name="primary", law=law, intervals=visit, tcp=dict(network.tcp))
+    alone = [primary, background(network, row, 1, start="0 s")]
+    made = scenario(network, alone, row.priority)
+    return dataclasses.replace(made, duration=f"{end:g} s", event=[], window=windows)
+
+
 def reference(row: Row) -> str:
     """The label of the runs without background that a row is held against."""
     return NOBODY_PRIORITY if row.priority else NOBODY
@@ -92,7 +157,8 @@ def reference(row: Row) -> str:
 
 def kinds(network: Network) -> tuple[str, ...]:
     """The primaries beside which laws are judged there."""
-    return tuple(kind for kind in PRIMARIES if kind not in BULK or not network.laws or kind in network.laws)
+    others = network.primaries or tuple(kind for kind in PRIMARIES if kind not in BULK)
+    return (*(network.laws or BULK), *others)
 
 
 def cases(network: Network, rows: Iterable[Row], seeds: Iterable[int]) -> Iterator[Case]:
@@ -103,14 +169,18 @@ def cases(network: Network, rows: Iterable[Row], seeds: Iterable[int]) -> Iterat
             labels = {"network": network.name, "with": kind}
             for priority in dict.fromkeys(row.priority for row in rows):
                 name = NOBODY_PRIORITY if priority else NOBODY
-                alone = scenario(network, [primaries(network, kind)], priority)
+                alone = scenario(network, primaries(network, kind), priority)
                 yield Case(alone, seed, labels | {"row": name})
             count = 1 if kind not in BULK else network.background or network.bulk
             for row in rows:
                 if row.sends:
-                    flows = [primaries(network, kind), background(network, row, count)]
+                    flows = [*primaries(network, kind), background(network, row, count)]
                     yield Case(scenario(network, flows, row.priority), seed, labels | {"row": row.name})
         for row in rows:
+            if row.sends and network.reacts:
+                for kind, law in REACTION.items():
+                    labels = {"network": network.name, "with": kind, "row": row.name}
+                    yield Case(reaction(network, row, law), seed, labels)
             for what in network.own or OWN:
                 if row.sends:
                     labels = {"network": network.name, "with": what, "row": row.name}

@@ -47,6 +47,10 @@ class Network:
         Bulk flows of the background; as many as of the primary where None.
     laws
         Names of the bulk primaries (of `measure.BULK`) beside which a law is judged there; all of them where empty.
+    primaries
+        Other primaries (of `measure.PRIMARIES`) beside which a law is judged there; all of them where empty.
+    reacts
+        Whether reactions are measured there.
     own
         How many of its own kind (of `measure.OWN`) a law is judged with there; all of them where empty.
     """
@@ -66,6 +70,8 @@ class Network:
     fair: bool = False
     background: int | None = None
     laws: tuple[str, ...] = ()
+    primaries: tuple[str, ...] = ()
+    reacts: bool = True
     own: tuple[str, ...] = ()
 
 

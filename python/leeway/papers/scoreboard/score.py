@@ -10,14 +10,18 @@ import numpy as np
 
 from leeway import Run
 from leeway.lab import Results
-from leeway.papers.scoreboard.measure import BULK, NOBODY, NOBODY_PRIORITY, OWN, reference
+from leeway.papers.scoreboard.measure import BULK, NOBODY, NOBODY_PRIORITY, OWN, REACTION, VISIT_S, reference
 from leeway.papers.scoreboard.rows import Row
 
 COLUMNS = {
     "newreno": "harm to NewReno",
     "cubic": "harm to CUBIC",
+    "bbr": "harm to BBR",
     "delay": "harm to delay",
     "web": "harm to answers",
+    "short_iw": "harm to flows of 10 packets",
+    "short_medium": "harm to flows of 0.3 s",
+    "short_long": "harm to flows of 2 s",
     "spare": "spare use",
     "alone": "use alone",
     "two": "F of 2",
@@ -27,16 +31,22 @@ COLUMNS = {
     "worst_five": "worst of 5",
     "use_five": "use by 5",
     "late": "late-comer",
+    "yield_s": "yields to CUBIC in (s)",
+    "reclaim_s": "reclaims after CUBIC in (s)",
+    "yield_bbr_s": "yields to BBR in (s)",
+    "reclaim_bbr_s": "reclaims after BBR in (s)",
     "loss": "loss added",
     "voice_ms": "call: delay added (ms)",
     "mos": "call: MOS",
 }
 """Names of a score's numbers, and what they are called in tables.
 
-newreno, cubic
+newreno, cubic, bbr
     Harm to the throughput of bulk primaries.
 delay, web
     Harm to the delay (95th percentile) of a web primary's answers, and to their completion time.
+short_iw, short_medium, short_long
+    Harm to the completion time of short flows, by size.
 spare
     Throughput of the background beside the web primary, over what that leaves when alone.
 alone
@@ -49,15 +59,15 @@ use_two, use_five
     Utilisation by all of them.
 late
     Share of a flow that comes 20 s late.
+yield_s, yield_bbr_s
+    Time from the start of a bulk primary until the background has at most a tenth of the link; 30 s: not before.
+reclaim_s, reclaim_bbr_s
+    Time from its end until the background has four fifths of the link; 30 s: not before.
 loss
     Loss of the link beside bulk primaries, minus that of the primaries alone.
 voice_ms, mos
     95th percentile of the one-way delay of a call minus that of the call alone (ms), and its mean opinion score.
 """
-
-
-BULK_COLUMNS = tuple(kind.lower() for kind in BULK)
-"""Harm to each kind of bulk primary."""
 
 
 @dataclass(slots=True)
@@ -91,11 +101,6 @@ class Score:
         found = self.values.get(name)
         return float(np.mean(found)) if found else math.nan
 
-    @property
-    def bulk(self) -> float:
-        """Harm to throughput, of the kinds of bulk primaries the largest one."""
-        return float(np.fmax.reduce([getattr(self, name) for name in BULK_COLUMNS]))
-
 
 def scores(results: Results, rows: Iterable[Row]) -> dict[tuple[str, str], Score]:
     """By row and network."""
@@ -114,6 +119,8 @@ def scores(results: Results, rows: Iterable[Row]) -> dict[tuple[str, str], Score
         score = found.setdefault((name, network), Score())
         if kind in OWN:
             add_own(score, kind, run)
+        elif kind in REACTION:
+            add_reaction(score, "" if REACTION[kind] == "cubic" else f"_{REACTION[kind]}", run)
         else:
             add_beside(score, kind, run, alone[reference(by_name[name]), network, kind, seed])
     return found
@@ -135,9 +142,18 @@ def add_own(score: Score, kind: str, run: Run) -> None:
         score.add(f"use_{kind}", window.link().utilisation)
 
 
+SHORT = ("short_iw", "short_medium", "short_long")
+"""Columns of short flows, in the order of `measure.sizes`."""
+
+
 def add_beside(score: Score, kind: str, run: Run, alone: Run) -> None:
     """A run beside a primary, and the same primary alone."""
     window, before = run.window(), alone.window()
+    if kind == "short":
+        for name, group, group_alone in zip(SHORT, window.groups, before.groups, strict=False):
+            if group.completion and group_alone.completion:
+                score.add(name, waits(group_alone.completion.mean_s, group.completion.mean_s))
+        return
     primary, primary_alone = window.group("primary"), before.group("primary")
     if kind in BULK:
         score.add(kind.lower(), loses(primary_alone.throughput_bps, primary.throughput_bps))
@@ -152,6 +168,26 @@ def add_beside(score: Score, kind: str, run: Run, alone: Run) -> None:
         if primary.owd and primary_alone.owd:
             score.add("voice_ms", 1e3 * (primary.owd.p95_s - primary_alone.owd.p95_s))
         score.add("mos", primary.mos)
+
+
+YIELDED, RECLAIMED = 0.1, 0.8
+"""Shares of the link that a background has when it has yielded, and when it is back."""
+
+
+def add_reaction(score: Score, suffix: str, run: Run) -> None:
+    """A run in which a bulk primary comes and goes."""
+    yielded = reclaimed = None
+    begin = 0.0
+    for window in run.windows:
+        name, index = window.name.split()
+        begin = window.from_s if index == "0" else begin
+        share = window.group("background").throughput_bps / window.link().capacity_bps
+        if name == "visit" and yielded is None and share <= YIELDED:
+            yielded = window.to_s - begin
+        if name == "after" and reclaimed is None and share >= RECLAIMED:
+            reclaimed = window.to_s - begin
+    score.add(f"yield{suffix}_s", VISIT_S if yielded is None else yielded)
+    score.add(f"reclaim{suffix}_s", VISIT_S if reclaimed is None else reclaimed)
 
 
 def loses(alone: float, beside: float) -> float | None:

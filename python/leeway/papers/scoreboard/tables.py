@@ -105,6 +105,23 @@ COMPANY = (
 )
 
 
+OTHERS = (
+    Column("law", lambda line: line.row.name),
+    Column("harm to BBR, median", median("bbr")),
+    Column("harm to BBR, 90 %", tail("bbr", 0.9)),
+    Column("harm to flows of 10 packets", median("short_iw")),
+    Column("harm to flows of 0.3 s", median("short_medium")),
+    Column("harm to flows of 2 s", median("short_long")),
+    Column("harm to flows of 2 s, 90 %", tail("short_long", 0.9)),
+    Column("yields to CUBIC in (s)", median("yield_s")),
+    Column("yields to CUBIC in (s), 90 %", tail("yield_s", 0.9)),
+    Column("reclaims after CUBIC in (s)", median("reclaim_s")),
+    Column("reclaims after CUBIC in (s), 90 %", tail("reclaim_s", 0.9)),
+    Column("yields to BBR in (s)", median("yield_bbr_s")),
+    Column("reclaims after BBR in (s)", median("reclaim_bbr_s")),
+)
+
+
 def tables(made: list[Line]) -> list[Table]:
     """Of all laws: what they are ranked by, how harm is spread, and how they share with their like."""
     networks = len(made[0].scores)
@@ -115,10 +132,15 @@ def tables(made: list[Line]) -> list[Table]:
     )
     harm = f"How harm is spread over {networks} networks; in brackets 95 % intervals."
     company = f"What flows of one law get with their like, over {networks} networks."
+    others = (
+        f"Harm to BBR and to short flows, and how fast laws react to a bulk primary of 30 s, over {networks} networks; "
+        "30 s stand for not at all."
+    )
     return [
         table("scoreboard", ranked, SCOREBOARD, made),
         table("harm", harm, HARM, made),
         table("company", company, COMPANY, made),
+        table("others", others, OTHERS, made),
     ]
 
 

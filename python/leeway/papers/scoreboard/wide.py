@@ -88,6 +88,8 @@ def place(index: int, point: Sequence[float]) -> Network:
         tcp=PROFILES[profile],
         fair=queue in FAIR,
         background=flows if point[6] < 0.5 else 1,
+        primaries=("web",),
+        reacts=False,
         laws=(one_of(point[5], BULK),),
         own=("one", one_of(point[8], [what for what in OWN if what != "one"])),
     )
