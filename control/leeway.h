@@ -28,6 +28,10 @@ typedef __INT64_TYPE__ leeway_s64;
 #ifndef LEEWAY_ALONE
 #define LEEWAY_ALONE LEEWAY_INLINE
 #endif
+/* A pointer argument of such a function, which is never NULL; a verifier has to be told. */
+#ifndef LEEWAY_NONNULL
+#define LEEWAY_NONNULL
+#endif
 
 /* "No limit" for a window or threshold in bytes. */
 #define LEEWAY_UNLIMITED (~0ULL)

@@ -221,25 +221,33 @@ LEEWAY_INLINE leeway_u32 leeway_current_mean(const struct leeway_current *c, lee
 	return c->newest_us + (leeway_u32)leeway_div_s64(sum_us, n);
 }
 
+/* How many of the valid samples come before sample i in their order; of equal ones the older index comes first. */
+LEEWAY_ALONE leeway_u32 leeway_current_rank(const struct leeway_current *c LEEWAY_NONNULL, leeway_u32 i,
+					    leeway_u32 now_us, leeway_u32 age_us)
+{
+	leeway_u32 own_us = c->sample_us[i & (LEEWAY_CURRENT_MAX - 1)];
+	leeway_u32 j, lower = 0;
+
+	for (j = 0; j < LEEWAY_CURRENT_MAX; j++) {
+		if (!leeway_current_valid(c, j, now_us, age_us))
+			continue;
+		if (leeway_before_u32(c->sample_us[j], own_us) || (c->sample_us[j] == own_us && j < i))
+			lower++;
+	}
+	return lower;
+}
+
 LEEWAY_INLINE leeway_u32 leeway_current_median(const struct leeway_current *c, leeway_u32 now_us,
 					       leeway_u32 age_us)
 {
-	leeway_u32 i, j, n = 0, lower;
+	leeway_u32 i, n = 0;
 
 	for (i = 0; i < LEEWAY_CURRENT_MAX; i++)
 		n += leeway_current_valid(c, i, now_us, age_us) ? 1 : 0;
 	for (i = 0; i < LEEWAY_CURRENT_MAX; i++) {
 		if (!leeway_current_valid(c, i, now_us, age_us))
 			continue;
-		lower = 0;
-		for (j = 0; j < LEEWAY_CURRENT_MAX; j++) {
-			if (!leeway_current_valid(c, j, now_us, age_us))
-				continue;
-			if (leeway_before_u32(c->sample_us[j], c->sample_us[i]) ||
-			    (c->sample_us[j] == c->sample_us[i] && j < i))
-				lower++;
-		}
-		if (lower == (n - 1) / 2)
+		if (leeway_current_rank(c, i, now_us, age_us) == (n - 1) / 2)
 			return c->sample_us[i];
 	}
 	return c->newest_us;

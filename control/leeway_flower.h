@@ -148,7 +148,7 @@ LEEWAY_INLINE leeway_u64 leeway_flower_and_q16(const struct leeway_flower *s, le
 }
 
 /* The rules that apply, averaged by centre: the output as a linguistic value. At most four of 121 apply. */
-LEEWAY_INLINE leeway_s32 leeway_flower_infer_q16(const struct leeway_flower *s)
+LEEWAY_ALONE leeway_s32 leeway_flower_infer_q16(const struct leeway_flower *s LEEWAY_NONNULL)
 {
 	leeway_u32 e = (leeway_u32)(s->error_q16 + 5 * (leeway_s32)LEEWAY_ONE_Q16);
 	leeway_u32 de = (leeway_u32)(s->change_q16 + 5 * (leeway_s32)LEEWAY_ONE_Q16);
@@ -177,7 +177,7 @@ LEEWAY_INLINE leeway_u32 leeway_flower_mean_q8(leeway_u32 mean_q8, leeway_u32 us
 }
 
 /* Take the queuing delay of a round trip; whether the queue fell so sharply that somebody lost packets. */
-LEEWAY_INLINE int leeway_flower_observe(struct leeway_flower *s, leeway_u32 queuing_us)
+LEEWAY_ALONE int leeway_flower_observe(struct leeway_flower *s LEEWAY_NONNULL, leeway_u32 queuing_us)
 {
 	leeway_u32 before_us = s->started ? s->queuing_us : queuing_us;
 	leeway_u32 index_q16;

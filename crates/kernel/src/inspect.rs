@@ -43,6 +43,8 @@ pub struct Cost {
     pub runs: u64,
     /// How long in all.
     pub run_time_ns: u64,
+    /// Instructions that the verifier walked before it took the program: what loading costs.
+    pub verified_insns: u32,
 }
 
 /// The names of all that is loaded, sorted; laws of other versions of leeway included.
@@ -123,7 +125,12 @@ impl Loaded {
                 let name = program.name.to_string_lossy();
                 let begin = name.split_once('_').map_or(&*name, |(_, begin)| begin);
                 let hook = HOOKS.into_iter().find(|hook| hook.starts_with(begin)).unwrap_or("another");
-                Cost { hook, runs: program.run_cnt, run_time_ns: program.run_time_ns }
+                Cost {
+                    hook,
+                    runs: program.run_cnt,
+                    run_time_ns: program.run_time_ns,
+                    verified_insns: program.verified_insns,
+                }
             })
             .collect()
     }

@@ -6,7 +6,8 @@
 #ifndef LEEWAY_ALONE_H
 #define LEEWAY_ALONE_H
 
-#define LEEWAY_ALONE __weak __attribute__((noinline))
+#define LEEWAY_ALONE   __weak __attribute__((noinline))
+#define LEEWAY_NONNULL __arg_nonnull
 
 #include "leeway_delay.h"
 

@@ -74,6 +74,19 @@ fn loads_what_a_parent_asks_for() {
     }
 }
 
+/// Loading takes what the verifier takes, a few microseconds an instruction; the count does not depend on the machine.
+#[test]
+fn the_verifier_is_done_with_a_law_soon() {
+    if !ready() {
+        return;
+    }
+    for law in leeway_control::laws() {
+        let pinned = Pinned::new("ver", law.name);
+        let steps: u64 = pinned.loaded().costs().iter().map(|cost| u64::from(cost.verified_insns)).sum();
+        assert!((1..=60_000).contains(&steps), "{}: {steps} instructions", law.name);
+    }
+}
+
 #[test]
 fn the_sockets_of_a_killed_program_are_gone() {
     if !ready() {

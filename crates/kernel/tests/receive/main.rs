@@ -87,6 +87,23 @@ fn wait_for_parts(
     }
 }
 
+/// As for the laws of senders: `the_verifier_is_done_with_a_law_soon`.
+#[test]
+fn the_verifier_is_done_with_it_soon() {
+    if !ready() {
+        return;
+    }
+    let cgroup = Cgroup::new();
+    for law in ["ledbat", "ledbatpp"] {
+        let _receiving = receive(law).attach(cgroup.open()).unwrap_or_else(|error| panic!("{error}"));
+        // The kernel keeps 15 characters of a name.
+        let name = &format!("{law}_arrivals")[..15];
+        let loaded = libbpf_rs::query::ProgInfoIter::default().filter(|one| one.name == name);
+        let steps: Vec<u32> = loaded.map(|one| one.verified_insns).collect();
+        assert!(!steps.is_empty() && steps.iter().all(|steps| *steps <= 60_000), "{law}: {steps:?}");
+    }
+}
+
 #[test]
 fn a_download_alone_fills_the_link_at_the_target() {
     if !ready() {
