@@ -128,15 +128,16 @@ def test_wide_asks_for_one_kind_of_primaries_and_one_number_of_its_own():
         assert len(seen) == 4
 
 
-def test_the_reaction_of_a_law_that_does_not_yield_and_of_one_in_a_lower_class():
+def test_the_reaction_of_a_law_that_does_not_yield_and_of_those_that_do():
     place = next(place for place in literature(True) if place.name == "trang 10M 10ms 1")
     found = {}
-    for row in (Row("NewReno", "newreno", "test"), Row("low", "cubic", "test", priority=True)):
-        score = found[row.name] = Score()
-        add_reaction(score, "", leeway.run(reaction(place, row, "cubic"), seed=1))
-    assert found["NewReno"].yield_s == 30, "it takes its share"
-    assert found["low"].yield_s <= 1
-    assert found["low"].reclaim_s <= 5
+    for law in ("newreno", "ledbat:target=5ms,gain_down=10", "lp"):
+        score = found[law] = Score()
+        add_reaction(score, "", leeway.run(reaction(place, Row(law, law, "test"), "cubic"), seed=1))
+    assert found["newreno"].yield_s == 30, "it takes its share"
+    assert 0 < found["ledbat:target=5ms,gain_down=10"].yield_s <= 1
+    assert 0 < found["ledbat:target=5ms,gain_down=10"].reclaim_s <= 2
+    assert found["lp"].yield_s <= 1 and found["lp"].reclaim_s == 30, "it waits for its timer"
 
 
 def test_short_flows_are_judged_by_size():
