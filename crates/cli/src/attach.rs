@@ -1,5 +1,7 @@
 //! `leeway attach`: what runs already gives way.
 
+mod process;
+
 use crate::Failure;
 use crate::kernel::age;
 use crate::run::Manners;
@@ -13,6 +15,8 @@ pub const HELP: &str = "Examples:\n  \
     a systemd slice, with the connections that it has already\n  \
     leeway attach --cgroup /system.slice/docker-4f1c.scope --law flower\n      \
     a container, under another law\n  \
+    leeway attach --pid 4711\n      \
+    a process that runs already, with its children and their connections\n  \
     leeway attach --list\n  \
     leeway attach --cgroup backup.slice --detach\n\n\
     It holds until it is taken off or the cgroup ends. New connections of the cgroup are then free; those that run keep \
@@ -22,8 +26,11 @@ pub const HELP: &str = "Examples:\n  \
 #[derive(Args)]
 pub struct Attach {
     /// The cgroup: a path below /sys/fs/cgroup, or its last part, such as `backup.slice`.
-    #[arg(long, value_name = "CGROUP", required_unless_present = "list")]
+    #[arg(long, value_name = "CGROUP", required_unless_present_any = ["list", "pid"])]
     cgroup: Option<String>,
+    /// A process, which is moved to a cgroup of its own with all that it has started; it ends with the last of them.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "list"])]
+    pid: Option<u32>,
     #[command(flatten)]
     manners: Manners,
     /// Take it off.
@@ -42,6 +49,9 @@ pub fn run(attach: &Attach) -> Result<(), Failure> {
         ));
     }
     let mut out = io::stdout().lock();
+    if let Some(pid) = attach.pid {
+        return process::run(pid, attach.detach, &attach.manners.policy(), &mut out);
+    }
     let Some(cgroup) = attach.cgroup.as_deref() else { return list(&mut out) };
     if attach.detach {
         return Ok(leeway_kernel::attached(cgroup)?.remove()?);
@@ -54,7 +64,8 @@ pub fn run(attach: &Attach) -> Result<(), Failure> {
 }
 
 fn list(out: &mut impl Write) -> Result<(), Failure> {
-    let all = leeway_kernel::confinements()?;
+    // Of those that ended, somebody has not cleaned up yet.
+    let all: Vec<_> = leeway_kernel::confinements()?.into_iter().filter(|one| !one.is_over()).collect();
     if all.is_empty() {
         writeln!(out, "nothing is attached")?;
         return Ok(());

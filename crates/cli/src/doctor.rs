@@ -3,6 +3,7 @@
 mod leftovers;
 
 use crate::Failure;
+use crate::helper::request;
 use clap::Args;
 use leeway_kernel::{KernelError, Load};
 use serde::Serialize;
@@ -109,15 +110,18 @@ const LINKS: &str = "leeway link, testnet";
 
 fn checks() -> Vec<Check> {
     let root = capabilities();
+    // Who has not the rights runs laws by the helper, or not at all.
+    let helper = if able(root) { None } else { Some(request::ready().map_err(text)) };
+    let by_helper = helper.as_ref().and_then(|tried| tried.as_deref().ok());
     vec![
         kernel(),
-        rights(root),
-        bpf_file_system(),
-        trial(root),
+        rights(root, by_helper.is_some()),
+        bpf_file_system(by_helper.is_some()),
+        trial(root, by_helper),
         cgroups(),
         kernels_own(),
         timestamps(),
-        helper(),
+        helper_check(helper.as_ref()),
         tun(),
         program("ip", "iproute2", LINKS),
         program("nft", "nftables", LINKS),
@@ -168,15 +172,20 @@ fn has(capabilities: u64, number: u32) -> bool {
     capabilities >> number & 1 == 1
 }
 
-fn rights(capabilities: u64) -> Check {
+fn able(capabilities: u64) -> bool {
+    has(capabilities, SYS_ADMIN) || NEEDED.iter().all(|(_, number)| has(capabilities, *number))
+}
+
+fn rights(capabilities: u64, by_helper: bool) -> Check {
     let missing: Vec<&str> = NEEDED
         .iter()
         .filter(|(_, number)| !has(capabilities, *number) && !has(capabilities, SYS_ADMIN))
         .map(|(name, _)| *name)
         .collect();
-    let found = match missing.is_empty() {
-        true => Ok("enough for the laws in the kernel".to_owned()),
-        false => Err((
+    let found = match (missing.is_empty(), by_helper) {
+        (true, _) => Ok("enough for the laws in the kernel".to_owned()),
+        (false, true) => Ok("none of your own; the helper has them: leeway run, leeway top".to_owned()),
+        (false, false) => Err((
             format!("without {}", missing.join(", ")),
             "run it as root, or let root run the helper for you: leeway helper".to_owned(),
         )),
@@ -200,10 +209,10 @@ fn known(kind: &str) -> bool {
     known.lines().any(|line| line.split_whitespace().last() == Some(kind))
 }
 
-fn bpf_file_system() -> Check {
+fn bpf_file_system(by_helper: bool) -> Check {
     let found = match mounted("bpf", Some("/sys/fs/bpf")) {
         Some(place) => Ok(format!("mounted at {place}")),
-        None if known("bpf") && has(capabilities(), SYS_ADMIN) => {
+        None if known("bpf") && (by_helper || has(capabilities(), SYS_ADMIN)) => {
             Ok("will be mounted when needed".to_owned())
         }
         None => Err(("not mounted".to_owned(), "as root: mount -t bpf bpf /sys/fs/bpf".to_owned())),
@@ -211,17 +220,18 @@ fn bpf_file_system() -> Check {
     essential(check("BPF files", LAWS, found))
 }
 
-/// The real thing: a law in the kernel for a moment.
-fn trial(capabilities: u64) -> Check {
-    let able = NEEDED.iter().all(|(_, number)| has(capabilities, *number)) || has(capabilities, SYS_ADMIN);
-    let found = match able {
-        false => Err(("not tried without the rights".to_owned(), "see the rights above".to_owned())),
-        true => attempt().map_err(|error| (error.to_string(), "see what the kernel said".to_owned())),
+/// The real thing: a law in the kernel for a moment; `by_helper` is what the helper said of its own attempt.
+fn trial(capabilities: u64, by_helper: Option<&str>) -> Check {
+    let found = match (able(capabilities), by_helper) {
+        (true, _) => attempt().map_err(|error| (error.to_string(), "see what the kernel said".to_owned())),
+        (false, Some(said)) => Ok(format!("by the helper: {said}")),
+        (false, None) => Err(("not tried without the rights".to_owned(), "see the rights above".to_owned())),
     };
     essential(check("trial", LAWS, found))
 }
 
-fn attempt() -> Result<String, KernelError> {
+/// Loads a law and takes it out again.
+pub fn attempt() -> Result<String, KernelError> {
     let spec = "newreno".parse()?;
     let name = format!("lwdoctor{:x}", std::process::id() & 0xff_ffff);
     drop(Load { name, ..Load::new(spec) }.recorded()?);
@@ -281,20 +291,30 @@ fn sysctl(name: &str) -> String {
     fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default().trim().to_owned()
 }
 
-fn helper() -> Check {
-    const SOCKET: &str = "/run/leeway/helper.sock";
-    let found = match std::os::unix::net::UnixStream::connect(SOCKET) {
-        Ok(_) => Ok(format!("{SOCKET} answers")),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err((
-            format!("{SOCKET} is not for you"),
-            "ask root for membership of the socket's group".to_owned(),
+/// `tried` is what the helper said, where this user depends on it.
+fn helper_check(tried: Option<&Result<String, String>>) -> Check {
+    let socket = request::socket();
+    let place = socket.display();
+    let found = match (std::os::unix::net::UnixStream::connect(&socket), tried) {
+        (Ok(_), Some(Err(why))) => Err((why.clone(), "as root: see what the helper says".to_owned())),
+        (Ok(_), _) => Ok(format!("{place} answers")),
+        (Err(error), _) if error.kind() == io::ErrorKind::PermissionDenied => Err((
+            format!("{place} is not for you"),
+            "root lets you use it, from your next login on: usermod -aG leeway USER".to_owned(),
         )),
-        Err(_) => Err((
-            format!("nobody listens at {SOCKET}"),
+        (Err(_), _) => Err((
+            format!("nobody listens at {place}"),
             "as root: leeway helper, or its systemd unit".to_owned(),
         )),
     };
-    check("helper", "leeway run as an ordinary user", found)
+    check("helper", "leeway run and top as an ordinary user", found)
+}
+
+fn text(failure: Failure) -> String {
+    match failure {
+        Failure::Run(why) | Failure::Usage(why) => why,
+        _ => "the helper did not answer".to_owned(),
+    }
 }
 
 fn tun() -> Check {

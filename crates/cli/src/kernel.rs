@@ -39,7 +39,7 @@ pub enum KernelCommand {
     },
     /// Take a law out. Connections that use it keep it until they end.
     Unload {
-        /// Its name.
+        /// Its name, or the law as it was given to `load`.
         #[arg(required_unless_present = "file")]
         name: Option<String>,
         /// Take out the laws of this file, as far as they are loaded.
@@ -50,7 +50,7 @@ pub enum KernelCommand {
     List,
     /// Show the parameters of one and the sockets that it drives, of all network namespaces.
     Show {
-        /// Its name.
+        /// Its name, or the law as it was given to `load`.
         name: String,
     },
 }
@@ -63,6 +63,7 @@ impl From<KernelError> for Failure {
             | KernelError::Unknown { .. }
             | KernelError::UnknownCgroup { .. }
             | KernelError::Attached(_)
+            | KernelError::WholeMachine
             | KernelError::NotAttached(_) => Failure::Usage(error.to_string()),
             error => Failure::Run(error.to_string()),
         }
@@ -83,9 +84,32 @@ pub fn run(command: &KernelCommand) -> Result<(), Failure> {
             Ok(writeln!(io::stdout(), "{} is loaded as {}", load.spec, load.name)?)
         }
         KernelCommand::Unload { file: Some(file), .. } => file::unload(file),
-        KernelCommand::Unload { name, .. } => Ok(leeway_kernel::unload(name.as_deref().unwrap_or_default())?),
+        KernelCommand::Unload { name, .. } => {
+            let name = resolved(name.as_deref().unwrap_or_default())?;
+            leeway_kernel::unload(&name)?;
+            Ok(writeln!(io::stdout(), "{name} is unloaded; connections that use it keep it until they end")?)
+        }
         KernelCommand::List => list(),
-        KernelCommand::Show { name } => show(&Loaded::find(name)?),
+        KernelCommand::Show { name } => show(&Loaded::find(&resolved(name)?)?),
+    }
+}
+
+/// The name that a law is loaded under: itself, or that of the law which `load` was given (`ledbat:target=5ms`).
+fn resolved(text: &str) -> Result<String, Failure> {
+    let names = leeway_kernel::names()?;
+    let Ok(spec) = text.parse::<LawSpec>() else { return Ok(text.to_owned()) };
+    let default = leeway_kernel::default_name(&spec);
+    if names.iter().any(|name| name == text) || !names.contains(&default) {
+        return Ok(text.to_owned());
+    }
+    let loaded = Loaded::find(&default);
+    match loaded {
+        // A law without parameters means the one of that name, whatever its parameters are.
+        Ok(loaded) if text.contains(':') && loaded.spec != spec => Err(Failure::Usage(format!(
+            "{default} is loaded as {}, not as {spec}; give its name to mean it: {default}",
+            loaded.spec
+        ))),
+        _ => Ok(default),
     }
 }
 

@@ -1,7 +1,9 @@
 //! The `leeway` program.
 
+mod account;
 mod args;
 mod attach;
+mod attend;
 mod commands;
 mod doctor;
 mod engine;
@@ -17,6 +19,7 @@ mod plan;
 mod relay;
 mod run;
 mod runner;
+mod sockets;
 mod stats;
 mod testbed;
 mod testnet;

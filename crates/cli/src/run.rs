@@ -1,13 +1,18 @@
 //! `leeway run`: a command whose traffic gives way.
 
+use crate::account::{self, End, Told};
+use crate::attend::{Ended, attend};
 use crate::helper::request::{self, Request};
 use crate::{Failure, link};
 use clap::Args;
 use leeway_control::{LawError, LawSpec};
 use leeway_kernel::{Asker, Confinement, Dscp, DscpError, KernelError, Policy, Receive};
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// What `leeway run --help` ends with.
 pub const HELP: &str = "Examples:\n  \
@@ -16,7 +21,9 @@ pub const HELP: &str = "Examples:\n  \
     leeway run --law flower -- curl -O https://example.org/file\n      \
     under another law; `leeway laws` lists them\n  \
     leeway run\n      \
-    a shell: everything that is started in it gives way\n\n\
+    a shell: everything that is started in it gives way\n  \
+    leeway run --json account.json -- restic backup ~\n      \
+    and what went and came, how long it gave way and which queue it kept, in a file\n\n\
     The command keeps its terminal, its signals and its exit code, and its children are included, as with `nice`. What it \
     chooses itself as congestion control or DSCP is answered with success and not done.\n\n\
     Exit codes: that of the command; 127 if it is not there, 126 if it cannot be run; 1 and 2 also if its traffic cannot \
@@ -33,6 +40,15 @@ const FIRST_OTHER: i32 = 3;
 pub struct Run {
     #[command(flatten)]
     manners: Manners,
+    /// Say at the end what went and came, how long it gave way and which queue it kept; the default on a terminal.
+    #[arg(long, overrides_with = "no_report")]
+    report: bool,
+    /// Say nothing at the end.
+    #[arg(long)]
+    no_report: bool,
+    /// Write the same as JSON to this file when the command has ended.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// The command and its arguments; a shell by default.
     #[arg(value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -50,8 +66,7 @@ pub struct Manners {
     dscp: Mark,
     /// The law that holds back what it downloads, by the windows that it announces: `ledbatpp` or `ledbat` with their
     /// parameters, or `none` to let downloads come.
-    #[arg(long, value_name = "LAW", num_args = 0..=1, require_equals = true, default_value = RECEIVE,
-          default_missing_value = RECEIVE, value_parser = receive)]
+    #[arg(long, value_name = "LAW", default_value = RECEIVE, value_parser = receive)]
     receive: Downloads,
 }
 
@@ -90,13 +105,48 @@ impl Manners {
     }
 }
 
-/// Becomes the command in a cgroup of its own.
+/// Becomes the command in a cgroup of its own; where an account is wanted at the end, it runs the command and waits.
 pub fn run(run: &Run) -> Result<(), Failure> {
     let shell = [link::shell()];
     let command = if run.command.is_empty() { &shell[..] } else { &run.command };
     confine(&run.manners.policy(), command)?;
+    let report = !run.no_report && (run.report || std::io::stderr().is_terminal());
+    if report || run.json.is_some() {
+        return accounted(run, command, report);
+    }
     let error = Command::new(&command[0]).args(&command[1..]).exec();
     Err(link::not_run(command, &error))
+}
+
+/// Runs the command and tells what its traffic did.
+fn accounted(run: &Run, command: &[OsString], report: bool) -> Result<(), Failure> {
+    let began = Instant::now();
+    let ended = attend(command)?;
+    let seconds = began.elapsed().as_secs_f64();
+    // This process is in the cgroup as well, so nobody has cleaned up yet.
+    let told = match rustix::process::geteuid().is_root() {
+        true => match account::confinement_of(std::process::id())? {
+            Some(confinement) => Told::of(&confinement)?,
+            None => {
+                return Err(Failure::Run(
+                    "what confined the command is gone, and its account with it".into(),
+                ));
+            }
+        },
+        false => request::account()?,
+    };
+    if report {
+        eprint!("{}", account::words(&told, seconds));
+    }
+    if let Some(path) = &run.json {
+        let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let (exit_code, signal) = match ended {
+            Ended::Code(code) => (Some(code), None),
+            Ended::Signal(signal) => (None, Some(signal)),
+        };
+        account::write_json(path, &told, &End { command, seconds, exit_code, signal })?;
+    }
+    ended.follow()
 }
 
 /// Moves this process to a cgroup under the policy: root itself, others by the helper, who also cleans up.
@@ -114,7 +164,7 @@ fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {
 
 /// Starts the process that cleans up when the command has ended. It is no child of the command, which may wait for all
 /// of its children; so another process starts it and ends.
-fn start_reaper(name: &str) -> Result<(), Failure> {
+pub fn start_reaper(name: &str) -> Result<(), Failure> {
     let status = itself()?.args([REAP, "--detach", name]).stdin(Stdio::null()).stdout(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),

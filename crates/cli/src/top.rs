@@ -1,16 +1,19 @@
-//! `leeway top`: every socket under a law of ours, live.
+//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their own, by the helper.
 
+mod layout;
+mod sampler;
 mod screen;
 
 use crate::Failure;
+use crate::sockets::Way;
 use clap::{Args, ValueEnum};
-use leeway_kernel::{KernelError, Loaded, Socket};
+use layout::{COLUMNS, HEADER, TEXTS, fit, line};
+use sampler::Sampler;
 use serde::Serialize;
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What to show of the sockets under the laws in the kernel.
 #[derive(Args)]
@@ -60,12 +63,12 @@ fn interval(text: &str) -> Result<f64, String> {
 /// Shows it.
 pub fn run(top: &Top) -> Result<(), Failure> {
     let mut sampler = Sampler::new(top.laws.clone());
-    sampler.check()?;
+    let first = sampler.sample()?;
     let interval = Duration::from_secs_f64(top.interval);
     if !top.once && !top.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
         return screen::run(&mut sampler, top.sort, interval);
     }
-    if sampler.sample()?.iter().any(|row| row.rate_bps.is_none()) {
+    if !first.is_empty() {
         std::thread::sleep(interval);
     }
     let mut rows = sampler.sample()?;
@@ -76,37 +79,22 @@ pub fn run(top: &Top) -> Result<(), Failure> {
         return Ok(writeln!(out)?);
     }
     if rows.is_empty() {
-        writeln!(out, "{}", nothing()?)?;
+        writeln!(out, "{}", sampler.nothing())?;
         return Ok(());
     }
     let cells: Vec<[String; COLUMNS]> = rows.iter().map(Row::cells).collect();
-    let widths: Vec<usize> = (0..COLUMNS)
-        .map(|column| {
-            let longest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-            longest.max(HEADER[column].len())
-        })
-        .collect();
-    let header = HEADER.map(str::to_owned);
-    std::iter::once(&header).chain(&cells).try_for_each(|row| write_line(&mut out, row, &widths))?;
+    let columns = fit(&cells, width());
+    writeln!(out, "{}", line(&HEADER.map(str::to_owned), &columns))?;
+    cells.iter().try_for_each(|row| writeln!(out, "{}", line(row, &columns)))?;
+    sampler.notes().iter().try_for_each(|note| writeln!(out, "{note}"))?;
     Ok(())
 }
 
-fn write_line(out: &mut impl Write, cells: &[String; COLUMNS], widths: &[usize]) -> io::Result<()> {
-    let mut line = String::new();
-    for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
-        let cell = if column < TEXTS { format!("{cell:width$}") } else { format!("{cell:>width$}") };
-        line.push_str(&cell);
-        line.push_str("  ");
-    }
-    writeln!(out, "{}", line.trim_end())
-}
-
-/// Why there are no rows.
-fn nothing() -> Result<&'static str, Failure> {
-    Ok(match leeway_kernel::names()?.is_empty() {
-        true => "no law is loaded; load one with: leeway kernel load ledbat",
-        false => "no socket is under a law",
-    })
+/// Columns of the terminal, or as many as `COLUMNS` says; where there is neither, as many as there is to say.
+fn width() -> usize {
+    let terminal = io::stdout().is_terminal().then(ratatui::crossterm::terminal::size).and_then(Result::ok);
+    let said = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.map(|(columns, _)| usize::from(columns)).or_else(said).unwrap_or(usize::MAX)
 }
 
 /// One socket as it is shown.
@@ -116,6 +104,8 @@ struct Row {
     name: String,
     /// The law with its parameters.
     law: String,
+    /// `up`: what this machine sends; `down`: what it receives, held back by the windows that it announces.
+    way: Way,
     program: Option<String>,
     pid: Option<u32>,
     local: SocketAddr,
@@ -127,17 +117,12 @@ struct Row {
     /// The law's own estimate.
     queuing_delay_us: u32,
     srtt_us: u32,
-    phase: &'static str,
+    phase: String,
+    /// Acknowledged, or received.
     acked_bytes: u64,
-    /// From the bytes that were acknowledged since the last look; none at the first.
+    /// From the bytes since the last look; none at the first.
     rate_bps: Option<f64>,
 }
-
-const COLUMNS: usize = 9;
-/// The first columns are texts, to the left.
-const TEXTS: usize = 4;
-const HEADER: [&str; COLUMNS] =
-    ["law", "program", "connection", "phase", "window pkt", "in flight", "delay ms", "RTT ms", "Mbit/s"];
 
 impl Row {
     fn cells(&self) -> [String; COLUMNS] {
@@ -149,7 +134,8 @@ impl Row {
             self.name.clone(),
             program,
             format!("{} > {}", self.local, self.remote),
-            self.phase.to_owned(),
+            self.way.as_str().to_owned(),
+            self.phase.clone(),
             format!("{:.2}", self.window_pkt),
             self.inflight_pkt.to_string(),
             format!("{:.1}", f64::from(self.queuing_delay_us) / 1000.0),
@@ -178,116 +164,4 @@ fn sort(rows: &mut [Row], order: Order) {
     };
     let address = |row: &Row| (row.netns, row.local, row.remote);
     rows.sort_by(|a, b| by_order(a, b).then_with(|| address(a).cmp(&address(b))));
-}
-
-/// Looks at the sockets again and again.
-struct Sampler {
-    laws: Vec<String>,
-    /// Bytes acknowledged at the last look, and when that was, by connection.
-    before: HashMap<(u32, SocketAddr, SocketAddr), (u64, Instant)>,
-    /// Whose a socket is, by its inode number.
-    programs: HashMap<u64, Option<(String, u32)>>,
-}
-
-impl Sampler {
-    fn new(laws: Vec<String>) -> Sampler {
-        Sampler { laws, before: HashMap::new(), programs: HashMap::new() }
-    }
-
-    /// A law that is asked for and neither loaded nor known is a mistake.
-    fn check(&self) -> Result<(), Failure> {
-        let names = leeway_kernel::names()?;
-        let unknown = self.laws.iter().find(|law| {
-            !names.contains(law) && !leeway_control::laws().iter().any(|one| one.name == law.as_str())
-        });
-        unknown.map_or(Ok(()), |law| {
-            let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-            Err(Failure::Usage(format!(
-                "{law} is neither a law nor the name of one that is loaded; loaded: {names}"
-            )))
-        })
-    }
-
-    fn sample(&mut self) -> Result<Vec<Row>, Failure> {
-        let mut found: Vec<(Loaded, Vec<Socket>, Instant)> = Vec::new();
-        for name in leeway_kernel::names()? {
-            let law = match Loaded::find(&name) {
-                Ok(law) => law,
-                // Of another version, or unloaded meanwhile.
-                Err(KernelError::Failed { .. } | KernelError::Unknown { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let asked = |asked: &String| *asked == law.name || asked == law.spec.name();
-            if self.laws.is_empty() || self.laws.iter().any(asked) {
-                let sockets = law.sockets()?;
-                found.push((law, sockets, Instant::now()));
-            }
-        }
-        self.find_programs(found.iter().flat_map(|(_, sockets, _)| sockets).map(|socket| socket.inode));
-        let mut now = HashMap::new();
-        let mut rows = Vec::new();
-        for (law, sockets, when) in &found {
-            for socket in sockets {
-                let key = (socket.netns, socket.local, socket.remote);
-                now.insert(key, (socket.acked_bytes, *when));
-                let rate_bps = self.before.get(&key).filter(|(bytes, _)| *bytes <= socket.acked_bytes).map(
-                    |(bytes, before)| {
-                        (socket.acked_bytes - bytes) as f64 * 8.0 / (*when - *before).as_secs_f64().max(1e-6)
-                    },
-                );
-                rows.push(self.row(law, socket, rate_bps));
-            }
-        }
-        self.before = now;
-        Ok(rows)
-    }
-
-    fn row(&self, law: &Loaded, socket: &Socket, rate_bps: Option<f64>) -> Row {
-        let program = self.programs.get(&socket.inode).cloned().flatten();
-        let window_bytes = socket.output.window_bytes_f64();
-        Row {
-            name: law.name.clone(),
-            law: law.spec.to_string(),
-            pid: program.as_ref().map(|(_, pid)| *pid),
-            program: program.map(|(name, _)| name),
-            local: socket.local,
-            remote: socket.remote,
-            netns: socket.netns,
-            window_bytes,
-            window_pkt: window_bytes / f64::from(socket.mss_bytes.max(1)),
-            inflight_pkt: socket.inflight,
-            queuing_delay_us: socket.output.queuing_delay_us,
-            srtt_us: socket.srtt_us,
-            phase: socket.output.phase().as_str(),
-            acked_bytes: socket.acked_bytes,
-            rate_bps,
-        }
-    }
-
-    /// Looks through the descriptors of all programs, but only when there are sockets that it has not seen before.
-    fn find_programs(&mut self, inodes: impl Iterator<Item = u64>) {
-        let present: BTreeSet<u64> = inodes.filter(|inode| *inode != 0).collect();
-        self.programs.retain(|inode, _| present.contains(inode));
-        let mut wanted: BTreeSet<u64> =
-            present.into_iter().filter(|inode| !self.programs.contains_key(inode)).collect();
-        if wanted.is_empty() {
-            return;
-        }
-        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-                continue;
-            };
-            // Programs end, and some are not ours to look at.
-            for descriptor in std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
-                let Ok(target) = std::fs::read_link(descriptor.path()) else { continue };
-                let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
-                let Some(inode) = inode.and_then(|digits| digits.parse().ok()) else { continue };
-                if wanted.remove(&inode) {
-                    let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                    self.programs.insert(inode, Some((name.trim_end().to_owned(), pid)));
-                }
-            }
-        }
-        self.programs.extend(wanted.into_iter().map(|inode| (inode, None)));
-    }
 }

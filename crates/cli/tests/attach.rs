@@ -140,3 +140,51 @@ fn a_cgroup_that_is_not_there_is_bad_usage() {
     }
     assert_eq!(attach("").status.code(), Some(2));
 }
+
+#[test]
+fn the_whole_machine_is_refused_in_words() {
+    if !possible() {
+        return;
+    }
+    for name in ["/", "/sys/fs/cgroup/"] {
+        let output = Command::new(leeway()).args(["attach", "--cgroup", name]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output.stderr));
+    }
+    let output = Command::new(leeway()).args(["attach", "--cgroup", "/"]).output().unwrap();
+    for word in ["whole machine", "backup.slice", "--pid"] {
+        assert!(text(&output.stderr).contains(word), "{word}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_process_that_runs_gives_way_with_the_connections_that_it_has() {
+    if !possible() {
+        return;
+    }
+    let mut peer = Talk::start(Command::new("python3").arg(script("peer.py")));
+    assert_eq!(peer.line(), "ready");
+    let pid = peer.child.id().to_string();
+    let attach = |more: &[&str]| {
+        let mut attach = Command::new(leeway());
+        attach.args(["attach", "--pid", &pid]).args(more).output().unwrap()
+    };
+    let output = attach(&["--receive", "none"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("6 connections and listeners"), "{}", text(&output.stdout));
+    peer.say("");
+    let laws: serde_json::Value = serde_json::from_str(&peer.line()).unwrap();
+    for kind in ["running", "listening", "new"] {
+        let names = laws[kind].as_array().expect("laws");
+        assert!(
+            !names.is_empty() && names.iter().all(|name| name != "cubic" && name != "reno"),
+            "{kind}: {laws}"
+        );
+    }
+    let again = attach(&[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("gives way already"), "{}", text(&again.stderr));
+    assert!(attach(&["--detach"]).status.success());
+    let own = std::process::id().to_string();
+    let output = Command::new(leeway()).args(["attach", "--pid", &own]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "it would slow those who ask: {}", text(&output.stderr));
+}

@@ -196,3 +196,36 @@ fn garbage_is_refused_and_the_helper_goes_on() {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     assert!(!own.contains("leeway-run-"), "{own}");
 }
+
+#[test]
+fn a_user_is_told_by_the_helper() {
+    if !possible() {
+        return;
+    }
+    let helper = Helper::start(&[]);
+    let program = format!("exec python3 {} 127.0.0.1", script("ends.py"));
+    let output = helper.run("--report", &["sh", "-c", &program]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    let sent = said.lines().find(|line| line.starts_with("leeway: sent ")).expect("an account");
+    assert!(!sent.contains("sent 0 B"), "{sent}");
+    let socket = helper.socket().display().to_string();
+    let doctor = ordinary(&socket).args(["doctor", "--json"]).output().unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let checks = answer["checks"].as_array().expect("checks");
+    for name in ["rights", "trial", "helper"] {
+        let check = checks.iter().find(|check| check["name"] == name).expect(name);
+        assert_eq!(check["ok"], true, "{check}");
+    }
+    assert_eq!(doctor.status.code(), Some(0), "{answer}");
+    let top = ordinary(&socket).args(["top", "--once"]).output().unwrap();
+    // Laws that other tests have loaded have no connections of this user.
+    assert!(
+        top.status.success() && text(&top.stdout).contains("no socket of yours"),
+        "{}",
+        text(&top.stderr)
+    );
+    // What is not under it has no account.
+    let stranger = ordinary("/nowhere").args(["top", "--once"]).output().unwrap();
+    assert!(text(&stranger.stderr).contains("usermod -aG leeway"), "{}", text(&stranger.stderr));
+}

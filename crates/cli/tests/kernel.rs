@@ -306,3 +306,16 @@ fn a_link_that_is_killed_leaves_nothing_for_the_doctor() {
         run(&["doctor", "--clean"]);
     }
 }
+
+#[test]
+fn a_law_is_unloaded_by_what_it_was_loaded_by() {
+    if !possible(&[]) {
+        return;
+    }
+    // The only test that loads one under its default name.
+    succeed(Command::new(leeway()).args(["kernel", "load", "vegas"]));
+    let said = text(&succeed(Command::new(leeway()).args(["kernel", "unload", "vegas"])).stdout);
+    assert!(said.contains("leeway_vegas is unloaded"), "{said}");
+    let again = run(&["kernel", "unload", "vegas"]);
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again.stderr));
+}

@@ -343,3 +343,42 @@ fn a_reaper_ends_when_somebody_else_has_swept() {
     rustix::process::kill_process(reaper_pid, rustix::process::Signal::CONT).unwrap();
     wait_for("it ends", || reaper(command).is_none());
 }
+
+#[test]
+fn the_end_tells_what_went_and_came_and_follows_the_command() {
+    if !possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("account.json");
+    let options = format!("--report --json {}", file.display());
+    let program = format!("python3 {} 127.0.0.1; exit 7", script("ends.py"));
+    let output = run(&options, &["sh", "-c", &program]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    assert!(text(&output.stderr).contains("leeway: sent "), "{}", text(&output.stderr));
+    let account: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    // Two handshakes' worth of headers at least; both ends are in the cgroup.
+    for way in ["sent_bytes", "received_bytes"] {
+        let bytes = account[way].as_u64().expect("a count");
+        assert!((200..100_000).contains(&bytes), "{account}");
+    }
+    assert_eq!((&account["exit_code"], &account["down"]), (&7.into(), &serde_json::Value::Null));
+    let output = run("--report", &["sh", "-c", "kill -TERM $$"]).output().unwrap();
+    assert_eq!(output.status.signal(), Some(15));
+    // Without a terminal nothing is said unless it is asked for.
+    let output = run("", &["true"]).output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn the_law_of_downloads_may_stand_apart_from_its_option() {
+    if !possible() {
+        return;
+    }
+    let output =
+        Command::new(leeway()).args(["run", "--receive", "none", "--", "echo", "x"]).output().unwrap();
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(0), "x\n"));
+    let output = Command::new(leeway()).args(["run", "--receive", "echo", "--", "x"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--receive"), "{}", text(&output.stderr));
+}

@@ -58,6 +58,11 @@ impl LawSpec {
         Ok(info.show(self.words[info.index]))
     }
 
+    /// The value of one of the law's parameters, raw as in [`ParamInfo`].
+    pub fn raw(&self, param: &ParamInfo) -> u32 {
+        self.words.get(param.index).copied().unwrap_or(param.default)
+    }
+
     /// The law this specifies.
     pub fn law(&self) -> &'static LawInfo {
         self.law

@@ -7,8 +7,8 @@ use crate::cgroup::Cgroup;
 use crate::error::KernelError;
 use crate::load::Load;
 use crate::send::{self, CONNECTIONS, Config, Dscp};
-use crate::{Loaded, Receive, Receiving, pins};
-use leeway_control::LawSpec;
+use crate::{Account, Loaded, Receive, Receiving, pins};
+use leeway_control::{LawSpec, ParamKind};
 use libbpf_rs::Link;
 use libbpf_rs::query::LinkTypeInfo;
 use rustix::fs::FlockOperation;
@@ -108,6 +108,9 @@ impl Confinement {
         asker: &Asker,
     ) -> Result<(Confinement, usize), KernelError> {
         let cgroup = Cgroup::find(name)?;
+        if cgroup.path().as_os_str().is_empty() {
+            return Err(KernelError::WholeMachine);
+        }
         let all = Locked::new()?;
         all.sweep();
         if all.list().iter().any(|one| one.persistent && one.cgroup == cgroup.path()) {
@@ -130,6 +133,14 @@ impl Confinement {
         })
     }
 
+    /// Moves another process here, such as one that the first has started.
+    ///
+    /// # Errors
+    /// It has ended; rights.
+    pub fn adopt(&self, pid: u32) -> Result<(), KernelError> {
+        Cgroup::open(&self.cgroup)?.take(pid)
+    }
+
     /// Moves this process to the cgroup above, for one that waits for the others.
     ///
     /// # Errors
@@ -150,8 +161,24 @@ impl Confinement {
         if same { all.remove(&self.name) } else { Ok(()) }
     }
 
+    /// What it sent and received since it began, and what its laws did meanwhile.
+    ///
+    /// # Errors
+    /// Rights; it is over; another version of leeway made it.
+    pub fn account(&self) -> Result<Account, KernelError> {
+        Account::read(&self.folder)
+    }
+
+    /// The connections whose downloads it holds back; none where it lets them come.
+    ///
+    /// # Errors
+    /// Rights.
+    pub fn receiving(&self) -> Result<Option<Receiving>, KernelError> {
+        Receiving::find(&self.folder)
+    }
+
     /// Whether it is over: its cgroup is gone or, if it was made for a command, empty.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let link = Link::open(self.folder.join(CONNECTIONS)).and_then(|link| link.info());
         // The kernel takes the programs off a cgroup that is removed.
         let gone = |info: &LinkTypeInfo| matches!(info, LinkTypeInfo::Cgroup(c) if c.cgroup_id == 0);
@@ -291,6 +318,7 @@ impl Locked {
         // The kernel keeps the law as long as this second pin, whoever unloads it.
         fs::hard_link(pins::path(&law), folder.join(LAW))
             .map_err(|error| KernelError::failed(format!("hold the law {law}"))(&error))?;
+        let loaded = Loaded::pinned(&law, &folder.join(LAW))?;
         let config = Config {
             cgroup: cgroup.id(),
             started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -298,6 +326,7 @@ impl Locked {
             owner: asker.uid,
             persistent,
             dscp: policy.dscp,
+            target_us: target_us(&policy.law),
             law,
             what: asker.what.clone(),
         };
@@ -307,7 +336,7 @@ impl Locked {
             })?;
             receive.pinned(&directory, &folder)?;
         }
-        send::attach(&config, cgroup, processes, &folder, &self.folder.join(LEVELS))
+        send::attach(&config, cgroup, processes, &folder, &self.folder.join(LEVELS), loaded.storage())
     }
 
     fn leftovers(&self) -> Vec<Leftover> {
@@ -419,6 +448,12 @@ fn law(spec: &LawSpec) -> Result<String, KernelError> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The queuing delay that a law aims at in microseconds; 0: none.
+fn target_us(spec: &LawSpec) -> u32 {
+    let target = spec.law().param("target").filter(|param| matches!(param.kind, ParamKind::Duration));
+    target.map_or(0, |param| spec.raw(param))
 }
 
 /// The folders of confinements, sorted.

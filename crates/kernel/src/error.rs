@@ -44,6 +44,12 @@ pub enum KernelError {
         /// What there is.
         among: String,
     },
+    /// The root of the hierarchy.
+    #[error(
+        "cgroup / is the whole machine, with everything that should not give way; name a slice, a service or a container, \
+         such as backup.slice (systemd-cgls lists them), or a process: leeway attach --pid PID"
+    )]
+    WholeMachine,
     /// The cgroup is confined already.
     #[error("cgroup /{0} is attached already; take that off first: leeway attach --cgroup /{0} --detach")]
     Attached(String),

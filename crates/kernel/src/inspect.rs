@@ -117,6 +117,11 @@ impl Loaded {
         })
     }
 
+    /// The socket storage with the law's state.
+    pub(crate) fn storage(&self) -> &MapHandle {
+        &self.sockets
+    }
+
     /// What its programs have cost.
     pub fn costs(&self) -> Vec<Cost> {
         ProgInfoIter::default()

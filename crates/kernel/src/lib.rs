@@ -5,6 +5,7 @@
 //! which there are, [`Loaded`] which sockets they drive and what they cost.
 //! `docs/kernel.md` describes where the kernel's part of each number comes from.
 
+mod account;
 mod cgroup;
 mod confine;
 mod devices;
@@ -19,6 +20,7 @@ mod request;
 mod send;
 mod shared;
 
+pub use account::{Account, Direction, Share};
 pub use confine::{Asker, Confinement, Leftover, Policy, attached, confinement, confinements, leftovers};
 pub use error::KernelError;
 pub use inspect::{Cost, Loaded, names};

@@ -68,6 +68,8 @@ pub(crate) struct Config {
     pub owner: u32,
     pub persistent: bool,
     pub dscp: Option<Dscp>,
+    /// Queuing delay that the law aims at in microseconds; 0: none.
+    pub target_us: u32,
     pub law: String,
     pub what: String,
 }
@@ -78,7 +80,8 @@ impl Config {
         to[..8].copy_from_slice(&self.cgroup.to_ne_bytes());
         to[8..16].copy_from_slice(&self.started_unix_s.to_ne_bytes());
         let tos = self.dscp.map_or(0, |dscp| u32::from(dscp.0) << 2);
-        let words = [self.level, self.owner, u32::from(self.persistent), u32::from(self.dscp.is_some()), tos];
+        let (persistent, mark) = (u32::from(self.persistent), u32::from(self.dscp.is_some()));
+        let words = [self.level, self.owner, persistent, mark, tos, self.target_us];
         for (word, at) in words.iter().zip(to[16..].as_chunks_mut::<4>().0) {
             *at = word.to_ne_bytes();
         }
@@ -96,15 +99,14 @@ impl Config {
         let mut bytes = Bytes(from);
         let (cgroup, started_unix_s) = (bytes.u64()?, bytes.u64()?);
         let (level, owner, persistent) = (bytes.u32()?, bytes.u32()?, bytes.u32()? != 0);
-        let (mark, tos) = (bytes.u32()? != 0, bytes.u32()?);
-        bytes.u32()?;
+        let (mark, tos, target_us) = (bytes.u32()? != 0, bytes.u32()?, bytes.u32()?);
         let mut text = |most: usize| {
             let text = bytes.take(most)?.split(|&byte| byte == 0).next()?;
             Some(String::from_utf8_lossy(text).into_owned())
         };
         let (law, what) = (text(LAW_MAX)?, text(WHAT_MAX)?);
         let dscp = mark.then_some(Dscp((tos >> 2) as u8));
-        Some(Config { cgroup, started_unix_s, level, owner, persistent, dscp, law, what })
+        Some(Config { cgroup, started_unix_s, level, owner, persistent, dscp, target_us, law, what })
     }
 
     /// What was pinned by [`attach`].
@@ -116,6 +118,8 @@ impl Config {
 
 /// Names of pins in the folder of an attachment.
 const CONFIG: &str = "config";
+/// What the cgroup sent and received.
+pub(crate) const ACCOUNT: &str = "account";
 /// The pin of the program that looks after TCP.
 pub(crate) const CONNECTIONS: &str = "leeway_connections";
 
@@ -129,8 +133,9 @@ pub(crate) fn attach(
     processes: &[u32],
     folder: &Path,
     levels: &Path,
+    law: &MapHandle,
 ) -> Result<usize, KernelError> {
-    let mut object = load(config, levels)?;
+    let mut object = load(config, levels, law)?;
     let mut links = Vec::new();
     let directory = File::open(cgroup.directory())
         .map_err(|error| KernelError::failed(format!("open {}", cgroup.directory().display()))(&error))?;
@@ -154,15 +159,18 @@ pub(crate) fn attach(
     }
     let changed = if config.persistent { change_running(&object, &namespaces)? } else { 0 };
     for mut map in object.maps_mut() {
-        if map.name() == ".rodata.send" {
-            map.pin(folder.join(CONFIG)).map_err(KernelError::bpf("pin the configuration"))?;
-        }
+        let (name, doing) = match map.name().to_str() {
+            Some(".rodata.send") => (CONFIG, "pin the configuration"),
+            Some("leeway_accounts") => (ACCOUNT, "pin the account"),
+            _ => continue,
+        };
+        map.pin(folder.join(name)).map_err(KernelError::bpf(doing))?;
     }
     Ok(changed)
 }
 
 /// The programs, without the iterator where it is not needed.
-fn load(config: &Config, levels: &Path) -> Result<Object, KernelError> {
+fn load(config: &Config, levels: &Path, law: &MapHandle) -> Result<Object, KernelError> {
     let mut builder = ObjectBuilder::default();
     builder.name("leeway_send").map_err(KernelError::bpf("name the programs"))?;
     let mut open: OpenObject =
@@ -175,6 +183,8 @@ fn load(config: &Config, levels: &Path) -> Result<Object, KernelError> {
         } else if map.name() == "leeway_levels" && shared {
             // One of another version of leeway does not fit; then the innermost cgroup decides within this one only.
             shared = map.reuse_pinned_map(levels).is_ok();
+        } else if map.name() == "leeway_laws" {
+            map.reuse_fd(law.as_fd()).map_err(KernelError::bpf("look at the law's connections"))?;
         }
     }
     for mut program in open.progs_mut() {
@@ -254,6 +264,7 @@ mod tests {
             owner: 65534,
             persistent: true,
             dscp: Some(Dscp(63)),
+            target_us: 25_000,
             law: "run_ledbatpp_99".into(),
             what: format!("\x1b{}", "ä".repeat(40)),
         };

@@ -64,11 +64,15 @@ pub struct Socket {
     pub acked_bytes: u64,
     /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed it.
     pub inode: u64,
+    /// The user whose it is.
+    pub uid: u32,
+    /// The program has more to send than the law lets it.
+    pub busy: bool,
 }
 
 impl Socket {
     /// Bytes of `struct leeway_socket`.
-    pub(crate) const BYTES: usize = 104;
+    pub(crate) const BYTES: usize = 112;
 
     pub(crate) fn read(from: &[u8]) -> Option<Socket> {
         let mut bytes = Bytes(from);
@@ -87,6 +91,8 @@ impl Socket {
             inflight: bytes.u32()?,
             acked_bytes: bytes.u64()?,
             inode: bytes.u64()?,
+            uid: bytes.u32()?,
+            busy: bytes.u32()? != 0,
         })
     }
 }

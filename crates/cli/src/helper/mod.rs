@@ -1,13 +1,18 @@
 //! `leeway helper`: lets ordinary users run commands whose traffic gives way.
 //!
 //! It does one thing for them: whoever asks over its socket is moved to a cgroup of its own below its present one, under a
-//! policy. The kernel says who asks; a request cannot name another process.
+//! policy. The kernel says who asks; a request cannot name another process. And it tells users of what is their own: their
+//! connections, and what their commands sent and received.
 
+mod question;
 pub mod request;
 
-use crate::Failure;
+use crate::account::{self, Told};
+use crate::sockets::Sight;
+use crate::{Failure, doctor};
 use clap::Args;
 use leeway_kernel::{Asker, Confinement, confinements};
+use question::{Question, Reply, Tell};
 use request::{Answer, Request, SOCKET, read_line, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -125,9 +130,13 @@ impl State {
     /// Answers, and looks after what the answer was about.
     fn serve(&self, mut stream: UnixStream) {
         let confined = match self.answer(&mut stream) {
-            Ok(confinement) => {
+            Ok(Outcome::Confined(confinement)) => {
                 let _ = send(&mut stream, &Answer::Confined);
                 confinement
+            }
+            Ok(Outcome::Told(answer)) => {
+                let _ = send(&mut stream, &answer);
+                return;
             }
             Err(why) => {
                 let _ = send(&mut stream, &Answer::Refused(why));
@@ -138,12 +147,15 @@ impl State {
         clean_up(&confined);
     }
 
-    fn answer(&self, stream: &mut UnixStream) -> Result<Confinement, String> {
+    fn answer(&self, stream: &mut UnixStream) -> Result<Outcome, String> {
         let peer = rustix::net::sockopt::socket_peercred(&*stream).map_err(|error| error.to_string())?;
         let (pid, uid) = (peer.pid, peer.uid.as_raw());
         let _waiting = Waiting::new(&self.waiting, uid)?;
         let process = Process::open(pid)?;
         let line = read_line(stream, PATIENCE).map_err(|error| error.to_string())?;
+        if let Some(question) = Question::parse(&line)? {
+            return tell(&question.tell, peer.pid.as_raw_nonzero().get() as u32, uid).map(Outcome::Told);
+        }
         let request = Request::parse(&line)?;
         let (policy, asker) = (request.policy()?, Asker { uid, what: request.what });
         let _one = lock(&self.confining);
@@ -160,7 +172,33 @@ impl State {
             let _ = confinement.remove();
             return Err(why);
         }
-        Ok(confinement)
+        Ok(Outcome::Confined(confinement))
+    }
+}
+
+/// What came of a request.
+enum Outcome {
+    Confined(Confinement),
+    Told(Reply),
+}
+
+/// Answers a question of a user, about what is the user's own.
+fn tell(tell: &Tell, pid: u32, uid: u32) -> Result<Reply, String> {
+    match tell {
+        Tell::Ready => doctor::attempt().map(Reply::Ready).map_err(|error| error.to_string()),
+        Tell::Account => {
+            let found = account::confinement_of(pid).map_err(|error| error.to_string())?;
+            let own = found.filter(|one| one.asker.uid == uid);
+            let own = own.ok_or("who asks is no command of this user under leeway run")?;
+            Told::of(&own).map(Reply::Account).map_err(|error| error.to_string())
+        }
+        Tell::Sockets(laws) => {
+            let sight = Sight::look(laws, Some(uid)).map_err(|failure| match failure {
+                Failure::Run(why) | Failure::Usage(why) => why,
+                _ => "cannot list the connections".to_owned(),
+            });
+            sight.map(Reply::Sockets)
+        }
     }
 }
 

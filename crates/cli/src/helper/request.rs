@@ -1,32 +1,73 @@
 //! What ordinary users say to the helper, and how it answers: a line of JSON each.
 
+use super::question::{Question, Reply, Tell};
 use crate::Failure;
+use crate::account::Told;
+use crate::sockets::Sight;
 pub use leeway_kernel::{Answer, Request};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Where the helper listens.
 pub const SOCKET: &str = "/run/leeway/helper.sock";
 /// Names another place.
 pub const SOCKET_VARIABLE: &str = "LEEWAY_HELPER";
-/// The most that a request or an answer may have.
+/// The most that a request may have.
 const LINE_MAX: usize = 4096;
+/// The most that an answer may have: some ten thousand connections.
+const ANSWER_MAX: usize = 1 << 22;
 /// How long a user waits: the kernel judges programs for about a second, one user after the other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Where the helper listens, as far as this process is told.
+pub fn socket() -> PathBuf {
+    std::env::var_os(SOCKET_VARIABLE).map_or_else(|| SOCKET.into(), PathBuf::from)
+}
+
 /// Has this process confined.
 pub fn ask(request: &Request) -> Result<(), Failure> {
-    let socket = std::env::var_os(SOCKET_VARIABLE).unwrap_or_else(|| SOCKET.into());
-    let stream = UnixStream::connect(&socket).map_err(|error| missing(Path::new(&socket), &error))?;
-    let answer = exchange(stream, request).map_err(|error| {
-        Failure::Run(format!("the helper at {} did not answer: {error}", Path::new(&socket).display()))
-    })?;
-    match answer {
+    match exchange(request)? {
         Answer::Confined => Ok(()),
-        Answer::Refused(why) => Err(Failure::Run(format!("the helper refused: {why}"))),
+        Answer::Refused(why) => Err(refused(&why)),
+    }
+}
+
+/// What the command that this process is in has sent and received.
+pub fn account() -> Result<Told, Failure> {
+    match exchange(&Question::new(Tell::Account))? {
+        Reply::Account(told) => Ok(told),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The user's connections.
+pub fn sockets(laws: &[String]) -> Result<Sight, Failure> {
+    match exchange(&Question::new(Tell::Sockets(laws.to_vec())))? {
+        Reply::Sockets(sight) => Ok(sight),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Whether the helper can run laws here: what it tried.
+pub fn ready() -> Result<String, Failure> {
+    match exchange(&Question::new(Tell::Ready))? {
+        Reply::Ready(what) => Ok(what),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::Run(format!("the helper refused: {why}"))
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    match reply {
+        Reply::Refused(why) => refused(why),
+        _ => Failure::Run("the helper answered another question; restart it".into()),
     }
 }
 
@@ -42,15 +83,18 @@ fn missing(socket: &Path, error: &io::Error) -> Failure {
         }
     };
     Failure::Run(format!(
-        "controlling traffic needs root, or the helper for ordinary users at {socket}: {error}\n\
-         {right}; or run it as root: sudo leeway run ..."
+        "controlling traffic, and seeing it, needs root, or the helper for ordinary users at {socket}: {error}\n\
+         {right}; or run it as root: sudo leeway ..."
     ))
 }
 
-fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
-    send(&mut stream, request)?;
-    let line = read_line(&mut stream, PATIENCE)?;
-    serde_json::from_slice(&line).map_err(io::Error::other)
+fn exchange<A: DeserializeOwned>(request: &impl Serialize) -> Result<A, Failure> {
+    let socket = socket();
+    let mut stream = UnixStream::connect(&socket).map_err(|error| missing(&socket, &error))?;
+    let answer = send(&mut stream, request).and_then(|()| read_up_to(ANSWER_MAX, &mut stream, PATIENCE));
+    let answer = answer.and_then(|line| serde_json::from_slice(&line).map_err(io::Error::other));
+    answer
+        .map_err(|error| Failure::Run(format!("the helper at {} did not answer: {error}", socket.display())))
 }
 
 /// Writes a line.
@@ -63,9 +107,13 @@ pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()>
 
 /// Reads a line of bounded length within bounded time.
 pub fn read_line(stream: &mut UnixStream, patience: Duration) -> io::Result<Vec<u8>> {
+    read_up_to(LINE_MAX, stream, patience)
+}
+
+fn read_up_to(most: usize, stream: &mut UnixStream, patience: Duration) -> io::Result<Vec<u8>> {
     let end = Instant::now() + patience;
     let mut line = Vec::new();
-    let mut buffer = [0; 512];
+    let mut buffer = [0; 4096];
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -84,8 +132,8 @@ pub fn read_line(stream: &mut UnixStream, patience: Duration) -> io::Result<Vec<
             line.truncate(end);
             return Ok(line);
         }
-        if line.len() > LINE_MAX {
-            return Err(io::Error::other(format!("a line of more than {LINE_MAX} bytes")));
+        if line.len() > most {
+            return Err(io::Error::other(format!("a line of more than {most} bytes")));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What comes out: tables, JSON, Parquet and the report page.
 
-mod atomic;
+pub mod atomic;
 mod charts;
 mod collect;
 mod columns;

@@ -1,12 +1,13 @@
 //! The live view in a terminal.
 
-use super::{COLUMNS, HEADER, Order, Row, Sampler, TEXTS, nothing, sort};
+use super::layout::{COLUMNS, GAP, HEADER, TEXTS, cut, fit};
+use super::{Order, Row, Sampler, sort};
 use crate::Failure;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
+use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState, Wrap};
 use ratatui::{DefaultTerminal, Frame};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::sync::Arc;
@@ -15,8 +16,11 @@ use std::time::{Duration, Instant};
 
 /// How soon a signal is noticed.
 const PATIENCE: Duration = Duration::from_millis(200);
-const KEYS: &str =
-    "sort: r rate  w window  d delay  t RTT  l law  p program   / filter   space hold   q quit";
+/// The longest that fits is shown.
+const KEYS: [&str; 2] = [
+    "sort: r rate  w window  d delay  t RTT  l law  p program   / filter   space hold   q quit",
+    "sort r w d t l p  / filter  space hold  q quit",
+];
 
 /// Shows the sockets until the user has seen enough. The terminal is as before then, also after SIGTERM.
 pub fn run(sampler: &mut Sampler, order: Order, interval: Duration) -> Result<(), Failure> {
@@ -61,8 +65,9 @@ impl Screen {
                 }
                 next = Instant::now() + interval;
             }
-            let empty = if self.rows.is_empty() { nothing()? } else { "no socket has this" };
-            terminal.draw(|frame| self.draw(frame, empty))?;
+            let empty =
+                if self.rows.is_empty() { sampler.nothing() } else { "no socket has this".to_owned() };
+            terminal.draw(|frame| self.draw(frame, &empty, sampler.notes()))?;
             let wait = next.saturating_duration_since(Instant::now()).min(PATIENCE);
             if event::poll(wait)?
                 && let Event::Key(key) = event::read()?
@@ -114,37 +119,46 @@ impl Screen {
         true
     }
 
-    fn draw(&mut self, frame: &mut Frame<'_>, empty: &str) {
+    fn draw(&mut self, frame: &mut Frame<'_>, empty: &str, notes: &[String]) {
         sort(&mut self.rows, self.order);
         let shown: Vec<&Row> = self.rows.iter().filter(|row| row.has(&self.filter)).collect();
-        let [head, body, foot] =
-            Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
-                .areas(frame.area());
+        let width = usize::from(frame.area().width);
+        // Words are not cut, which takes a little more than the letters do.
+        let lines: usize = notes.iter().map(|note| note.chars().count() * 10 / 9 / width.max(1) + 1).sum();
+        let lines = lines.min(usize::from(frame.area().height) / 3) as u16;
+        let notes = Paragraph::new(notes.join("\n")).wrap(Wrap { trim: true });
+        let [head, body, said, foot] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Fill(1),
+            Constraint::Length(lines),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame.render_widget(Line::styled(self.summary(&shown), bold), head);
         if shown.is_empty() {
-            frame.render_widget(Paragraph::new(empty), body);
+            frame.render_widget(Paragraph::new(empty).wrap(Wrap { trim: true }), body);
         } else {
             let cells: Vec<[String; COLUMNS]> = shown.iter().map(|row| row.cells()).collect();
-            let widths = (0..COLUMNS).map(|column| {
-                let longest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-                Constraint::Length(longest.max(HEADER[column].len()) as u16)
-            });
-            let line = |cells: &[String]| {
-                TableRow::new(cells.iter().enumerate().map(|(column, text)| {
+            let columns = fit(&cells, width);
+            let line = |cells: &[String; COLUMNS]| {
+                TableRow::new(columns.iter().map(|&(column, width)| {
                     let side = if column < TEXTS { Alignment::Left } else { Alignment::Right };
-                    Cell::from(Text::from(text.clone()).alignment(side))
+                    Cell::from(Text::from(cut(column, &cells[column], width)).alignment(side))
                 }))
             };
             let header =
                 line(&HEADER.map(str::to_owned)).style(Style::new().add_modifier(Modifier::REVERSED));
-            let table = Table::new(cells.iter().map(|cells| line(cells)), widths)
+            let widths = columns.iter().map(|(_, width)| Constraint::Length(*width as u16));
+            let table = Table::new(cells.iter().map(line), widths)
                 .header(header)
-                .column_spacing(2)
+                .column_spacing(GAP as u16)
                 .row_highlight_style(bold);
             frame.render_stateful_widget(table, body, &mut self.place);
         }
-        let keys = if self.typing { format!("filter: {}_", self.filter) } else { KEYS.to_owned() };
+        frame.render_widget(notes, said);
+        let keys = KEYS.into_iter().find(|keys| keys.len() <= width).unwrap_or(KEYS[1]);
+        let keys = if self.typing { format!("filter: {}_", self.filter) } else { keys.to_owned() };
         frame.render_widget(Line::from(keys), foot);
     }
 

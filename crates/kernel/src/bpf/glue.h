@@ -77,6 +77,8 @@ struct leeway_socket {
 	leeway_u32 inflight;    /* packets */
 	leeway_u64 acked_bytes; /* acknowledged since the connection began */
 	leeway_u64 inode;       /* of the program's socket; 0: the program has closed it */
+	leeway_u32 uid;         /* whose it is */
+	leeway_u32 busy;        /* 1: the program has more to send than the law lets it */
 };
 
 #endif

@@ -89,6 +89,10 @@ struct net {
 };
 
 typedef struct {
+	__u32 val;
+} kuid_t;
+
+typedef struct {
 	struct net *net;
 } possible_net_t;
 
@@ -124,6 +128,7 @@ struct sock {
 	struct rb_root tcp_rtx_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
+	kuid_t sk_uid;
 };
 
 struct inet_sock {
@@ -167,7 +172,8 @@ struct tcp_sock {
 	__u32 snd_nxt;
 	__u32 snd_ssthresh;
 	__u32 snd_una;
-	__u32 srtt_us;  /* eighths of a microsecond */
+	__u32 srtt_us; /* eighths of a microsecond */
+	__u32 total_retrans;
 	__u32 tsoffset; /* of the timestamps sent */
 	__u32 window_clamp;
 	__u32 write_seq;

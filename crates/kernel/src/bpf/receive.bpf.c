@@ -16,6 +16,9 @@
 #include "receive_packet.h"
 #include "receive_share.h"
 
+/* After what keeps the estimators apart from the programs. */
+#include "account.h"
+
 #define LEEWAY_SYN_LEAST 2 /* segments: a smaller first window makes senders halve their segments */
 #define LEEWAY_SYN_MOST  10
 #define LEEWAY_DUPTHRESH 3 /* RFC 5681, 3.2 */
@@ -316,6 +319,22 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 	told->loss.sent_us = leeway_less(c->hole_us, b->srtt_us);
 }
 
+/* For how long the law held back, and the queue meanwhile. */
+static __always_inline void leeway_note(struct leeway_budget *b, const struct leeway_told *told)
+{
+	__u64 gap_us = told->ack.now_us - b->seen_us;
+
+	b->seen_us = told->ack.now_us;
+	if (told->ack.app_limited || gap_us >= LEEWAY_LOOK_MOST_US)
+		return;
+	if (b->window_bytes > b->best_window_bytes)
+		b->best_window_bytes = b->window_bytes;
+	b->watched_us += gap_us;
+	b->queue_us2 += gap_us * b->law.out.queuing_delay_us;
+	if (b->window_bytes * 2 < b->best_window_bytes)
+		b->held_us += gap_us;
+}
+
 #define LEEWAY_RECEIVE(X)                                                                                    \
 	static __always_inline void X##_keep(struct leeway_budget *b, __u32 kind,                            \
 					     const struct leeway_told *told)                                 \
@@ -376,6 +395,7 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 			leeway_##X##_on_loss(&b->law.X, &told.loss, &told.path);                             \
 			X##_keep(b, LEEWAY_RECORD_LOSS, &told);                                              \
 		}                                                                                            \
+		leeway_note(b, &told);                                                                       \
 		leeway_release(b);                                                                           \
 		return 1;                                                                                    \
 	}

@@ -34,9 +34,14 @@ struct leeway_budget {
 	leeway_u32 hungry_coming;
 	leeway_u32 srtt_us;
 	leeway_u32 min_rtt_us;
-	leeway_u32 mss_bytes;   /* of the last segment */
-	leeway_u32 events;      /* that the law was told of */
-	leeway_u32 connections; /* that ever began */
+	leeway_u32 mss_bytes;         /* of the last segment */
+	leeway_u32 events;            /* that the law was told of */
+	leeway_u32 connections;       /* that ever began */
+	leeway_u64 seen_us;           /* when the last packet came */
+	leeway_u64 watched_us;        /* for how long a sender filled its window */
+	leeway_u64 held_us;           /* of that, with less than half of the largest window */
+	leeway_u64 queue_us2;         /* queuing delay times time, of that */
+	leeway_u64 best_window_bytes; /* the largest window */
 	union leeway_receive_law law;
 };
 
@@ -107,6 +112,9 @@ struct leeway_received {
 	leeway_u8 timestamps;
 	leeway_u16 reserved;
 	leeway_u64 received_bytes;
+	leeway_u64 inode; /* of the program's socket; 0: the program has closed it */
+	leeway_u32 uid;   /* whose it is */
+	leeway_u32 reserved_too;
 };
 
 #endif

@@ -8,6 +8,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "account.h"
 #include "send.h"
 
 #define AF_INET        2
@@ -29,6 +30,8 @@
 #define BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB  4
 #define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
 #define BPF_SOCK_OPS_TCP_LISTEN_CB          11
+#define BPF_SOCK_OPS_RTT_CB                 12
+#define BPF_SOCK_OPS_RTT_CB_FLAG            8
 #define BPF_F_CLONE                         (1U << 9)
 
 char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -47,6 +50,33 @@ struct {
 	__type(key, int);
 	__type(value, __u32);
 } leeway_levels SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct leeway_account);
+} leeway_accounts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct leeway_watched);
+} leeway_watched SEC(".maps");
+
+/* The beginning of what every law keeps for a socket. The loader puts the map of the law here. */
+struct leeway_law {
+	struct leeway_glue glue;
+	struct leeway_output out;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct leeway_law);
+} leeway_laws SEC(".maps");
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -99,6 +129,77 @@ static __always_inline void leeway_put_mark(void *to, __u32 family)
 	bpf_setsockopt(to, level, option, &tos, sizeof(tos));
 }
 
+static __always_inline struct leeway_account *leeway_the_account(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&leeway_accounts, &key);
+}
+
+/* Looks at a connection under the law, with one of its round-trip samples. */
+static __always_inline void leeway_watch(struct bpf_sock_ops *ctx)
+{
+	__u64 now_us = bpf_ktime_get_ns() / 1000, acked, cwnd, gap_us, second_us;
+	struct leeway_account *a = leeway_the_account();
+	struct bpf_sock *sk = ctx->sk;
+	struct leeway_watched *w;
+	struct leeway_law *law;
+	struct tcp_sock *tp;
+	__u32 again;
+
+	if (!a || !sk)
+		return;
+	law = bpf_sk_storage_get(&leeway_laws, sk, NULL, 0);
+	w = bpf_sk_storage_get(&leeway_watched, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!law || !law->glue.live || !w || !tp || now_us - w->looked_us < LEEWAY_LOOK_US)
+		return;
+	acked = tp->bytes_acked;
+	again = tp->total_retrans;
+	if (w->looked_us) {
+		__sync_fetch_and_add(&a->acked_bytes, acked - w->acked_bytes);
+		__sync_fetch_and_add(&a->lost_packets, again - w->retransmitted);
+	}
+	w->looked_us = now_us;
+	w->acked_bytes = acked;
+	w->retransmitted = again;
+	cwnd = law->out.cwnd_q16 >> 16;
+	if (cwnd > w->best_cwnd_bytes)
+		w->best_cwnd_bytes = cwnd;
+	gap_us = now_us - __sync_lock_test_and_set(&a->last_us, now_us);
+	if (gap_us < LEEWAY_LOOK_MOST_US && tp->write_seq != tp->snd_nxt) {
+		__sync_fetch_and_add(&a->watched_us, gap_us);
+		__sync_fetch_and_add(&a->queue_us2, gap_us * law->out.queuing_delay_us);
+		if (cwnd * 2 < w->best_cwnd_bytes)
+			__sync_fetch_and_add(&a->held_us, gap_us);
+	}
+	second_us = a->second_us;
+	if (now_us - second_us >= LEEWAY_SECOND_US &&
+	    __sync_val_compare_and_swap(&a->second_us, second_us, now_us) == second_us)
+		leeway_account_second(a, now_us - second_us, leeway_send.target_us);
+}
+
+/* Packets of the cgroup, whatever they carry. */
+SEC("cgroup_skb/egress")
+int leeway_sent(struct __sk_buff *skb)
+{
+	struct leeway_account *a = leeway_the_account();
+
+	if (a)
+		__sync_fetch_and_add(&a->sent_bytes, skb->len);
+	return 1;
+}
+
+SEC("cgroup_skb/ingress")
+int leeway_came(struct __sk_buff *skb)
+{
+	struct leeway_account *a = leeway_the_account();
+
+	if (a)
+		__sync_fetch_and_add(&a->received_bytes, skb->len);
+	return 1;
+}
+
 /*
  * A connection that begins: before its SYN, and again when it is established, because routes may choose a congestion
  * control in between (`congctl`). A listener: what it accepts inherits both, and the SYN-ACK carries its mark.
@@ -108,6 +209,10 @@ int leeway_connections(struct bpf_sock_ops *ctx)
 {
 	__u32 op = ctx->op;
 
+	if (op == BPF_SOCK_OPS_RTT_CB) {
+		leeway_watch(ctx);
+		return 1;
+	}
 	if (op != BPF_SOCK_OPS_TCP_CONNECT_CB && op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
 	    op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB && op != BPF_SOCK_OPS_TCP_LISTEN_CB)
 		return 1;
@@ -115,6 +220,8 @@ int leeway_connections(struct bpf_sock_ops *ctx)
 		return 1;
 	leeway_put_law(ctx);
 	leeway_put_mark(ctx, ctx->family);
+	if (op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 	return 1;
 }
 
@@ -269,6 +376,7 @@ int leeway_running(struct bpf_iter__tcp *ctx)
 	struct sock_common *common = ctx->sk_common;
 	struct tcp_sock *tp;
 	__u8 one = 1;
+	int flags;
 
 	if (!common)
 		return 0;
@@ -277,6 +385,8 @@ int leeway_running(struct bpf_iter__tcp *ctx)
 		return 0;
 	leeway_put_law(tp);
 	leeway_put_mark(tp, common->skc_family);
+	flags = tp->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG;
+	bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
 	bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
 	return 0;
 }

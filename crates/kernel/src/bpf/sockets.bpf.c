@@ -65,11 +65,13 @@ int leeway_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
 	owner = (struct socket_alloc *)BPF_CORE_READ(sk, sk_socket);
 	if (owner)
 		socket.inode = BPF_CORE_READ(owner, vfs_inode.i_ino);
+	socket.uid = BPF_CORE_READ(sk, sk_uid.val);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (tp) {
 		socket.mss_bytes = tp->mss_cache;
 		socket.srtt_us = tp->srtt_us >> 3;
 		socket.acked_bytes = tp->bytes_acked;
+		socket.busy = tp->write_seq != tp->snd_nxt;
 		socket.inflight = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 	}
 	bpf_seq_write(ctx->meta->seq, &socket, sizeof(socket));
@@ -81,6 +83,7 @@ int leeway_receivers(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct leeway_received received = {};
 	const struct leeway_connection *connection = ctx->value;
+	struct socket_alloc *owner;
 	struct sock *sk = ctx->sk;
 	struct tcp_sock *tp;
 
@@ -93,6 +96,10 @@ int leeway_receivers(struct bpf_iter__bpf_sk_storage_map *ctx)
 	received.queuing_us = connection->queuing_us;
 	received.rtt_us = connection->rtt_us;
 	LEEWAY_ADDRESSES(received, sk);
+	owner = (struct socket_alloc *)BPF_CORE_READ(sk, sk_socket);
+	if (owner)
+		received.inode = BPF_CORE_READ(owner, vfs_inode.i_ino);
+	received.uid = BPF_CORE_READ(sk, sk_uid.val);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (tp) {
 		received.announced_bytes = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;

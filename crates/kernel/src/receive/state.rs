@@ -19,6 +19,12 @@ pub struct Budget {
     pub srtt_us: u32,
     /// The smallest one.
     pub min_rtt_us: u32,
+    /// For how long a sender filled its window, in microseconds.
+    pub watched_us: u64,
+    /// Of that, with less than half of the largest window, in microseconds.
+    pub held_us: u64,
+    /// Mean queuing delay of that time, in microseconds.
+    pub mean_queue_us: u64,
     /// What the law decided, and its estimate of the queuing delay. Zeros before the first packet.
     pub output: Output,
 }
@@ -34,7 +40,9 @@ impl Budget {
         let [active, active_coming, hungry, hungry_coming] =
             [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
         let (srtt_us, min_rtt_us) = (bytes.u32()?, bytes.u32()?);
-        bytes.take(12)?;
+        bytes.take(12 + 8)?;
+        let (watched_us, held_us, queue_us2) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        bytes.take(8)?;
         Some(Budget {
             window_bytes,
             received_bytes,
@@ -42,6 +50,9 @@ impl Budget {
             hungry: hungry.max(hungry_coming),
             srtt_us,
             min_rtt_us,
+            watched_us,
+            held_us,
+            mean_queue_us: queue_us2.checked_div(watched_us).unwrap_or(0),
             output: bytes.output()?,
         })
     }
@@ -72,11 +83,15 @@ pub struct Received {
     pub timestamps: bool,
     /// Received in sequence, in bytes.
     pub received_bytes: u64,
+    /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed it.
+    pub inode: u64,
+    /// The user whose it is.
+    pub uid: u32,
 }
 
 impl Received {
     /// Bytes of `struct leeway_received`.
-    pub(super) const BYTES: usize = 72;
+    pub(super) const BYTES: usize = 88;
 
     pub(super) fn read(from: &[u8]) -> Option<Received> {
         let mut bytes = Bytes(from);
@@ -101,6 +116,8 @@ impl Received {
             hungry,
             timestamps,
             received_bytes: bytes.u64()?,
+            inode: bytes.u64()?,
+            uid: bytes.u32()?,
         })
     }
 }

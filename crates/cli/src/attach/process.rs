@@ -1,0 +1,128 @@
+//! `leeway attach --pid`: a process that runs, with all that it has started.
+
+use crate::Failure;
+use crate::account::confinement_of;
+use crate::run::start_reaper;
+use leeway_kernel::{Asker, Confinement, Dscp, Policy};
+use rustix::net::sockopt;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Attaches or detaches.
+pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Result<(), Failure> {
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .map_err(|_| Failure::Usage(format!("there is no process {pid}")))?;
+    let comm = comm.trim_end();
+    let there = confinement_of(pid)?;
+    if detach {
+        let there = there.ok_or_else(|| Failure::Usage(format!("process {pid} ({comm}) is not attached")))?;
+        there.remove()?;
+        return Ok(writeln!(out, "process {pid} ({comm}) is free; connections that run keep their law")?);
+    }
+    if let Some(there) = there {
+        return Err(Failure::Usage(format!(
+            "process {pid} ({comm}) gives way already, under {}; take that off first: leeway attach --pid {pid} --detach",
+            there.law
+        )));
+    }
+    if pid == 1 || ancestors(std::process::id()).contains(&pid) {
+        return Err(Failure::Usage(format!(
+            "process {pid} ({comm}) started this program, and everything else that it started would give way; name \
+             another process"
+        )));
+    }
+    let asker = Asker { uid: rustix::process::getuid().as_raw(), what: format!("{comm} ({pid})") };
+    let confinement = Confinement::of_process(pid, policy, &asker)?;
+    let mut moved = BTreeSet::from([pid]);
+    let mut changed = 0;
+    // What is started while we look is started by one that is there already, or is found in the next round.
+    loop {
+        let new: Vec<u32> = descendants(&moved).into_iter().filter(|one| !moved.contains(one)).collect();
+        for one in &new {
+            // One that has ended meanwhile has no connections.
+            let _ = confinement.adopt(*one);
+        }
+        if new.is_empty() {
+            break;
+        }
+        moved.extend(new);
+    }
+    for one in &moved {
+        changed += connections(*one, &confinement.law, policy.dscp);
+    }
+    start_reaper(&confinement.name)?;
+    let others = match moved.len() - 1 {
+        0 => String::new(),
+        1 => " and a process that it started".to_owned(),
+        more => format!(" and {more} processes that it started"),
+    };
+    writeln!(
+        out,
+        "process {pid} ({comm}){others}: under {}, with {changed} connections and listeners",
+        confinement.law
+    )?;
+    Ok(())
+}
+
+/// The number of the process that started one; the second field after the name, which may contain anything.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn ancestors(pid: u32) -> BTreeSet<u32> {
+    std::iter::successors(Some(pid), |pid| parent(*pid).filter(|parent| *parent > 0)).collect()
+}
+
+/// What these have started.
+fn descendants(of: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all: Vec<(u32, u32)> = entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            Some((pid, parent(pid)?))
+        })
+        .collect();
+    let mut found = of.clone();
+    loop {
+        let more: Vec<u32> = all
+            .iter()
+            .filter(|(pid, parent)| found.contains(parent) && !found.contains(pid))
+            .map(|(pid, _)| *pid)
+            .collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+/// Puts the TCP sockets that a process has open under the law and the mark. They were made in another cgroup, whose
+/// programs look after them, so this goes by the sockets themselves.
+fn connections(pid: u32, law: &str, dscp: Option<Dscp>) -> usize {
+    let handle = Pid::from_raw(pid.cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let Some(handle) = handle else { return 0 };
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let sockets = entries.filter(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+    });
+    let numbers = sockets.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let open = |number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty()).ok();
+    numbers.filter_map(open).filter(|socket| change(socket, law, dscp)).count()
+}
+
+/// Whether it was a TCP socket.
+fn change(socket: &OwnedFd, law: &str, dscp: Option<Dscp>) -> bool {
+    if sockopt::set_tcp_congestion(socket.as_fd(), law).is_err() {
+        return false;
+    }
+    if let Some(dscp) = dscp {
+        let tos = dscp.codepoint() << 2;
+        // A socket of IPv6 has both.
+        let _ = sockopt::set_ip_tos(socket.as_fd(), tos);
+        let _ = sockopt::set_ipv6_tclass(socket.as_fd(), u32::from(tos));
+    }
+    true
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What a cgroup sent and received, and what the law of its uploads did meanwhile. Everything is kept here, in the kernel,
+ * so that nobody has to look again and again; docs/run.md says what the figures mean.
+ */
+#ifndef LEEWAY_ACCOUNT_H
+#define LEEWAY_ACCOUNT_H
+
+#include "glue.h"
+
+#define LEEWAY_LOOK_US      5000    /* between two looks at a connection */
+#define LEEWAY_LOOK_MOST_US 3000000 /* a longer gap is a connection that had nothing to do */
+#define LEEWAY_SECOND_US    1000000
+/* A share: seconds in a row at a steady part of the best rate, with a queue of its own that does not drive the law away. */
+#define LEEWAY_SHARE_S              10
+#define LEEWAY_SHARE_MOST_PM        750 /* thousandths of the best rate: above it, the line is as good as its own */
+#define LEEWAY_SHARE_LEAST_PM       100 /* below it, the law gives way */
+#define LEEWAY_SHARE_LEAST_QUEUE_US 500
+
+struct leeway_account {
+	leeway_u64 sent_bytes;     /* of IP packets, headers included */
+	leeway_u64 received_bytes; /* likewise */
+	leeway_u64 acked_bytes;    /* of TCP under the law */
+	leeway_u64 lost_packets;   /* of TCP under the law: retransmissions */
+	leeway_u64 watched_us;     /* for how long a connection had more to send than the law let it */
+	leeway_u64 held_us;        /* of that, with less than half of the largest window that it had */
+	leeway_u64 queue_us2;      /* queuing delay times time, of that */
+	leeway_u64 last_us;        /* when a connection was last looked at */
+	/* The second that goes on: when it began, and the figures then. */
+	leeway_u64 second_us;
+	leeway_u64 second_acked_bytes;
+	leeway_u64 second_watched_us;
+	leeway_u64 second_queue_us2;
+	leeway_u64 second_lost_packets;
+	leeway_u64 best_rate;      /* of all seconds, in bytes a second */
+	leeway_u64 before_rate;    /* of the second before */
+	leeway_u64 early_bytes;    /* acknowledged in the first five seconds of the row */
+	leeway_u64 late_rate;      /* of the latest seconds of the row, smoothed with weight 1/4 */
+	leeway_u64 row_queue_us;   /* sum over the row of the mean queuing delay of each second */
+	leeway_u64 row_lost;       /* retransmissions in the row */
+	leeway_u32 row_s;          /* seconds in a row that may be a share */
+	leeway_u32 share_s;        /* seconds of such rows, from the tenth of each on */
+	leeway_u32 share_permille; /* what the last of them had of the best rate */
+	leeway_u32 share_queue_us; /* its mean queuing delay */
+};
+
+/* What is kept for a connection. */
+struct leeway_watched {
+	leeway_u64 looked_us;
+	leeway_u64 acked_bytes;
+	leeway_u64 best_cwnd_bytes;
+	leeway_u32 retransmitted;
+	leeway_u32 reserved;
+};
+
+/* One look at a connection that has something to send. */
+struct leeway_look {
+	leeway_u64 now_us;
+	leeway_u64 gap_us; /* since the last look at any */
+	leeway_u64 queuing_us;
+	leeway_u32 held;
+	leeway_u32 target_us; /* of the law; 0: it has none */
+};
+
+/* Whether the seconds of the row look like a share: steady, not still growing, and limited by a queue of its own or by losses. */
+LEEWAY_INLINE int leeway_is_share(const struct leeway_account *a, leeway_u32 target_us)
+{
+	leeway_u64 early = a->early_bytes / 5, queue_us = a->row_queue_us / (a->row_s ? a->row_s : 1);
+
+	if (a->row_s < LEEWAY_SHARE_S || a->late_rate > early + early / 8)
+		return 0;
+	return queue_us >= LEEWAY_SHARE_LEAST_QUEUE_US && (queue_us >= target_us / 2 || a->row_lost);
+}
+
+/* The end of a second: of one processor only. */
+LEEWAY_INLINE void leeway_account_second(struct leeway_account *a, leeway_u64 span_us, leeway_u32 target_us)
+{
+	leeway_u64 acked = a->acked_bytes - a->second_acked_bytes;
+	leeway_u64 watched = a->watched_us - a->second_watched_us;
+	leeway_u64 queue_us = watched ? (a->queue_us2 - a->second_queue_us2) / watched : 0;
+	leeway_u64 lost = a->lost_packets - a->second_lost_packets;
+	leeway_u64 rate = acked * 1000000 / span_us, before = a->before_rate, part;
+
+	a->second_acked_bytes = a->acked_bytes;
+	a->second_watched_us = a->watched_us;
+	a->second_queue_us2 = a->queue_us2;
+	a->second_lost_packets = a->lost_packets;
+	/* A second in which the program had nothing to send tells nothing. */
+	if (span_us > 3 * LEEWAY_SECOND_US || watched * 8 < span_us * 7) {
+		a->row_s = 0;
+		return;
+	}
+	a->before_rate = rate;
+	if (rate > a->best_rate)
+		a->best_rate = rate;
+	part = a->best_rate ? rate * 1000 / a->best_rate : 0;
+	if (!target_us || part < LEEWAY_SHARE_LEAST_PM || part > LEEWAY_SHARE_MOST_PM ||
+	    queue_us > target_us + target_us / 4 || rate > 2 * before || before > 2 * rate) {
+		a->row_s = 0;
+		return;
+	}
+	if (!a->row_s) {
+		a->early_bytes = 0;
+		a->late_rate = rate;
+		a->row_queue_us = 0;
+		a->row_lost = 0;
+	}
+	if (a->row_s < 5)
+		a->early_bytes += rate;
+	a->late_rate = (3 * a->late_rate + rate) / 4;
+	a->row_queue_us += queue_us;
+	a->row_lost += lost;
+	a->row_s++;
+	if (!leeway_is_share(a, target_us))
+		return;
+	a->share_s++;
+	a->share_permille = a->best_rate ? (leeway_u32)(a->late_rate * 1000 / a->best_rate) : 0;
+	a->share_queue_us = (leeway_u32)(a->row_queue_us / a->row_s);
+}
+
+#endif

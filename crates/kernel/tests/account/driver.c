@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Tells an account of seconds, one a line: bytes acknowledged, retransmissions, microseconds busy, queuing delay. */
+#include <stdio.h>
+
+#include "account.h"
+
+int main(void)
+{
+	unsigned long long acked, lost, watched, queue;
+	struct leeway_account a = {};
+
+	while (scanf("%llu %llu %llu %llu", &acked, &lost, &watched, &queue) == 4) {
+		a.acked_bytes += acked;
+		a.lost_packets += lost;
+		a.watched_us += watched;
+		a.queue_us2 += watched * queue;
+		leeway_account_second(&a, 1000000, 25000);
+	}
+	printf("%u %u\n", a.share_s, a.share_permille);
+	return 0;
+}

@@ -1,0 +1,84 @@
+//! When the account of a cgroup takes what its uploads have for a share: `bpf/account.h`, compiled for this machine.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A second: part of the line, retransmissions, part of the time busy, queuing delay in milliseconds.
+type Second = (f64, u64, f64, f64);
+
+/// The line of all cases, in bytes a second; the law aims at 25 ms.
+const LINE: f64 = 1.25e6;
+
+fn driver() -> PathBuf {
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let names = ["clang-16", "clang-17", "clang-18", "clang-19", "clang-20", "clang"];
+    let chosen = std::env::var("CLANG").ok();
+    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("account-{}", std::process::id()));
+    for clang in chosen.as_deref().into_iter().chain(names) {
+        let mut compile = Command::new(clang);
+        compile.args([
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsanitize=undefined",
+            "-fno-sanitize-recover",
+        ]);
+        compile.args(["-I", &format!("{folder}/include"), "-I", &format!("{folder}/src/bpf"), "-o"]);
+        match compile.arg(&built).arg(format!("{folder}/tests/account/driver.c")).status() {
+            Ok(status) => {
+                assert!(status.success(), "{clang} refused the driver");
+                return built;
+            }
+            Err(_) => continue,
+        }
+    }
+    panic!("no clang, which building needs as well (tools/setup.sh build)");
+}
+
+#[test]
+fn a_share_is_told_from_giving_way_and_from_coming_back() {
+    let driver = driver();
+    let alone = vec![(1.0, 0, 1.0, 24.0); 8];
+    let then = |more: Vec<Second>| alone.iter().copied().chain(more).collect::<Vec<Second>>();
+    let each = |count: u32, second: &dyn Fn(u32) -> Second| (0..count).map(second).collect::<Vec<Second>>();
+    let cases: [(&str, Vec<Second>, bool); 10] = [
+        ("alone", then(each(30, &|_| (0.98, 0, 1.0, 24.0))), false),
+        ("a queue of its own, half of the line", then(each(20, &|_| (0.5, 0, 1.0, 24.0))), true),
+        (
+            "CoDel in a queue of its own",
+            then(each(20, &|n| (0.4 + 0.1 * f64::from(n % 3), 1, 1.0, 1.5))),
+            true,
+        ),
+        ("a rival that fills a shared queue", then(each(30, &|_| (0.02, 0, 1.0, 80.0))), false),
+        ("on its way out", then(each(30, &|_| (0.3, 0, 1.0, 60.0))), false),
+        (
+            "coming back, by a tenth a second",
+            then(each(12, &|n| (0.2 * 1.1f64.powi(n as i32), 0, 1.0, 0.0))),
+            false,
+        ),
+        ("growing under losses", then(each(14, &|n| (0.15 + 0.04 * f64::from(n), 1, 1.0, 1.0))), false),
+        ("losses without any queue", then(each(30, &|_| (0.5, 3, 1.0, 0.1))), false),
+        ("a program that has little to send", then(each(30, &|_| (0.5, 0, 0.3, 24.0))), false),
+        ("for a moment only", then(each(9, &|_| (0.5, 0, 1.0, 24.0))), false),
+    ];
+    for (what, seconds, expected) in cases {
+        let mut child =
+            Command::new(&driver).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the driver");
+        let mut input = child.stdin.take().expect("an input");
+        for (part, lost, busy, queue_ms) in seconds {
+            let (acked, watched) = ((part * LINE) as u64, (busy * 1e6) as u64);
+            writeln!(input, "{acked} {lost} {watched} {}", (queue_ms * 1e3) as u64)
+                .expect("a driver that reads");
+        }
+        drop(input);
+        let output = child.wait_with_output().expect("an end");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let numbers: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [seconds, permille] = numbers[..] else { panic!("{what}: {text}") };
+        assert_eq!(seconds > 0, expected, "{what}: {seconds} s");
+        assert!(!expected || (400..=600).contains(&permille), "{what}: {permille}");
+    }
+    let _ = std::fs::remove_file(driver);
+}
