@@ -52,6 +52,7 @@ def main() -> None:
             **dict.fromkeys(SIGNS, 0) | report["counts"],
         )
     )
+    print("## The scoreboard\n")
     for each in experiments:
         if each["kind"] == "scoreboard":
             scoreboard(each)
@@ -67,7 +68,7 @@ def main() -> None:
 
 def scoreboard(experiment: Record) -> None:
     board = experiment["tables"][0]
-    print(f"## The scoreboard\n\n{board['caption']} [What each column means](scoreboard.md).\n")
+    print(f"### {experiment['id']}\n\n{board['caption']} [What each column means](scoreboard.md).\n")
     print_table(board["columns"], board["rows"])
 
 
