@@ -54,6 +54,28 @@ struct leeway_path {
 	leeway_u32 min_rtt_us;           /* of the connection; 0: no sample yet */
 };
 
+/*
+ * What the round-trip time of the newest segment that an ack acknowledges says. rtt_us is the stack's own sample: that of
+ * the first segment covered where timestamps are echoed (RFC 7323, 4.3), which holds the receiver's wait for the second.
+ */
+enum leeway_last {
+	LEEWAY_LAST_NONE = 0,  /* no sample: nothing new, or the segment was sent twice (Karn) */
+	LEEWAY_LAST_EXACT = 1, /* the ack left when the segment arrived */
+	LEEWAY_LAST_BOUND = 2, /* it may have waited for the receiver's timer: an upper bound */
+};
+
+/* One delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, 3.3; the last two: draft-ietf-ccwg-bbr, 4.1). */
+struct leeway_rate {
+	leeway_u64 delivered_bytes; /* C.delivered: of the connection, this ack included */
+	leeway_u64
+		prior_delivered_bytes; /* RS.prior_delivered: the same when the newest acked segment left */
+	leeway_u64 lost_bytes;         /* C.lost: of the connection */
+	leeway_u64 prior_lost_bytes;   /* the same when the newest acked segment left */
+	leeway_u64 inflight_bytes;     /* in flight right after that segment left, it included; 0: unknown */
+	leeway_u32 interval_us; /* in which delivered_bytes - prior_delivered_bytes came; 0: no sample */
+	leeway_u32 app_limited; /* 1: the application was what limited sending then */
+};
+
 /* What one acknowledgement said. */
 struct leeway_ack {
 	leeway_u64 now_us;               /* any clock that does not go back */
@@ -66,7 +88,10 @@ struct leeway_ack {
 	leeway_u8 app_limited;        /* 1: the window was not what limited sending */
 	leeway_u8 round_start;        /* 1: the first ack of a round trip */
 	leeway_u8 recovering;         /* 1: loss recovery is under way: measure, may shrink, must not grow */
-	leeway_u8 reserved;
+	leeway_u8 last_kind;          /* enum leeway_last: what last_rtt_us says */
+	leeway_u32 last_rtt_us; /* of the newest segment newly acknowledged, by the sender's own clock */
+	leeway_u32 reserved;
+	struct leeway_rate rate; /* for laws whose row of leeway_laws.h asks for it; otherwise no sample */
 };
 
 enum leeway_loss_kind {
@@ -90,6 +115,9 @@ struct leeway_output {
 	leeway_u64 pacing_bytes_per_s; /* 0: the law does not ask for pacing */
 	leeway_u32 queuing_delay_us;   /* the law's estimate; 0 where it has none */
 	leeway_u32 phase;              /* enum leeway_phase */
+	leeway_u64 probe_us; /* a quantum leaves by then, whatever the pacing; 0: the pacing alone decides */
+	leeway_u32 quantum;  /* segments that leave together where the law paces; 0: one */
+	leeway_u32 reserved;
 };
 
 #endif

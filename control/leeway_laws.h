@@ -65,7 +65,11 @@ struct leeway_law {
 	leeway_u32 n_params;
 	leeway_u32 n_probes;
 	const struct leeway_probe *probes;
+	leeway_u32 needs; /* LEEWAY_NEEDS_* */
 };
+
+/* What costs a stack something, so that it does it only for laws that ask. */
+#define LEEWAY_NEEDS_RATE 1U /* delivery-rate samples */
 
 #define LEEWAY_COUNT_OF(array) ((leeway_u32)(sizeof(array) / sizeof((array)[0])))
 
@@ -86,13 +90,14 @@ struct leeway_law {
 		leeway_##X##_on_loss((struct leeway_##X *)s, loss, path);                                    \
 	}
 
-#define LEEWAY_LAW_ROW(X, SUMMARY, SOURCE)                                                                   \
+#define LEEWAY_LAW_ROW(X, SUMMARY, SOURCE) LEEWAY_LAW_ROW_NEEDS(X, SUMMARY, SOURCE, 0)
+#define LEEWAY_LAW_ROW_NEEDS(X, SUMMARY, SOURCE, NEEDS)                                                      \
 	{                                                                                                    \
 		#X, SUMMARY, SOURCE, (leeway_u32)sizeof(struct leeway_##X),                                  \
 			(leeway_u32)sizeof(struct leeway_##X##_params), leeway_##X##_init_entry,             \
 			leeway_##X##_on_ack_entry, leeway_##X##_on_loss_entry, leeway_##X##_param_table,     \
 			LEEWAY_COUNT_OF(leeway_##X##_param_table),                                           \
-			LEEWAY_COUNT_OF(leeway_##X##_probe_table), leeway_##X##_probe_table                  \
+			LEEWAY_COUNT_OF(leeway_##X##_probe_table), leeway_##X##_probe_table, NEEDS           \
 	}
 
 #define LEEWAY_AT(X, FIELD) ((leeway_u32) __builtin_offsetof(struct leeway_##X##_params, FIELD))

@@ -91,6 +91,9 @@ LEEWAY_INLINE void leeway_window_init(struct leeway_window *w, const struct leew
 		w->out.ssthresh_bytes = leeway_segments_q16(config->ssthresh_permille, mss) >> 16;
 	w->out.pacing_bytes_per_s = 0;
 	w->out.queuing_delay_us = 0;
+	w->out.probe_us = 0;
+	w->out.quantum = 0;
+	w->out.reserved = 0;
 	w->out.phase = w->slow_start ? LEEWAY_SLOW_START : LEEWAY_AVOIDANCE;
 	w->reacted_us = 0;
 	w->carry = 0;

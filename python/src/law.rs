@@ -48,7 +48,7 @@ impl Law {
             app_limited: app_limited.into(),
             round_start: round_start.into(),
             recovering: recovering.into(),
-            reserved: 0,
+            ..Ack::default()
         };
         self.law.on_ack(&ack, &of(path));
     }

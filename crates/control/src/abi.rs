@@ -40,8 +40,43 @@ pub struct Ack {
     pub round_start: u8,
     /// 1: loss recovery is under way: the law measures, may shrink, does not grow.
     pub recovering: u8,
+    /// [`Ack::LAST_NONE`], [`Ack::LAST_EXACT`] or [`Ack::LAST_BOUND`]: what `last_rtt_us` says.
+    pub last_kind: u8,
+    /// Round-trip time of the newest segment newly acknowledged, by the sender's own clock, in microseconds.
+    pub last_rtt_us: u32,
     /// Zero.
-    pub reserved: u8,
+    pub reserved: u32,
+    /// Delivery rate, where [`LawInfo::needs_rate`](crate::LawInfo::needs_rate); otherwise no sample.
+    pub rate: Rate,
+}
+
+impl Ack {
+    /// No sample of the newest segment: nothing new, or it was sent twice.
+    pub const LAST_NONE: u8 = 0;
+    /// The acknowledgement left when the segment arrived.
+    pub const LAST_EXACT: u8 = 1;
+    /// It may have waited for the receiver's timer: an upper bound.
+    pub const LAST_BOUND: u8 = 2;
+}
+
+/// One delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, 3.3; draft-ietf-ccwg-bbr, 4.1).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    /// C.delivered: bytes that the connection has delivered, this acknowledgement included.
+    pub delivered_bytes: u64,
+    /// RS.prior_delivered: the same when the newest acknowledged segment left.
+    pub prior_delivered_bytes: u64,
+    /// C.lost: bytes that the connection has found lost.
+    pub lost_bytes: u64,
+    /// The same when the newest acknowledged segment left.
+    pub prior_lost_bytes: u64,
+    /// In flight right after that segment left, it included; 0: unknown.
+    pub inflight_bytes: u64,
+    /// In which `delivered_bytes - prior_delivered_bytes` came, in microseconds; 0: no sample.
+    pub interval_us: u32,
+    /// 1: the application was what limited sending then.
+    pub app_limited: u32,
 }
 
 /// What one loss event said.
@@ -81,6 +116,12 @@ pub struct Output {
     pub queuing_delay_us: u32,
     /// A [`Phase`] as a number.
     pub phase: u32,
+    /// A quantum leaves by then, whatever the pacing, in microseconds; 0: the pacing alone decides.
+    pub probe_us: u64,
+    /// Segments that leave together where the law paces; 0: one.
+    pub quantum: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 impl Output {
@@ -160,9 +201,10 @@ mod tests {
     #[test]
     fn layout_is_that_of_the_header() {
         assert_eq!((size_of::<Path>(), align_of::<Path>()), (24, 8));
-        assert_eq!((size_of::<Ack>(), offset_of!(Ack, rtt_us), offset_of!(Ack, app_limited)), (48, 32, 44));
+        assert_eq!((size_of::<Ack>(), offset_of!(Ack, rtt_us), offset_of!(Ack, app_limited)), (104, 32, 44));
+        assert_eq!((offset_of!(Ack, last_rtt_us), offset_of!(Ack, rate), size_of::<Rate>()), (48, 56, 48));
         assert_eq!((size_of::<Loss>(), offset_of!(Loss, kind)), (32, 24));
-        assert_eq!((size_of::<Output>(), offset_of!(Output, phase)), (32, 28));
+        assert_eq!((size_of::<Output>(), offset_of!(Output, phase)), (48, 28));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The only unsafe code of the crate: the C table of laws, and a law's state as words that C works on.
 #![allow(unsafe_code)]
 
-use crate::abi::{Ack, Loss, Output, Path};
+use crate::abi::{Ack, Loss, Output, Path, Rate};
+use crate::sender::{RateStamp, RateState, Sender};
 use std::ffi::{CStr, c_char, c_void};
 
 /// `struct leeway_param`.
@@ -45,6 +46,7 @@ pub(crate) struct RawLaw {
     n_params: u32,
     n_probes: u32,
     probes: *const RawProbe,
+    pub needs: u32,
 }
 
 // SAFETY: the table is constant data of the program: nobody writes it, and its pointers lead to constant data and
@@ -55,6 +57,28 @@ unsafe extern "C" {
     fn leeway_law_table(count: *mut u32) -> *const RawLaw;
     fn leeway_test_flower_rule(e: i32, de: i32) -> i32;
     fn leeway_test_flower_infer_q16(e_q16: i32, de_q16: i32, conjunction: u32) -> i32;
+    #[cfg(test)]
+    fn leeway_sender_c_init(s: *mut Sender);
+    fn leeway_sender_c_app_limited(s: *mut Sender, out: *const Output, acked_bytes: u64, limited: i32)
+    -> i32;
+    fn leeway_sender_c_marked(s: *mut Sender, una: u32, next: u32) -> i32;
+    fn leeway_sender_c_last(s: *mut Sender, acked_bytes: u64, mss: u32, recovering: i32) -> u8;
+    fn leeway_sender_c_sent(s: *mut Sender, out: *const Output, now_ns: u64, bytes: u64, rate: u64);
+    fn leeway_sender_c_departure_ns(s: *const Sender, out: *const Output) -> u64;
+    fn leeway_c_pace(bytes: u64, percent: u32, srtt_us: u64) -> u64;
+    fn leeway_c_pace_stack(bytes: u64, window: u64, ssthresh: u64, srtt_us: u64) -> u64;
+    fn leeway_c_gap_below_one_ns(out: *const Output, mss: u32, srtt_ns: u64) -> u64;
+    fn leeway_c_uses_window(out: *const Output, used_bytes: u64) -> i32;
+    fn leeway_c_rate_sent(r: *mut RateState, p: *mut RateStamp, now_us: u64, inflight: u64, bytes: u64);
+    fn leeway_c_rate_app_limited(r: *mut RateState, inflight: u64);
+    fn leeway_c_rate_sample(
+        r: *mut RateState,
+        p: *const RateStamp,
+        now_us: u64,
+        acked: u64,
+        min_rtt_us: u32,
+        sample: *mut Rate,
+    );
 }
 
 /// One cell of FLOWER's rule table.
@@ -213,4 +237,90 @@ impl State {
             }
         }
     }
+}
+
+/// `leeway_sender_init()`, to be compared with the Rust default.
+#[cfg(test)]
+pub(crate) fn sender_default() -> Sender {
+    let mut sender = Sender::default();
+    // SAFETY: a valid struct of the header's layout (tested in sender.rs), used by nobody else.
+    unsafe { leeway_sender_c_init(&mut sender) };
+    sender
+}
+
+// SAFETY of what follows: references to structs with the layout of the headers (tested in abi.rs and sender.rs); C keeps none.
+
+#[inline]
+pub(crate) fn sender_app_limited(s: &mut Sender, out: &Output, acked_bytes: u64, limited: bool) -> bool {
+    // SAFETY: see above.
+    unsafe { leeway_sender_c_app_limited(s, out, acked_bytes, limited.into()) != 0 }
+}
+
+#[inline]
+pub(crate) fn sender_marked(s: &mut Sender, una: u32, next: u32) -> bool {
+    // SAFETY: see above.
+    unsafe { leeway_sender_c_marked(s, una, next) != 0 }
+}
+
+#[inline]
+pub(crate) fn sender_last(s: &mut Sender, acked_bytes: u64, mss: u32, recovering: bool) -> u8 {
+    // SAFETY: see above.
+    unsafe { leeway_sender_c_last(s, acked_bytes, mss, recovering.into()) }
+}
+
+#[inline]
+pub(crate) fn sender_sent(s: &mut Sender, out: &Output, now_ns: u64, bytes: u64, rate: u64) {
+    // SAFETY: see above.
+    unsafe { leeway_sender_c_sent(s, out, now_ns, bytes, rate) }
+}
+
+#[inline]
+pub(crate) fn sender_departure_ns(s: &Sender, out: &Output) -> u64 {
+    // SAFETY: see above.
+    unsafe { leeway_sender_c_departure_ns(s, out) }
+}
+
+pub(crate) fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {
+    // SAFETY: a pure function of numbers.
+    unsafe { leeway_c_pace(bytes, percent, srtt_us) }
+}
+
+pub(crate) fn pace_stack(bytes: u64, window: u64, ssthresh: u64, srtt_us: u64) -> u64 {
+    // SAFETY: a pure function of numbers.
+    unsafe { leeway_c_pace_stack(bytes, window, ssthresh, srtt_us) }
+}
+
+pub(crate) fn gap_below_one_ns(out: &Output, mss: u32, srtt_ns: u64) -> u64 {
+    // SAFETY: see above.
+    unsafe { leeway_c_gap_below_one_ns(out, mss, srtt_ns) }
+}
+
+pub(crate) fn uses_window(out: &Output, used_bytes: u64) -> bool {
+    // SAFETY: see above.
+    unsafe { leeway_c_uses_window(out, used_bytes) != 0 }
+}
+
+#[inline]
+pub(crate) fn rate_sent(r: &mut RateState, p: &mut RateStamp, now_us: u64, inflight: u64, bytes: u64) {
+    // SAFETY: see above.
+    unsafe { leeway_c_rate_sent(r, p, now_us, inflight, bytes) }
+}
+
+pub(crate) fn rate_app_limited(r: &mut RateState, inflight: u64) {
+    // SAFETY: see above.
+    unsafe { leeway_c_rate_app_limited(r, inflight) }
+}
+
+#[inline]
+pub(crate) fn rate_sample(
+    r: &mut RateState,
+    p: &RateStamp,
+    now_us: u64,
+    acked: u64,
+    min_rtt_us: u32,
+) -> Rate {
+    let mut sample = Rate::default();
+    // SAFETY: see above.
+    unsafe { leeway_c_rate_sample(r, p, now_us, acked, min_rtt_us, &mut sample) };
+    sample
 }

@@ -113,6 +113,11 @@ impl ParamInfo {
 }
 
 impl LawInfo {
+    /// Whether the law looks at delivery rates ([`Ack::rate`](crate::Ack::rate)): a stack measures them for it alone.
+    pub fn needs_rate(&self) -> bool {
+        self.raw.needs & 1 != 0
+    }
+
     /// The parameter of that name.
     pub fn param(&self, name: &str) -> Option<&ParamInfo> {
         self.params.iter().find(|param| param.name == name)

@@ -24,10 +24,11 @@ mod ffi;
 pub mod flower;
 mod info;
 mod law;
+pub mod sender;
 mod spec;
 mod value;
 
-pub use abi::{Ack, Loss, Output, Path, Phase};
+pub use abi::{Ack, Loss, Output, Path, Phase, Rate};
 pub use error::LawError;
 pub use info::{LawInfo, ParamInfo, ParamKind, ProbeInfo, laws};
 pub use law::{Controller, Law};

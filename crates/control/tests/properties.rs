@@ -4,7 +4,7 @@ mod common;
 
 use common::drive::{Event, Weather, drive};
 use common::{Chance, MSS, build, dupack, timeout};
-use leeway_control::{Ack, Controller, Law, LawSpec, Loss, Output, Path, Phase, laws};
+use leeway_control::{Ack, Controller, Law, LawSpec, Loss, Output, Path, Phase, Rate, laws};
 use proptest::prelude::*;
 
 /// Runs per property; PROPTEST_CASES for more.
@@ -181,7 +181,12 @@ proptest! {
                 let ack = Ack {
                     now_us: odd(), acked_bytes: odd(), prior_inflight_bytes: odd(), ce_bytes: odd() & odd(),
                     rtt_us: odd() as u32, owd_us: odd() as u32, owd_resolution_us: odd() as u32 & 1,
-                    app_limited: (odd() % 3) as u8, round_start: (odd() % 2) as u8, recovering: (odd() % 5) as u8, reserved: 0,
+                    app_limited: (odd() % 3) as u8, round_start: (odd() % 2) as u8, recovering: (odd() % 5) as u8,
+                    last_kind: (odd() % 4) as u8, last_rtt_us: odd() as u32, reserved: 0,
+                    rate: Rate {
+                        delivered_bytes: odd(), prior_delivered_bytes: odd(), lost_bytes: odd(), prior_lost_bytes: odd(),
+                        inflight_bytes: odd(), interval_us: odd() as u32, app_limited: odd() as u32 & 1,
+                    },
                 };
                 law.on_ack(&ack, &path);
             }

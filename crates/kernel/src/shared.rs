@@ -1,6 +1,6 @@
 //! The structs of `bpf/glue.h`, read from and written to bytes.
 
-use leeway_control::{Ack, Loss, Output, Path};
+use leeway_control::{Ack, Loss, Output, Path, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const PARAMS_MAX: usize = 64;
@@ -72,7 +72,7 @@ pub struct Socket {
 
 impl Socket {
     /// Bytes of `struct leeway_socket`.
-    pub(crate) const BYTES: usize = 112;
+    pub(crate) const BYTES: usize = 128;
 
     pub(crate) fn read(from: &[u8]) -> Option<Socket> {
         let mut bytes = Bytes(from);
@@ -188,6 +188,9 @@ impl<'a> Bytes<'a> {
             pacing_bytes_per_s: self.u64()?,
             queuing_delay_us: self.u32()?,
             phase: self.u32()?,
+            probe_us: self.u64()?,
+            quantum: self.u32()?,
+            reserved: self.u32()?,
         })
     }
 
@@ -203,7 +206,18 @@ impl<'a> Bytes<'a> {
             app_limited: self.u8()?,
             round_start: self.u8()?,
             recovering: self.u8()?,
-            reserved: self.u8()?,
+            last_kind: self.u8()?,
+            last_rtt_us: self.u32()?,
+            reserved: self.u32()?,
+            rate: Rate {
+                delivered_bytes: self.u64()?,
+                prior_delivered_bytes: self.u64()?,
+                lost_bytes: self.u64()?,
+                prior_lost_bytes: self.u64()?,
+                inflight_bytes: self.u64()?,
+                interval_us: self.u32()?,
+                app_limited: self.u32()?,
+            },
         })
     }
 

@@ -16,7 +16,7 @@ use crate::base::Base;
 use crate::owd::{Clock, RESOLUTION_US, Report};
 use crate::scale::Scale;
 use crate::standby::Standby;
-use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
+use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, sender};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
@@ -35,8 +35,8 @@ const INITIAL_SEGMENTS: u32 = 10;
 const AHEAD_US: u64 = 2_000;
 const AHEAD_BYTES: u64 = 256 * 1024;
 /// RFC 9002, 7.7: packets go a quarter faster than the window needs, and in slow start at twice its rate, as Linux has it.
-const PACING_PERMILLE: u64 = 1250;
-const SLOW_START_PACING_PERMILLE: u64 = 2000;
+const PACING_PERCENT: u32 = 125;
+const SLOW_START_PACING_PERCENT: u32 = 200;
 /// Acknowledgements are sparse where they are so far from each other, which is also what a timer can keep, on a way that is so
 /// long: on shorter ones ten packets at once are a good part of the round trip, and the line spreads them over it.
 const SPARSE_US: u64 = 2_000;
@@ -209,13 +209,14 @@ impl Line {
         if !self.is_sparse() {
             return None;
         }
-        let pacing_permille = match Phase::from(self.phase.load(Ordering::Relaxed)) {
-            _ if window < mss => 1000,
-            Phase::SlowStart => SLOW_START_PACING_PERMILLE,
-            _ => PACING_PERMILLE,
+        let percent = match Phase::from(self.phase.load(Ordering::Relaxed)) {
+            _ if window < mss => 100,
+            Phase::SlowStart => SLOW_START_PACING_PERCENT,
+            _ => PACING_PERCENT,
         };
         let bytes = if window < mss { mss } else { bytes };
-        Some(Duration::from_micros(srtt_us.saturating_mul(bytes) / window * 1000 / pacing_permille))
+        let rate = sender::pace(window, percent, srtt_us).max(1);
+        Some(Duration::from_micros(bytes.saturating_mul(1_000_000) / rate))
     }
 
     /// Whether so little is under way that an acknowledgement is far from the next. Ten packets that go at once would come back at
@@ -269,6 +270,7 @@ struct LawController {
     line: Arc<Line>,
     spec: LawSpec,
     law: Law,
+    common: sender::Sender,
     scale: Scale,
     /// Of the one-way delays.
     base: Option<Base>,
@@ -300,6 +302,7 @@ impl LawController {
             scale: Scale::new(&spec),
             spec,
             law,
+            common: sender::Sender::default(),
             base: None,
             path,
             sampled: false,
@@ -329,10 +332,7 @@ impl LawController {
 
     /// Whether the window kept the sender back: as Linux has it, half a window in slow start, else nearly all of it.
     fn window_limited(&self, prior: u64) -> bool {
-        let window = self.law.output().cwnd_q16 >> 16;
-        let slow_start = self.law.output().phase() == Phase::SlowStart;
-        let used = prior + 2 * u64::from(self.path.mss_bytes);
-        if slow_start { used.saturating_mul(2) >= window } else { used >= window }
+        sender::uses_window(self.law.output(), prior + 2 * u64::from(self.path.mss_bytes))
     }
 
     fn take_demand(&mut self) {
@@ -392,6 +392,7 @@ impl Controller for LawController {
             let base = self.base.get_or_insert(Base::new(now_us, report.delay_us));
             self.scale.told_us(base.queuing_us(now_us, report.delay_us))
         });
+        let recovering = self.recovery.is_some_and(|recovery| sent <= recovery);
         let ack = Ack {
             now_us,
             acked_bytes: self.scale.told_bytes(acked),
@@ -402,8 +403,10 @@ impl Controller for LawController {
             owd_resolution_us: told_us.map_or(0, |_| RESOLUTION_US),
             app_limited: u8::from(!limited),
             round_start: u8::from(round_start),
-            recovering: u8::from(self.recovery.is_some_and(|recovery| sent <= recovery)),
-            reserved: 0,
+            recovering: u8::from(recovering),
+            last_kind: self.common.last_kind(acked, self.path.mss_bytes, recovering),
+            last_rtt_us: rtt_us,
+            ..Ack::default()
         };
         self.law.on_ack(&ack, &self.path);
         self.publish();

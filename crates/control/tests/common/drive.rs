@@ -118,7 +118,7 @@ pub fn drive(law: &mut Law, weather: &Weather, mut see: impl FnMut(&Event, &Path
             app_limited: u8::from(now_us < paused_until_us),
             round_start: u8::from(round_start),
             recovering: u8::from(now_us < recovering_until_us),
-            reserved: 0,
+            ..Ack::default()
         };
         path.inflight_bytes = ack.prior_inflight_bytes.saturating_sub(acked);
         law.on_ack(&ack, &path);

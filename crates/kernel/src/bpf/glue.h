@@ -3,7 +3,7 @@
 #ifndef LEEWAY_GLUE_H
 #define LEEWAY_GLUE_H
 
-#include "leeway.h"
+#include "leeway_sender.h"
 
 #define LEEWAY_PARAMS_MAX 64  /* words of a law's params struct */
 #define LEEWAY_SPEC_MAX   512 /* bytes of a specification, with its final zero */
@@ -26,14 +26,13 @@ struct leeway_config {
 
 /* What the glue keeps for a socket; in socket storage the law's state follows. */
 struct leeway_glue {
-	leeway_u64 restart_bytes;       /* limit of the window after idling; LEEWAY_UNLIMITED: none */
+	struct leeway_sender common;    /* what the simulator's sender has, too; the kernel paces by itself */
 	leeway_u64 undo_cwnd_q16;       /* window before the last loss */
 	leeway_u64 undo_ssthresh_bytes; /* threshold before the last loss */
 	leeway_u32 initial_window_bytes;
 	leeway_u32 min_rtt_us;
 	leeway_u32 una;             /* snd_una at the last acknowledgement */
 	leeway_u32 round_delivered; /* tp->delivered when the round began */
-	leeway_u32 mark_end;        /* one mark is passed on until this is acknowledged */
 	leeway_u32 events;          /* that the law was told of */
 	leeway_u8 live;             /* the law is initialised */
 	leeway_u8 recovering;       /* fast recovery, up to the acknowledgement that ends it */

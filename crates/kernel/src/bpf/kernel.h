@@ -156,6 +156,7 @@ struct tcp_sock {
 	__u64 tcp_wstamp_ns; /* of the last transmission, CLOCK_MONOTONIC */
 	__u64 bytes_received;
 	__u32 delivered;
+	__u32 lost;
 	__u32 lost_out;
 	__u32 lsndtime;
 	__u32 max_packets_out;
@@ -184,8 +185,11 @@ struct tcp_sock {
 };
 
 struct rate_sample {
+	__u64 prior_mstamp;
 	__u32 prior_delivered;
 	__s32 delivered;
+	long interval_us;
+	bool is_app_limited;
 	long rtt_us;
 	__u32 acked_sacked;
 	__u32 prior_in_flight;

@@ -80,16 +80,31 @@ static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
 }
 
 /*
- * The window did not stop sending. As the kernel's own laws see it (tcp_is_cwnd_limited), where slow start may use half
- * of the window; below one segment it is the pacing that stops sending, so unsent data tells.
+ * The window stopped sending. As the kernel's own laws see it (tcp_is_cwnd_limited), where slow start may use half of
+ * the window; below one segment, and under a law that paces, it is the pacing that stops sending, so unsent data tells.
  */
-static __always_inline int leeway_app_limited(struct tcp_sock *tp, const struct leeway_output *out)
+static __always_inline int leeway_limited(struct tcp_sock *tp, const struct leeway_output *out)
 {
-	if (out->cwnd_q16 >> 16 < tp->mss_cache)
-		return tp->write_seq == tp->snd_nxt;
+	if (out->cwnd_q16 >> 16 < tp->mss_cache || out->pacing_bytes_per_s)
+		return tp->write_seq != tp->snd_nxt;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
-		return 0;
-	return !(out->phase == LEEWAY_SLOW_START && tp->snd_cwnd < 2 * tp->max_packets_out);
+		return 1;
+	return out->phase == LEEWAY_SLOW_START && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* The kernel's delivery-rate sample counts packets (net/ipv4/tcp_rate.c); it has no losses or flight of the segment. */
+static __always_inline void leeway_see_rate(struct leeway_rate *rate, const struct tcp_sock *tp,
+					    const struct rate_sample *rs)
+{
+	__u64 mss = tp->mss_cache;
+
+	rate->delivered_bytes = tp->delivered * mss;
+	rate->prior_delivered_bytes = rs->prior_delivered * mss;
+	rate->lost_bytes = tp->lost * mss;
+	rate->prior_lost_bytes = rate->lost_bytes;
+	if (rs->delivered > 0 && rs->interval_us > 0 && !(rs->interval_us >> 32))
+		rate->interval_us = (__u32)rs->interval_us;
+	rate->app_limited = rs->is_app_limited;
 }
 
 /*
@@ -122,24 +137,21 @@ static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_so
 		ack->rtt_us = rs->rtt_us >> 32 ? ~0U : (__u32)rs->rtt_us;
 		if (!g->min_rtt_us || ack->rtt_us < g->min_rtt_us)
 			g->min_rtt_us = ack->rtt_us;
+		/* The kernel's own sample is that of the newest segment (tcp_clean_rtx_queue, last_ackt). */
+		ack->last_rtt_us = ack->rtt_us;
+		ack->last_kind = leeway_sender_last(&g->common, ack->acked_bytes, mss, g->recovering);
 	}
+	leeway_see_rate(&ack->rate, tp, rs);
 	if (tp->snd_una != g->una)
 		leeway_see_owd(ack, tp);
 	g->una = tp->snd_una;
-	/* RFC 3168, 6.1.2: the receiver repeats the echo; one counts in a window of data. */
-	if (flag & FLAG_ECE && (__s32)(tp->snd_una - g->mark_end) >= 0) {
-		g->mark_end = tp->snd_nxt;
+	if (flag & FLAG_ECE && leeway_sender_marked(&g->common, tp->snd_una, tp->snd_nxt))
 		g->congested = 1;
-	}
 	if (g->congested)
 		ack->ce_bytes = ack->acked_bytes ? ack->acked_bytes : 1;
 	g->congested = 0;
-	if (g->restart_bytes != LEEWAY_UNLIMITED) {
-		g->restart_bytes += ack->acked_bytes;
-		if (g->restart_bytes >= out->cwnd_q16 >> 16)
-			g->restart_bytes = LEEWAY_UNLIMITED;
-	}
-	ack->app_limited = g->restart_bytes != LEEWAY_UNLIMITED || leeway_app_limited(tp, out);
+	ack->app_limited =
+		leeway_sender_app_limited(&g->common, out, ack->acked_bytes, leeway_limited(tp, out));
 	if (rs->delivered >= 0 && (__s32)(rs->prior_delivered - g->round_delivered) >= 0) {
 		ack->round_start = 1;
 		g->round_delivered = tp->delivered;
@@ -170,15 +182,15 @@ static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct soc
 
 /*
  * The rate that paces. A window below one segment is sent as one segment every 1/W round trips, so it paces; otherwise
- * this is what tcp_update_pacing_rate() does for laws without cong_control: it sizes TSO bursts, and paces under fq.
+ * leeway_pace_stack() does what the kernel does for laws without cong_control: it sizes TSO bursts, and paces under fq.
  *
  * Pacing goes on until the departure that it last planned: what leaves before would carry that time, later than now, in
  * its timestamp and in the round-trip time that is taken from it.
  */
-static __always_inline void leeway_pace(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
-					const struct leeway_output *out)
+static __always_inline void leeway_set_pace(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
+					    const struct leeway_output *out)
 {
-	__u64 srtt_us = tp->srtt_us >> 3, rate, packets, percent;
+	__u64 srtt_us = tp->srtt_us >> 3, mss = tp->mss_cache, rate, packets;
 	bool below_one = out->cwnd_q16 >> 16 < tp->mss_cache;
 
 	if (!srtt_us)
@@ -186,11 +198,10 @@ static __always_inline void leeway_pace(struct sock *sk, struct tcp_sock *tp, st
 	if (out->pacing_bytes_per_s) {
 		rate = out->pacing_bytes_per_s;
 	} else if (below_one) {
-		rate = (out->cwnd_q16 * 1000000 / srtt_us) >> 16;
+		rate = leeway_pace_below_one(out, srtt_us);
 	} else {
-		percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
 		packets = tp->snd_cwnd > tp->packets_out ? tp->snd_cwnd : tp->packets_out;
-		rate = packets * tp->mss_cache * percent * 10000 / srtt_us;
+		rate = leeway_pace_stack(packets * mss, tp->snd_cwnd, tp->snd_ssthresh, srtt_us);
 	}
 	sk->sk_pacing_rate = rate ? rate : 1;
 	if ((below_one || out->pacing_bytes_per_s) && sk->sk_pacing_status == SK_PACING_NONE) {
@@ -209,7 +220,7 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 					 const struct leeway_output *out)
 {
 	__u32 mss = tp->mss_cache ? tp->mss_cache : 1;
-	__u64 packets = leeway_min_u64(out->cwnd_q16 >> 16, g->restart_bytes) / mss;
+	__u64 packets = leeway_sender_window(&g->common, out) / mss;
 	__u64 ssthresh = TCP_INFINITE_SSTHRESH;
 
 	packets = leeway_min_u64(packets, tp->snd_cwnd_clamp);
@@ -217,7 +228,7 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 	if (out->ssthresh_bytes != LEEWAY_UNLIMITED)
 		ssthresh = leeway_min_u64(out->ssthresh_bytes / mss, TCP_INFINITE_SSTHRESH);
 	tp->snd_ssthresh = (__u32)ssthresh;
-	leeway_pace(sk, tp, g, out);
+	leeway_set_pace(sk, tp, g, out);
 }
 
 /* RFC 5681, 4.1; the kernel leaves it to laws with cong_control. The same as the simulator's. */
@@ -226,7 +237,7 @@ static __always_inline void leeway_idle(struct sock *sk, struct tcp_sock *tp, st
 	if ((__s32)((__u32)bpf_jiffies64() - tp->lsndtime) <= (__s32)tp->inet_conn.icsk_rto)
 		return;
 	if (sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle)
-		g->restart_bytes = g->initial_window_bytes;
+		leeway_sender_idle(&g->common, g->initial_window_bytes);
 }
 
 /* Undo of a loss that was none: window and threshold as before, unless they are higher by now. */
@@ -242,10 +253,9 @@ static __always_inline void leeway_undo(struct leeway_glue *g, struct leeway_out
 static __always_inline void leeway_begin(struct tcp_sock *tp, struct leeway_glue *g)
 {
 	g->live = 1;
-	g->restart_bytes = LEEWAY_UNLIMITED;
+	leeway_sender_init(&g->common, tp->snd_una);
 	g->initial_window_bytes = tp->snd_cwnd * tp->mss_cache;
 	g->una = tp->snd_una;
-	g->mark_end = tp->snd_una;
 	g->round_delivered = tp->delivered;
 }
 

@@ -1,5 +1,6 @@
 //! TCP endpoints as protocol machines: no clock, no network, only what goes in and what comes out.
 
+pub mod delivery;
 pub mod receiver;
 pub mod rto;
 pub mod scoreboard;

@@ -38,6 +38,30 @@ pub struct Progress {
     pub advanced: u32,
     /// Segments newly acknowledged selectively.
     pub sacked: u32,
+    /// Of those newly acknowledged the one that was sent last.
+    pub newest: Option<Newest>,
+}
+
+/// The segment that was sent last among those that an acknowledgement covers for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Newest {
+    /// Segment number.
+    pub seq: u32,
+    /// When it left.
+    pub sent: Time,
+    /// It was sent more than once: which of them has arrived is unknown (Karn's algorithm).
+    pub again: bool,
+}
+
+impl Progress {
+    /// A segment is newly acknowledged.
+    #[inline]
+    fn cover(&mut self, seq: u32, segment: &Segment) {
+        self.bytes += u64::from(segment.payload);
+        if self.newest.is_none_or(|newest| segment.sent >= newest.sent) {
+            self.newest = Some(Newest { seq, sent: segment.sent, again: segment.again });
+        }
+    }
 }
 
 /// The segments between the cumulative acknowledgement and the highest sent.
@@ -172,16 +196,15 @@ impl Scoreboard {
         let mut progress = Progress::default();
         let ack = next_expected.min(self.next);
         while self.una < ack {
-            let Segment { payload, state, .. } = *self.segment(self.una);
-            let payload = u64::from(payload);
-            match state {
+            let segment = *self.segment(self.una);
+            match segment.state {
                 State::InFlight => {
-                    self.pipe -= payload;
-                    progress.bytes += payload;
+                    self.pipe -= u64::from(segment.payload);
+                    progress.cover(self.una, &segment);
                 }
                 State::Lost => {
                     self.lost -= 1;
-                    progress.bytes += payload;
+                    progress.cover(self.una, &segment);
                 }
                 State::Sacked => {
                     self.sacked -= 1;
@@ -220,15 +243,16 @@ impl Scoreboard {
 
     fn mark_sacked(&mut self, seq: u32, progress: &mut Progress) {
         let segment = self.segment_mut(seq);
-        let payload = u64::from(segment.payload);
-        match std::mem::replace(&mut segment.state, State::Sacked) {
-            State::InFlight => self.pipe -= payload,
+        let before = *segment;
+        segment.state = State::Sacked;
+        match before.state {
+            State::InFlight => self.pipe -= u64::from(before.payload),
             State::Lost => self.lost -= 1,
             State::Sacked => unreachable!("the map of received segments knows this one"),
         }
         self.sacked += 1;
         progress.sacked += 1;
-        progress.bytes += payload;
+        progress.cover(seq, &before);
     }
 
     /// Marks as lost what has `dupthresh` selectively acknowledged segments above it (RFC 6675, IsLost); bytes
@@ -325,6 +349,22 @@ mod tests {
         assert_eq!(board.detect_losses(3), None, "what was sent again is not lost by old news");
         board.acknowledge(7, &[]);
         assert_eq!((board.una(), board.pipe()), (7, 3000));
+    }
+
+    #[test]
+    fn the_newest_is_the_one_sent_last() {
+        let mut board = sent(6);
+        board.acknowledge(0, &[(3, 6)]);
+        board.detect_losses(3);
+        board.send_again(Time::from_secs(1), 0);
+        let progress = board.acknowledge(3, &[]);
+        let newest = Newest { seq: 0, sent: Time::from_secs(1), again: true };
+        assert_eq!((progress.bytes, progress.newest), (3000, Some(newest)));
+        assert_eq!(board.acknowledge(6, &[]).newest, None, "known before");
+        board.send(Time::from_secs(2), 1000);
+        board.send(Time::from_secs(2), 1000);
+        let newest = board.acknowledge(8, &[]).newest.unwrap();
+        assert_eq!((newest.seq, newest.again), (7, false));
     }
 
     #[test]

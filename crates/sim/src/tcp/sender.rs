@@ -4,10 +4,11 @@
 //! has room", where the pipe leaves out what was received or lost. The window itself is the law's alone.
 
 use super::Options;
+use super::delivery::Delivery;
 use super::receiver::Block;
 use super::rto::{LazyTimer, Rto};
 use super::scoreboard::Scoreboard;
-use leeway_control::{Ack, Law, Loss, Path};
+use leeway_control::{Ack, Law, Loss, Path, sender};
 use leeway_units::{Duration, Time};
 
 /// An acknowledgement as it arrived.
@@ -79,24 +80,23 @@ pub struct Sender {
     round_end: u32,
     /// When the round trip began.
     round_began: Time,
-    /// One congestion mark is passed on until this is acknowledged.
-    mark_end: u32,
     /// Payload bytes that the application has written and that were never sent; `u64::MAX`: no end.
     unsent: u64,
     path: Path,
     board: Scoreboard,
     rto: Rto,
     last_sent: Time,
-    /// Pacing: nothing goes out before.
-    earliest: Time,
-    /// After idling, the window is at most this many bytes and grows with what is acknowledged (RFC 5681, 4.1).
-    restart: u64,
+    /// Pacing, marks, the window after idling: what the kernel's sender does too.
+    common: sender::Sender,
+    /// Delivery rates, for laws that ask.
+    delivery: Delivery,
 }
 
 impl Sender {
     /// A connection that has sent nothing. `path` carries the segment size and the initial window.
     pub fn new(law: Law, path: Path) -> Self {
         Sender {
+            delivery: Delivery::new(law.info().needs_rate()),
             law,
             timer: LazyTimer::new(),
             urgent: false,
@@ -109,14 +109,12 @@ impl Sender {
             duplicates: 0,
             round_end: 0,
             round_began: Time::ZERO,
-            mark_end: 0,
             unsent: 0,
             path,
             board: Scoreboard::default(),
             rto: Rto::new(),
             last_sent: Time::ZERO,
-            earliest: Time::ZERO,
-            restart: u64::MAX,
+            common: sender::Sender::default(),
         }
     }
 
@@ -200,6 +198,7 @@ impl Sender {
             )
         };
         self.update_path();
+        self.delivery.lost(loss.map_or(0, |(bytes, _)| bytes));
         if let Some((lost_bytes, sent)) = loss
             && self.recovery != Recovery::Fast
         {
@@ -219,17 +218,15 @@ impl Sender {
             self.round_began = now;
         }
         let mut ce_bytes = 0;
-        if ack.ece && una >= self.mark_end {
-            self.mark_end = self.board.next();
+        if ack.ece && self.common.marked(una, self.board.next()) {
             self.reduced = true;
             ce_bytes = progress.bytes.max(1);
         }
-        if self.restart != u64::MAX {
-            self.restart += progress.bytes;
-            if self.restart >= self.law.output().cwnd_q16 >> 16 {
-                self.restart = u64::MAX;
-            }
-        }
+        let recovering = was_recovering || self.recovery == Recovery::Fast;
+        let app_limited = self.common.app_limited(self.law.output(), progress.bytes, self.window_limited);
+        let kind = self.common.last_kind(progress.bytes, self.path.mss_bytes, recovering);
+        let newest = progress.newest.filter(|newest| !newest.again);
+        let min_rtt_us = self.path.min_rtt_us;
         let told = Ack {
             now_us,
             acked_bytes: progress.bytes,
@@ -238,10 +235,13 @@ impl Sender {
             rtt_us,
             owd_us: ack.owd_us,
             owd_resolution_us: options.owd_resolution_us,
-            app_limited: u8::from(!self.window_limited || self.restart != u64::MAX),
+            app_limited: u8::from(app_limited),
             round_start: u8::from(round_start),
-            recovering: u8::from(was_recovering || self.recovery == Recovery::Fast),
+            recovering: u8::from(recovering),
+            last_kind: newest.map_or(Ack::LAST_NONE, |_| kind),
+            last_rtt_us: newest.map_or(0, |newest| micros_u32(now - newest.sent)),
             reserved: 0,
+            rate: self.delivery.acknowledged(now_us, una, &progress, min_rtt_us),
         };
         self.law.on_ack(&told, &self.path);
         if progress.advanced == 0 {
@@ -294,6 +294,7 @@ impl Sender {
         let timeouts = self.rto.expired();
         let sent = self.board.first_sent();
         let lost_bytes = self.board.lose_all().map_or(0, |(bytes, _)| bytes);
+        self.delivery.lost(lost_bytes);
         self.recovery = Recovery::Timeout;
         self.recover = self.board.next();
         self.duplicates = 0;
@@ -313,6 +314,9 @@ impl Sender {
         let payload = match lost {
             Some((_, payload)) => u64::from(payload),
             None if self.unsent == 0 || outstanding >= options.receive_window => {
+                if self.unsent == 0 && self.board.pipe() < self.common.window(self.law.output()) {
+                    self.delivery.app_limited(self.board.pipe());
+                }
                 self.window_limited = false;
                 return Next::Idle;
             }
@@ -322,10 +326,9 @@ impl Sender {
             && options.tcp.idle_restart
             && now - self.last_sent > self.rto.timeout(&options.tcp)
         {
-            self.restart = u64::from(self.path.initial_window_bytes); // RFC 5681, 4.1
+            self.common.idle(self.path.initial_window_bytes); // RFC 5681, 4.1
         }
-        let cwnd_q16 = self.law.output().cwnd_q16;
-        let window = (cwnd_q16 >> 16).min(self.restart);
+        let window = self.common.window(self.law.output());
         let mss = u64::from(self.path.mss_bytes);
         if !(self.urgent && lost.is_some()) {
             let pipe = self.believed_in_flight(options);
@@ -335,7 +338,8 @@ impl Sender {
                 self.window_limited = true;
                 return Next::Idle;
             }
-            let earliest = if window < mss { self.earliest.max(self.slot(cwnd_q16)) } else { self.earliest };
+            let paced = Time::from_nanos(self.common.departure_ns(self.law.output()));
+            let earliest = if window < mss { paced.max(self.slot()) } else { paced };
             if now < earliest {
                 self.window_limited = true;
                 return Next::Wait(earliest);
@@ -347,6 +351,7 @@ impl Sender {
         let payload = payload as u16; // a segment is never longer than the MSS
         let (seq, again) = match lost {
             Some((seq, _)) => {
+                self.delivery.sent(now.micros(), seq, self.board.pipe(), u64::from(payload));
                 self.board.send_again(now, seq);
                 // RFC 6298 is silent, ns-2 and Linux agree: what the timer waits for is a round trip away again. Only
                 // NewReno's timer runs on through a recovery (see `on_ack`).
@@ -357,7 +362,10 @@ impl Sender {
                 if self.unsent != u64::MAX {
                     self.unsent -= u64::from(payload);
                 }
-                (self.board.send(now, payload), false)
+                let pipe = self.board.pipe();
+                let seq = self.board.send(now, payload);
+                self.delivery.sent(now.micros(), seq, pipe, u64::from(payload));
+                (seq, false)
             }
         };
         Next::Send { seq, payload, again }
@@ -393,30 +401,28 @@ impl Sender {
     }
 
     /// When a window below one segment lets the next one go.
-    fn slot(&self, cwnd_q16: u64) -> Time {
-        let srtt = u128::from(self.rto.srtt().nanos());
-        let span = srtt * (u128::from(self.path.mss_bytes) << 16) / u128::from(cwnd_q16.max(1));
-        self.last_sent + Duration::from_nanos(u64::try_from(span).unwrap_or(u64::MAX))
+    fn slot(&self) -> Time {
+        let srtt_ns = self.rto.srtt().nanos();
+        let gap_ns = sender::gap_below_one_ns(self.law.output(), self.path.mss_bytes, srtt_ns);
+        self.last_sent + Duration::from_nanos(gap_ns)
     }
 
-    /// Sets when the next segment may go, where the law or the stack paces.
+    /// Notes that a segment goes, where the law or the stack paces.
     #[inline]
     fn pace(&mut self, now: Time, payload: u64, window: u64, options: &Options) {
         let law = self.law.output();
         let rate = match law.pacing_bytes_per_s {
-            0 if !options.tcp.pacing => return,
-            0 => {
-                let srtt = self.rto.srtt().micros();
-                if srtt == 0 {
-                    return;
-                }
-                // As Linux does: 2 cwnd/srtt in slow start, 1.2 cwnd/srtt after.
-                let percent = if window < law.ssthresh_bytes / 2 { 200 } else { 120 };
-                (u128::from(window) * percent * 10_000 / u128::from(srtt)) as u64
-            }
+            0 if !options.tcp.pacing => 0,
+            0 => match sender::pace_stack(window, window, law.ssthresh_bytes, self.rto.srtt().micros()) {
+                0 if self.rto.srtt() > Duration::ZERO => 1,
+                rate => rate,
+            },
             rate => rate,
         };
-        let span = Duration::from_nanos(payload.saturating_mul(1_000_000_000) / rate.max(1));
-        self.earliest = self.earliest.max(now) + span;
+        self.common.sent(law, now.nanos(), payload, rate);
     }
+}
+
+fn micros_u32(span: Duration) -> u32 {
+    span.micros().clamp(1, u64::from(u32::MAX)) as u32
 }

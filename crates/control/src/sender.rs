@@ -1,0 +1,252 @@
+//! What all senders do around a law: the functions of `control/leeway_sender.h` and `control/leeway_rate.h`.
+//!
+//! For stacks in Rust (the simulator, the tunnel); the kernel's glue includes the same headers.
+
+use crate::abi::{Output, Rate};
+use crate::ffi;
+
+/// One connection's sending side: pacing, marks, the window after idling, what round-trip samples are worth.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Limit of the window after idling (RFC 5681, 4.1), in bytes; `u64::MAX`: none.
+    restart_bytes: u64,
+    departure_ns: u64,
+    sent_ns: u64,
+    mark_end: u32,
+    quantum_left: u32,
+    delays_acks: u32,
+    reserved: u32,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Sender {
+            restart_bytes: u64::MAX,
+            departure_ns: 0,
+            sent_ns: 0,
+            mark_end: 0,
+            quantum_left: 0,
+            delays_acks: 0,
+            reserved: 0,
+        }
+    }
+}
+
+impl Sender {
+    /// The connection was idle for longer than its retransmission timeout (RFC 5681, 4.1).
+    #[inline]
+    pub fn idle(&mut self, initial_window_bytes: u32) {
+        self.restart_bytes = initial_window_bytes.into();
+    }
+
+    /// Bytes that may be in flight; below one segment the window is a rate, see [`gap_below_one_ns`].
+    #[inline]
+    pub fn window(&self, output: &Output) -> u64 {
+        (output.cwnd_q16 >> 16).min(self.restart_bytes)
+    }
+
+    /// Whether the law is told that its window was not the limit, where `limited` says that the window is what stopped
+    /// the sender. Call it for every acknowledgement.
+    #[inline]
+    pub fn app_limited(&mut self, output: &Output, acked_bytes: u64, limited: bool) -> bool {
+        ffi::sender_app_limited(self, output, acked_bytes, limited)
+    }
+
+    /// Whether the law hears of the ECN echo of an acknowledgement up to `una`, while `next` is sent next: one in a
+    /// window of data (RFC 3168, 6.1.2).
+    #[inline]
+    pub fn marked(&mut self, una: u32, next: u32) -> bool {
+        ffi::sender_marked(self, una, next)
+    }
+
+    /// What the round-trip time of the newest acknowledged segment is worth: [`Ack::LAST_EXACT`](crate::Ack::LAST_EXACT)
+    /// or [`Ack::LAST_BOUND`](crate::Ack::LAST_BOUND). Call it for every acknowledgement.
+    #[inline]
+    pub fn last_kind(&mut self, acked_bytes: u64, mss_bytes: u32, recovering: bool) -> u8 {
+        ffi::sender_last(self, acked_bytes, mss_bytes, recovering)
+    }
+
+    /// A segment of `bytes` leaves, paced at `rate` bytes/s; 0: nothing paces.
+    #[inline]
+    pub fn sent(&mut self, output: &Output, now_ns: u64, bytes: u64, rate: u64) {
+        if rate != 0 || self.quantum_left != 0 {
+            ffi::sender_sent(self, output, now_ns, bytes, rate);
+        }
+    }
+
+    /// When the next segment may leave as far as pacing goes, in nanoseconds.
+    #[inline]
+    pub fn departure_ns(&self, output: &Output) -> u64 {
+        if self.departure_ns == 0 { 0 } else { ffi::sender_departure_ns(self, output) }
+    }
+}
+
+/// `percent` of `bytes` each `srtt_us`, in bytes/s; 0 without a round-trip time.
+pub fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {
+    ffi::pace(bytes, percent, srtt_us)
+}
+
+/// What a stack that paces gives a law that does not, in bytes/s (Linux, tcp_update_pacing_rate): 2 windows each round
+/// trip in slow start, 1.2 after.
+pub fn pace_stack(bytes: u64, window_bytes: u64, ssthresh_bytes: u64, srtt_us: u64) -> u64 {
+    ffi::pace_stack(bytes, window_bytes, ssthresh_bytes, srtt_us)
+}
+
+/// What lies between two segments where the window is below one: one segment every 1/W round trips, in nanoseconds.
+pub fn gap_below_one_ns(output: &Output, mss_bytes: u32, srtt_ns: u64) -> u64 {
+    ffi::gap_below_one_ns(output, mss_bytes, srtt_ns)
+}
+
+/// Whether `used_bytes` are a used window: nearly all of it, or half of it in slow start (RFC 7661).
+pub fn uses_window(output: &Output, used_bytes: u64) -> bool {
+    ffi::uses_window(output, used_bytes)
+}
+
+/// Delivery rate of a connection (draft-cheng-iccrg-delivery-rate-estimation): `C.*`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateState {
+    delivered_bytes: u64,
+    delivered_us: u64,
+    first_sent_us: u64,
+    lost_bytes: u64,
+    app_limited_bytes: u64,
+}
+
+/// What a segment remembers of its departure: `P.*`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateStamp {
+    delivered_bytes: u64,
+    delivered_us: u64,
+    first_sent_us: u64,
+    sent_us: u64,
+    lost_bytes: u64,
+    inflight_bytes: u64,
+    app_limited: u64,
+}
+
+impl RateState {
+    /// A segment of `bytes` leaves while `inflight_bytes` are in flight.
+    pub fn sent(&mut self, now_us: u64, inflight_bytes: u64, bytes: u64) -> RateStamp {
+        let mut stamp = RateStamp::default();
+        ffi::rate_sent(self, &mut stamp, now_us, inflight_bytes, bytes);
+        stamp
+    }
+
+    /// There is nothing to send although the window would let it go.
+    pub fn app_limited(&mut self, inflight_bytes: u64) {
+        ffi::rate_app_limited(self, inflight_bytes);
+    }
+
+    /// So many bytes were found lost.
+    pub fn lost(&mut self, bytes: u64) {
+        self.lost_bytes += bytes;
+    }
+
+    /// An acknowledgement of `acked_bytes`; `stamp` is that of the segment sent last among them.
+    pub fn sample(&mut self, stamp: &RateStamp, now_us: u64, acked_bytes: u64, min_rtt_us: u32) -> Rate {
+        ffi::rate_sample(self, stamp, now_us, acked_bytes, min_rtt_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ack;
+
+    fn output(window: u64, rate: u64, quantum: u32) -> Output {
+        Output { cwnd_q16: window << 16, pacing_bytes_per_s: rate, quantum, ..Output::default() }
+    }
+
+    #[test]
+    fn layout_is_that_of_the_header() {
+        assert_eq!((size_of::<Sender>(), size_of::<RateState>(), size_of::<RateStamp>()), (40, 40, 56));
+        assert!(ffi::sender_default() == Sender::default());
+    }
+
+    #[test]
+    fn a_quantum_leaves_at_once_and_pays_for_all_of_it() {
+        let (out, mut sender) = (output(10_000, 1_000_000, 2), Sender::default());
+        let mut left = vec![];
+        let mut now_ns = 5_000_000;
+        for _ in 0..6 {
+            now_ns = now_ns.max(sender.departure_ns(&out));
+            left.push(now_ns / 1_000_000);
+            sender.sent(&out, now_ns, 1000, out.pacing_bytes_per_s);
+        }
+        assert_eq!(left, [5, 5, 7, 7, 9, 9]);
+        let early = Output { probe_us: 9_500, ..out };
+        assert_eq!((sender.departure_ns(&early), sender.departure_ns(&out)), (9_500_000, 11_000_000));
+        sender.sent(&early, 9_500_000, 1000, 1_000_000);
+        sender.sent(&early, 9_500_000, 1000, 1_000_000);
+        assert_eq!(sender.departure_ns(&early), 11_500_000, "a probe leaves once");
+    }
+
+    #[test]
+    fn below_one_segment_the_window_is_a_rate() {
+        // A fiftieth of a segment, 100 ms: a segment each five seconds.
+        let out = Output { cwnd_q16: (1500 << 16) / 50, ..Output::default() };
+        let gap = gap_below_one_ns(&out, 1500, 100_000_000);
+        assert!(gap.abs_diff(5_000_000_000) < 100_000, "{gap}");
+        assert_eq!(gap_below_one_ns(&Output { cwnd_q16: 1, ..out }, 65535, u64::MAX), 1 << 62);
+    }
+
+    #[test]
+    fn samples_of_single_segments_are_bounds_where_acknowledgements_are_delayed() {
+        let mut sender = Sender::default();
+        assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_EXACT, "nobody delays yet");
+        assert_eq!(sender.last_kind(2000, 1000, true), Ack::LAST_EXACT);
+        assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_EXACT, "a hole was filled, nobody delays");
+        assert_eq!(sender.last_kind(2000, 1000, false), Ack::LAST_EXACT);
+        assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_BOUND);
+        assert_eq!(sender.last_kind(1000, 1000, true), Ack::LAST_EXACT, "recovery answers at once");
+    }
+
+    #[test]
+    fn the_window_after_idling_grows_with_what_is_acknowledged() {
+        let (out, mut sender) = (output(30_000, 0, 0), Sender::default());
+        assert!(!sender.app_limited(&out, 1000, true));
+        sender.idle(10_000);
+        assert_eq!(sender.window(&out), 10_000);
+        assert!(sender.app_limited(&out, 19_000, true));
+        assert_eq!(sender.window(&out), 29_000);
+        assert!(!sender.app_limited(&out, 1000, true));
+        assert_eq!(sender.window(&out), 30_000);
+    }
+
+    #[test]
+    fn one_mark_counts_in_a_window_of_data() {
+        let mut sender = Sender::default();
+        assert!(sender.marked(1, 20));
+        assert!(!sender.marked(19, 40));
+        assert!(sender.marked(20, 41));
+        let mut wrapped = Sender { mark_end: u32::MAX - 1, ..Sender::default() };
+        assert!(!wrapped.marked(u32::MAX - 2, 7) && wrapped.marked(3, 7));
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_link_whatever_bunches_acknowledgements() {
+        // 1000 B each 10 ms leave the link; all left the host at once, and come back in one acknowledgement of ten.
+        let mut state = RateState::default();
+        let stamps: Vec<_> = (0..20).map(|n| state.sent(0, n * 1000, 1000)).collect();
+        let first = state.sample(&stamps[9], 200_000, 10_000, 100_000);
+        assert_eq!((first.delivered_bytes, first.interval_us), (10_000, 200_000));
+        let again = state.sent(200_000, 10_000, 1000);
+        state.sample(&stamps[19], 300_000, 10_000, 100_000);
+        state.lost(500);
+        let sample = state.sample(&again, 310_000, 1000, 100_000);
+        assert_eq!((sample.delivered_bytes, sample.prior_delivered_bytes), (21_000, 10_000));
+        assert_eq!((sample.interval_us, sample.inflight_bytes, sample.app_limited), (200_000, 11_000, 0));
+        assert_eq!((sample.lost_bytes, sample.prior_lost_bytes), (500, 0));
+        state.app_limited(0);
+        let limited = state.sent(400_000, 0, 1000);
+        assert_eq!(
+            state.sample(&limited, 450_000, 1000, 100_000).interval_us,
+            0,
+            "shorter than a round trip"
+        );
+        assert_eq!(state.sample(&limited, 500_000, 1000, 100_000).app_limited, 1);
+    }
+}
