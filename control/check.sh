@@ -27,6 +27,8 @@ missing() {
 
 clang=$(find_tool clang clang-16 clang-17 clang-18 clang-19)
 gcc=$(find_tool gcc)
+clangpp=$(find_tool clang++ clang++-16 clang++-17 clang++-18 clang++-19)
+gpp=$(find_tool g++)
 objdump=$(find_tool llvm-objdump llvm-objdump-16 llvm-objdump-17 llvm-objdump-18 llvm-objdump-19)
 format=$(find_tool clang-format-16 clang-format)
 
@@ -34,22 +36,40 @@ format=$(find_tool clang-format-16 clang-format)
 awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' README.md >"$work/example.c"
 [ -s "$work/example.c" ] || { echo "fail  README.md has no C example"; exit 1; }
 
+# What a BPF program needs of the table: the headers of the laws, and their names.
+{
+	grep '^#include "leeway_' leeway_laws.h
+	echo '#define LEEWAY_EVERY_LAW(LAW) \'
+	sed -nE 's/^[[:space:]]+LEEWAY_LAW_ROW[A-Z_]*\(([a-z0-9_]+),.*/\tLAW(\1) \\/p' leeway_laws.h
+	echo
+} >"$work/leeway_every_law.h"
+
 for compiler in "$gcc" "$clang"; do
 	[ -n "$compiler" ] || continue
 	for source in tests/bpf.c tests/driver.c "$work/example.c"; do
 		# shellcheck disable=SC2086 # a list of flags
-		"$compiler" $warnings -Wno-missing-prototypes -O2 -I. -c "$source" -o "$work/object.o"
+		"$compiler" $warnings -Wno-missing-prototypes -O2 -I. -I"$work" -c "$source" -o "$work/object.o"
 	done
 	echo "ok    $compiler compiles the laws, the driver and the example without warnings"
 done
+# User space includes the table; a program in C++ may.
+printf '#include "leeway_laws.h"\nint main() { return (int)LEEWAY_COUNT_OF(leeway_laws) > 99; }\n' >"$work/table.cpp"
+for compiler in "$gpp" "$clangpp"; do
+	[ -n "$compiler" ] || continue
+	"$compiler" -std=c++17 -Wall -Wextra -Wpedantic -Werror -O2 -I. "$work/table.cpp" -o "$work/table"
+	"$work/table"
+	echo "ok    $compiler compiles the table of laws as C++17 without warnings"
+done
+[ -n "$gpp" ] || missing "compile as C++ with g++" g++
+[ -n "$clangpp" ] || missing "compile as C++ with clang" clang-16
 [ -n "$gcc" ] || missing "compile with gcc" gcc
 [ -n "$clang" ] || missing "compile with clang, for BPF as well" clang-16
 
 if [ -n "$clang" ] && "$clang" --print-targets | grep -q bpf; then
-	"$clang" -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -I. -c tests/bpf.c -o "$work/bpf.o"
+	"$clang" -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -I. -I"$work" -c tests/bpf.c -o "$work/bpf.o"
 	echo "ok    BPF (cpu v3): every law in one object"
 	# Floating point and 128-bit arithmetic would be calls into a run-time library; so would be anything not inlined.
-	"$clang" -target bpf -mcpu=v3 -O2 -I. -S -emit-llvm tests/bpf.c -o "$work/bpf.ll"
+	"$clang" -target bpf -mcpu=v3 -O2 -I. -I"$work" -S -emit-llvm tests/bpf.c -o "$work/bpf.ll"
 	if grep -v '^target ' "$work/bpf.ll" | grep -nE '\b(float|double|i128|sdiv|srem|fp128)\b'; then
 		echo "fail  floating point, 128-bit arithmetic or signed division in the laws"
 		exit 1

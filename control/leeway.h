@@ -14,6 +14,10 @@
 #ifndef LEEWAY_H
 #define LEEWAY_H
 
+/* Of these headers, and the program that they come with. */
+#define LEEWAY_VERSION        "0.1.0"
+#define LEEWAY_VERSION_NUMBER 100 /* 10000 major + 100 minor + patch, to compare */
+
 /* The compiler's own names: stdint.h clashes with a kernel's vmlinux.h. */
 typedef __UINT8_TYPE__ leeway_u8;
 typedef __UINT16_TYPE__ leeway_u16;

@@ -100,23 +100,30 @@ struct leeway_law {
 			LEEWAY_COUNT_OF(leeway_##X##_probe_table), leeway_##X##_probe_table, NEEDS           \
 	}
 
+/* In C++ a void pointer is no string. */
+#define LEEWAY_NO_CHOICES ((const char *)0)
+
 #define LEEWAY_AT(X, FIELD) ((leeway_u32) __builtin_offsetof(struct leeway_##X##_params, FIELD))
 
 #define LEEWAY_DURATION(X, NAME, FIELD, FALLBACK, MIN, MAX, DOC, SOURCE)                                     \
 	{                                                                                                    \
-		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_DURATION, FALLBACK, MIN, MAX, (void *)0, DOC, SOURCE \
+		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_DURATION, FALLBACK, MIN, MAX, LEEWAY_NO_CHOICES,     \
+			DOC, SOURCE                                                                          \
 	}
 #define LEEWAY_PACKETS(X, NAME, FIELD, FALLBACK, MIN, MAX, DOC, SOURCE)                                      \
 	{                                                                                                    \
-		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_PACKETS, FALLBACK, MIN, MAX, (void *)0, DOC, SOURCE  \
+		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_PACKETS, FALLBACK, MIN, MAX, LEEWAY_NO_CHOICES, DOC, \
+			SOURCE                                                                               \
 	}
 #define LEEWAY_RATIO(X, NAME, FIELD, FALLBACK, MIN, MAX, DOC, SOURCE)                                        \
 	{                                                                                                    \
-		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_RATIO, FALLBACK, MIN, MAX, (void *)0, DOC, SOURCE    \
+		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_RATIO, FALLBACK, MIN, MAX, LEEWAY_NO_CHOICES, DOC,   \
+			SOURCE                                                                               \
 	}
 #define LEEWAY_COUNT(X, NAME, FIELD, FALLBACK, MIN, MAX, DOC, SOURCE)                                        \
 	{                                                                                                    \
-		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_COUNT, FALLBACK, MIN, MAX, (void *)0, DOC, SOURCE    \
+		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_COUNT, FALLBACK, MIN, MAX, LEEWAY_NO_CHOICES, DOC,   \
+			SOURCE                                                                               \
 	}
 #define LEEWAY_CHOICE(X, NAME, FIELD, FALLBACK, WORDS, DOC, SOURCE)                                          \
 	{                                                                                                    \

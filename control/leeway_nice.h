@@ -38,14 +38,13 @@ struct leeway_nice {
 LEEWAY_INLINE void leeway_nice_init(struct leeway_nice *s, const struct leeway_nice_params *p,
 				    const struct leeway_path *path)
 {
-	struct leeway_vegas_params vegas = {
-		.window = p->window,
-		.alpha_permille = p->alpha_permille,
-		.beta_permille = p->beta_permille,
-		.gamma_permille = p->gamma_permille,
-		.sample = p->sample,
-	};
+	struct leeway_vegas_params vegas;
 
+	vegas.window = p->window;
+	vegas.alpha_permille = p->alpha_permille;
+	vegas.beta_permille = p->beta_permille;
+	vegas.gamma_permille = p->gamma_permille;
+	vegas.sample = p->sample;
 	leeway_vegas_init(&s->vegas, &vegas, path);
 	s->max_us = 0;
 	s->delayed = 0;

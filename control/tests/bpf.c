@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Every law as an object of its own functions: what a BPF program would inline, to compile and to look into. */
-#include "leeway_cubic.h"
-#include "leeway_fledbat.h"
-#include "leeway_flower.h"
-#include "leeway_ledbat.h"
-#include "leeway_ledbatpp.h"
-#include "leeway_lp.h"
-#include "leeway_newreno.h"
-#include "leeway_nice.h"
-#include "leeway_vegas.h"
+/* Written from leeway_laws.h by check.sh. */
+#include "leeway_every_law.h"
 
 #define LAW(X)                                                                                               \
 	void X##_init(struct leeway_##X *, const struct leeway_##X##_params *, const struct leeway_path *);  \
@@ -29,12 +22,4 @@
 		leeway_##X##_on_loss(s, loss, path);                                                         \
 	}
 
-LAW(newreno)
-LAW(cubic)
-LAW(vegas)
-LAW(nice)
-LAW(lp)
-LAW(ledbat)
-LAW(fledbat)
-LAW(ledbatpp)
-LAW(flower)
+LEEWAY_EVERY_LAW(LAW)

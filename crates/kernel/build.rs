@@ -16,7 +16,9 @@ fn main() {
         }
     }
     println!("cargo:rerun-if-env-changed=CLANG");
-    let args: [OsString; 9] = [
+    let every_law = every_law(&laws.join("leeway_laws.h"));
+    std::fs::write(out.join("leeway_every_law.h"), every_law).expect("cargo's folder can be written");
+    let args: [OsString; 11] = [
         "-mcpu=v3".into(),
         "-Wall".into(),
         "-Wextra".into(),
@@ -26,6 +28,8 @@ fn main() {
         laws.into(),
         "-I".into(),
         folder.join("src/bpf").into(),
+        "-I".into(),
+        out.clone().into(),
     ];
     for name in ["leeway", "receive", "send", "sockets"] {
         compile(&folder.join(format!("src/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
@@ -34,6 +38,20 @@ fn main() {
     for name in ["refused", "foreign", "old"] {
         compile(&folder.join(format!("tests/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
     }
+}
+
+/// What the programs need of the table of laws, which is for user space: its headers, and the names of its rows.
+fn every_law(table: &Path) -> String {
+    let text = std::fs::read_to_string(table).unwrap_or_else(|e| panic!("{}: {e}", table.display()));
+    let headers: String =
+        text.lines().filter(|line| line.starts_with("#include \"leeway_")).map(|line| format!("{line}\n")).collect();
+    let rows = text.lines().filter(|line| line.starts_with([' ', '\t'])).filter_map(|line| {
+        let (row, rest) = line.trim_start().split_once('(')?;
+        row.starts_with("LEEWAY_LAW_ROW").then(|| rest.split(',').next())?
+    });
+    let rows: String = rows.map(|name| format!(" LAW({name})")).collect();
+    assert!(!rows.is_empty(), "{}: no line begins with LEEWAY_LAW_ROW", table.display());
+    format!("{headers}#define LEEWAY_EVERY_LAW(LAW){rows}\n")
 }
 
 fn compile(source: &Path, object: &Path, args: &[OsString]) {

@@ -128,7 +128,12 @@ impl Load {
         let mut object = open.load().map_err(|error| self.refused("load the programs", &error))?;
         let ops = format!("leeway_{}", self.spec.name());
         let mut maps = object.maps_mut();
-        let mut map = maps.find(|map| map.name() == ops.as_str()).expect("a struct_ops for every law");
+        let Some(mut map) = maps.find(|map| map.name() == ops.as_str()) else {
+            let law = self.spec.name();
+            return Err(KernelError::failed(format!("load {law}"))(
+                &"the kernel's programs were built without this law; build leeway again",
+            ));
+        };
         let link = map.attach_struct_ops().map_err(|error| self.refused("register the law", &error))?;
         drop(maps);
         Ok(Attached { link, object })

@@ -12,15 +12,8 @@
 #include "alone.h"
 #include "glue.h"
 
-#include "leeway_cubic.h"
-#include "leeway_fledbat.h"
-#include "leeway_flower.h"
-#include "leeway_ledbat.h"
-#include "leeway_ledbatpp.h"
-#include "leeway_lp.h"
-#include "leeway_newreno.h"
-#include "leeway_nice.h"
-#include "leeway_vegas.h"
+/* Written by build.rs from the one table of laws, control/leeway_laws.h. */
+#include "leeway_every_law.h"
 
 char LEEWAY_LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -442,12 +435,4 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 		.name = "leeway_" #X,                                                                        \
 	};
 
-LEEWAY_STRUCT_OPS(newreno)
-LEEWAY_STRUCT_OPS(cubic)
-LEEWAY_STRUCT_OPS(vegas)
-LEEWAY_STRUCT_OPS(nice)
-LEEWAY_STRUCT_OPS(lp)
-LEEWAY_STRUCT_OPS(ledbat)
-LEEWAY_STRUCT_OPS(fledbat)
-LEEWAY_STRUCT_OPS(ledbatpp)
-LEEWAY_STRUCT_OPS(flower)
+LEEWAY_EVERY_LAW(LEEWAY_STRUCT_OPS)
