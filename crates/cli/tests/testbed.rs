@@ -88,7 +88,9 @@ fn uploads_calls_and_greedy_users_are_measured() {
     // Downloads are the primary's alone: the call is on a line that is nearly empty.
     assert!((2.0..=4.5).contains(&mos), "{mos}");
     let goodput = row["rounds"][0]["secondary"]["goodput_bps"].as_f64().unwrap();
-    assert!(goodput < 1.75e6, "{goodput}");
+    // They upload, and the line is theirs but for acknowledgements and the call: a tenth of it is a machine at its limits, and
+    // nothing is no measurement.
+    assert!((1.7e5..1.75e6).contains(&goodput), "{goodput}");
 }
 
 /// All that the secondaries fetch goes through the tunnel: where that does not work they have nothing.

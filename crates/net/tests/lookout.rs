@@ -2,6 +2,7 @@
 
 use leeway_net::{Lookout, Sight, Watch, ip};
 use nix::sched::{CloneFlags, unshare};
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -41,26 +42,31 @@ impl Seen {
         *self.sum.lock().unwrap()
     }
 
-    /// What is seen of `act`. What certainly is seen comes after it, so that the lookout has read all that was before.
+    /// What is seen of `act`, which returns when all that it sent has arrived. A packet of a size that nothing else has comes
+    /// after it: when that has been read, so has all that was before.
     fn by(&self, act: impl FnOnce()) -> Sight {
         let before = self.sum();
         act();
-        std::thread::sleep(Duration::from_millis(20));
-        let seen = self.sum();
-        send("10.1.0.1", "10.9.0.1", 1200);
+        send("10.9.0.1", "10.1.0.1", LAST_BYTES - 28);
         let start = Instant::now();
-        while self.sum() == seen {
-            assert!(start.elapsed() < Duration::from_secs(20), "the lookout has gone");
+        let after = loop {
+            let sum = self.sum();
+            if sum.brought_bytes - before.brought_bytes >= LAST_BYTES as u64 {
+                break sum;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "the lookout has gone");
             std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(20));
+        };
         Sight {
-            connects: seen.connects - before.connects,
-            asked: seen.asked - before.asked,
-            brought_bytes: seen.brought_bytes - before.brought_bytes,
+            connects: after.connects - before.connects,
+            asked: after.asked - before.asked,
+            brought_bytes: after.brought_bytes - before.brought_bytes - LAST_BYTES as u64,
         }
     }
 }
+
+/// The packet that ends a look: longer than any that is looked at.
+const LAST_BYTES: usize = 1465;
 
 const NOTHING: Sight = Sight { connects: 0, asked: 0, brought_bytes: 0 };
 const CONNECTS: Sight = Sight { connects: 1, ..NOTHING };
@@ -70,12 +76,15 @@ fn brings(brought_bytes: u64) -> Sight {
     Sight { brought_bytes, ..NOTHING }
 }
 
+/// Sends a datagram, and waits until it has arrived: what a device takes in is counted then.
 fn send(from: &str, to: &str, bytes: usize) {
     let at = |text: &str, port| SocketAddr::new(text.parse().unwrap(), port);
     // Else an error comes back, which is large as well.
-    let _taken = UdpSocket::bind(at(to, 9)).unwrap();
+    let taken = UdpSocket::bind(at(to, 9)).unwrap();
+    taken.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let socket = UdpSocket::bind(at(from, 0)).unwrap();
     socket.send_to(&vec![0; bytes], at(to, 9)).unwrap();
+    assert_eq!(taken.recv(&mut vec![0; bytes]).unwrap(), bytes);
 }
 
 #[test]
@@ -129,12 +138,19 @@ fn a_request_is_seen_and_an_acknowledgement_is_not() {
     let to = server.local_addr().unwrap().into();
     assert_eq!(seen.by(|| socket.connect(&to).unwrap()), CONNECTS);
     let accepted = socket2::Socket::from(server.accept().unwrap().0);
-    let write = |socket: &socket2::Socket, bytes: &[u8]| assert_eq!(socket.send(bytes).unwrap(), bytes.len());
-    assert_eq!(seen.by(|| write(&socket, b"GET / HTTP/1.1\r\n\r\n")), ASKS);
-    assert_eq!(seen.by(|| write(&accepted, b"ok")), NOTHING, "a small answer and its acknowledgement");
+    let write = |from: &socket2::Socket, mut to: &socket2::Socket, bytes: &[u8]| {
+        assert_eq!(from.send(bytes).unwrap(), bytes.len());
+        to.read_exact(&mut vec![0; bytes.len()]).unwrap();
+    };
+    assert_eq!(seen.by(|| write(&socket, &accepted, b"GET / HTTP/1.1\r\n\r\n")), ASKS);
+    assert_eq!(
+        seen.by(|| write(&accepted, &socket, b"ok")),
+        NOTHING,
+        "a small answer and its acknowledgement"
+    );
     // With timestamps (RFC 7323).
-    assert_eq!(seen.by(|| write(&accepted, &[0; 1000])), brings(1052));
-    assert_eq!(seen.by(|| write(&socket, &[0; 1000])), ASKS, "a large request");
+    assert_eq!(seen.by(|| write(&accepted, &socket, &[0; 1000])), brings(1052));
+    assert_eq!(seen.by(|| write(&socket, &accepted, &[0; 1000])), ASKS, "a large request");
 }
 
 #[test]

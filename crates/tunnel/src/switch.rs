@@ -7,6 +7,7 @@ use crate::pool::destination;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// A client that is connected.
@@ -34,10 +35,15 @@ impl Member {
         self.line.as_ref().map(|line| line.steering())
     }
 
+    /// How long what waited for it has stood aside for its people; nothing over TCP.
+    pub fn stood_aside(&self) -> Duration {
+        self.line.as_ref().map_or(Duration::ZERO, |line| line.stood_aside())
+    }
+
     /// What went through, and how long the law's queue has stood aside, for people.
     pub fn account(&self) -> String {
         let [to, from] = [self.counts.sent(), self.counts.received()].map(|(_, bytes)| bytes as f64 / 1e6);
-        let aside = self.line.as_ref().map_or(0.0, |line| line.stood_aside().as_secs_f64());
+        let aside = self.stood_aside().as_secs_f64();
         format!("{to:.1} MB to it, {from:.1} MB from it, {aside:.1} s aside for its home")
     }
 }
