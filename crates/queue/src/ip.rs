@@ -49,7 +49,9 @@ pub fn flow(packet: &[u8]) -> u32 {
         4 if packet.len() >= 20 => {
             let header = usize::from(packet[0] & 0xf) * 4;
             let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
-            (&packet[12..20], packet[9], if fragment { None } else { packet.get(header..header + 4) })
+            // A header shorter than its addresses has no ports behind it, but fields that change on the way.
+            let ports = if fragment || header < 20 { None } else { packet.get(header..header + 4) };
+            (&packet[12..20], packet[9], ports)
         }
         6 if packet.len() >= 40 => (&packet[8..40], packet[6], packet.get(40..44)),
         _ => return 0,
