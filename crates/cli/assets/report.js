@@ -12,13 +12,36 @@ const colour = (i) => style(`--c${i % 8}`);
 
 // ---- Tables ----
 
+// A term with its explanation on hover; `legend` has the same for those who cannot.
+const explained = (element, about) => {
+  if (about) { element.title = about; element.classList.add("term"); }
+  return element;
+};
+const heading = (text, about) => {
+  const cell = make("th");
+  cell.append(explained(make("span", text), about));
+  return cell;
+};
+const LAW = "Control law of the senders: `leeway laws` lists them with their parameters.";
+
+const legend = (tables) => {
+  const terms = new Map();
+  for (const table of tables) table.heads.forEach((text, i) => { if (table.abouts[i]) terms.set(text, table.abouts[i]); });
+  const details = make("details", null, "legend");
+  details.append(make("summary", "What the columns mean"));
+  const list = make("dl");
+  for (const [term, about] of [["law", LAW], ...terms]) list.append(make("dt", term), make("dd", about));
+  details.append(list);
+  return details;
+};
+
 const table = (content) => {
   const hasLaw = content.rows.some((row) => row.law);
   const result = make("table");
   const head = result.createTHead().insertRow();
   head.append(make("th", content.of));
-  if (hasLaw) head.append(make("th", "law", "law"));
-  for (const text of content.heads) head.append(make("th", text));
+  if (hasLaw) { const cell = heading("law", LAW); cell.className = "law"; head.append(cell); }
+  content.heads.forEach((text, i) => head.append(heading(text, content.abouts[i])));
   const body = result.createTBody();
   for (const row of content.rows) {
     const line = body.insertRow();
@@ -44,10 +67,11 @@ const windowCard = (content) => {
   const head = make("header");
   head.append(make("h2", content.name === "run" ? "Whole run" : content.name), make("span", content.span, "span"));
   card.append(head);
+  if (content.story) card.append(make("p", content.story, "story"));
   if (content.overall.length) {
     const line = make("p", null, "overall");
-    content.overall.forEach(([name, value], i) => {
-      line.append((i ? ", " : "") + name + " ", make("b", value));
+    content.overall.forEach(([name, value, about], i) => {
+      line.append(i ? ", " : "", explained(make("span", name), about), " ", make("b", value));
     });
     card.append(line);
   }
@@ -229,19 +253,24 @@ const show = (index) => {
   byId("description").textContent = point.description;
   byId("facts").textContent = facts(point);
   byId("tables").replaceChildren(...point.tables.map(windowCard));
+  if (point.tables.length) byId("tables").append(legend(point.tables.flatMap((t) => [t.groups, t.links])));
   draw(point);
 };
 
 // With several points: what the flows of each got, side by side.
 const comparison = (index) => {
   const first = data.points[0].tables[index];
-  const heads = [...new Set(data.points.flatMap((point) => point.tables[index]?.groups.heads ?? []))];
+  const abouts = new Map(data.points.flatMap((point) => {
+    const groups = point.tables[index]?.groups;
+    return groups ? groups.heads.map((text, i) => [text, groups.abouts[i]]) : [];
+  }));
+  const heads = [...abouts.keys()];
   const card = make("article", null, "card");
   const head = make("header");
   head.append(make("h2", first.name === "run" ? "All points" : `All points: ${first.name}`), make("span", first.span, "span"));
   const result = make("table");
   const names = result.createTHead().insertRow();
-  for (const text of ["point", "flows", ...heads]) names.append(make("th", text, text === "flows" ? "law" : ""));
+  names.append(make("th", "point"), make("th", "flows", "law"), ...heads.map((text) => heading(text, abouts.get(text))));
   const body = result.createTBody();
   data.points.forEach((point, i) => {
     const groups = point.tables[index]?.groups;
@@ -282,4 +311,24 @@ addEventListener("resize", () => {
   cancelAnimationFrame(pending);
   pending = requestAnimationFrame(() => draw(data.points[current]));
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(data.points[current]));
+
+// ---- Colours: the system's, or what the button chose ----
+
+const button = byId("theme");
+const system = matchMedia("(prefers-color-scheme: dark)");
+const dark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+const themed = () => {
+  button.textContent = dark() ? "Light" : "Dark";
+  if (data.points.length) draw(data.points[current]);
+};
+const choose = (theme) => { if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme; };
+const stored = () => { try { return localStorage.getItem("leeway-theme"); } catch { return null; } };
+choose(new URLSearchParams(location.search).get("theme") ?? stored());
+button.hidden = false;
+button.addEventListener("click", () => {
+  choose(dark() ? "light" : "dark");
+  try { localStorage.setItem("leeway-theme", document.documentElement.dataset.theme); } catch { /* a file without storage */ }
+  themed();
+});
+system.addEventListener("change", themed);
+themed();

@@ -8,8 +8,10 @@ mod format;
 mod lines;
 mod report;
 mod series;
+mod story;
 mod summary;
 mod table;
+mod terms;
 
 pub use collect::Collector;
 pub use table::print;

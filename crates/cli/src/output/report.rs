@@ -4,6 +4,7 @@ use super::collect::{Collector, Outcome};
 use super::columns::Shown;
 use super::format;
 use super::summary::{Cells, Row, Window};
+use super::{story, terms};
 use crate::Failure;
 use serde_json::{Value, json};
 
@@ -81,15 +82,18 @@ fn tables(window: &Window) -> Value {
     json!({
         "name": window.name,
         "span": format!("{} to {}", format::seconds(window.from_s), format::seconds(window.to_s)),
+        "story": story::tell(window),
         "overall": overall(&window.overall),
         "links": table(&window.links, "link"),
         "groups": table(&window.groups, "flows"),
     })
 }
 
-fn overall(cells: &Cells) -> Vec<[String; 2]> {
+/// Heading, value, what it means.
+fn overall(cells: &Cells) -> Vec<[String; 3]> {
     let text = |cell: &super::summary::Cell| {
-        Some([cell.heading.to_owned(), format::estimate(&cell.value?, cell.unit)])
+        let about = terms::about(cell.key).unwrap_or_default();
+        Some([cell.heading.to_owned(), format::estimate(&cell.value?, cell.unit), about.to_owned()])
     };
     cells.0.iter().filter_map(text).collect()
 }
@@ -106,8 +110,11 @@ fn table(rows: &[Row], name: &str) -> Value {
             }
         })
     };
-    let shown: Vec<usize> = (0..columns).filter(shown).collect();
+    let mut shown: Vec<usize> = (0..columns).filter(shown).collect();
+    // What is done to others first: it is why there is a background.
+    shown.sort_by_key(|&i| !rows[0].cells.0[i].key.starts_with("harm_"));
     let heads = shown.iter().map(|&i| rows[0].cells.0[i].heading);
+    let abouts = shown.iter().map(|&i| terms::about(rows[0].cells.0[i].key).unwrap_or_default());
     let body = rows.iter().map(|row| {
         let cells = shown.iter().map(|&i| &row.cells.0[i]);
         let texts = cells.map(|cell| cell.value.map_or("-".into(), |value| format::estimate(&value, cell.unit)));
@@ -115,5 +122,8 @@ fn table(rows: &[Row], name: &str) -> Value {
             "name": row.name, "law": row.law, "role": row.role, "flows": row.flows, "cells": texts.collect::<Vec<_>>()
         })
     });
-    json!({ "of": name, "heads": heads.collect::<Vec<_>>(), "rows": body.collect::<Vec<_>>() })
+    json!({
+        "of": name, "heads": heads.collect::<Vec<_>>(), "abouts": abouts.collect::<Vec<_>>(),
+        "rows": body.collect::<Vec<_>>()
+    })
 }

@@ -1,0 +1,138 @@
+//! What happened in a window, in words: does the background give way?
+
+use super::format;
+use super::summary::{Row, Window};
+
+/// A group whose rate falls by less than this part has kept it: differences between two runs of bursty traffic reach as far.
+const RATE_KEPT: f64 = 0.1;
+/// And whose delays and times grow to no more than this many times: 1.5, which is a harm of a third.
+const TIME_KEPT: f64 = 1.5;
+
+/// One paragraph; nothing where no background sends.
+pub fn tell(window: &Window) -> Option<String> {
+    let (background, others): (Vec<&Row>, Vec<&Row>) =
+        window.groups.iter().partition(|row| row.role.as_deref() == Some("background"));
+    let sending: Vec<&&Row> =
+        background.iter().filter(|row| mean(row, "throughput_bps").unwrap_or(0.0) > 0.0).collect();
+    if sending.is_empty() {
+        return None;
+    }
+    let takes =
+        list(sending.iter().map(|row| format!("{} takes {}", row.name, shown(row, "throughput_bps"))));
+    let harmed: Vec<String> = others.iter().filter_map(|row| harm(row)).collect();
+    let known = others.iter().any(|row| KINDS.iter().any(|kind| mean(row, kind).is_some()));
+    if !known {
+        return Some(if others.is_empty() {
+            format!("{takes}. Nobody else is there.")
+        } else {
+            format!("{takes}. What that does to the others shows in a run with `baseline = true`.")
+        });
+    }
+    if !harmed.is_empty() {
+        return Some(format!("{takes} and does not give way: {}.", list(harmed.into_iter())));
+    }
+    let names = list(others.iter().map(|row| row.name.clone()));
+    let keep = if others.len() == 1 { "keeps its rate" } else { "keep their rates" };
+    let longest = others
+        .iter()
+        .flat_map(|row| ["harm_delay", "harm_completion"].map(|kind| mean(row, kind)))
+        .flatten()
+        .fold(1.0, |longest: f64, harm| longest.max(times(harm)));
+    let longest = if longest < 1.05 {
+        "nothing takes longer than without it".to_owned()
+    } else {
+        // Rounded up, to be true.
+        format!("nothing takes more than {:.1} times as long as without it", (longest * 10.0).ceil() / 10.0)
+    };
+    Some(format!("{takes} and gives way: {names} {keep}, and {longest}."))
+}
+
+const KINDS: [&str; 3] = ["harm_throughput", "harm_delay", "harm_completion"];
+
+/// What a group has lost, where that is worth a word.
+fn harm(row: &Row) -> Option<String> {
+    let rate = mean(row, "harm_throughput").filter(|harm| *harm >= RATE_KEPT);
+    let rate = rate.map(|harm| format!("loses {:.0} % of its rate", harm * 100.0));
+    let longer = |kind: &str, what: &str| {
+        let times = times(mean(row, kind)?);
+        (times > TIME_KEPT).then(|| format!("{what} {times:.1} times as long"))
+    };
+    // Transfers that take longer are what people notice; packets, where there are none.
+    let time = longer("harm_completion", "takes").or_else(|| longer("harm_delay", "has delays"));
+    let parts: Vec<String> = rate.into_iter().chain(time).collect();
+    if parts.is_empty() { None } else { Some(format!("{} {}", row.name, parts.join(" and "))) }
+}
+
+/// How many times as long something takes that the harm is of.
+fn times(harm: f64) -> f64 {
+    1.0 / (1.0 - harm.min(0.999))
+}
+
+fn mean(row: &Row, key: &str) -> Option<f64> {
+    row.cells.0.iter().find(|cell| cell.key == key)?.value.map(|value| value.mean)
+}
+
+fn shown(row: &Row, key: &str) -> String {
+    let cell = row.cells.0.iter().find(|cell| cell.key == key);
+    cell.and_then(|cell| Some(format::estimate(&cell.value?, cell.unit))).unwrap_or_default()
+}
+
+/// `a, b and c`.
+fn list(parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.collect();
+    match parts.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::columns::{Shown, Unit};
+    use crate::output::summary::{Cell, Cells};
+    use crate::stats::Estimate;
+
+    fn row(name: &str, role: &str, values: &[(&'static str, f64)]) -> Row {
+        let cell = |&(key, mean): &(&'static str, f64)| {
+            let unit = if key.ends_with("bps") { Unit::Rate } else { Unit::Share };
+            let value = Estimate::of(&[mean]);
+            Cell { key, heading: key, unit, shown: Shown::Always, value }
+        };
+        let cells = Cells(values.iter().map(cell).collect());
+        Row { name: name.into(), law: None, role: Some(role.into()), flows: Some(1), cells }
+    }
+
+    fn told(rate: f64, others: Vec<Row>) -> Option<String> {
+        let mut groups = others;
+        groups.push(row("backup", "background", &[("throughput_bps", rate)]));
+        let overall = Cells::default();
+        tell(&Window { name: "run".into(), from_s: 0.0, to_s: 1.0, overall, links: vec![], groups })
+    }
+
+    #[test]
+    fn whether_the_background_gives_way_is_said_with_what_the_others_lose() {
+        let video = |rate, time| {
+            vec![row("video", "primary", &[("harm_throughput", rate), ("harm_completion", time)])]
+        };
+        assert_eq!(
+            told(6.2e6, video(0.001, 0.03)).unwrap(),
+            "backup takes 6.20 Mbit/s and gives way: video keeps its rate, and nothing takes longer than without it."
+        );
+        assert_eq!(
+            told(9.5e6, video(0.727, 0.82)).unwrap(),
+            "backup takes 9.50 Mbit/s and does not give way: video loses 73 % of its rate and takes 5.6 times as long."
+        );
+        assert!(told(9.5e6, video(0.0, 0.3)).unwrap().contains("more than 1.5 times as long"));
+        assert!(told(9.5e6, video(0.0, 0.4)).unwrap().contains("does not give way"));
+    }
+
+    #[test]
+    fn without_a_baseline_nothing_is_claimed() {
+        let alone = row("web", "primary", &[("throughput_bps", 1e6)]);
+        assert!(told(1e6, vec![alone]).unwrap().contains("baseline = true"));
+        assert!(told(1e6, vec![]).unwrap().contains("Nobody else"));
+        assert_eq!(told(0.0, vec![]), None, "it is silent");
+    }
+}
