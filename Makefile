@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live pictures fuzz install ci clean
+.PHONY: help run test lint format bench live pictures fuzz install uninstall ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,9 +44,12 @@ fuzz: ## fuzz every harness with libFuzzer for ten minutes each; tools/fuzz.sh t
 	@tools/setup.sh build
 	@tools/fuzz.sh 600
 
-install: ## install the `leeway` program; as root for everybody, with systemd units
+install: ## install the `leeway` program; as root for everybody, with manual, completions, headers, systemd units
 	@tools/setup.sh build
 	@tools/install.sh
+
+uninstall: ## remove what `make install` put in place; DESTDIR and PREFIX as then
+	@tools/install.sh uninstall
 
 ci: ## what a change must pass: .ci/run
 	@.ci/run

@@ -165,9 +165,15 @@ pub enum Command {
         /// Which shell.
         shell: Shell,
     },
-    /// Print the manual page.
-    #[command(after_help = "Example: leeway man | man -l -")]
-    Man,
+    /// Print the manual page, or write one for each command.
+    #[command(
+        after_help = "Examples: leeway man | man -l -\n          leeway man --out ~/.local/share/man/man1"
+    )]
+    Man {
+        /// A folder for a page of every command, such as leeway-run.1.
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// What to simulate and where to put the results.

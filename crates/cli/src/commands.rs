@@ -9,6 +9,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use leeway_sim::scenario::Scenario;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Simulates and reports.
 pub fn sim(args: &Sim) -> Result<(), Failure> {
@@ -173,10 +174,16 @@ pub fn completions(shell: Shell) -> Result<(), Failure> {
     Ok(io::stdout().write_all(&script)?)
 }
 
-/// Prints the manual page, with a section for each subcommand.
-pub fn man() -> Result<(), Failure> {
-    let mut page = Vec::new();
+/// Prints the manual page, with a section for each subcommand; or writes a page of each to a folder.
+pub fn man(out: Option<&Path>) -> Result<(), Failure> {
     let command = Cli::command();
+    if let Some(folder) = out {
+        let failed = |error| Failure::Run(format!("cannot write to {}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        // `help` is a command of clap's, and says the same again.
+        return clap_mangen::generate_to(command.disable_help_subcommand(true), folder).map_err(failed);
+    }
+    let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         let name = format!("leeway {}", subcommand.get_name());

@@ -103,7 +103,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Gateway(gateway) => gateway::run(&gateway),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
-        Command::Man => commands::man(),
+        Command::Man { out } => commands::man(out.as_deref()),
         Command::Link(link) => link::run(&link),
         Command::Testnet(testnet) => testnet::run(&testnet),
         Command::Testbed(testbed) => testbed::run(&testbed),

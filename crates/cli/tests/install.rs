@@ -1,0 +1,115 @@
+//! `make install` and `make uninstall` into a folder of its own.
+
+mod live;
+
+use live::{leeway, succeed, text};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Everything below a folder, with what files contain.
+fn tree(folder: &Path) -> BTreeSet<(PathBuf, Option<Vec<u8>>)> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            found.insert((path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).ok()));
+        }
+    }
+    found
+}
+
+fn install(root: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(Path::new(TOP).join("tools/install.sh"));
+    command.args(words).env("DESTDIR", root).env("PREFIX", "/usr").env("LEEWAY_PROGRAM", leeway());
+    command
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn uninstall_leaves_what_was_there_before_install_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    write(&root.join("usr/share/man/man1/other.1"), "another program's");
+    write(&root.join("etc/leeway/laws.conf"), "ledbat # somebody wrote this\n");
+    let before = tree(root);
+    succeed(&mut install(root, &[]));
+    for file in [
+        "usr/bin/leeway",
+        "usr/share/man/man1/leeway.1",
+        "usr/share/man/man1/leeway-run.1",
+        "usr/share/man/man1/leeway-kernel-load.1",
+        "usr/share/bash-completion/completions/leeway",
+        "usr/share/zsh/site-functions/_leeway",
+        "usr/share/fish/vendor_completions.d/leeway.fish",
+        "usr/include/leeway/leeway_laws.h",
+        "usr/share/pkgconfig/leeway.pc",
+        "usr/lib/systemd/system/leeway-relay.service",
+        "etc/leeway/gateway.toml",
+    ] {
+        assert!(root.join(file).is_file(), "{file}");
+    }
+    assert_eq!(
+        std::fs::read(root.join("etc/leeway/laws.conf")).unwrap(),
+        b"ledbat # somebody wrote this\n",
+        "what somebody wrote stays"
+    );
+    let [built, installed] = [Path::new(leeway()).to_owned(), root.join("usr/bin/leeway")]
+        .map(|path| std::fs::metadata(path).unwrap().len());
+    assert!(installed < built, "{installed} bytes are not stripped of {built}");
+    // As an upgrade is: again over itself.
+    succeed(&mut install(root, &[]));
+    succeed(&mut install(root, &["uninstall"]));
+    let after = tree(root);
+    let differs: Vec<_> = after.symmetric_difference(&before).map(|(path, _)| path).collect();
+    assert!(differs.is_empty(), "{differs:?}");
+    let again = install(root, &["uninstall"]).output().unwrap();
+    assert!(!again.status.success() && text(&again.stderr).contains("nothing to remove"));
+}
+
+#[test]
+fn a_changed_configuration_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    succeed(&mut install(root, &[]));
+    write(&root.join("etc/leeway/gateway.toml"), "listen = []\n");
+    succeed(&mut install(root, &["uninstall"]));
+    let left: Vec<_> = tree(root).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(left, ["etc", "etc/leeway", "etc/leeway/gateway.toml"].map(PathBuf::from));
+}
+
+#[test]
+fn a_program_in_c_finds_the_headers_by_pkg_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    succeed(&mut install(root, &[]));
+    let asked = |what: &str| {
+        let mut asked = Command::new("pkg-config");
+        asked.args([what, "leeway"]).env("PKG_CONFIG_SYSROOT_DIR", root);
+        text(&succeed(asked.env("PKG_CONFIG_PATH", root.join("usr/share/pkgconfig"))).stdout)
+    };
+    let (version, flags) = (asked("--modversion"), asked("--cflags"));
+    let version = version.trim();
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
+    let source = root.join("program.c");
+    let program = "#include <leeway_laws.h>\n#include <stdio.h>\n\
+        int main(void) { printf(\"%s %d %s\\n\", LEEWAY_VERSION, LEEWAY_VERSION_NUMBER, leeway_laws[0].name); }\n";
+    std::fs::write(&source, program).unwrap();
+    let binary = root.join("program");
+    succeed(Command::new("cc").args(flags.split_whitespace()).arg(&source).arg("-o").arg(&binary));
+    let said = succeed(&mut Command::new(&binary));
+    let [major, minor, patch] =
+        [0, 1, 2].map(|part| version.split('.').nth(part).unwrap().parse::<u32>().unwrap());
+    let number = 10_000 * major + 100 * minor + patch;
+    assert_eq!(text(&said.stdout), format!("{version} {number} newreno\n"));
+}
