@@ -43,8 +43,11 @@ fn main() {
 /// What the programs need of the table of laws, which is for user space: its headers, and the names of its rows.
 fn every_law(table: &Path) -> String {
     let text = std::fs::read_to_string(table).unwrap_or_else(|e| panic!("{}: {e}", table.display()));
-    let headers: String =
-        text.lines().filter(|line| line.starts_with("#include \"leeway_")).map(|line| format!("{line}\n")).collect();
+    let headers: String = text
+        .lines()
+        .filter(|line| line.starts_with("#include \"leeway_"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     let rows = text.lines().filter(|line| line.starts_with([' ', '\t'])).filter_map(|line| {
         let (row, rest) = line.trim_start().split_once('(')?;
         row.starts_with("LEEWAY_LAW_ROW").then(|| rest.split(',').next())?
