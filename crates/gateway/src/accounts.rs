@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 /// How long whoever asks may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The metrics in Prometheus' text format. Each window has the way of those who share it: `direct`, or `relay`.
+/// The metrics in Prometheus' text format. Each window has the way of those who share it: downloads `direct` or by
+/// `relay`, or all that is sent directly, `uplink`.
 pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> String {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&str, &str, Count); 4] = [
@@ -32,10 +33,10 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
     }
     type Reading = fn(&State) -> f64;
     let readings: [(&str, &str, &str, Reading); 6] = [
-        ("gauge", "leeway_gateway_window_bytes", "The window that downloads share.", |state| {
+        ("gauge", "leeway_gateway_window_bytes", "The window that is shared.", |state| {
             state.window_bytes as f64
         }),
-        ("gauge", "leeway_gateway_outstanding_bytes", "Asked for, not arrived.", |state| {
+        ("gauge", "leeway_gateway_outstanding_bytes", "Asked for or sent, not arrived.", |state| {
             state.outstanding_bytes as f64
         }),
         ("gauge", "leeway_gateway_queuing_delay_seconds", "The law's estimate of the queue.", |state| {
@@ -103,6 +104,7 @@ pub async fn serve(mut stream: TcpStream, connector: &Connector, users: &Users) 
         let windows: Vec<_> = [("direct", &connector.budget), ("relay", &connector.relay_budget)]
             .into_iter()
             .filter_map(|(way, budget)| Some((way, budget.as_ref()?.state())))
+            .chain(connector.upload.as_ref().map(|upload| ("uplink", upload.state())))
             .collect();
         let body = text(users, &windows, connector.relay.as_deref());
         let head = format!(

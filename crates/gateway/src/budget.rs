@@ -125,7 +125,7 @@ impl Flow {
 
     /// Whether a connection that is made now may have more than 64 KiB.
     pub fn may_be_large(&self) -> bool {
-        self.with(|window, _, now_us| window.share(now_us) > u64::from(u16::MAX))
+        self.with(|window, entry, now_us| window.share(entry, now_us) > u64::from(u16::MAX))
     }
 
     /// The connection is there. Its handshake is no sample: small packets take less time on a slow line than full ones.

@@ -17,10 +17,10 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -51,6 +51,47 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     }
 }
 
+/// Requests of one HTTP/2 connection that are being answered.
+#[derive(Debug)]
+struct Streams {
+    open: AtomicUsize,
+    /// When the last one ended.
+    since: Mutex<Instant>,
+}
+
+/// One of them; it ends when the last copy of this is dropped.
+#[derive(Debug)]
+pub struct OpenStream(Arc<Streams>);
+
+impl OpenStream {
+    fn begin(streams: &Arc<Streams>) -> Arc<OpenStream> {
+        streams.open.fetch_add(1, Ordering::AcqRel);
+        Arc::new(OpenStream(streams.clone()))
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        *self.0.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Streams {
+    /// Ready when none has been open for so long, whatever PING says.
+    async fn idle(&self, idle: Duration) {
+        loop {
+            let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = idle.saturating_sub(since.elapsed());
+            match self.open.load(Ordering::Acquire) {
+                0 if left.is_zero() => return,
+                0 => tokio::time::sleep(left).await,
+                _ => tokio::time::sleep(idle).await,
+            }
+        }
+    }
+}
+
 async fn serve_http2(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) -> hyper::Result<()> {
     let limits = &proxy.limits;
     let mut server = http2::Builder::new(TokioExecutor::new());
@@ -64,11 +105,21 @@ async fn serve_http2(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) -> hy
         .max_send_buf_size(64 * 1024)
         .keep_alive_interval(Duration::from_secs(limits.idle_s))
         .auto_date_header(false);
+    let (head, idle) = (Duration::from_secs(limits.head_s), Duration::from_secs(limits.idle_s));
+    let streams = Arc::new(Streams { open: AtomicUsize::new(0), since: Mutex::new(Instant::now()) });
+    let begins = streams.clone();
     let service = service_fn(move |request| {
-        let proxy = proxy.clone();
-        async move { Ok::<_, Infallible>(proxy.answer(request, client, None).await) }
+        let (proxy, asks) = (proxy.clone(), Asks::Stream(OpenStream::begin(&begins)));
+        async move { Ok::<_, Infallible>(proxy.answer(request, client, asks).await) }
     });
-    server.serve_connection(TokioIo::new(stream), service).await
+    let mut connection = std::pin::pin!(server.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = &mut connection => return ended,
+        () = streams.idle(idle) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    // A request that was on its way is answered; a client that says nothing is not waited for.
+    timeout(head, connection).await.unwrap_or(Ok(()))
 }
 
 /// Answers requests of HTTP/1.1 until the client waits with all of them answered, or a CONNECT has ended; none if there
@@ -79,7 +130,7 @@ async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hype
     let service = service_fn(|request: Request<Incoming>| {
         let turn = turn.clone();
         turn.begin(&request);
-        async move { Ok::<_, Infallible>(proxy.answer(request, client, Some(turn)).await) }
+        async move { Ok::<_, Infallible>(proxy.answer(request, client, Asks::Turn(turn)).await) }
     });
     turn.may_park.store(false, Ordering::Relaxed);
     let mut connection = http1::Builder::new()
@@ -107,6 +158,25 @@ async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hype
         tunnel::carry(stream, upstream, Duration::from_secs(limits.tunnel_s)).await;
     }
     Ok(None)
+}
+
+/// How a client asks.
+#[derive(Debug, Clone)]
+pub enum Asks {
+    /// By HTTP/1.1, one request after the other.
+    Turn(Arc<Turn>),
+    /// By HTTP/2.
+    Stream(Arc<OpenStream>),
+}
+
+impl Asks {
+    /// The connection's turn, in HTTP/1.1.
+    pub fn turn(&self) -> Option<&Turn> {
+        match self {
+            Asks::Turn(turn) => Some(turn),
+            Asks::Stream(_) => None,
+        }
+    }
 }
 
 /// What is known of the requests of a connection without asking hyper, which does not tell whether it holds anything.

@@ -64,7 +64,10 @@ pub struct Config {
     /// Law of the window that all downloads share; none: nothing is held back.
     #[serde(deserialize_with = "law")]
     pub law: Option<LawSpec>,
-    /// Congestion control of the kernel for uploads, such as `leeway_ledbat`; the first that the machine has.
+    /// Law of the window that all shares which is sent directly, TCP and datagrams; none: it is not held back.
+    #[serde(deserialize_with = "law")]
+    pub uplink: Option<LawSpec>,
+    /// Congestion control of the kernel for uploads below that, such as `leeway_ledbat`; the first that the machine has.
     pub upload: Vec<String>,
     /// Name servers; the machine's own by default.
     pub dns: Vec<NameServer>,
@@ -302,6 +305,7 @@ impl Default for Config {
             // DNS, NTP, QUIC, DNS over QUIC, STUN.
             udp_ports: vec![53, 123, 443, 853, 3478],
             law: Some(LAW.parse().expect("a law of the table")),
+            uplink: Some(crate::uplink::LAW.parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,

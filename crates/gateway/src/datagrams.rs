@@ -1,8 +1,9 @@
 //! One client's datagrams to the Internet and the answers to them, for SOCKS5 and for clients without configuration.
 
 use crate::budget::Flow;
-use crate::socket::bind_device;
+use crate::socket::{bind_device, forbid_fragments};
 use crate::tunnel;
+use crate::upload::Sender;
 use crate::upstream::{Connector, Way};
 use crate::users::{Place, User};
 use bytes::Bytes;
@@ -21,7 +22,7 @@ pub const DATAGRAM_BYTES: usize = 65_535;
 /// Servers that an association may hear from; the one asked longest ago is forgotten.
 const PEERS: usize = 256;
 /// What is kept in the kernel for datagrams that wait for their turn.
-const QUEUE_BYTES: usize = 64 * 1024;
+pub const QUEUE_BYTES: usize = 64 * 1024;
 
 thread_local! {
     /// Where a datagram is read before its length is known, so that an association that waits holds nothing.
@@ -49,6 +50,8 @@ struct Sockets {
     all: [Option<UdpSocket>; 2],
     /// Their part in the shared window.
     flow: Option<Flow>,
+    /// And in that of the uplink.
+    sender: Option<Sender>,
 }
 
 impl Association {
@@ -73,8 +76,8 @@ impl Association {
         lock(&self.sockets).of(to).is_some()
     }
 
-    /// From the client to a server, which has been checked, by the way of the moment. What cannot be sent is lost, as
-    /// datagrams are.
+    /// From the client to a server, which has been checked, by the way of the moment, when its turn has come. What cannot be sent
+    /// is lost, as datagrams are, also what does not fit into one packet.
     pub async fn send(&self, bytes: &[u8], to: SocketAddr) {
         let way = self.connector.way().filter(|_| self.relayed);
         let mut sockets = lock(&self.sockets).clone();
@@ -84,7 +87,15 @@ impl Association {
             self.changed.notify_one();
         }
         let Some(socket) = sockets.of(&to) else { return };
-        if socket.send_to(bytes, to).await.is_err() {
+        let packet_bytes = bytes.len() as u64 + if to.is_ipv4() { 28 } else { 48 };
+        if let Some(sender) = &sockets.sender {
+            sender.turn(packet_bytes, self.connector.beyond(to.ip())).await;
+        }
+        let sent = socket.send_to(bytes, to).await.is_ok();
+        if let Some(sender) = &sockets.sender {
+            if sent { sender.sent(packet_bytes) } else { sender.unsent() }
+        }
+        if !sent {
             return;
         }
         self.steps.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +148,8 @@ impl Sockets {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         let all = any.map(|address| bind(address, connector.device(way)).ok());
         let flow = connector.budget(way).map(|budget| budget.datagrams(user.id));
-        Sockets { way, all, flow }
+        let sender = connector.upload(way).map(|upload| upload.datagrams(user.id));
+        Sockets { way, all, flow, sender }
     }
 
     fn of(&self, peer: &SocketAddr) -> Option<&UdpSocket> {
@@ -191,6 +203,7 @@ fn bind(address: IpAddr, device: Option<&str>) -> io::Result<UdpSocket> {
     if let Some(name) = device {
         bind_device(&socket, name)?;
     }
+    forbid_fragments(&socket, address.is_ipv6())?;
     rustix::net::sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket)

@@ -20,18 +20,65 @@ pub fn is_question(message: &[u8]) -> bool {
     flags & 0xf8 == 0 && kind(question).is_some_and(|kind| kind != IXFR && kind != AXFR)
 }
 
+/// The question of a message and nothing else: its ID, RD and CD, one name, type and class, and an OPT record of its own (RFC 6891) if the
+/// message has one, with its size and DO. What else is in the message stays here, so a question carries no data to the Internet beyond
+/// the name. None if it is no question about records.
+pub fn trimmed(message: &[u8]) -> Option<Vec<u8>> {
+    let question = message.get(HEAD_BYTES..).filter(|_| is_question(message))?;
+    let question = &question[..question_bytes(question)?];
+    let opt = opt(&message[HEAD_BYTES + question.len()..], u16::from_be_bytes([message[10], message[11]]));
+    let mut bytes = vec![message[0], message[1], message[2] & RD, message[3] & (AD | CD)];
+    bytes.extend([0, 1, 0, 0, 0, 0, 0, u8::from(opt.is_some())]);
+    bytes.extend(question);
+    if let Some([size_high, size_low, dnssec]) = opt {
+        // The root, OPT, the size, no extended code, version 0, flags, no options.
+        bytes.extend([0, 0, OPT as u8, size_high, size_low, 0, 0, dnssec, 0, 0, 0]);
+    }
+    Some(bytes)
+}
+
+/// ID, flags and four counts (RFC 1035, 4.1.1).
+const HEAD_BYTES: usize = 12;
+/// Recursion desired; authentic data, checking disabled (RFC 4035, 3.2).
+const RD: u8 = 0x01;
+const AD: u8 = 0x20;
+const CD: u8 = 0x10;
+/// DNSSEC OK (RFC 3225).
+const DO: u8 = 0x80;
+/// The longest name (RFC 1035, 2.3.4).
+const NAME_BYTES: usize = 255;
+const OPT: u16 = 41;
 const IXFR: u16 = 251;
 const AXFR: u16 = 252;
 
 /// What a question asks for: the type after the name.
-fn kind(mut question: &[u8]) -> Option<u16> {
+fn kind(question: &[u8]) -> Option<u16> {
+    let end = question_bytes(question)?;
+    Some(u16::from_be_bytes([question[end - 4], question[end - 3]]))
+}
+
+/// A name, a type and a class.
+fn question_bytes(question: &[u8]) -> Option<usize> {
+    let mut name_bytes = 0;
     loop {
-        match question {
-            [0, high, low, ..] => return Some(u16::from_be_bytes([*high, *low])),
+        match *question.get(name_bytes)? {
+            0 => break,
             // A label; there is nothing before it that it could point to.
-            [length @ 1..=63, rest @ ..] => question = rest.get(usize::from(*length)..)?,
+            length @ 1..=63 => name_bytes += 1 + usize::from(length),
             _ => return None,
         }
+    }
+    let end = name_bytes + 5;
+    (name_bytes < NAME_BYTES && end <= question.len()).then_some(end)
+}
+
+/// The size and the flag DO of an OPT record, if it is the first of `records` additional ones, as resolvers send it.
+fn opt(additional: &[u8], records: u16) -> Option<[u8; 3]> {
+    match additional {
+        &[0, 0, 41, size_high, size_low, _, 0, flags, _, _, _, ..] if records > 0 => {
+            Some([size_high, size_low, flags & DO])
+        }
+        _ => None,
     }
 }
 
@@ -39,10 +86,10 @@ fn kind(mut question: &[u8]) -> Option<u16> {
 pub async fn carry(mut client: TcpStream, mut server: Upstream) -> io::Result<()> {
     loop {
         let question = message(&mut client).await?;
-        if !is_question(&question[2..]) {
-            return Ok(());
-        }
-        server.write_all(&question).await?;
+        let Some(question) = trimmed(&question[2..]) else { return Ok(()) };
+        // 284 bytes at the longest.
+        let length = u16::try_from(question.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+        server.write_all(&[&length.to_be_bytes()[..], &question].concat()).await?;
         client.write_all(&message(&mut server).await?).await?;
     }
 }
@@ -83,15 +130,44 @@ mod tests {
         assert!(!is_question(&message(1, 2, 1)), "two at once");
         assert!(!is_question(&message(0, 1, 252)) && !is_question(&message(0, 1, 251)), "transfers");
         let whole = message(1, 1, 1);
-        for cut in 0..whole.len() - 2 {
+        for cut in 0..whole.len() {
             assert!(!is_question(&whole[..cut]), "{cut} bytes");
         }
+    }
+
+    #[test]
+    fn nothing_goes_on_but_the_question() {
+        let plain = message(1, 1, 1);
+        assert_eq!(trimmed(&plain).unwrap(), plain);
+        assert_eq!(trimmed(&[&plain[..], &[7; 1200]].concat()).unwrap(), plain, "what stands behind it");
+        let mut counted = [&plain[..], &[7; 1200]].concat();
+        counted[7..12].copy_from_slice(&[3, 0, 3, 0, 3]);
+        assert_eq!(trimmed(&counted).unwrap(), plain, "records of any section");
+        // RFC 6891: 1232 bytes, DO, and padding (RFC 7830).
+        let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
+        let mut with_opt = plain.clone();
+        with_opt[11] = 1;
+        with_opt.extend(opt);
+        assert_eq!(trimmed(&with_opt).unwrap(), with_opt);
+        let mut padded = with_opt.clone();
+        padded[plain.len() + 9..].copy_from_slice(&[4, 180]);
+        padded.extend([&[0, 12, 4, 176][..], &[0; 1200]].concat());
+        assert_eq!(trimmed(&padded).unwrap(), with_opt);
+        let long = [&plain[..12], &[63; 64].repeat(4), &[0, 0, 1, 0, 1]].concat();
+        assert!(trimmed(&long).is_none(), "a name of 257 bytes");
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_judged(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            is_question(&bytes);
+            assert_eq!(is_question(&bytes), trimmed(&bytes).is_some());
+        }
+
+        #[test]
+        fn a_question_is_short_whatever_is_behind_it(rest in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let question = trimmed(&[&message(1, 1, 1)[..], &rest].concat()).unwrap();
+            assert!(question.len() <= HEAD_BYTES + NAME_BYTES + 5 + 11);
+            assert_eq!(trimmed(&question).unwrap(), question);
         }
     }
 }

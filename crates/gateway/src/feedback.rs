@@ -1,11 +1,10 @@
 //! What the law hears: delays of all connections, what has arrived, and whether the window was used.
 
-use crate::delay::Bases;
+use crate::delay::{Bases, Route};
 use crate::edges::RoundTrip;
 use crate::window::MSS_BYTES;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
 use leeway_tunnel::Scale;
-use std::net::IpAddr;
 
 /// What a server is given before anything is known of round trips (RFC 6298, 2.1).
 const FIRST_HOLD_US: u64 = 1_000_000;
@@ -116,15 +115,15 @@ impl Feedback {
         }
     }
 
-    /// Something has arrived from `server`, or an answer is over, and shows this round trip, if any. Whether that was of use.
+    /// Something has arrived by that route, or an answer is over, and shows this round trip, if any. Whether that was of use.
     pub fn arrived(
         &mut self,
         now_us: u64,
-        server: IpAddr,
+        route: Route,
         round_trip: Option<RoundTrip>,
         arrival: Arrival,
     ) -> bool {
-        let queuing_us = round_trip.and_then(|round_trip| self.sample(now_us, server, round_trip));
+        let queuing_us = round_trip.and_then(|round_trip| self.sample(now_us, route, round_trip));
         let told_us = queuing_us.map(|seen_us| {
             let told_us = u64::from(self.scale.told_us(seen_us)) * u64::from(self.alone_permille) / 1000;
             u32::try_from(told_us).unwrap_or(u32::MAX)
@@ -199,15 +198,15 @@ impl Feedback {
     /// The queuing delay that a round trip shows. One that may have been longer can show that there is more of a queue, not that
     /// there is less, unless nothing else has been of use for a while: a law that goes by a queue of long ago would shrink
     /// its window until nothing is left of it.
-    fn sample(&mut self, now_us: u64, server: IpAddr, round_trip: RoundTrip) -> Option<u32> {
+    fn sample(&mut self, now_us: u64, route: Route, round_trip: RoundTrip) -> Option<u32> {
         let RoundTrip { rtt_us, exact, late } = round_trip;
         if late {
             self.patience_us = (self.patience_us + self.hold_us() / 2).min(PATIENCE_US);
         }
         let queuing_us = if exact {
-            self.bases.queuing_us(now_us, server, rtt_us)
+            self.bases.queuing_us(now_us, route, rtt_us)
         } else {
-            let least_us = self.bases.least_queuing_us(server, rtt_us);
+            let least_us = self.bases.least_queuing_us(route, rtt_us);
             let old = now_us > self.sampled_us + STALE_ROUNDS * u64::from(self.srtt_us);
             Some(least_us).filter(|&least_us| old || least_us > self.queuing_delay_us())?
         };
@@ -245,15 +244,18 @@ impl Feedback {
 mod tests {
     use super::*;
 
-    const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
     const ARRIVAL: Arrival =
         Arrival { bytes: 1460, prior_bytes: 5840, outstanding_bytes: 4380, waiting: true, aside: false };
+
+    fn server() -> Route {
+        Route::of(std::net::Ipv4Addr::new(9, 9, 9, 9).into())
+    }
 
     fn heard(exactly_us: &[u32]) -> Feedback {
         let mut feedback = Feedback::new(&"ledbat".parse().unwrap(), true);
         for (n, &rtt_us) in exactly_us.iter().enumerate() {
             let round_trip = Some(RoundTrip { rtt_us, exact: true, late: false });
-            assert!(feedback.arrived(n as u64 * 1000, SERVER, round_trip, ARRIVAL));
+            assert!(feedback.arrived(n as u64 * 1000, server(), round_trip, ARRIVAL));
         }
         feedback
     }
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(known_us, 40_000);
         let mut at_least = |rtt_us, late| {
             let round_trip = Some(RoundTrip { rtt_us, exact: false, late });
-            (feedback.arrived(10_000, SERVER, round_trip, ARRIVAL), feedback.queuing_delay_us())
+            (feedback.arrived(10_000, server(), round_trip, ARRIVAL), feedback.queuing_delay_us())
         };
         assert_eq!(at_least(30_000, false), (false, known_us));
         assert_eq!(at_least(30_000, true), (false, known_us));
@@ -280,7 +282,7 @@ mod tests {
         let srtt_us = u64::from(feedback.srtt_us());
         let mut at_least = |now_us, rtt_us| {
             let round_trip = Some(RoundTrip { rtt_us, exact: false, late: false });
-            (feedback.arrived(now_us, SERVER, round_trip, ARRIVAL), feedback.queuing_delay_us())
+            (feedback.arrived(now_us, server(), round_trip, ARRIVAL), feedback.queuing_delay_us())
         };
         let last_us = 5_000;
         assert_eq!(at_least(last_us + 2 * srtt_us, 30_000), (false, 40_000));
@@ -296,11 +298,11 @@ mod tests {
         assert_eq!(usual_us, 90_000);
         for _ in 0..1000 {
             let late = Some(RoundTrip { rtt_us: 90_000, exact: false, late: true });
-            feedback.arrived(10_000, SERVER, late, ARRIVAL);
+            feedback.arrived(10_000, server(), late, ARRIVAL);
         }
         assert_eq!(feedback.hold_us(), usual_us + PATIENCE_US);
         let in_time = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
-        feedback.arrived(20_000, SERVER, in_time, ARRIVAL);
+        feedback.arrived(20_000, server(), in_time, ARRIVAL);
         assert_eq!(feedback.hold_us(), usual_us + PATIENCE_US / 2);
     }
 
@@ -309,10 +311,10 @@ mod tests {
         let mut feedback = Feedback::new(&"ledbat:filter_length=1".parse().unwrap(), yields);
         for n in 0..10_000 {
             let round_trip = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
-            feedback.arrived(n * segment_us, SERVER, round_trip, ARRIVAL);
+            feedback.arrived(n * segment_us, server(), round_trip, ARRIVAL);
         }
         let round_trip = Some(RoundTrip { rtt_us: 30_000, exact: true, late: false });
-        feedback.arrived(10_000 * segment_us, SERVER, round_trip, ARRIVAL);
+        feedback.arrived(10_000 * segment_us, server(), round_trip, ARRIVAL);
         assert!(feedback.queuing_delay_us().abs_diff(10_000) < 10, "{}", feedback.queuing_delay_us());
         feedback.law.output().queuing_delay_us
     }

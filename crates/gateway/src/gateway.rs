@@ -109,8 +109,10 @@ impl Gateway {
         })?;
         let home = (!config.home.is_empty()).then(|| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
+            let upload = proxy.connector.upload.clone();
             Lookout::new(&config.home)?.watch(move |sight| {
                 budget.iter().for_each(|budget| budget.home_seen(sight));
+                upload.iter().for_each(|upload| upload.home_seen(sight));
                 relay.iter().for_each(|relay| relay.home_seen());
             })
         });
@@ -135,12 +137,25 @@ impl Gateway {
     /// What a person should know who runs it.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
-        if self.proxy.connector.congestion().is_none() {
-            notices.push(
-                "uploads are not held back: the kernel offers none of the congestion controls of `upload`; \
-                 as root, load one first: leeway kernel load ledbat"
-                    .into(),
-            );
+        match &self.proxy.connector.upload {
+            None => notices.push("what is sent is not held back: `uplink` is \"none\"".into()),
+            Some(upload) => {
+                if let Some(error) = upload.blindness() {
+                    notices.push(format!(
+                        "nothing measures the uplink behind datagrams, which get 47 kbit/s while no TCP upload does: \
+                         no socket for echoes of ICMP: {error} (needs CAP_NET_RAW, or net.ipv4.ping_group_range)"
+                    ));
+                }
+            }
+        }
+        if self.proxy.connector.upload.is_some()
+            && let Err(why) = self.proxy.connector.congestion()
+            && !why.is_empty()
+        {
+            notices.push(format!(
+                "uploads are held back by the window of the uplink alone, not by the kernel as well: {why} \
+                 (leeway kernel load ledbat, as root, needs Linux 6.10)"
+            ));
         }
         if self.divert.is_some() {
             let ports = &self.proxy.connector.policy.udp_ports;
@@ -170,6 +185,9 @@ impl Gateway {
         for budget in [&self.budget, &self.proxy.connector.relay_budget].into_iter().flatten() {
             let budget = budget.clone();
             background.spawn(async move { budget.drive().await });
+        }
+        if let Some(upload) = self.proxy.connector.upload.clone() {
+            background.spawn(async move { upload.drive().await });
         }
         if let Some(relay) = self.proxy.connector.relay.clone() {
             background.spawn(async move { relay.run().await });

@@ -1,7 +1,7 @@
 //! The HTTP proxy: absolute URIs and CONNECT, HTTP/1.1 and HTTP/2 towards clients, HTTP/1.1 towards servers.
 
 use crate::budget::Flow;
-use crate::client::Turn;
+use crate::client::Asks;
 use crate::config::Limits;
 use crate::pool::Pool;
 use crate::resolve::ResolveError;
@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -62,18 +62,18 @@ impl Proxy {
         self.pool.sweep();
     }
 
-    /// The answer to a request; `turn` is that of a connection of HTTP/1.1.
+    /// The answer to a request.
     pub async fn answer(
         self: &Arc<Self>,
         request: Request<Incoming>,
         client: IpAddr,
-        turn: Option<Arc<Turn>>,
+        asks: Asks,
     ) -> Answer {
         let answer = match self.user(request.headers(), client) {
             Some(user) => {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);
                 let answered = match *request.method() {
-                    Method::CONNECT => self.connect(request, &user, turn.as_deref()).await,
+                    Method::CONNECT => self.connect(request, &user, &asks).await,
                     _ => self.forward(request, &user).await,
                 };
                 answered.unwrap_or_else(|failure| failure.answer(&user))
@@ -86,7 +86,7 @@ impl Proxy {
                 answer
             }
         };
-        answer.map(|body| Content { body, turn })
+        answer.map(|body| Content { body, asks })
     }
 
     /// The user of a request; none if it has to be named and is not.
@@ -103,27 +103,29 @@ impl Proxy {
         &self,
         mut request: Request<Incoming>,
         user: &Arc<User>,
-        turn: Option<&Turn>,
+        asks: &Asks,
     ) -> Result<Plain, Failure> {
         if request.uri().scheme().is_some() {
             return Err(Failure::Bad("CONNECT needs host:port"));
         }
         let (host, port) = target(request.uri(), None)?;
-        if turn.is_some() && !request.body().is_end_stream() {
+        if asks.turn().is_some() && !request.body().is_end_stream() {
             // RFC 9110, 9.3.6: nobody knows whether it is for the proxy or for the server.
             return Err(Failure::Bad("CONNECT has no body"));
         }
         let addresses = self.connector.addresses(host, port).await?;
         let upstream = self.connector.connect(user, &addresses).await?;
-        match turn {
-            Some(turn) => turn.lead_to(upstream),
-            None => {
+        match asks {
+            Asks::Turn(turn) => turn.lead_to(upstream),
+            Asks::Stream(stream) => {
+                let stream = stream.clone();
                 let idle = Duration::from_secs(self.limits.tunnel_s);
                 let upgrade = hyper::upgrade::on(&mut request);
                 tokio::spawn(async move {
                     if let Ok(client) = upgrade.await {
                         tunnel::carry(TokioIo::new(client), upstream, idle).await;
                     }
+                    drop(stream);
                 });
             }
         }
@@ -147,27 +149,30 @@ impl Proxy {
             return Err(Failure::Coding);
         }
         let host = if port == 80 { host.to_owned() } else { format!("{host}:{port}") };
-        let mut request = outgoing(request, &host)?;
+        let sending = Arc::<AtomicU64>::default();
+        let mut request = outgoing(request, &host)?.map(|body| Sending { body, steps: sending.clone() });
         let limit = Duration::from_secs(self.limits.answer_s);
         // A pooled connection may have been closed by its server meanwhile; then the request is still ours.
         while let Some(mut server) = self.pool.take(user.id, &addresses, self.connector.way()) {
             let mark = server.mark();
-            match tokio::time::timeout(limit, server.sender.try_send_request(request)).await {
-                Ok(Ok(response)) => return self.incoming(response, server, mark, user),
-                Ok(Err(mut error)) => match error.take_message() {
+            let answered = server.sender.try_send_request(request);
+            match unless_silent(&sending, limit, answered).await {
+                Some(Ok(response)) => return self.incoming(response, server, mark, user),
+                Some(Err(mut error)) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(Failure::Server(error.into_error())),
                 },
-                Err(_) => return Err(Failure::Slow(self.limits.answer_s)),
+                None => return Err(Failure::Slow(self.limits.answer_s)),
             }
         }
         let upstream = self.connector.connect(user, &addresses).await?;
         let mut server = Server::start(upstream, addresses[0]).await.map_err(Failure::Server)?;
         let mark = server.mark();
-        match tokio::time::timeout(limit, server.sender.send_request(request)).await {
-            Ok(Ok(response)) => self.incoming(response, server, mark, user),
-            Ok(Err(error)) => Err(Failure::Server(error)),
-            Err(_) => Err(Failure::Slow(self.limits.answer_s)),
+        let answered = server.sender.send_request(request);
+        match unless_silent(&sending, limit, answered).await {
+            Some(Ok(response)) => self.incoming(response, server, mark, user),
+            Some(Err(error)) => Err(Failure::Server(error)),
+            None => Err(Failure::Slow(self.limits.answer_s)),
         }
     }
 
@@ -187,7 +192,8 @@ impl Proxy {
         }
         strip(&mut head.headers);
         head.version = Version::HTTP_11;
-        let mut body = Download { body, server: Some(server), proxy: self.clone(), user: user.id };
+        let (server, proxy) = (Some(server), self.clone());
+        let mut body = Download { body, server, proxy, user: user.id, silence: None };
         if body.body.is_end_stream() {
             body.end();
         }
@@ -198,7 +204,7 @@ impl Proxy {
 /// A connection to a server that speaks HTTP/1.1.
 pub struct Server {
     /// Sends requests; one at a time.
-    pub sender: SendRequest<Incoming>,
+    pub sender: SendRequest<Sending>,
     /// Where it leads.
     pub address: SocketAddr,
     /// The way that it takes.
@@ -229,12 +235,12 @@ impl Server {
 /// The body of an answer.
 pub struct Content {
     body: Either<Full<Bytes>, Download>,
-    turn: Option<Arc<Turn>>,
+    asks: Asks,
 }
 
 impl Drop for Content {
     fn drop(&mut self) {
-        if let Some(turn) = &self.turn {
+        if let Some(turn) = self.asks.turn() {
             turn.end();
         }
     }
@@ -266,6 +272,49 @@ pub struct Download {
     server: Option<Server>,
     proxy: Arc<Proxy>,
     user: u64,
+    /// Runs while nothing comes.
+    silence: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+/// An answer stopped in the middle.
+#[derive(Debug, thiserror::Error)]
+#[error("the server has sent nothing more for {0} s")]
+struct Stopped(u64);
+
+/// The body of a request on its way; its steps are counted.
+pub struct Sending {
+    body: Incoming,
+    steps: Arc<AtomicU64>,
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// What comes of `answered`; nothing if neither it is ready nor a step of the request's body was made for `limit`.
+async fn unless_silent<T>(steps: &AtomicU64, limit: Duration, answered: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        answer = answered => Some(answer),
+        () = tunnel::silence(steps, limit) => None,
+    }
 }
 
 impl Download {
@@ -280,13 +329,24 @@ impl Download {
 
 impl Body for Download {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+            let limit_s = self.proxy.limits.answer_s;
+            let silence = self
+                .silence
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(Duration::from_secs(limit_s))));
+            ready!(silence.as_mut().poll(cx));
+            // Its connection is of no use any more.
+            self.server = None;
+            return Poll::Ready(Some(Err(Stopped(limit_s).into())));
+        };
+        self.silence = None;
+        let frame = frame.map(|frame| frame.map_err(Into::into));
         if frame.is_none() || self.body.is_end_stream() {
             self.end();
         }

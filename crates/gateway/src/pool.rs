@@ -45,9 +45,9 @@ impl Pool {
             return;
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.values().map(VecDeque::len).sum::<usize>() >= TOTAL {
+        if !has_room(&idle, user) {
             sweep(&mut idle);
-            if idle.values().map(VecDeque::len).sum::<usize>() >= TOTAL {
+            if !has_room(&idle, user) {
                 return;
             }
         }
@@ -62,6 +62,13 @@ impl Pool {
     pub fn sweep(&self) {
         sweep(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// A user who keeps as many as there is room for gets no more, so that there is some for others (as for places, [`crate::users`]).
+fn has_room(idle: &Idle, user: u64) -> bool {
+    let own: usize = idle.iter().filter(|((whose, _), _)| *whose == user).map(|(_, servers)| servers.len()).sum();
+    let all: usize = idle.values().map(VecDeque::len).sum();
+    own < TOTAL.saturating_sub(all)
 }
 
 fn sweep(idle: &mut Idle) {

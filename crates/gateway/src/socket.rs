@@ -1,5 +1,6 @@
 //! Options of sockets that the standard library does not have.
 
+use crate::uplink::Acknowledged;
 use crate::window::MSS_BYTES;
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
@@ -17,6 +18,14 @@ sockopt_impl!(
     Both,
     libc::IPPROTO_TCP,
     libc::TCP_WINDOW_CLAMP,
+    u32
+);
+sockopt_impl!(
+    /// Bytes in the buffer for sending that were not sent: with as many nothing more is taken.
+    NotSentLowat,
+    SetOnly,
+    libc::IPPROTO_TCP,
+    libc::TCP_NOTSENT_LOWAT,
     u32
 );
 sockopt_impl!(
@@ -45,6 +54,32 @@ fn tcp_info(socket: &impl AsFd) -> Option<[u8; INFO_BYTES]> {
         libc::getsockopt(descriptor, level, name, info.as_mut_ptr().cast(), &raw mut length)
     };
     (result == 0).then_some(info)
+}
+
+/// What the kernel knows of the sending end of a connection.
+pub fn acknowledged(socket: &impl AsFd) -> Option<Acknowledged> {
+    let info = tcp_info(socket)?;
+    let bytes = info.get(offset_of!(libc::tcp_info, tcpi_bytes_acked)..)?.first_chunk()?;
+    let again = info.get(offset_of!(libc::tcp_info, tcpi_total_retrans)..)?.first_chunk()?;
+    // The SYN counts as a byte.
+    let bytes = u64::from_ne_bytes(*bytes).saturating_sub(1);
+    Some(Acknowledged { bytes, retransmissions: u32::from_ne_bytes(*again) })
+}
+
+/// Nothing is taken for sending while anything waits for the congestion window of the kernel or the window of the other end: what
+/// was granted once and waited there would leave all at once, later.
+pub fn hold_little(socket: &impl AsFd) -> io::Result<()> {
+    setsockopt(socket, NotSentLowat, &MSS_BYTES).map_err(io::Error::from)
+}
+
+/// Datagrams that do not fit into one packet are refused: pieces would leave all at once.
+pub fn forbid_fragments(socket: &impl AsFd, six: bool) -> io::Result<()> {
+    use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+    Ok(if six {
+        sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
+    } else {
+        sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
+    })
 }
 
 /// `spare` bytes of the buffer are not for the window.
@@ -170,6 +205,8 @@ pub struct Options<'a> {
     pub window: Option<u32>,
     /// Whether it may grow beyond 64 KiB.
     pub scaled: bool,
+    /// Whether little may wait in the buffer for sending.
+    pub little: bool,
     /// The only device that it may use.
     pub device: Option<&'a str>,
 }
@@ -186,6 +223,9 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
         setsockopt(&socket, nix::sys::socket::sockopt::TcpMaxSeg, &MSS_BYTES)?;
         if options.scaled { begin_scaled(&socket, bytes)? } else { bound_window(&socket, bytes, 0)? }
     }
+    if options.little {
+        hold_little(&socket)?;
+    }
     if let Some(name) = options.device {
         bind_device(&socket, name)?;
     }
@@ -194,10 +234,19 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
     Ok(stream)
 }
 
-/// The first of those congestion controls that a socket of this process may have.
-pub fn first_congestion(names: &[String]) -> Option<String> {
-    let socket = TcpSocket::new_v4().ok()?;
-    names.iter().find(|name| rustix::net::sockopt::set_tcp_congestion(&socket, name).is_ok()).cloned()
+/// The first of those congestion controls that a socket of this process may have; if none, why not each.
+pub fn first_congestion(names: &[String]) -> Result<String, String> {
+    let socket = TcpSocket::new_v4().map_err(|error| error.to_string())?;
+    let mut reasons = Vec::new();
+    for name in names {
+        match rustix::net::sockopt::set_tcp_congestion(&socket, name) {
+            Ok(()) => return Ok(name.clone()),
+            Err(rustix::io::Errno::NOENT) => reasons.push(format!("{name} is not in this kernel")),
+            Err(rustix::io::Errno::PERM) => reasons.push(format!("{name} needs CAP_NET_ADMIN")),
+            Err(errno) => reasons.push(format!("{name}: {errno}")),
+        }
+    }
+    Err(reasons.join(", "))
 }
 
 #[cfg(test)]

@@ -129,6 +129,8 @@ async fn associate(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, clien
         return stream.write_all(&wire::reply(Reply::NotAllowed, NOWHERE)).await;
     };
     let inner = UdpSocket::bind((stream.local_addr()?.ip(), 0)).await?;
+    // What waits for its turn beyond that is lost, which tells the client to send less.
+    rustix::net::sockopt::set_socket_recv_buffer_size(&inner, datagrams::QUEUE_BYTES)?;
     stream.write_all(&wire::reply(Reply::Succeeded, inner.local_addr()?)).await?;
     let relay = Relay { proxy, user, client, inner, association, from: OnceLock::new() };
     let idle = Duration::from_secs(proxy.limits.tunnel_s);

@@ -4,7 +4,7 @@ use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};
 use crate::dns;
 use crate::http::Proxy;
 use crate::tunnel;
-use crate::users::{Place, User};
+use crate::users::{Place, Room, User};
 use bytes::Bytes;
 use leeway_net::Family;
 use nix::libc;
@@ -100,9 +100,15 @@ pub async fn datagrams(proxy: Arc<Proxy>, socket: UdpSocket) {
 /// Who has an association. Questions for names have one for each server that is asked, whose answers they expect.
 type Key = (SocketAddr, Option<SocketAddr>);
 
+/// Datagrams of a client that wait for their turn, whose memory is counted.
+struct Inbox {
+    user: Arc<User>,
+    datagrams: mpsc::Sender<(Datagram, Room)>,
+}
+
 struct Clients {
     proxy: Arc<Proxy>,
-    known: BTreeMap<Key, mpsc::Sender<Datagram>>,
+    known: BTreeMap<Key, Inbox>,
     /// When those that have ended are forgotten: before there are so many.
     sweep_at: usize,
 }
@@ -110,28 +116,34 @@ struct Clients {
 impl Clients {
     /// Sends it on; what is not allowed, or comes too fast, is dropped, as datagrams are.
     fn pass(&mut self, datagram: Datagram, to: SocketAddr) {
-        let Datagram { bytes, peer: client } = datagram;
+        let Datagram { mut bytes, peer: client } = datagram;
         let connector = &self.proxy.connector;
         if !connector.policy.is_client(client.ip()) {
             return;
         }
         let asked = (to.port() == dns::PORT).then_some(to);
         let checked = match asked {
-            Some(_) => Some(connector.name_server()).filter(|_| dns::is_question(&bytes)),
+            Some(_) => dns::trimmed(&bytes).map(|question| {
+                bytes = question.into();
+                connector.name_server()
+            }),
             None => connector.datagram_address(to).ok(),
         };
+        let known = self.known.get(&(client, asked));
+        let user = known.map_or_else(|| self.proxy.users.at(client.ip()), |inbox| inbox.user.clone());
         let Some(peer) = checked else {
-            self.refuse(&self.proxy.users.at(client.ip()));
+            self.refuse(&user);
             return;
         };
-        let mut datagram = Datagram { bytes, peer };
-        if let Some(inbox) = self.known.get(&(client, asked)) {
-            match inbox.try_send(datagram) {
+        // Beyond that it is lost, as datagrams are.
+        let Some(room) = user.room(bytes.len()) else { return };
+        let mut waits = (Datagram { bytes, peer }, room);
+        if let Some(inbox) = known {
+            match inbox.datagrams.try_send(waits) {
                 Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => return,
-                Err(mpsc::error::TrySendError::Closed(unsent)) => datagram = unsent,
+                Err(mpsc::error::TrySendError::Closed(unsent)) => waits = unsent,
             }
         }
-        let user = self.proxy.users.at(client.ip());
         let place = self.proxy.users.admit(&user);
         // Name servers may be the home's, which no relay reaches.
         let association = Association::open(connector, &user, asked.is_none());
@@ -142,13 +154,13 @@ impl Clients {
         user.counts.requests.fetch_add(1, Ordering::Relaxed);
         let (inbox, outgoing) = mpsc::channel(WAITING);
         // There is room for the first.
-        let _ = inbox.try_send(datagram);
+        let _ = inbox.try_send(waits);
         tokio::spawn(relay(self.proxy.clone(), association, client, asked, outgoing, place));
         if self.known.len() >= self.sweep_at {
-            self.known.retain(|_, inbox| !inbox.is_closed());
+            self.known.retain(|_, inbox| !inbox.datagrams.is_closed());
             self.sweep_at = 64 + 2 * self.known.len();
         }
-        self.known.insert((client, asked), inbox);
+        self.known.insert((client, asked), Inbox { user, datagrams: inbox });
     }
 
     fn refuse(&self, user: &User) {
@@ -162,13 +174,13 @@ async fn relay(
     association: Association,
     client: SocketAddr,
     asked: Option<SocketAddr>,
-    mut outgoing: mpsc::Receiver<Datagram>,
+    mut outgoing: mpsc::Receiver<(Datagram, Room)>,
     _place: Place,
 ) {
     // Questions that wait for their answers.
     let open = AtomicU64::new(0);
     let up = async {
-        while let Some(Datagram { bytes, peer }) = outgoing.recv().await {
+        while let Some((Datagram { bytes, peer }, _room)) = outgoing.recv().await {
             open.fetch_add(1, Ordering::Relaxed);
             association.send(&bytes, peer).await;
         }

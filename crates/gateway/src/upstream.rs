@@ -6,9 +6,10 @@ use crate::policy::{Policy, Refusal, Transport};
 use crate::relay::Relay;
 use crate::resolve::{ResolveError, Resolver};
 use crate::socket::{self, Options};
+use crate::upload::{HANDSHAKE_BYTES, Sender, Upload};
 use crate::users::{Place, User};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +20,9 @@ use tokio::net::TcpStream;
 
 /// Bytes that one permission reads at most.
 const READ_BYTES: u64 = 64 * 1024;
+
+/// Pieces that one write takes at most.
+const SLICES: usize = 16;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -59,10 +63,12 @@ pub struct Connector {
     pub budget: Option<Arc<Budget>>,
     /// The one of those through the relay, whose own law sees to it that nobody notices: this one shares what there is.
     pub relay_budget: Option<Arc<Budget>>,
+    /// The window of all that is sent directly, if there is a law.
+    pub upload: Option<Arc<Upload>>,
     /// The tunnel that is taken while it is there.
     pub relay: Option<Arc<Relay>>,
     resolver: Resolver,
-    congestion: Option<String>,
+    congestion: Result<String, String>,
     users: Arc<crate::users::Users>,
     timeout: Duration,
 }
@@ -73,6 +79,7 @@ pub struct Upstream {
     socket: Arc<TcpStream>,
     user: Arc<User>,
     flow: Option<Arc<Flow>>,
+    sender: Option<Sender>,
     way: Way,
     relay: Option<Arc<Relay>>,
     /// Bytes that may be read.
@@ -90,7 +97,9 @@ impl Connector {
         budget: Option<Arc<Budget>>,
         relay: Option<Arc<Relay>>,
     ) -> Connector {
+        let landmarks = resolver.name_servers().iter().filter_map(|server| policy.check(server.ip()).ok()).collect();
         Connector {
+            upload: config.uplink.as_ref().map(|law| Upload::new(law, landmarks)),
             policy,
             budget,
             relay_budget: relay
@@ -105,9 +114,19 @@ impl Connector {
         }
     }
 
-    /// The congestion control of uploads, if the kernel has one of those that were asked for.
-    pub fn congestion(&self) -> Option<&str> {
-        self.congestion.as_deref()
+    /// The congestion control of uploads, if the kernel has one of those that were asked for; else why not.
+    pub fn congestion(&self) -> Result<&str, &str> {
+        self.congestion.as_deref().map_err(String::as_str)
+    }
+
+    /// The window of what is sent that way.
+    pub fn upload(&self, way: Way) -> Option<&Arc<Upload>> {
+        self.upload.as_ref().filter(|_| way.is_none())
+    }
+
+    /// That address, if it is beyond the line; a name server may be the home's.
+    pub fn beyond(&self, address: IpAddr) -> Option<IpAddr> {
+        self.policy.check(address).ok()
     }
 
     /// The addresses that `host` stands for, now and for this request.
@@ -200,9 +219,18 @@ impl Connector {
                 }
             };
             match connected {
-                Ok((socket, flow)) => {
+                Ok((socket, flow, sender)) => {
                     let (user, relay) = (user.clone(), self.relay.clone());
-                    return Ok(Upstream { socket, user, flow, way, relay, permitted: 0, _place: place });
+                    return Ok(Upstream {
+                        socket,
+                        user,
+                        flow,
+                        sender,
+                        way,
+                        relay,
+                        permitted: 0,
+                        _place: place,
+                    });
                 }
                 Err(error) => failure = error,
             }
@@ -218,8 +246,17 @@ impl Connector {
         to: SocketAddr,
     ) -> Option<Result<Connected, ConnectError>> {
         let flow = self.budget(way).map(|budget| Arc::new(budget.flow(user.id, to.ip())));
+        let beyond = self.beyond(to.ip());
+        if let Some(upload) = self.upload(way) {
+            // Users take turns with handshakes, too. This flow ends before the connection begins, whose bytes are counted by themselves.
+            let handshake = upload.datagrams(user.id);
+            handshake.turn(HANDSHAKE_BYTES, beyond).await;
+            handshake.sent(HANDSHAKE_BYTES);
+        }
+        let sender = self.upload(way).map(|upload| upload.connection(user.id, beyond));
         let options = Options {
-            congestion: self.congestion().filter(|_| way.is_none()),
+            congestion: self.congestion().ok().filter(|_| way.is_none()),
+            little: sender.is_some(),
             window: flow.as_ref().map(|flow| flow.window_bytes()),
             // The relay's queue takes what a connection has too much.
             scaled: way.is_some() || flow.as_ref().is_some_and(|flow| flow.may_be_large()),
@@ -235,7 +272,10 @@ impl Connector {
                 if let Some(flow) = &flow {
                     flow.connected(&socket);
                 }
-                Ok((socket, flow))
+                if let Some(sender) = &sender {
+                    sender.connected(&socket);
+                }
+                Ok((socket, flow, sender))
             }
             Ok(Err(error)) => Err(ConnectError::Failed(to, error)),
             Err(_) => Err(ConnectError::Timeout(to, self.timeout.as_secs())),
@@ -251,8 +291,8 @@ async fn over(relay: Option<Arc<Relay>>, way: Way) {
     }
 }
 
-/// A connection, and its part in the shared window if it has one.
-type Connected = (Arc<TcpStream>, Option<Arc<Flow>>);
+/// A connection, and its parts in the shared windows if it has any.
+type Connected = (Arc<TcpStream>, Option<Arc<Flow>>, Option<Sender>);
 
 impl Upstream {
     /// The way that it takes.
@@ -283,6 +323,20 @@ impl Upstream {
         self.permitted = granted.max(1);
         Poll::Ready(Ok(()))
     }
+}
+
+/// Writes `most` bytes of them, or less.
+fn write_some(socket: &TcpStream, bufs: &[io::IoSlice<'_>], most: u64) -> io::Result<usize> {
+    let mut rest = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut some = Vec::with_capacity(bufs.len().min(SLICES));
+    for buf in bufs.iter().take(SLICES) {
+        let bytes = buf.len().min(rest);
+        rest -= bytes;
+        if bytes > 0 {
+            some.push(io::IoSlice::new(&buf[..bytes]));
+        }
+    }
+    socket.try_write_vectored(&some)
 }
 
 impl AsyncRead for Upstream {
@@ -332,9 +386,19 @@ impl AsyncWrite for Upstream {
         if let Some(flow) = &this.flow {
             ready!(flow.poll_start(cx));
         }
+        let wanted = bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
         loop {
             ready!(this.socket.poll_write_ready(cx))?;
-            match this.socket.try_write_vectored(bufs) {
+            let written = match &this.sender {
+                Some(sender) if wanted > 0 => {
+                    let granted = ready!(sender.poll_grant(cx, wanted));
+                    let written = write_some(&this.socket, bufs, granted);
+                    written.iter().for_each(|&bytes| sender.sent(bytes as u64));
+                    written
+                }
+                _ => this.socket.try_write_vectored(bufs),
+            };
+            match written {
                 Ok(bytes) => {
                     this.user.counts.up_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                     return Poll::Ready(Ok(bytes));

@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Users that are remembered at a time; one more, and those without connections are forgotten.
 const REMEMBERED: usize = 4096;
 
+/// Datagrams of one user that wait for their turn, in bytes: half a second at 2 Mbit/s.
+const QUEUED_BYTES: usize = 128 * 1024;
+
 /// One user of the gateway.
 #[derive(Debug)]
 pub struct User {
@@ -20,6 +23,7 @@ pub struct User {
     pub counts: Counts,
     clients: Arc<AtomicUsize>,
     upstream: Arc<AtomicUsize>,
+    queued_bytes: Arc<AtomicUsize>,
 }
 
 /// Sums since the gateway was started.
@@ -43,6 +47,7 @@ pub struct Users {
     upstream_per_user: usize,
     total: usize,
     clients: Arc<AtomicUsize>,
+    upstream: Arc<AtomicUsize>,
     known: Mutex<Known>,
     /// What those who were forgotten had taken.
     gone: Counts,
@@ -58,6 +63,29 @@ struct Known {
 #[derive(Debug)]
 pub struct Place(Vec<Arc<AtomicUsize>>);
 
+/// Memory for bytes that wait, free again when this is dropped.
+#[derive(Debug)]
+pub struct Room {
+    queued_bytes: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.queued_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+impl User {
+    /// Room for a datagram of so many bytes that waits for its turn; none if the user has too many of them.
+    pub fn room(&self, bytes: usize) -> Option<Room> {
+        let queued = self.queued_bytes.try_update(Ordering::AcqRel, Ordering::Relaxed, |queued| {
+            Some(queued + bytes).filter(|&queued| queued <= QUEUED_BYTES)
+        });
+        queued.is_ok().then(|| Room { queued_bytes: self.queued_bytes.clone(), bytes })
+    }
+}
+
 impl Users {
     /// Those of a configuration.
     pub fn new(config: &Config) -> Users {
@@ -67,6 +95,7 @@ impl Users {
             upstream_per_user: config.limits.upstream_per_user,
             total: config.limits.connections,
             clients: Arc::default(),
+            upstream: Arc::default(),
             known: Mutex::default(),
             gone: Counts::default(),
         }
@@ -88,16 +117,14 @@ impl Users {
         same(user.password.as_bytes(), password.as_bytes()).then(|| self.of(name))
     }
 
-    /// A place for a client's connection; none if the user or the gateway has no more.
+    /// A place for a client's connection; none if the user or the gateway has no more, or the user has as many as are free.
     pub fn admit(&self, user: &User) -> Option<Place> {
-        let place = Place::take(&user.clients, self.per_user)?;
-        let total = Place::take(&self.clients, self.total)?;
-        Some(place.and(total))
+        shared(&user.clients, self.per_user, &self.clients, self.total)
     }
 
-    /// A place for a connection to the Internet; none if the user has no more.
+    /// A place for a connection to the Internet, by the same rule.
     pub fn admit_upstream(&self, user: &User) -> Option<Place> {
-        Place::take(&user.upstream, self.upstream_per_user)
+        shared(&user.upstream, self.upstream_per_user, &self.upstream, self.total)
     }
 
     /// Connections of clients now.
@@ -133,10 +160,20 @@ impl Users {
             counts: Counts::default(),
             clients: Arc::default(),
             upstream: Arc::default(),
+            queued_bytes: Arc::default(),
         });
         known.users.insert(name.to_owned(), user.clone());
         user
     }
+}
+
+/// A place of `total` for a user who has at most `per_user`. A user who has as many as are free gets no more (the dynamic threshold of
+/// Choudhury and Hahne 1998, with a factor of 1): one user has half of the places at most, `n` greedy ones leave one part in `n + 1`, so
+/// that nobody takes the last ones from somebody who has few.
+fn shared(own: &Arc<AtomicUsize>, per_user: usize, all: &Arc<AtomicUsize>, total: usize) -> Option<Place> {
+    let free = total.saturating_sub(all.load(Ordering::Relaxed));
+    let place = Place::take(own, per_user.min(free))?;
+    Some(place.and(Place::take(all, total)?))
 }
 
 impl Counts {
@@ -197,21 +234,55 @@ mod tests {
     #[test]
     fn places_are_bounded_and_come_back() {
         let limits =
-            Limits { connections: 3, connections_per_user: 2, upstream_per_user: 1, ..Limits::default() };
+            Limits { connections: 5, connections_per_user: 2, upstream_per_user: 1, ..Limits::default() };
         let users = Users::new(&Config { limits, ..Config::default() });
         let [ann, bob] = ["10.0.0.1", "10.0.0.2"].map(|text| users.at(text.parse().unwrap()));
         let first = users.admit(&ann).unwrap();
         let _second = users.admit(&ann).unwrap();
         assert!(users.admit(&ann).is_none(), "two a user");
-        let _third = users.admit(&bob).unwrap();
-        assert!(users.admit(&bob).is_none(), "three together");
-        assert_eq!(users.connections(), 3);
+        let _bobs = [(); 2].map(|()| users.admit(&bob).unwrap());
+        let [eve, dan] = ["10.0.0.3", "10.0.0.4"].map(|text| users.at(text.parse().unwrap()));
+        let _last = users.admit(&eve).unwrap();
+        assert!(users.admit(&dan).is_none(), "five together");
+        assert_eq!(users.connections(), 5);
         drop(first);
-        assert!(users.admit(&bob).is_some());
+        assert!(users.admit(&dan).is_some());
         let place = users.admit_upstream(&ann).unwrap();
         assert!(users.admit_upstream(&ann).is_none() && users.admit_upstream(&bob).is_some());
         drop(place);
         assert!(users.admit_upstream(&ann).is_some());
+    }
+
+    #[test]
+    fn a_user_with_many_connections_leaves_places_for_users_with_few() {
+        let limits = Limits { connections: 1000, connections_per_user: 1000, ..Limits::default() };
+        let limits = Limits { upstream_per_user: 1000, ..limits };
+        for admit in [Users::admit, Users::admit_upstream] {
+            let users = Users::new(&Config { limits: limits.clone(), ..Config::default() });
+            let of = |n: u32| users.at(IpAddr::V4(n.into()));
+            let take = |n: u32| -> Vec<Place> { std::iter::from_fn(|| admit(&users, &of(n))).collect() };
+            let first = take(1);
+            assert_eq!(first.len(), 500);
+            let second = take(2);
+            assert_eq!(second.len(), 250);
+            let _few: Vec<Place> = (10..110).map(|n| admit(&users, &of(n)).expect("a place for each")).collect();
+            // The others' places come back before the greedy have more.
+            drop(second);
+            assert_eq!(take(1).len(), 0);
+            assert!(take(3).len() >= 200);
+            drop(first);
+        }
+    }
+
+    #[test]
+    fn what_waits_of_a_user_is_bounded() {
+        let users = Users::new(&Config::default());
+        let [ann, bob] = ["10.0.0.1", "10.0.0.2"].map(|text| users.at(text.parse().unwrap()));
+        let rooms: Vec<Room> = std::iter::from_fn(|| ann.room(1200)).collect();
+        assert_eq!(rooms.len(), QUEUED_BYTES / 1200);
+        assert!(bob.room(1200).is_some());
+        drop(rooms);
+        assert!(ann.room(QUEUED_BYTES).is_some());
     }
 
     #[test]

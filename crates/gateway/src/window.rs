@@ -5,6 +5,7 @@
 use crate::admission::{Admission, Grant};
 use crate::answers::Answers;
 use crate::budget::State;
+use crate::delay::Route;
 use crate::edges::{BURST_BYTES, Edges, Question, RoundTrip};
 use crate::feedback::{Arrival, Feedback};
 use crate::socket::Receiver;
@@ -39,8 +40,8 @@ pub struct Window {
     answers: Answers,
     feedback: Feedback,
     next: u64,
-    /// Other flows that receive, as counted then.
-    others: usize,
+    /// Flows that receive, by user, and what is outstanding of them, as counted then.
+    receiving: BTreeMap<u64, (u64, u64)>,
     counted_us: u64,
     flows: BTreeMap<u64, Entry>,
 }
@@ -48,9 +49,16 @@ pub struct Window {
 /// A flow as the driver sees it. Positions count bytes since the connection began.
 #[derive(Debug)]
 pub struct Entry {
+    user: u64,
     server: IpAddr,
-    /// Nobody sees datagrams arrive: the bytes of each that was granted, and when.
-    datagrams: Option<VecDeque<(u64, u64)>>,
+    /// Nobody sees datagrams arrive.
+    datagrams: bool,
+    /// The bytes of each grant that are outstanding, and when it was given; the oldest first.
+    held: VecDeque<(u64, u64)>,
+    /// Whether it was among those that receive when they were counted.
+    counted: bool,
+    /// Some of its grants were not used while others were.
+    unused: bool,
     socket: Option<Arc<dyn Receiver>>,
     mss: u64,
     /// Its window; the server may send up to `read + window`.
@@ -93,7 +101,7 @@ impl Window {
             answers: Answers::default(),
             feedback,
             next: 0,
-            others: 0,
+            receiving: BTreeMap::new(),
             counted_us: 0,
             flows: BTreeMap::new(),
         }
@@ -128,7 +136,7 @@ impl Window {
     pub fn open(&mut self, now_us: u64, user: u64, server: IpAddr, datagrams: bool) -> u64 {
         self.next += 1;
         self.admission.open(user, self.next);
-        self.flows.insert(self.next, Entry::new(server, datagrams, now_us));
+        self.flows.insert(self.next, Entry::new(user, server, datagrams, now_us));
         self.next
     }
 
@@ -202,11 +210,15 @@ impl Window {
         let needed = edge.saturating_sub(permitted).min(to_come);
         let same = unread.min(needed);
         // The rest was given up when the server was silent. Who sends less than a segment does not need it.
-        let part = self.part(now_us);
+        let part = self.part(entry, now_us);
         let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
-        let again = if unread < entry.mss { 0 } else { (needed - same).min(room) };
+        // Where less came than was granted it comes back as the server shows that it sends: it doubles with what has come.
+        let most = if entry.unused { 2 * unread } else { u64::MAX };
+        let again = if unread < entry.mss { 0 } else { (needed - same).min(room).min(most) };
         let wanted = part.saturating_sub(entry.window).min(to_come - same - again);
-        entry.growth = entry.whole(wanted.min(room - again));
+        // Where there is no room because other users have more than their part, it is waited for, as much as has come at a time.
+        let due = self.due(entry, same + again).min(same.max(2 * entry.mss));
+        entry.growth = entry.whole(wanted.min((room - again).max(due)));
         Some(same + again + entry.growth).filter(|&bytes| bytes > 0)
     }
 
@@ -232,7 +244,9 @@ impl Window {
         let exact = entry.read == entry.arrived && (at_once || full && waited);
         entry.edges.moved(entry.read + entry.window, bytes, entry.window, now_us, exact);
         let growth = std::mem::take(&mut entry.growth);
-        let part = self.part(now_us);
+        let part = self.part(entry, now_us);
+        let used = 2 * (entry.outstanding + bytes);
+        let part = if std::mem::take(&mut entry.unused) { part.min(used.max(LEAST_BYTES)) } else { part };
         let wanted = match growth {
             0 if part < entry.window - entry.window / 4 => entry.whole(part),
             growth => entry.window + growth,
@@ -259,14 +273,13 @@ impl Window {
     pub fn expect(&mut self, entry: &mut Entry, end: u64) {
         entry.end = Some(end);
         let excess = entry.outstanding.saturating_sub(end.saturating_sub(entry.arrived));
-        entry.outstanding -= excess;
-        self.admission.release(excess);
+        self.admission.release(entry.let_go(excess));
     }
 
     /// The answer of `flow` has ended: nothing more will come until the next request.
     pub fn finish(&mut self, entry: &mut Entry, now_us: u64, (user, flow): (u64, u64)) {
         self.answered(entry, now_us);
-        self.admission.release(std::mem::take(&mut entry.outstanding));
+        self.admission.release(entry.let_go(entry.outstanding));
         entry.edges.clear();
         self.admission.rest(user, flow);
     }
@@ -287,19 +300,43 @@ impl Window {
     /// What a connection may grow to. Where nobody waits that is a quarter and two segments more than its share: LEDBAT's window is
     /// never more than a segment ahead of what is used of it, and if that had to be shared out in whole segments, all would
     /// stay where they are.
-    fn part(&mut self, now_us: u64) -> u64 {
-        let share = self.share(now_us);
+    fn part(&mut self, entry: &mut Entry, now_us: u64) -> u64 {
+        let share = self.share(entry, now_us);
         if self.admission.waiting() == 0 { share + share / 4 + 2 * u64::from(MSS_BYTES) } else { share }
     }
 
-    /// What one connection may have of the window: a part as large as that of the others which receive, not less than two
-    /// segments.
-    pub fn share(&mut self, now_us: u64) -> u64 {
+    /// What one connection may have of the window: a part of its user's as large as that of his others which receive, not less than two
+    /// segments. Users who receive have equal parts, however many connections each has.
+    pub fn share(&mut self, entry: &mut Entry, now_us: u64) -> u64 {
         if now_us >= self.counted_us + COUNT_US {
             self.counted_us = now_us;
-            self.others = self.flows.values().filter(|flow| flow.outstanding > 0).count();
+            self.receiving.clear();
+            entry.counted = false;
+            for flow in self.flows.values_mut() {
+                flow.counted = flow.outstanding > 0;
+                if flow.counted {
+                    let (flows, bytes) = self.receiving.entry(flow.user).or_default();
+                    (*flows, *bytes) = (*flows + 1, *bytes + flow.outstanding);
+                }
+            }
         }
-        (self.admission.window_bytes() / (self.others as u64 + 1)).clamp(LEAST_BYTES, MOST_BYTES)
+        let own = self.receiving.get(&entry.user).map_or(0, |&(flows, _)| flows) - u64::from(entry.counted);
+        (self.users_part(entry) / (own + 1)).clamp(LEAST_BYTES, MOST_BYTES)
+    }
+
+    /// The part of the window of the user of that flow.
+    fn users_part(&self, entry: &Entry) -> u64 {
+        let others = self.receiving.len() - usize::from(self.receiving.contains_key(&entry.user));
+        self.admission.window_bytes() / (others as u64 + 1)
+    }
+
+    /// By how much the user of that flow has less than his part, beside `asked` that he asks for now; 0 where no others receive.
+    fn due(&self, entry: &Entry, asked: u64) -> u64 {
+        if self.receiving.keys().all(|&user| user == entry.user) {
+            return 0;
+        }
+        let outstanding = self.receiving.get(&entry.user).map_or(0, |&(_, bytes)| bytes).max(entry.outstanding);
+        self.users_part(entry).saturating_sub(outstanding + asked)
     }
 
     fn arrived(&mut self, entry: &mut Entry, now_us: u64, unread: u64) {
@@ -317,11 +354,9 @@ impl Window {
         entry.arrived_us = now_us;
         self.standby.ours(now_us, self.feedback.srtt_us().into());
         let prior = self.admission.outstanding_bytes();
-        let due = bytes.min(entry.outstanding);
-        entry.outstanding -= due;
+        let due = entry.let_go(bytes);
         let rest = entry.end.map_or(u64::MAX, |end| end.saturating_sub(entry.arrived));
-        let excess = entry.outstanding.saturating_sub(rest);
-        entry.outstanding -= excess;
+        let excess = entry.let_go(entry.outstanding.saturating_sub(rest));
         self.admission.release(due + excess);
         let is_large = entry.window > BURST_BYTES;
         let is_long = self.feedback.is_long();
@@ -383,7 +418,7 @@ impl Window {
             waiting: self.admission.waiting() > 0,
             aside: self.standby.is_aside(),
         };
-        let useful = self.feedback.arrived(now_us, server, round_trip, arrival);
+        let useful = self.feedback.arrived(now_us, Route::of(server), round_trip, arrival);
         self.admission.set_window(
             self.feedback.window_bytes(),
             self.feedback.srtt_us().into(),
@@ -407,20 +442,21 @@ impl Window {
         }
     }
 
-    /// A server that has not sent for two round trips has nothing to send: others may. Datagrams have arrived after one.
+    /// A server that has not sent for two round trips has nothing to send: others may. One that sends less than it may does not use what
+    /// it was granted twice as long ago. Datagrams have arrived after one round trip.
     pub fn expire(&mut self, now_us: u64) {
         let srtt_us = u64::from(self.feedback.srtt_us()).max(1000);
         let hold_us = self.feedback.hold_us();
         let mut released = 0;
         for entry in self.flows.values_mut().filter(|flow| flow.outstanding > 0) {
-            if let Some(due) = &mut entry.datagrams {
-                while let Some((bytes, _)) = due.pop_front_if(|(_, at_us)| now_us - *at_us >= srtt_us) {
-                    let bytes = bytes.min(entry.outstanding);
-                    entry.outstanding -= bytes;
-                    released += bytes;
-                }
-            } else if now_us.saturating_sub(entry.last_us) > hold_us {
-                released += std::mem::take(&mut entry.outstanding);
+            let silent = !entry.datagrams && now_us.saturating_sub(entry.last_us) > hold_us;
+            let old_us = if entry.datagrams { srtt_us } else { 2 * hold_us };
+            if !silent {
+                let old = entry.let_go_since(now_us.saturating_sub(old_us));
+                entry.unused |= old > 0;
+                released += old;
+            } else {
+                released += entry.let_go(entry.outstanding);
                 entry.edges.late(hold_us);
                 if let Some((asked, _)) = &mut entry.asked {
                     asked.late(hold_us);
@@ -469,10 +505,14 @@ impl Window {
 }
 
 impl Entry {
-    fn new(server: IpAddr, datagrams: bool, now_us: u64) -> Entry {
+    fn new(user: u64, server: IpAddr, datagrams: bool, now_us: u64) -> Entry {
         Entry {
+            user,
             server,
-            datagrams: datagrams.then(VecDeque::new),
+            datagrams,
+            held: VecDeque::new(),
+            counted: false,
+            unused: false,
             socket: None,
             mss: MSS_BYTES.into(),
             window: LEAST_BYTES,
@@ -553,9 +593,29 @@ impl Entry {
     fn hold(&mut self, now_us: u64, bytes: u64) {
         self.outstanding += bytes;
         self.last_us = now_us;
-        if let Some(due) = &mut self.datagrams {
-            due.push_back((bytes, now_us));
+        self.held.push_back((bytes, now_us));
+    }
+
+    /// So many bytes, or all there are, are not outstanding any more; how many. The oldest grants go first.
+    fn let_go(&mut self, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.outstanding);
+        self.outstanding -= bytes;
+        let mut rest = bytes;
+        while let Some((held, _)) = self.held.front_mut() {
+            if *held > rest {
+                *held -= rest;
+                break;
+            }
+            rest -= *held;
+            self.held.pop_front();
         }
+        bytes
+    }
+
+    /// What was granted by then is not outstanding any more; how much that was.
+    fn let_go_since(&mut self, until_us: u64) -> u64 {
+        let old = self.held.iter().take_while(|&&(_, at_us)| at_us <= until_us).map(|&(bytes, _)| bytes).sum();
+        self.let_go(old)
     }
 }
 

@@ -286,3 +286,46 @@ async fn after_the_stop_clients_are_refused() {
     gateway.stop().await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
+
+/// The client answers every PING, as hyper does by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_of_http2_is_closed_although_it_answers_pings() {
+    let server = objects().await;
+    let gateway = Running::start(&[server.port()], "limits = { idle_s = 1, head_s = 1 }").await;
+    let stream = gateway.client().await;
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
+    let ended = tokio::spawn(connection);
+    let request = hyper::Request::get(format!("http://{server}/100")).body(Empty::<bytes::Bytes>::new()).unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), 100);
+    // The sender is kept, so that it is not the client who ends.
+    let _ = timeout(PATIENCE, ended).await.expect("the gateway closes it");
+    drop(sender);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_stops_in_the_middle_is_given_up() {
+    let server = common::stops(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\na part").await;
+    let gateway = Running::start(&[server.port()], "limits = { answer_s = 1 }").await;
+    let answer = gateway.say(&format!("GET http://{server}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+    assert!(answer.ends_with("a part"), "{answer}");
+}
+
+/// A request whose body takes longer than an answer may, but never stops.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_upload_is_not_cut_off_while_it_goes_on() {
+    let (server, seen) = common::witness().await;
+    let gateway = Running::start(&[server.port()], "limits = { answer_s = 1 }").await;
+    let mut stream = gateway.client().await;
+    let head = format!("PUT http://{server}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    for byte in b"8 bytes!" {
+        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        stream.write_all(&[*byte]).await.unwrap();
+    }
+    let answer = common::text(&mut stream).await;
+    assert_eq!(common::status(&answer), 200, "{answer}");
+    assert_eq!(seen.lock().unwrap()[0].body, b"8 bytes!");
+}

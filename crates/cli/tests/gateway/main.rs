@@ -7,6 +7,7 @@ mod live;
 mod overload;
 mod scripts;
 mod transparent;
+mod uplink;
 
 use bed::{Gateway, PATIENCE, leeway};
 use std::io::{Read, Write};

@@ -26,13 +26,19 @@ impl Bench {
         self.window.open(self.now_us, 1, server, false)
     }
 
+    /// For another user.
+    fn open_for(&mut self, user: u64) -> u64 {
+        self.window.open(self.now_us, user, SERVER, false)
+    }
+
     fn with<T>(&mut self, flow: u64, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
         self.window.with(flow, self.now_us, work)
     }
 
     /// Whether what `flow` asks for is granted at once.
     fn asks(&mut self, flow: u64, want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>) -> bool {
-        let ready = self.window.ask((1, flow), self.now_us, Waker::noop(), 0, want).is_some();
+        let user = self.window.entry(flow).user;
+        let ready = self.window.ask((user, flow), self.now_us, Waker::noop(), 0, want).is_some();
         let _ = self.window.grant(self.now_us);
         ready || self.window.granted(flow).is_some()
     }
@@ -147,6 +153,8 @@ impl Receiver for Kernel {
 /// A server that sends whole segments as far as it may, without end.
 struct Sender {
     flow: u64,
+    /// One segment in so long, when it has begun to trickle.
+    trickle_us: Option<u64>,
     kernel: Arc<Kernel>,
     /// By so much farther than others.
     farther_us: u64,
@@ -163,6 +171,8 @@ struct Sender {
 enum Event {
     /// The gateway looks what has come of time.
     Tick,
+    /// A server that trickles sends its next segment, if it may.
+    Drop(usize),
     /// The server hears of an edge.
     Edge(usize, u64),
     /// It sends a segment again.
@@ -319,11 +329,23 @@ impl Line {
                 }
                 Event::Edge(at, edge) => {
                     self.senders[at].edge = self.senders[at].edge.max(edge);
+                    if self.senders[at].trickle_us.is_some() {
+                        continue;
+                    }
                     while self.senders[at].sent + SEGMENT <= self.senders[at].edge {
                         let number = self.senders[at].sent / SEGMENT;
                         self.senders[at].sent += SEGMENT;
                         self.send(at, number);
                     }
+                }
+                Event::Drop(at) => {
+                    let Some(gap_us) = self.senders[at].trickle_us else { continue };
+                    if self.senders[at].sent + SEGMENT <= self.senders[at].edge {
+                        let number = self.senders[at].sent / SEGMENT;
+                        self.senders[at].sent += SEGMENT;
+                        self.send(at, number);
+                    }
+                    self.at(now_us + gap_us, Event::Drop(at));
                 }
                 Event::Again(at, number) => self.send(at, number),
                 Event::Segment(at, number, told_us) => {
@@ -366,7 +388,21 @@ impl Sender {
         let server = if farther_us == 0 { SERVER } else { FAR_SERVER };
         let (flow, kernel) = (bench.open(server), Arc::<Kernel>::default());
         bench.window.entry(flow).connected(kernel.clone());
-        Sender { flow, kernel, farther_us, edge: 0, sent: 0, next: 0, early: BTreeSet::new(), waiting: true }
+        Sender::of(flow, kernel, farther_us)
+    }
+
+    fn of(flow: u64, kernel: Arc<Kernel>, farther_us: u64) -> Sender {
+        Sender {
+            flow,
+            trickle_us: None,
+            kernel,
+            farther_us,
+            edge: 0,
+            sent: 0,
+            next: 0,
+            early: BTreeSet::new(),
+            waiting: true,
+        }
     }
 }
 
@@ -475,6 +511,61 @@ fn what_came_and_was_not_read_has_let_others_through() {
         assert!(entry.window < 12 * SEGMENT, "{}", entry.window);
         assert_eq!(entry.edges.furthest(), 24 * SEGMENT);
     });
+}
+
+impl Line {
+    /// Another connection of that user begins.
+    fn add(&mut self, user: u64) -> usize {
+        let (flow, kernel) = (self.bench.open_for(user), Arc::<Kernel>::default());
+        self.bench.window.entry(flow).connected(kernel.clone());
+        self.senders.push(Sender::of(flow, kernel, 0));
+        let at = self.senders.len() - 1;
+        if self.bench.asks(flow, Window::start) {
+            self.started(at);
+        }
+        at
+    }
+
+    /// Segments that have come to a user.
+    fn of(&mut self, user: u64) -> u64 {
+        let window = &mut self.bench.window;
+        self.senders.iter().filter(|sender| window.entry(sender.flow).user == user).map(|sender| sender.next).sum()
+    }
+}
+
+/// Slow and fast, with a window of fewer segments than there are connections, and of more.
+#[test]
+fn a_user_with_64_connections_gets_what_a_user_with_one_gets() {
+    for mbit_per_s in [1.72, 10.0, 50.0] {
+        let mut line = Line::new(LAW, mbit_per_s, 20_000, 64);
+        line.add(2);
+        line.run(10_000_000);
+        let before = [line.of(1), line.of(2)];
+        let (used, _) = line.watch();
+        let [many, one] = [line.of(1) - before[0], line.of(2) - before[1]];
+        println!("{mbit_per_s} Mbit/s: {many} and {one} segments, {used} used");
+        // A turn of another is ten segments, in which one connection that is through with its own waits: 70 ms at 1.72 Mbit/s.
+        let least = if mbit_per_s < 2.0 { 0.3 } else { 0.75 };
+        let part = one as f64 / many as f64;
+        assert!((least..1.34).contains(&part) && used > 0.9, "{mbit_per_s} Mbit/s: {many}, {one}, {used}");
+    }
+}
+
+/// Servers that begin fast, so that their windows grow, and then send 90 kbit/s each.
+#[test]
+fn a_server_that_trickles_does_not_keep_the_others_from_the_line() {
+    let mut line = Line::new(LAW, 10.0, 20_000, 1);
+    let trickling = [(); 2].map(|()| line.add(2));
+    line.run(10_000_000);
+    for at in trickling {
+        line.senders[at].trickle_us = Some(SEGMENT * 8_000_000 / 90_000);
+        line.at(line.bench.now_us, Event::Drop(at));
+    }
+    line.run(5_000_000);
+    let before = line.of(1);
+    line.run(20_000_000);
+    let mbit_per_s = ((line.of(1) - before) * SEGMENT) as f64 * 8.0 / 20e6;
+    assert!(mbit_per_s > 8.0, "{mbit_per_s} Mbit/s");
 }
 
 /// Slow and fast, near and far, with few connections and with more than the window has segments.

@@ -37,6 +37,7 @@ impl Running {
         let text = format!(
             "listen = [\"127.0.0.1:0\"]\nsocks = [\"127.0.0.1:0\"]\nmetrics = \"127.0.0.1:0\"\nupload = []\n\
              clients = [\"127.0.0.1/32\", \"127.0.0.16/28\"]\nallow = [\"127.0.0.2/32\"]\nhome = [\"192.168.7.0/24\"]\n\
+             uplink = \"ledbat:target=100ms,slow_start=standard\"\n\
              ports = {ports:?}\nudp_ports = {ports:?}\n{more}\n"
         );
         let gateway = Gateway::open(&Config::parse(&text).unwrap()).unwrap();
@@ -171,6 +172,16 @@ pub async fn says(answer: &'static [u8]) -> SocketAddr {
         head(&mut stream).await?;
         stream.write_all(answer).await?;
         stream.shutdown().await
+    })
+    .await
+}
+
+/// The same, but then it says nothing more and keeps the connection.
+pub async fn stops(answer: &'static [u8]) -> SocketAddr {
+    serve(move |mut stream| async move {
+        head(&mut stream).await?;
+        stream.write_all(answer).await?;
+        std::future::pending::<std::io::Result<()>>().await
     })
     .await
 }

@@ -1,0 +1,196 @@
+//! The window of the uplink in real time, for tasks that wait, with the sockets that it watches.
+
+use crate::budget::State;
+use crate::echo::Echo;
+use crate::socket;
+use crate::uplink::Uplink;
+use leeway_control::LawSpec;
+use leeway_net::Sight;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+/// How often sockets are asked for what was acknowledged, while anything is under way.
+const TICK: Duration = Duration::from_millis(2);
+
+/// What a handshake sends: a SYN, two acknowledgements and an end, of 60 bytes at the most each (RFC 9293, 3.1; RFC 791).
+pub const HANDSHAKE_BYTES: u64 = 240;
+
+/// The shared window of all that leaves for users.
+#[derive(Debug)]
+pub struct Upload {
+    start: Instant,
+    shared: Mutex<Shared>,
+    busy: Notify,
+    echo: io::Result<Echo>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    uplink: Uplink,
+    sockets: BTreeMap<u64, Arc<TcpStream>>,
+}
+
+/// One connection's part in it, or that of one client's datagrams.
+#[derive(Debug)]
+pub struct Sender {
+    upload: Arc<Upload>,
+    number: u64,
+}
+
+impl Upload {
+    /// One under that law; [`Upload::drive`] keeps it going. `landmarks` as in [`Uplink::new`]. Needs a Tokio runtime.
+    pub fn new(spec: &LawSpec, landmarks: Vec<IpAddr>) -> Arc<Upload> {
+        let shared = Shared { uplink: Uplink::new(spec, landmarks), sockets: BTreeMap::new() };
+        Arc::new(Upload {
+            start: Instant::now(),
+            shared: Mutex::new(shared),
+            busy: Notify::new(),
+            echo: Echo::open(),
+        })
+    }
+
+    /// Why no probe can be sent, if none can.
+    pub fn blindness(&self) -> Option<&io::Error> {
+        self.echo.as_ref().err()
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> State {
+        self.lock().uplink.state()
+    }
+
+    /// The home is at work: who waits stands aside.
+    pub fn home_seen(&self, sight: Sight) {
+        self.lock().uplink.home_seen(self.now_us(), sight);
+    }
+
+    /// A connection of `user` to `server` begins, or nothing that leaves by the line.
+    pub fn connection(self: &Arc<Upload>, user: u64, server: Option<IpAddr>) -> Sender {
+        self.open(user, server, true)
+    }
+
+    /// Datagrams of `user` begin.
+    pub fn datagrams(self: &Arc<Upload>, user: u64) -> Sender {
+        self.open(user, None, false)
+    }
+
+    fn open(self: &Arc<Upload>, user: u64, server: Option<IpAddr>, acknowledges: bool) -> Sender {
+        let number = self.lock().uplink.open(user, server, acknowledges);
+        Sender { upload: self.clone(), number }
+    }
+
+    /// Looks for what was acknowledged, and wakes those who wait. Never ends.
+    pub async fn drive(&self) {
+        let echoes = async {
+            let Ok(echo) = &self.echo else { return std::future::pending().await };
+            loop {
+                let sequence = echo.receive().await;
+                self.work(|uplink, now_us| uplink.echoed(now_us, sequence));
+            }
+        };
+        let ticks = async {
+            loop {
+                self.busy.notified().await;
+                let mut tick = tokio::time::interval(TICK);
+                tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                while self.lock().uplink.is_busy() {
+                    tick.tick().await;
+                    self.look();
+                    self.work(|uplink, now_us| uplink.expire(now_us));
+                }
+            }
+        };
+        tokio::join!(echoes, ticks);
+    }
+
+    /// Asks the sockets.
+    fn look(&self) {
+        let mut shared = self.lock();
+        let waiting: Vec<u64> = shared.uplink.unacknowledged().collect();
+        for flow in waiting {
+            if let Some(told) = shared.sockets.get(&flow).and_then(|socket| socket::acknowledged(socket)) {
+                shared.uplink.acked(self.now_us(), flow, told);
+            }
+        }
+    }
+
+    /// Does `work`, gives away what there is of the window, and sends a probe if one is due.
+    fn work<T>(&self, work: impl FnOnce(&mut Uplink, u64) -> T) -> T {
+        let (result, woken) = {
+            let mut shared = self.lock();
+            let now_us = self.now_us();
+            let result = work(&mut shared.uplink, now_us);
+            let woken = shared.uplink.grant(now_us);
+            if let Ok(echo) = &self.echo
+                && let Some(request) = shared.uplink.probe(now_us)
+                && echo.send(request).is_err()
+            {
+                shared.uplink.probe_failed(now_us, request.server);
+            }
+            (result, woken)
+        };
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sender {
+    /// The connection is there.
+    pub fn connected(&self, socket: &Arc<TcpStream>) {
+        self.upload.lock().sockets.insert(self.number, socket.clone());
+    }
+
+    /// `bytes` wait to be sent: waits until some of them may be, and says how many.
+    pub fn poll_grant(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<u64> {
+        let number = self.number;
+        self.upload.work(|uplink, _| uplink.ask(number, bytes, cx.waker()));
+        // What was asked for may have been granted at once.
+        let granted = self.upload.lock().uplink.ready(number, bytes);
+        match granted {
+            Some(granted) => Poll::Ready(granted),
+            None => {
+                self.upload.busy.notify_one();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// So many bytes were sent.
+    pub fn sent(&self, bytes: u64) {
+        self.upload.work(|uplink, now_us| uplink.sent(now_us, self.number, bytes));
+        self.upload.busy.notify_one();
+    }
+
+    /// What was granted is not used.
+    pub fn unsent(&self) {
+        self.upload.work(|uplink, _| uplink.unsent(self.number));
+    }
+
+    /// Waits for the turn of a datagram, or of a handshake, of so many bytes to `server`, where that is beyond the line.
+    pub async fn turn(&self, bytes: u64, server: Option<IpAddr>) {
+        std::future::poll_fn(|cx| self.poll_grant(cx, bytes)).await;
+        self.upload.lock().uplink.heads_for(self.number, server);
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.upload.work(|uplink, _| uplink.close(self.number));
+        self.upload.lock().sockets.remove(&self.number);
+        self.upload.busy.notify_one();
+    }
+}
