@@ -69,7 +69,8 @@ mod tests {
     #[test]
     fn near_and_far_servers_show_the_same_queue() {
         let mut bases = Bases::default();
-        let [near, far, beside] = ["9.9.9.9", "1.1.1.1", "9.9.9.200"].map(|text| Route::of(text.parse().unwrap()));
+        let [near, far, beside] =
+            ["9.9.9.9", "1.1.1.1", "9.9.9.200"].map(|text| Route::of(text.parse().unwrap()));
         assert_eq!(bases.queuing_us(0, near, 20_000), 0);
         assert_eq!(bases.queuing_us(0, far, 180_000), 0);
         assert_eq!(bases.queuing_us(1, near, 35_000), 15_000);

@@ -142,7 +142,6 @@ fn checksum(message: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -63,12 +63,7 @@ impl Proxy {
     }
 
     /// The answer to a request.
-    pub async fn answer(
-        self: &Arc<Self>,
-        request: Request<Incoming>,
-        client: IpAddr,
-        asks: Asks,
-    ) -> Answer {
+    pub async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr, asks: Asks) -> Answer {
         let answer = match self.user(request.headers(), client) {
             Some(user) => {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);
@@ -310,7 +305,11 @@ impl Body for Sending {
 }
 
 /// What comes of `answered`; nothing if neither it is ready nor a step of the request's body was made for `limit`.
-async fn unless_silent<T>(steps: &AtomicU64, limit: Duration, answered: impl Future<Output = T>) -> Option<T> {
+async fn unless_silent<T>(
+    steps: &AtomicU64,
+    limit: Duration,
+    answered: impl Future<Output = T>,
+) -> Option<T> {
     tokio::select! {
         answer = answered => Some(answer),
         () = tunnel::silence(steps, limit) => None,

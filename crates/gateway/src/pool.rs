@@ -66,7 +66,8 @@ impl Pool {
 
 /// A user who keeps as many as there is room for gets no more, so that there is some for others (as for places, [`crate::users`]).
 fn has_room(idle: &Idle, user: u64) -> bool {
-    let own: usize = idle.iter().filter(|((whose, _), _)| *whose == user).map(|(_, servers)| servers.len()).sum();
+    let own: usize =
+        idle.iter().filter(|((whose, _), _)| *whose == user).map(|(_, servers)| servers.len()).sum();
     let all: usize = idle.values().map(VecDeque::len).sum();
     own < TOTAL.saturating_sub(all)
 }

@@ -259,7 +259,8 @@ impl Uplink {
         if self.admission.outstanding_bytes() == 0 {
             return None;
         }
-        let (missed, hold_us) = (self.probe.give_up(now_us, self.feedback.hold_us()), self.feedback.hold_us());
+        let (missed, hold_us) =
+            (self.probe.give_up(now_us, self.feedback.hold_us()), self.feedback.hold_us());
         if let Some((server, sent_us)) = missed {
             // It has taken so long at least.
             let rtt_us = u32::try_from((now_us - sent_us).min(hold_us)).unwrap_or(u32::MAX);

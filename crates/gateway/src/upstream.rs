@@ -97,7 +97,8 @@ impl Connector {
         budget: Option<Arc<Budget>>,
         relay: Option<Arc<Relay>>,
     ) -> Connector {
-        let landmarks = resolver.name_servers().iter().filter_map(|server| policy.check(server.ip()).ok()).collect();
+        let landmarks =
+            resolver.name_servers().iter().filter_map(|server| policy.check(server.ip()).ok()).collect();
         Connector {
             upload: config.uplink.as_ref().map(|law| Upload::new(law, landmarks)),
             policy,

@@ -265,7 +265,8 @@ mod tests {
             assert_eq!(first.len(), 500);
             let second = take(2);
             assert_eq!(second.len(), 250);
-            let _few: Vec<Place> = (10..110).map(|n| admit(&users, &of(n)).expect("a place for each")).collect();
+            let _few: Vec<Place> =
+                (10..110).map(|n| admit(&users, &of(n)).expect("a place for each")).collect();
             // The others' places come back before the greedy have more.
             drop(second);
             assert_eq!(take(1).len(), 0);

@@ -335,7 +335,8 @@ impl Window {
         if self.receiving.keys().all(|&user| user == entry.user) {
             return 0;
         }
-        let outstanding = self.receiving.get(&entry.user).map_or(0, |&(_, bytes)| bytes).max(entry.outstanding);
+        let outstanding =
+            self.receiving.get(&entry.user).map_or(0, |&(_, bytes)| bytes).max(entry.outstanding);
         self.users_part(entry).saturating_sub(outstanding + asked)
     }
 
@@ -614,7 +615,8 @@ impl Entry {
 
     /// What was granted by then is not outstanding any more; how much that was.
     fn let_go_since(&mut self, until_us: u64) -> u64 {
-        let old = self.held.iter().take_while(|&&(_, at_us)| at_us <= until_us).map(|&(bytes, _)| bytes).sum();
+        let old =
+            self.held.iter().take_while(|&&(_, at_us)| at_us <= until_us).map(|&(bytes, _)| bytes).sum();
         self.let_go(old)
     }
 }

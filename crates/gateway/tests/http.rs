@@ -297,7 +297,8 @@ async fn an_idle_connection_of_http2_is_closed_although_it_answers_pings() {
     let io = hyper_util::rt::TokioIo::new(stream);
     let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
     let ended = tokio::spawn(connection);
-    let request = hyper::Request::get(format!("http://{server}/100")).body(Empty::<bytes::Bytes>::new()).unwrap();
+    let request =
+        hyper::Request::get(format!("http://{server}/100")).body(Empty::<bytes::Bytes>::new()).unwrap();
     let answer = sender.send_request(request).await.unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), 100);
     // The sender is kept, so that it is not the client who ends.
@@ -319,7 +320,8 @@ async fn a_long_upload_is_not_cut_off_while_it_goes_on() {
     let (server, seen) = common::witness().await;
     let gateway = Running::start(&[server.port()], "limits = { answer_s = 1 }").await;
     let mut stream = gateway.client().await;
-    let head = format!("PUT http://{server}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\nConnection: close\r\n\r\n");
+    let head =
+        format!("PUT http://{server}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     for byte in b"8 bytes!" {
         tokio::time::sleep(std::time::Duration::from_millis(400)).await;

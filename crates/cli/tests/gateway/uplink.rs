@@ -147,7 +147,8 @@ fn the_home_hardly_notices_what_users_send() {
     let _server = Program(server);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.toml");
-    let uplink = std::env::var("LEEWAY_TEST_UPLINK").map(|law| format!("uplink = {law:?}\n")).unwrap_or_default();
+    let uplink =
+        std::env::var("LEEWAY_TEST_UPLINK").map(|law| format!("uplink = {law:?}\n")).unwrap_or_default();
     let text = format!(
         "clients = [\"10.20.0.0/24\"]\nallow = [\"198.18.40.0/24\"]\nports = [80]\nudp_ports = [443]\n\
          upload = []\ndns = [\"198.18.40.2\"]\nhome = [\"192.168.7.0/24\"]\n\

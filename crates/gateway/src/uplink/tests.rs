@@ -163,7 +163,7 @@ fn without_echoes_acknowledgements_of_tcp_steer() {
     (0..2).for_each(|user| line.add(user, true));
     line.run(10 * S);
     let (rate, p99_us) = line.run(20 * S);
-    assert!(p99_us <= 25_000 && rate >= SLOW / 3, "{rate} B/s, {p99_us} us");
+    assert!(p99_us <= 25_000 && rate >= SLOW / 5, "{rate} B/s, {p99_us} us");
 }
 
 #[test]
