@@ -75,11 +75,12 @@ pub fn hold_little(socket: &impl AsFd) -> io::Result<()> {
 /// Datagrams that do not fit into one packet are refused: pieces would leave all at once.
 pub fn forbid_fragments(socket: &impl AsFd, six: bool) -> io::Result<()> {
     use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
-    Ok(if six {
-        sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
+    let done = if six {
+        sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)
     } else {
-        sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
-    })
+        sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)
+    };
+    done.map_err(io::Error::from)
 }
 
 /// `spare` bytes of the buffer are not for the window.

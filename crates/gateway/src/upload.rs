@@ -114,7 +114,7 @@ impl Upload {
         let mut shared = self.lock();
         let waiting: Vec<u64> = shared.uplink.unacknowledged().collect();
         for flow in waiting {
-            if let Some(told) = shared.sockets.get(&flow).and_then(|socket| socket::acknowledged(socket)) {
+            if let Some(told) = shared.sockets.get(&flow).and_then(socket::acknowledged) {
                 shared.uplink.acked(self.now_us(), flow, told);
             }
         }

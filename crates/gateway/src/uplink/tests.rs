@@ -77,7 +77,7 @@ impl Line {
         while let Some((_, at, bytes)) = self.acks.pop_front_if(|(at_us, ..)| *at_us <= now_us) {
             self.senders[at].acked = bytes;
         }
-        if now_us % 2000 == 0 {
+        if now_us.is_multiple_of(2000) {
             let waiting: Vec<u64> = self.uplink.unacknowledged().collect();
             for sender in self.senders.iter().filter(|sender| waiting.contains(&sender.flow)) {
                 let told = Acknowledged { bytes: sender.acked, retransmissions: 0 };
