@@ -6,7 +6,7 @@ use crate::helper::request::{self, Request};
 use crate::{Failure, link};
 use clap::Args;
 use leeway_control::{LawError, LawSpec};
-use leeway_kernel::{Asker, Confinement, Dscp, DscpError, KernelError, Policy, Receive};
+use leeway_kernel::{Asker, Confinement, Dscp, DscpError, KernelError, Policy, Process, Receive};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
@@ -158,7 +158,7 @@ fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {
         return request::ask(&Request::new(policy, &what));
     }
     let asker = Asker { uid: uid.as_raw(), what };
-    let confinement = Confinement::of_process(std::process::id(), policy, &asker)?;
+    let confinement = Confinement::of_process(&Process::this(), policy, &asker)?;
     start_reaper(&confinement.name)
 }
 

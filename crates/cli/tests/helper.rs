@@ -4,7 +4,7 @@ mod confined;
 mod live;
 
 use confined::{Talk, ends, is_loaded, listed, own_law, possible, script, wait_for};
-use live::{leeway, text};
+use live::{has, leeway, text};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -27,9 +27,7 @@ impl Helper {
     fn start(options: &[&'static str]) -> Helper {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let groups = std::fs::read_to_string("/etc/group").unwrap();
-        let line = groups.lines().find(|line| line.split(':').nth(2) == Some("65534")).expect("a group");
-        let group = line.split(':').next().expect("a name").to_owned();
+        let group = group();
         let child = spawn(&folder, &group, options);
         Helper { folder, group, options: options.to_vec(), child }
     }
@@ -53,6 +51,13 @@ impl Helper {
         run.arg("run").args(options.split_whitespace()).arg("--").args(command);
         run
     }
+}
+
+/// The group of the ordinary user.
+fn group() -> String {
+    let groups = std::fs::read_to_string("/etc/group").unwrap();
+    let line = groups.lines().find(|line| line.split(':').nth(2) == Some("65534")).expect("a group");
+    line.split(':').next().expect("a name").to_owned()
 }
 
 fn spawn(folder: &tempfile::TempDir, group: &str, options: &[&str]) -> Child {
@@ -228,4 +233,19 @@ fn a_user_is_told_by_the_helper() {
     // What is not under it has no account.
     let stranger = ordinary("/nowhere").args(["top", "--once"]).output().unwrap();
     assert!(text(&stranger.stderr).contains("usermod -aG leeway"), "{}", text(&stranger.stderr));
+}
+
+/// Between the look at who asks and the move there is a second in which programs are loaded.
+#[test]
+fn a_process_that_gets_the_number_of_who_asked_stays_where_it_is() {
+    if !possible() || !live::ready([(has("unshare"), "unshare (util-linux)")]) {
+        return;
+    }
+    let group = group();
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", "python3", &script("reuse.py")]);
+    let output = unshare.args([leeway(), &group]).stdin(Stdio::null()).output().unwrap();
+    let seen: Vec<String> = serde_json::from_str(&lines(&output)).expect("a list of cgroups");
+    assert_eq!(seen.len(), 1, "it was moved: {seen:?}");
+    assert!(seen[0].starts_with("/leeway-test-victim-"), "{seen:?}");
 }

@@ -1,6 +1,7 @@
 //! Control groups, version 2: where they are, and one for a command.
 
 use crate::error::KernelError;
+use crate::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::{self, File};
@@ -122,10 +123,10 @@ impl Cgroup {
     }
 
     /// Moves a process here.
-    pub fn take(&self, pid: u32) -> Result<(), KernelError> {
-        fs::write(self.directory.join("cgroup.procs"), pid.to_string()).map_err(|error| {
-            KernelError::failed(format!("move process {pid} to cgroup /{}", self.path.display()))(&error)
-        })
+    pub fn take(&self, process: &Process) -> Result<(), KernelError> {
+        let file = self.directory.join("cgroup.procs");
+        let doing = format!("move process {} to cgroup /{}", process.pid(), self.path.display());
+        process.hold(|pid| fs::write(file, pid.to_string()).map_err(|e| KernelError::failed(doing)(&e)))
     }
 
     /// The processes in it and below it.
@@ -167,11 +168,8 @@ impl Cgroup {
 
     /// Removes it and what is below it; processes that are still there go to the one above.
     pub fn remove(&self) -> io::Result<()> {
-        let above = self.directory.parent().map(|parent| parent.join("cgroup.procs"));
         for pid in self.processes() {
-            if let Some(above) = &above {
-                let _ = fs::write(above, pid.to_string());
-            }
+            self.put_out(pid);
         }
         for directory in below(&self.directory).iter().rev() {
             match fs::remove_dir(directory) {
@@ -180,6 +178,20 @@ impl Cgroup {
             }
         }
         Ok(())
+    }
+}
+
+impl Cgroup {
+    /// Moves a process to the cgroup above, if it is in this one or below it.
+    fn put_out(&self, pid: u32) {
+        let (Some(process), Some(above)) = (Process::of(pid), self.directory.parent()) else { return };
+        // Of the process that has the number now: it may be another than the one that was listed.
+        if self.processes().contains(&pid) {
+            let _ = process.hold(|pid| {
+                let moved = fs::write(above.join("cgroup.procs"), pid.to_string());
+                moved.map_err(|error| KernelError::failed("move a process to the cgroup above")(&error))
+            });
+        }
     }
 }
 

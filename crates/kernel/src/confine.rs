@@ -1,17 +1,17 @@
 //! Cgroups under a policy: one for a command, or one that is there already.
 //!
 //! What confines a cgroup is pinned in a folder of its own, so it outlives every process that could look after it; the
-//! state is nowhere else. Changes are made one at a time, under a lock on the folder of all.
+//! state is nowhere else. Changes are made one at a time, under a lock.
 
 use crate::cgroup::Cgroup;
 use crate::error::KernelError;
 use crate::load::Load;
+use crate::process::Process;
 use crate::send::{self, CONNECTIONS, Config, Dscp};
-use crate::{Account, Loaded, Receive, Receiving, pins};
+use crate::{Account, Loaded, Receive, Receiving, lock, pins};
 use leeway_control::{LawSpec, ParamKind};
 use libbpf_rs::Link;
 use libbpf_rs::query::LinkTypeInfo;
-use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
@@ -75,11 +75,13 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Makes a cgroup in that of a process, under a policy, and moves the process there.
+    /// Makes a cgroup in that of a process, under a policy, and moves the process there; no other, also where it ends
+    /// meanwhile and its number is given to another.
     ///
     /// # Errors
-    /// Rights; no cgroup v2; what [`Load::pinned`] says. Nothing stays behind on an error.
-    pub fn of_process(pid: u32, policy: &Policy, asker: &Asker) -> Result<Confinement, KernelError> {
+    /// Rights; no cgroup v2; what [`Load::pinned`] says; [`KernelError::Ended`]. Nothing stays behind on an error.
+    pub fn of_process(process: &Process, policy: &Policy, asker: &Asker) -> Result<Confinement, KernelError> {
+        let pid = process.pid();
         let all = Locked::new()?;
         all.sweep();
         let parent = Cgroup::of_process(pid)?;
@@ -91,7 +93,7 @@ impl Confinement {
         let undo = all.begin(&name, &parent.path().join(&made))?;
         let cgroup = parent.make(&made)?;
         all.put(&undo, &cgroup, &[pid], policy, asker, false)?;
-        cgroup.take(pid)?;
+        cgroup.take(process)?;
         undo.keep()
     }
 
@@ -138,7 +140,8 @@ impl Confinement {
     /// # Errors
     /// It has ended; rights.
     pub fn adopt(&self, pid: u32) -> Result<(), KernelError> {
-        Cgroup::open(&self.cgroup)?.take(pid)
+        let process = Process::of(pid).ok_or(KernelError::Ended(pid))?;
+        Cgroup::open(&self.cgroup)?.take(&process)
     }
 
     /// Moves this process to the cgroup above, for one that waits for the others.
@@ -147,7 +150,7 @@ impl Confinement {
     /// The file system's.
     pub fn leave(&self) -> Result<(), KernelError> {
         let above = self.cgroup.parent().unwrap_or(Path::new(""));
-        Cgroup::open(above)?.take(std::process::id())
+        Cgroup::open(above)?.take(&Process::this())
     }
 
     /// Takes the policy off: new connections are free, those that run keep their law until they end.
@@ -195,7 +198,7 @@ impl Confinement {
 /// # Errors
 /// Rights.
 pub fn confinements() -> Result<Vec<Confinement>, KernelError> {
-    match pins::cgroups_if_any() {
+    match pins::cgroups_if_any()? {
         Some(folder) => Ok(list(&folder)),
         None => Ok(Vec::new()),
     }
@@ -247,7 +250,7 @@ impl std::fmt::Display for Leftover {
 /// # Errors
 /// Rights.
 pub fn leftovers() -> Result<Vec<Leftover>, KernelError> {
-    if pins::cgroups_if_any().is_none() {
+    if pins::cgroups_if_any()?.is_none() {
         return Ok(Vec::new());
     }
     let all = Locked::new()?;
@@ -281,13 +284,7 @@ struct Locked {
 
 impl Locked {
     fn new() -> Result<Locked, KernelError> {
-        let folder = pins::cgroups()?;
-        let lock = File::open(&folder).and_then(|lock| {
-            rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-            Ok(lock)
-        });
-        let lock = lock.map_err(|e| KernelError::failed(format!("lock {}", folder.display()))(&e))?;
-        Ok(Locked { folder, _lock: lock })
+        Ok(Locked { folder: pins::cgroups()?, _lock: lock::take()? })
     }
 
     fn list(&self) -> Vec<Confinement> {

@@ -83,6 +83,34 @@ pub enum KernelError {
         /// The end of what the verifier and libbpf said.
         log: String,
     },
+    /// The process that was to be confined has ended.
+    #[error("process {0} has ended")]
+    Ended(u32),
+    /// A folder that decides what the kernel runs is somebody else's to change.
+    #[error(
+        "{0}: {whose}; a folder of root's alone is needed there, because it decides what the kernel runs. \
+         Remove it: sudo rm -r {0}",
+        .folder.display()
+    )]
+    Foreign {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it, and whose it is.
+        whose: String,
+    },
+    /// Somebody else changes confinements, and does not come to an end.
+    #[error(
+        "another leeway{holder} has been changing what is confined for {waited_s} s, and {0} is locked; end it first",
+        .lock.display()
+    )]
+    Busy {
+        /// Its process, where that can be seen: ` (process 4711)`.
+        holder: String,
+        /// Seconds of waiting.
+        waited_s: u64,
+        /// The file that is locked.
+        lock: PathBuf,
+    },
     /// A step of the work failed.
     #[error("cannot {doing}: {reason}")]
     Failed {

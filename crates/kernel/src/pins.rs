@@ -1,8 +1,11 @@
-//! Where loaded laws are kept: one pinned link each in the BPF file system; and what confines cgroups.
+//! Where loaded laws are kept: one pinned link each in the BPF file system; and what confines cgroups. Both folders are
+//! root's alone.
 
 use crate::error::KernelError;
 use rustix::mount::{MountFlags, mount};
+use std::fs::{DirBuilder, Metadata};
 use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const BPFFS: &str = "/sys/fs/bpf";
@@ -10,6 +13,8 @@ const BPFFS: &str = "/sys/fs/bpf";
 const BPFFS_OF_INIT: &str = "/proc/1/root/sys/fs/bpf";
 const LAWS: &str = "leeway";
 const CGROUPS: &str = "leeway-run";
+/// The mode of our folders there.
+const PRIVATE: u32 = 0o700;
 /// `statfs` of the BPF file system.
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
@@ -24,18 +29,15 @@ pub(crate) fn cgroups() -> Result<PathBuf, KernelError> {
 }
 
 /// The same if it is there.
-pub(crate) fn cgroups_if_any() -> Option<PathBuf> {
-    Some(mounted()?.join(CGROUPS)).filter(|folder| folder.is_dir())
+pub(crate) fn cgroups_if_any() -> Result<Option<PathBuf>, KernelError> {
+    if_any(CGROUPS)
 }
 
 /// The names of loaded laws, sorted.
 pub(crate) fn names() -> Result<Vec<String>, KernelError> {
-    let Some(folder) = mounted().map(|root| root.join(LAWS)) else { return Ok(Vec::new()) };
-    let entries = match std::fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(refused(format!("read {}", folder.display()), error)),
-    };
+    let Some(folder) = if_any(LAWS)? else { return Ok(Vec::new()) };
+    let entries =
+        std::fs::read_dir(&folder).map_err(|error| refused(format!("read {}", folder.display()), error))?;
     let mut names: Vec<String> =
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
@@ -54,8 +56,58 @@ fn make(name: &str) -> Result<PathBuf, KernelError> {
             .map_err(|error| refused(format!("mount the BPF file system at {BPFFS}"), error.into()))?;
     }
     let folder = mounted().unwrap_or(Path::new(BPFFS)).join(name);
-    std::fs::create_dir_all(&folder).map_err(|error| refused(format!("make {}", folder.display()), error))?;
+    match DirBuilder::new().mode(PRIVATE).create(&folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(refused(format!("make {}", folder.display()), error));
+        }
+        _ => {}
+    }
+    check(&folder)?;
     Ok(folder)
+}
+
+fn if_any(name: &str) -> Result<Option<PathBuf>, KernelError> {
+    let Some(folder) = mounted().map(|root| root.join(name)) else { return Ok(None) };
+    Ok(check(&folder)?.then_some(folder))
+}
+
+/// Whether the folder is there. The BPF file system is everybody's to write, like /tmp: whoever makes the folder first
+/// has it. One of root's stays root's, because the file system is sticky.
+fn check(folder: &Path) -> Result<bool, KernelError> {
+    let Some(metadata) = check_owner(folder)? else { return Ok(false) };
+    // One that an umask made for everybody to read, and so to lock.
+    if metadata.mode() & 0o777 != PRIVATE && metadata.uid() == rustix::process::geteuid().as_raw() {
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(PRIVATE))
+            .map_err(|error| refused(format!("keep {} from others", folder.display()), error))?;
+    }
+    Ok(true)
+}
+
+/// Refuses a folder that others than root and this user can change, and what is no folder; none where nothing is there.
+pub(crate) fn check_owner(folder: &Path) -> Result<Option<Metadata>, KernelError> {
+    let metadata = match std::fs::symlink_metadata(folder) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(refused(format!("look at {}", folder.display()), error)),
+    };
+    let (kind, uid) = (metadata.file_type(), metadata.uid());
+    let what = if kind.is_dir() {
+        "folder"
+    } else if kind.is_symlink() {
+        "symbolic link"
+    } else {
+        "file"
+    };
+    let name = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+    let name = name.map_or_else(String::new, |user| format!(" ({})", user.name));
+    let whose = format!("this {what} is user {uid}'s{name}");
+    let known = uid == 0 || uid == rustix::process::geteuid().as_raw();
+    let whose = match metadata.mode() & 0o7777 {
+        _ if !kind.is_dir() || !known => whose,
+        mode if mode & 0o022 != 0 => format!("{whose}, and others may write there (mode {mode:04o})"),
+        _ => return Ok(Some(metadata)),
+    };
+    Err(KernelError::Foreign { folder: folder.to_owned(), whose })
 }
 
 /// The BPF file system, where there is one.
@@ -64,7 +116,7 @@ fn mounted() -> Option<&'static Path> {
     [BPFFS, BPFFS_OF_INIT].into_iter().find(is).map(Path::new)
 }
 
-fn refused(doing: String, error: std::io::Error) -> KernelError {
+pub(crate) fn refused(doing: String, error: std::io::Error) -> KernelError {
     match error.kind() {
         ErrorKind::PermissionDenied => KernelError::Permission { doing },
         _ => KernelError::failed(doing)(&error),

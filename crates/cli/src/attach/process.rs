@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::account::confinement_of;
 use crate::run::start_reaper;
-use leeway_kernel::{Asker, Confinement, Dscp, Policy};
+use leeway_kernel::{Asker, Confinement, Dscp, Policy, Process};
 use rustix::net::sockopt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::collections::BTreeSet;
@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Attaches or detaches.
 pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Result<(), Failure> {
-    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"))
-        .map_err(|_| Failure::Usage(format!("there is no process {pid}")))?;
+    let missing = || Failure::Usage(format!("there is no process {pid}"));
+    let process = Process::of(pid).ok_or_else(missing)?;
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(|_| missing())?;
     let comm = comm.trim_end();
     let there = confinement_of(pid)?;
     if detach {
@@ -34,7 +35,7 @@ pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Res
         )));
     }
     let asker = Asker { uid: rustix::process::getuid().as_raw(), what: format!("{comm} ({pid})") };
-    let confinement = Confinement::of_process(pid, policy, &asker)?;
+    let confinement = Confinement::of_process(&process, policy, &asker)?;
     let mut moved = BTreeSet::from([pid]);
     let mut changed = 0;
     // What is started while we look is started by one that is there already, or is found in the next round.

@@ -11,14 +11,12 @@ use crate::account::{self, Told};
 use crate::sockets::Sight;
 use crate::{Failure, doctor};
 use clap::Args;
-use leeway_kernel::{Asker, Confinement, confinements};
+use leeway_kernel::{Asker, Confinement, Process, confinements};
+use nix::sys::socket::sockopt::PeerPidfd;
 use question::{Question, Reply, Tell};
 use request::{Answer, Request, SOCKET, read_line, send};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -149,12 +147,15 @@ impl State {
 
     fn answer(&self, stream: &mut UnixStream) -> Result<Outcome, String> {
         let peer = rustix::net::sockopt::socket_peercred(&*stream).map_err(|error| error.to_string())?;
-        let (pid, uid) = (peer.pid, peer.uid.as_raw());
+        let (pid, uid) = (peer.pid.as_raw_nonzero().get() as u32, peer.uid.as_raw());
         let _waiting = Waiting::new(&self.waiting, uid)?;
-        let process = Process::open(pid)?;
+        // Of who connected, whoever has the number now.
+        let handle = nix::sys::socket::getsockopt(stream, PeerPidfd);
+        let handle = handle.map_err(|error| format!("cannot see who asks: {error}"))?;
+        let process = Process::new(pid, handle);
         let line = read_line(stream, PATIENCE).map_err(|error| error.to_string())?;
         if let Some(question) = Question::parse(&line)? {
-            return tell(&question.tell, peer.pid.as_raw_nonzero().get() as u32, uid).map(Outcome::Told);
+            return tell(&question.tell, pid, uid).map(Outcome::Told);
         }
         let request = Request::parse(&line)?;
         let (policy, asker) = (request.policy()?, Asker { uid, what: request.what });
@@ -164,15 +165,9 @@ impl State {
         if running >= self.per_user {
             return Err(format!("user {uid} has {running} commands under it, which is the limit"));
         }
-        process.check(uid)?;
-        let pid = pid.as_raw_nonzero().get() as u32;
-        let confinement = Confinement::of_process(pid, &policy, &asker).map_err(|error| error.to_string())?;
-        // Had it ended meanwhile, its number could have been another's when it was moved.
-        if let Err(why) = process.check(uid) {
-            let _ = confinement.remove();
-            return Err(why);
-        }
-        Ok(Outcome::Confined(confinement))
+        check(&process, uid)?;
+        let confinement = Confinement::of_process(&process, &policy, &asker);
+        confinement.map(Outcome::Confined).map_err(|error| error.to_string())
     }
 }
 
@@ -202,32 +197,14 @@ fn tell(tell: &Tell, pid: u32, uid: u32) -> Result<Reply, String> {
     }
 }
 
-/// A process that cannot be mistaken for a later one of the same number.
-struct Process {
-    pid: Pid,
-    handle: OwnedFd,
-}
-
-impl Process {
-    fn open(pid: Pid) -> Result<Process, String> {
-        let handle = pidfd_open(pid, PidfdFlags::empty());
-        Ok(Process { pid, handle: handle.map_err(|error| format!("cannot see who asks: {error}"))? })
-    }
-
-    /// Whether it still runs, for that user.
-    fn check(&self, uid: u32) -> Result<(), String> {
-        let status = format!("/proc/{}/status", self.pid.as_raw_nonzero());
-        let status = std::fs::read_to_string(status).unwrap_or_default();
-        let of_user = status.lines().any(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.first() == Some(&"Uid:") && words.get(1) == Some(&uid.to_string().as_str())
-        });
-        let ended = poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&Timespec::default()));
-        match ended {
-            Ok(0) if of_user => Ok(()),
-            _ => Err("who asked has ended".to_owned()),
-        }
-    }
+/// Whether a process still runs, for that user.
+fn check(process: &Process, uid: u32) -> Result<(), String> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap_or_default();
+    let of_user = status.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.first() == Some(&"Uid:") && words.get(1) == Some(&uid.to_string().as_str())
+    });
+    if of_user && !process.has_ended() { Ok(()) } else { Err("who asked has ended".to_owned()) }
 }
 
 /// One waiting connection of a user.
