@@ -5,7 +5,7 @@ use crate::output::atomic::AtomicFile;
 use leeway_kernel::{Account, Confinement, Direction, Share, confinements};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Numbers of an account, for programs and between the helper and its users.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ pub struct End {
 }
 
 /// Writes the numbers to a file, which is there in full or not at all.
-pub fn write_json(path: &PathBuf, told: &Told, end: &End) -> Result<(), Failure> {
+pub fn write_json(path: &Path, told: &Told, end: &End) -> Result<(), Failure> {
     let file = File {
         command: end.command.clone(),
         seconds: end.seconds,

@@ -65,15 +65,15 @@ pub fn cut(column: usize, text: &str, width: usize) -> String {
     if count <= width || column >= TEXTS {
         return text.to_owned();
     }
-    if column == CONNECTION {
-        if let Some((_, remote)) = text.split_once(" > ").filter(|_| width > 2) {
-            let far = format!("> {remote}");
-            let skip = far.chars().count().saturating_sub(width);
-            return match skip {
-                0 => far,
-                _ => format!("…{}", far.chars().skip(skip + 1).collect::<String>()),
-            };
-        }
+    if column == CONNECTION
+        && let Some((_, remote)) = text.split_once(" > ").filter(|_| width > 2)
+    {
+        let far = format!("> {remote}");
+        let skip = far.chars().count().saturating_sub(width);
+        return match skip {
+            0 => far,
+            _ => format!("…{}", far.chars().skip(skip + 1).collect::<String>()),
+        };
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
