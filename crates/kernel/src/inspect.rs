@@ -2,11 +2,11 @@
 
 use crate::error::KernelError;
 use crate::shared::{Config, Socket};
+use crate::visit::{in_namespaces, namespaces};
 use crate::{libbpf, pins};
 use leeway_control::LawSpec;
 use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder};
-use std::io::Read;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -140,31 +140,31 @@ impl Loaded {
             .collect()
     }
 
-    /// The sockets it drives now, of every network namespace.
+    /// The sockets it drives now, of every network namespace that some process is in or `ip netns` names.
     ///
     /// # Errors
-    /// Rights; a kernel without the iterator over socket storage (before 5.9).
+    /// Rights.
     pub fn sockets(&self) -> Result<Vec<Socket>, KernelError> {
-        let bytes = iterate("leeway_sockets", &self.sockets)?;
+        let bytes = iterate("leeway_list_senders", "leeway_senders", &self.sockets)?;
         Ok(bytes.chunks_exact(Socket::BYTES).filter_map(Socket::read).collect())
     }
 }
 
-/// What an iterator writes of a map of socket storage.
-pub(crate) fn iterate(program: &str, storage: &MapHandle) -> Result<Vec<u8>, KernelError> {
+/// What an iterator writes of the sockets that have something in `storage`, which takes the place of `map`.
+pub(crate) fn iterate(program: &str, map: &str, storage: &MapHandle) -> Result<Vec<u8>, KernelError> {
     let doing = || KernelError::bpf("list the sockets");
-    let mut bytes = Vec::new();
     libbpf::quietly(|| {
         let mut open = ObjectBuilder::default().open_memory(ITERATOR).map_err(doing())?;
         for mut one in open.progs_mut() {
             let wanted = one.name() == program;
             one.set_autoload(wanted);
         }
+        for mut one in open.maps_mut().filter(|one| one.name() != map) {
+            one.set_autocreate(false).map_err(doing())?;
+        }
+        let mut place = open.maps_mut().find(|one| one.name() == map).expect("a map of this name");
+        place.reuse_fd(storage.as_fd()).map_err(doing())?;
         let object = open.load().map_err(doing())?;
-        let one = object.progs_mut().find(|one| one.name() == program).expect("an iterator of this name");
-        let link = one.attach_iter(storage.as_fd()).map_err(doing())?;
-        let mut iterator = Iter::new(&link).map_err(doing())?;
-        iterator.read_to_end(&mut bytes).map_err(|error| KernelError::failed("list the sockets")(&error))
-    })?;
-    Ok(bytes)
+        in_namespaces(&object, program, &namespaces(|_| true))
+    })
 }

@@ -21,6 +21,7 @@ mod receive;
 mod request;
 mod send;
 mod shared;
+mod visit;
 
 pub use account::{Account, Direction, Share};
 pub use confine::{Asker, Confinement, Leftover, Policy, attached, confinement, confinements, leftovers};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Every socket under a law, of all network namespaces: iterators over socket storage, from both sides. */
+/*
+ * Every socket under a law of one network namespace, from both sides. The iterator is that over TCP sockets: kernels
+ * that are locked down refuse the one over socket storage.
+ */
 #include "kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -19,10 +22,9 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
-struct bpf_iter__bpf_sk_storage_map {
+struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
-	struct sock *sk;
-	void *value;
+	struct sock_common *sk_common;
 };
 
 #pragma clang attribute pop
@@ -32,6 +34,21 @@ struct value {
 	struct leeway_glue glue;
 	struct leeway_output out;
 };
+
+/* Whose sockets are listed: the loader puts the map of a loaded law, or of a receiver, in the place of one of these. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct value);
+} leeway_senders SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct leeway_connection);
+} leeway_receivers SEC(".maps");
 
 /* Both kinds of socket begin their addresses alike. */
 #define LEEWAY_ADDRESSES(to, sk)                                                                             \
@@ -49,46 +66,59 @@ struct value {
 		}                                                                                            \
 	} while (0)
 
-SEC("iter/bpf_sk_storage_map")
-int leeway_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
+SEC("iter/tcp")
+int leeway_list_senders(struct bpf_iter__tcp *ctx)
 {
+	struct sock_common *common = ctx->sk_common;
 	struct leeway_socket socket = {};
-	const struct value *value = ctx->value;
+	const struct value *value;
 	struct socket_alloc *owner;
-	struct sock *sk = ctx->sk;
 	struct tcp_sock *tp;
+	struct sock *sk;
 
-	if (!sk || !value || !value->glue.live)
+	if (!common)
 		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	value = bpf_sk_storage_get(&leeway_senders, tp, NULL, 0);
+	if (!value || !value->glue.live)
+		return 0;
+	sk = (struct sock *)tp;
 	socket.out = value->out;
 	LEEWAY_ADDRESSES(socket, sk);
 	owner = (struct socket_alloc *)BPF_CORE_READ(sk, sk_socket);
 	if (owner)
 		socket.inode = BPF_CORE_READ(owner, vfs_inode.i_ino);
 	socket.uid = BPF_CORE_READ(sk, sk_uid.val);
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (tp) {
-		socket.mss_bytes = tp->mss_cache;
-		socket.srtt_us = tp->srtt_us >> 3;
-		socket.acked_bytes = tp->bytes_acked;
-		socket.busy = tp->write_seq != tp->snd_nxt;
-		socket.inflight = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-	}
+	socket.mss_bytes = tp->mss_cache;
+	socket.srtt_us = tp->srtt_us >> 3;
+	socket.acked_bytes = tp->bytes_acked;
+	socket.busy = tp->write_seq != tp->snd_nxt;
+	socket.inflight = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 	bpf_seq_write(ctx->meta->seq, &socket, sizeof(socket));
 	return 0;
 }
 
-SEC("iter/bpf_sk_storage_map")
-int leeway_receivers(struct bpf_iter__bpf_sk_storage_map *ctx)
+SEC("iter/tcp")
+int leeway_list_receivers(struct bpf_iter__tcp *ctx)
 {
+	struct sock_common *common = ctx->sk_common;
 	struct leeway_received received = {};
-	const struct leeway_connection *connection = ctx->value;
+	const struct leeway_connection *connection;
 	struct socket_alloc *owner;
-	struct sock *sk = ctx->sk;
 	struct tcp_sock *tp;
+	struct sock *sk;
 
-	if (!sk || !connection)
+	if (!common)
 		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	connection = bpf_sk_storage_get(&leeway_receivers, tp, NULL, 0);
+	if (!connection)
+		return 0;
+	sk = (struct sock *)tp;
 	received.hungry = connection->hungry;
 	received.timestamps = connection->timestamps;
 	received.window_bytes = connection->window_bytes;
@@ -100,11 +130,8 @@ int leeway_receivers(struct bpf_iter__bpf_sk_storage_map *ctx)
 	if (owner)
 		received.inode = BPF_CORE_READ(owner, vfs_inode.i_ino);
 	received.uid = BPF_CORE_READ(sk, sk_uid.val);
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (tp) {
-		received.announced_bytes = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;
-		received.received_bytes = tp->bytes_received;
-	}
+	received.announced_bytes = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;
+	received.received_bytes = tp->bytes_received;
 	bpf_seq_write(ctx->meta->seq, &received, sizeof(received));
 	return 0;
 }

@@ -2,7 +2,6 @@
 //! connections announce. All connections of the cgroup share one law and one window; `docs/receive.md` has the rest.
 
 mod state;
-mod visit;
 
 pub use state::{Budget, Received};
 
@@ -12,6 +11,7 @@ use crate::libbpf::{quietly, refused};
 use crate::load::read_events;
 use crate::machine;
 use crate::shared::{CONFIG_BYTES, Config, Record};
+use crate::visit::{in_namespaces, namespaces, namespaces_of};
 use leeway_control::LawSpec;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
 use std::collections::BTreeSet;
@@ -19,7 +19,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use visit::{in_namespaces, namespaces, namespaces_of};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
 /// The laws that can drive a window from the receiver.
@@ -212,7 +211,8 @@ impl Receiving {
             return Ok(());
         }
         let object = quietly(|| self.releaser()).map_err(KernelError::bpf("free the connections"))?;
-        in_namespaces(&object, RELEASE, &namespaces(&wanted))
+        in_namespaces(&object, RELEASE, &namespaces(|inode| wanted.contains(&inode)))?;
+        Ok(())
     }
 
     /// The iterator that lifts clamps, over our connections.
@@ -248,12 +248,12 @@ impl Receiving {
         Budget::read(&value).ok_or_else(other)
     }
 
-    /// Every connection that is held back, of all network namespaces.
+    /// Every connection that is held back, of every network namespace that some process is in or `ip netns` names.
     ///
     /// # Errors
-    /// Rights; a kernel without the iterator over socket storage (before 5.9).
+    /// Rights.
     pub fn connections(&self) -> Result<Vec<Received>, KernelError> {
-        let bytes = iterate("leeway_receivers", &self.connections)?;
+        let bytes = iterate("leeway_list_receivers", "leeway_receivers", &self.connections)?;
         Ok(bytes.chunks_exact(Received::BYTES).filter_map(Received::read).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Visiting connections that run already, which the kernel lists by network namespace.
+//! Visiting TCP connections, which the kernel lists by network namespace.
 
 use crate::error::KernelError;
 use libbpf_rs::{Iter, Object};
@@ -11,9 +11,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 
-/// Runs an iterator over the sockets of each namespace.
-pub(super) fn in_namespaces(object: &Object, program: &str, namespaces: &[File]) -> Result<(), KernelError> {
-    let doing = "visit the connections";
+/// Runs an iterator over the sockets of each namespace; what it writes.
+pub(crate) fn in_namespaces(
+    object: &Object,
+    program: &str,
+    namespaces: &[File],
+) -> Result<Vec<u8>, KernelError> {
+    let doing = "list the sockets";
+    let mut written = Vec::new();
     let program = object.progs_mut().find(|one| one.name() == program).expect("the program was kept");
     for namespace in namespaces {
         let link = program.attach().map_err(KernelError::bpf(doing))?;
@@ -22,17 +27,17 @@ pub(super) fn in_namespaces(object: &Object, program: &str, namespaces: &[File])
                 move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
                     .map_err(|error| KernelError::failed("enter a network namespace")(&error))?;
                 let mut iterator = Iter::new(&link).map_err(KernelError::bpf(doing))?;
-                iterator.read_to_end(&mut Vec::new()).map_err(|e| KernelError::failed(doing)(&e))?;
+                iterator.read_to_end(&mut written).map_err(|e| KernelError::failed(doing)(&e))?;
                 Ok(())
             };
             scope.spawn(work).join().expect("an iterator does not panic")
         })?;
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Those that the processes of a cgroup are in, and of the cgroups below it.
-pub(super) fn namespaces_of(cgroup: &Path) -> Vec<File> {
+pub(crate) fn namespaces_of(cgroup: &Path) -> Vec<File> {
     let mut wanted = BTreeSet::new();
     let mut folders = vec![cgroup.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -45,11 +50,12 @@ pub(super) fn namespaces_of(cgroup: &Path) -> Vec<File> {
             below.filter(|one| one.file_type().is_ok_and(|kind| kind.is_dir())).map(|one| one.path()),
         );
     }
-    namespaces(&wanted)
+    namespaces(|inode| wanted.contains(&inode))
 }
 
-/// Those network namespaces, by their inode numbers, as far as some process is in them or `ip netns` names them.
-pub(super) fn namespaces(wanted: &BTreeSet<u64>) -> Vec<File> {
+/// The network namespaces whose inode number is wanted, as far as some process is in them or `ip netns`
+/// names them.
+pub(crate) fn namespaces(wanted: impl Fn(u64) -> bool) -> Vec<File> {
     let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
     let processes = entries("/proc").map(|entry| entry.path().join("ns/net"));
     let mut found = BTreeMap::new();
@@ -57,7 +63,7 @@ pub(super) fn namespaces(wanted: &BTreeSet<u64>) -> Vec<File> {
         // One that has just ended has none.
         if let Ok(namespace) = File::open(path)
             && let Ok(inode) = namespace.metadata().map(|metadata| metadata.ino())
-            && wanted.contains(&inode)
+            && wanted(inode)
         {
             found.entry(inode).or_insert(namespace);
         }
