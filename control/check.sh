@@ -39,7 +39,7 @@ awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' README.md >"$w
 # What a BPF program needs of the table: the headers of the laws, and their names.
 {
 	grep '^#include "leeway_' leeway_laws.h
-	echo '#define LEEWAY_EVERY_LAW(LAW) \'
+	printf '#define LEEWAY_EVERY_LAW(LAW) %s\n' "\\"
 	sed -nE 's/^[[:space:]]+LEEWAY_LAW_ROW[A-Z_]*\(([a-z0-9_]+),.*/\tLAW(\1) \\/p' leeway_laws.h
 	echo
 } >"$work/leeway_every_law.h"

@@ -217,6 +217,6 @@ mod tests {
         assert_eq!(read["up"]["gave_way_s"], 43.21);
         assert_eq!((&read["exit_code"], &read["command"][0]), (&3.into(), &"true".into()));
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing beside it");
-        assert!(write_json(&"/nowhere/at/all".into(), &told(), &end).is_err());
+        assert!(write_json(Path::new("/nowhere/at/all"), &told(), &end).is_err());
     }
 }

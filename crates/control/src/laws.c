@@ -34,10 +34,11 @@ leeway_s32 leeway_test_flower_infer_q16(leeway_s32 e_q16, leeway_s32 de_q16, lee
 
 /* What senders have in common, for senders in Rust. */
 void leeway_sender_c_init(struct leeway_sender *s);
-int leeway_sender_c_app_limited(struct leeway_sender *s, const struct leeway_output *out, leeway_u64 acked_bytes,
-				int limited);
+int leeway_sender_c_app_limited(struct leeway_sender *s, const struct leeway_output *out,
+				leeway_u64 acked_bytes, int limited);
 int leeway_sender_c_marked(struct leeway_sender *s, leeway_u32 una, leeway_u32 next);
-leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss, int recovering);
+leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss,
+			       int recovering);
 void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *out, leeway_u64 now_ns,
 			  leeway_u64 bytes, leeway_u64 rate);
 leeway_u64 leeway_sender_c_departure_ns(const struct leeway_sender *s, const struct leeway_output *out);
@@ -56,8 +57,8 @@ void leeway_sender_c_init(struct leeway_sender *s)
 	leeway_sender_init(s, 0);
 }
 
-int leeway_sender_c_app_limited(struct leeway_sender *s, const struct leeway_output *out, leeway_u64 acked_bytes,
-				int limited)
+int leeway_sender_c_app_limited(struct leeway_sender *s, const struct leeway_output *out,
+				leeway_u64 acked_bytes, int limited)
 {
 	return leeway_sender_app_limited(s, out, acked_bytes, limited);
 }
@@ -67,7 +68,8 @@ int leeway_sender_c_marked(struct leeway_sender *s, leeway_u32 una, leeway_u32 n
 	return leeway_sender_marked(s, una, next);
 }
 
-leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss, int recovering)
+leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss,
+			       int recovering)
 {
 	return leeway_sender_last(s, acked_bytes, mss, recovering);
 }

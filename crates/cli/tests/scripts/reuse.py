@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 NOBODY = 65534
 
 
 def hierarchy():
-    for line in open("/proc/self/mounts"):
+    for line in Path("/proc/self/mounts").read_text().splitlines():
         _, point, kind = line.split()[:3]
         if kind == "cgroup2":
             return point
@@ -33,8 +34,7 @@ def wait_for(what, done, patience_s=60):
 
 
 def enter(cgroup, pid="0"):
-    with open(f"{cgroup}/cgroup.procs", "w") as procs:
-        procs.write(str(pid))
+    Path(f"{cgroup}/cgroup.procs").write_text(str(pid))
 
 
 def ask(place, cgroup):
@@ -63,8 +63,7 @@ def fork(child):
 def again(pid):
     """A process with a number that was just given up: the kernel counts on from the last that it gave."""
     for _ in range(200):
-        with open("/proc/sys/kernel/ns_last_pid", "w") as last:
-            last.write(str(pid - 1))
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
         new = fork(lambda: time.sleep(600))
         if new == pid:
             return
@@ -74,21 +73,24 @@ def again(pid):
 
 
 def of(pid):
-    lines = open(f"/proc/{pid}/cgroup").read().splitlines()
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     return next(line[3:] for line in lines if line.startswith("0::"))
 
 
 def main():
     program, group = sys.argv[1:]
     place = tempfile.mkdtemp()
-    os.chmod(place, 0o755)
+    Path(place).chmod(0o755)
     asker, victim = (tempfile.mkdtemp(prefix=f"leeway-test-{who}-", dir=hierarchy()) for who in ("asker", "victim"))
+
+    def made():
+        return [one.name for one in Path(asker).iterdir() if one.name.startswith("leeway-run-")]
+
     helper = subprocess.Popen([program, "helper", "--socket", f"{place}/s", "--group", group])
     try:
-        wait_for("the helper listens", lambda: os.path.exists(f"{place}/s"))
-        os.chmod(f"{place}/s", 0o666)
+        wait_for("the helper listens", lambda: Path(f"{place}/s").exists())
+        Path(f"{place}/s").chmod(0o666)
         pid = fork(lambda: ask(f"{place}/s", asker))
-        made = lambda: [name for name in os.listdir(asker) if name.startswith("leeway-run-")]
         wait_for("a cgroup is made for who asks", made)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -100,11 +102,11 @@ def main():
         print(json.dumps(sorted(seen)))
     finally:
         helper.kill()
-        for child in open(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read().split():
+        for child in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
             os.kill(int(child), signal.SIGKILL)
             os.waitpid(int(child), 0)
         for cgroup in (asker, victim):
-            os.rmdir(cgroup)
+            Path(cgroup).rmdir()
 
 
 main()
