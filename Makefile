@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live pictures fuzz install uninstall ci clean
+.PHONY: help run test lint format bench live pictures docs fuzz install uninstall ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ live: ## measure the laws on real TCP beside the simulator (root, 1 to 2 hours),
 pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build
 	@tools/pictures.sh
+
+docs: ## build the book of the documents into target/book; a broken link fails
+	@tools/setup.sh build docs
+	@tools/book/build.sh
 
 fuzz: ## fuzz every harness with libFuzzer for ten minutes each; tools/fuzz.sh takes others and less time
 	@tools/setup.sh build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the tools a target needs are there: as root it installs them, otherwise it says how to.
-# usage: tools/setup.sh build|test|lint|python...
+# usage: tools/setup.sh build|test|lint|python|docs...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,16 +37,17 @@ main() {
 			need shellcheck has shellcheck
 			need python3-venv python3 -c 'import ensurepip, venv'
 			;;
-		python)
+		python | docs)
 			need python3-venv python3 -c 'import ensurepip, venv'
 			;;
-		*) fail "setup: build, test, lint or python, not $what" ;;
+		*) fail "setup: build, test, lint, python or docs, not $what" ;;
 		esac
 	done
 	install_packages ${packages[@]+"${packages[@]}"}
 	check_rust "$@"
 	case " $* " in *" lint "*) install_linters ;; esac
 	case " $* " in *" python "*) install_lab ;; esac
+	case " $* " in *" docs "*) install_book ;; esac
 }
 
 # need PACKAGE PROBE...: adds a Debian package to the list unless the probe succeeds.
@@ -119,6 +120,19 @@ install_tool() {
 		"$venv/bin/pip" install --quiet --disable-pip-version-check "$3==$2"
 	fi
 	ln -sfn "$1-$2/bin/$1" "target/tools/$1"
+}
+
+# MkDocs with the versions that tools/book/requirements.txt names, in a virtual environment of its own.
+install_book() {
+	local venv=target/tools/book stamp
+	stamp=$(sha256sum tools/book/requirements.txt | cut -c 1-16)
+	if [ ! -e "$venv/$stamp" ]; then
+		say "installing MkDocs (pip, into $venv)"
+		rm -rf "$venv"
+		python3 -m venv "$venv"
+		"$venv/bin/pip" install --quiet --disable-pip-version-check --requirement tools/book/requirements.txt
+		touch "$venv/$stamp"
+	fi
 }
 
 # The lab in a virtual environment of its own, with the extension module built from this checkout.
