@@ -1,0 +1,87 @@
+//! The programs in `examples/` that drive the laws in C, C++ and Rust: they build without warnings, and
+//! their tables show what the laws are known to do.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Compiles one source with all warnings as errors.
+fn compile(compiler: &str, standard: &str, source: &str, folder: &Path) -> PathBuf {
+    let binary = folder.join("program");
+    let mut command = Command::new(compiler);
+    command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2"]);
+    command.arg("-I").arg(format!("{TOP}/control")).arg(format!("{TOP}/examples/{source}"));
+    succeed(command.arg("-o").arg(&binary));
+    binary
+}
+
+/// The numbers of a table, a row each; words are left out.
+fn table(output: &Output) -> Vec<Vec<f64>> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split_whitespace().filter_map(|word| word.parse().ok()).collect()).collect()
+}
+
+fn refuses(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{command:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn duel_in_c_shows_who_yields() {
+    let folder = tempfile::tempdir().unwrap();
+    let duel = compile("cc", "-std=c11", "c/duel.c", folder.path());
+    let while_both = |first: &str, second: &str| {
+        let rows = table(&succeed(Command::new(&duel).args([first, second])));
+        assert_eq!(rows.len(), 8, "40 s in steps of 5 s");
+        // From 15 to 30 s.
+        let sum = |column: usize| rows[3..6].iter().map(|row| row[column]).sum::<f64>() / 3.0;
+        (sum(1), sum(2))
+    };
+    let (nice, cubic) = while_both("nice", "cubic");
+    assert!(nice < 0.5 && cubic > 9.4, "{nice} and {cubic} Mbit/s");
+    let (first, second) = while_both("newreno", "newreno");
+    assert!(first > 3.0 && second > 3.0 && first + second > 9.5, "{first} and {second} Mbit/s");
+    assert!(
+        refuses(Command::new(&duel).args(["ledbad", "cubic"])).contains("no law ledbad; there are: newreno")
+    );
+    assert!(refuses(&mut Command::new(&duel)).starts_with("usage: duel LAW LAW"));
+}
+
+/// The last row of a sender alone under LEDBAT: rate in Mbit/s and queuing delay in milliseconds.
+fn alone_at_target(output: &Output) {
+    let rows = table(output);
+    assert_eq!(rows.len(), 40);
+    let last = &rows[39];
+    assert!(last[1] > 9.4, "{} Mbit/s", last[1]);
+    assert!((90.0..110.0).contains(&last[3]), "LEDBAT's target is 100 ms, the queue has {} ms", last[3]);
+}
+
+#[test]
+fn toy_in_cpp_holds_ledbat_at_its_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let toy = compile("c++", "-std=c++17", "cpp/toy.cpp", folder.path());
+    alone_at_target(&succeed(Command::new(&toy).args(["ledbat", "40"])));
+    assert!(refuses(Command::new(&toy).args(["ledbad", "40"])).contains("no law ledbad; there are: newreno"));
+    assert!(refuses(Command::new(&toy).args(["ledbat", "x"])).starts_with("usage: toy LAW SECONDS"));
+}
+
+#[test]
+fn toy_in_rust_holds_ledbat_at_its_target() {
+    let toy = |words: [&str; 2]| {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["run", "--quiet", "--offline", "--example", "toy", "--"]);
+        command.args(words).current_dir(env!("CARGO_MANIFEST_DIR"));
+        command
+    };
+    alone_at_target(&succeed(&mut toy(["ledbat", "40"])));
+    assert!(refuses(&mut toy(["ledbat", "x"])).contains("give whole seconds"));
+}
