@@ -16,7 +16,8 @@ use crate::base::Base;
 use crate::owd::{Clock, RESOLUTION_US, Report};
 use crate::scale::Scale;
 use crate::standby::Standby;
-use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, sender};
+use leeway_control::{LawSpec, Phase, sender};
+use leeway_quinn::Driver;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
@@ -29,8 +30,6 @@ use tokio::sync::Notify;
 /// and empty within a few round trips.
 pub const LAW: &str = "ledbat:target=19ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04";
 
-/// RFC 6928: ten segments.
-const INITIAL_SEGMENTS: u32 = 10;
 /// What waits inside the transport: so much time at the law's rate, and so many bytes at most.
 const AHEAD_US: u64 = 2_000;
 const AHEAD_BYTES: u64 = 256 * 1024;
@@ -269,189 +268,104 @@ impl ControllerFactory for LawFactory {
 struct LawController {
     line: Arc<Line>,
     spec: LawSpec,
-    law: Law,
-    common: sender::Sender,
+    driver: Driver,
     scale: Scale,
     /// Of the one-way delays.
     base: Option<Base>,
-    path: Path,
-    /// Whether there was a round-trip time before; until then quinn has a guess.
-    sampled: bool,
-    acked: u64,
-    /// When the newest packet of this batch of acknowledgements was sent.
-    newest_sent: Option<Instant>,
-    /// An acknowledgement of what was sent from here on begins a new round trip.
-    round: Option<Instant>,
-    /// A loss of what was sent until here belongs to a loss that the law knows of.
-    recovery: Option<Instant>,
-    ce_bytes: u64,
-    timeouts: u32,
 }
 
 impl LawController {
     fn new(line: Arc<Line>, mtu: u16) -> Self {
         let spec = line.law.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let path = Path {
-            mss_bytes: mtu.into(),
-            initial_window_bytes: INITIAL_SEGMENTS * u32::from(mtu),
-            ..Path::default()
-        };
-        let law = spec.build(&path);
         let controller = LawController {
+            driver: Driver::new(&spec, mtu, line.clock.epoch()),
             line,
             scale: Scale::new(&spec),
             spec,
-            law,
-            common: sender::Sender::default(),
             base: None,
-            path,
-            sampled: false,
-            acked: 0,
-            newest_sent: None,
-            round: None,
-            recovery: None,
-            ce_bytes: 0,
-            timeouts: 0,
         };
         controller.publish();
         controller
     }
 
     fn publish(&self) {
-        let output = self.law.output();
+        let (output, path) = (self.driver.law().output(), self.driver.path());
         let Line { window_bytes, mss_bytes, srtt_us, min_rtt_us, queuing_us, phase, .. } = &*self.line;
         // Zero means that there is no window yet.
         window_bytes.store((output.cwnd_q16 >> 16).max(1), Ordering::Relaxed);
-        mss_bytes.store(self.path.mss_bytes.into(), Ordering::Relaxed);
-        srtt_us.store(self.path.srtt_us.into(), Ordering::Relaxed);
-        min_rtt_us.store(self.path.min_rtt_us.into(), Ordering::Relaxed);
+        mss_bytes.store(path.mss_bytes.into(), Ordering::Relaxed);
+        srtt_us.store(path.srtt_us.into(), Ordering::Relaxed);
+        min_rtt_us.store(path.min_rtt_us.into(), Ordering::Relaxed);
         queuing_us.store(self.scale.seen_us(output.queuing_delay_us), Ordering::Relaxed);
         phase.store(output.phase, Ordering::Relaxed);
         self.line.room.notify_one();
-    }
-
-    /// Whether the window kept the sender back: as Linux has it, half a window in slow start, else nearly all of it.
-    fn window_limited(&self, prior: u64) -> bool {
-        sender::uses_window(self.law.output(), prior + 2 * u64::from(self.path.mss_bytes))
     }
 
     fn take_demand(&mut self) {
         let wanted = self.line.law.lock().unwrap_or_else(PoisonError::into_inner);
         if *wanted != self.spec {
             self.spec = wanted.clone();
-            self.law = self.spec.build(&self.path);
+            self.driver.replace(&self.spec);
             self.scale = Scale::new(&self.spec);
         }
     }
 }
 
 impl Controller for LawController {
-    fn on_sent(&mut self, _: Instant, bytes: u64, _: u64) {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _: u64) {
+        self.driver.on_sent(now, bytes);
         self.line.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.line.room.notify_one();
     }
 
     fn on_ack(&mut self, _: Instant, sent: Instant, bytes: u64, _: bool, rtt: &RttEstimator) {
-        self.acked += bytes;
-        self.newest_sent = self.newest_sent.max(Some(sent));
-        if self.sampled {
-            self.path.srtt_us = micros_u32(rtt.get());
-            self.path.min_rtt_us = micros_u32(rtt.min());
-        }
+        self.driver.on_ack(sent, bytes, rtt.get(), rtt.min());
     }
 
-    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
-        let (acked, sent) = (std::mem::take(&mut self.acked), self.newest_sent.take());
-        let Some(sent) = sent else { return };
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
         self.take_demand();
-        let prior = in_flight + acked;
-        let limited = self.window_limited(prior);
-        self.path.inflight_bytes = in_flight;
-        let rtt_us = micros_u32(now.saturating_duration_since(sent)).max(1);
-        if !self.sampled {
-            self.sampled = true;
-            self.path.srtt_us = rtt_us;
-            self.path.min_rtt_us = rtt_us;
-        }
-        self.timeouts = 0;
-        let round_start = self.round.is_none_or(|round| sent >= round);
-        let now_us = self.line.clock.micros_of(now);
+        let Some(mut ack) = self.driver.on_end_acks(now, in_flight, app_limited) else { return };
         self.line.in_flight_bytes.store(in_flight, Ordering::Relaxed);
-        self.line.heard_us.store(now_us, Ordering::Relaxed);
+        self.line.heard_us.store(ack.now_us, Ordering::Relaxed);
         // Reports keep nobody's answer back, and never end.
-        if acked >= u64::from(self.path.mss_bytes) / 2 {
-            self.line.arrived(now_us);
+        if ack.acked_bytes >= u64::from(self.driver.path().mss_bytes) / 2 {
+            self.line.arrived(ack.now_us);
         }
-        self.scale.arrived(now_us, acked);
-        if round_start {
-            self.round = Some(now);
-            self.scale.begin_round(&self.law);
+        self.scale.arrived(ack.now_us, ack.acked_bytes);
+        if ack.round_start != 0 {
+            self.scale.begin_round(self.driver.law());
         }
         let report = self.line.report.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let told_us = report.map(|report| {
-            let base = self.base.get_or_insert(Base::new(now_us, report.delay_us));
-            self.scale.told_us(base.queuing_us(now_us, report.delay_us))
-        });
-        let recovering = self.recovery.is_some_and(|recovery| sent <= recovery);
-        let ack = Ack {
-            now_us,
-            acked_bytes: self.scale.told_bytes(acked),
-            prior_inflight_bytes: prior,
-            ce_bytes: std::mem::take(&mut self.ce_bytes),
-            rtt_us,
-            owd_us: told_us.unwrap_or(0),
-            owd_resolution_us: told_us.map_or(0, |_| RESOLUTION_US),
-            app_limited: u8::from(!limited),
-            round_start: u8::from(round_start),
-            recovering: u8::from(recovering),
-            last_kind: self.common.last_kind(acked, self.path.mss_bytes, recovering),
-            last_rtt_us: rtt_us,
-            ..Ack::default()
-        };
-        self.law.on_ack(&ack, &self.path);
+        if let Some(report) = report {
+            let base = self.base.get_or_insert(Base::new(ack.now_us, report.delay_us));
+            ack.owd_us = self.scale.told_us(base.queuing_us(ack.now_us, report.delay_us));
+            ack.owd_resolution_us = RESOLUTION_US;
+        }
+        ack.acked_bytes = self.scale.told_bytes(ack.acked_bytes);
+        self.driver.acknowledged(&ack);
         self.publish();
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent: bool, lost_bytes: u64) {
-        self.path.inflight_bytes = self.path.inflight_bytes.saturating_sub(lost_bytes);
         let in_flight = &self.line.in_flight_bytes;
         in_flight.store(in_flight.load(Ordering::Relaxed).saturating_sub(lost_bytes), Ordering::Relaxed);
         self.line.room.notify_one();
-        // RFC 9002, 7.3.1: one reaction a round trip.
-        if !is_persistent && self.recovery.is_some_and(|recovery| sent <= recovery) {
-            return;
+        if self.driver.on_congestion_event(now, sent, is_persistent, lost_bytes) {
+            self.publish();
         }
-        if lost_bytes == 0 {
-            self.ce_bytes = self.path.mss_bytes.into();
-            return;
-        }
-        self.recovery = Some(now);
-        self.timeouts = if is_persistent { self.timeouts.saturating_add(1) } else { 0 };
-        let loss = Loss {
-            now_us: self.line.clock.micros_of(now),
-            lost_bytes,
-            sent_us: self.line.clock.micros_of(sent),
-            kind: if is_persistent { Loss::TIMEOUT } else { Loss::DUPACK },
-            timeouts: self.timeouts,
-        };
-        self.law.on_loss(&loss, &self.path);
-        self.publish();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.path.mss_bytes = new_mtu.into();
+        self.driver.on_mtu_update(new_mtu);
         self.publish();
     }
 
     fn window(&self) -> u64 {
-        (self.law.output().cwnd_q16 >> 16).max(self.path.mss_bytes.into()) + 1
+        self.driver.window()
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.law.output().cwnd_q16 >> 16;
-        metrics.ssthresh = Some(self.law.output().ssthresh_bytes);
-        metrics
+        self.driver.metrics()
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
@@ -459,7 +373,7 @@ impl Controller for LawController {
     }
 
     fn initial_window(&self) -> u64 {
-        self.path.initial_window_bytes.into()
+        self.driver.path().initial_window_bytes.into()
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -467,13 +381,11 @@ impl Controller for LawController {
     }
 }
 
-fn micros_u32(span: Duration) -> u32 {
-    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
 
     /// A segment in each of so many microseconds, the clocks wrapping; then a queue of 10 ms, and what the law makes of it.
     fn told_us(law: &str, segment_us: u64) -> u32 {
@@ -487,10 +399,10 @@ mod tests {
                 stamp_us: 0,
                 packets: 1,
             });
-            controller.acked = 1460;
-            controller.newest_sent = Some(now - Duration::from_micros(20_000 + u64::from(queuing_us)));
+            let sent = now - Duration::from_micros(20_000 + u64::from(queuing_us));
+            controller.driver.on_ack(sent, 1460, RTT, RTT);
             controller.on_end_acks(now, 60_000, false, None);
-            controller.law.output().queuing_delay_us
+            controller.driver.law().output().queuing_delay_us
         };
         (0..20_000).for_each(|n| {
             acked(n, 0);
@@ -519,8 +431,7 @@ mod tests {
         let first_us = until_us();
         let mut acked = |bytes| {
             let now = Instant::now() + Duration::from_millis(1);
-            controller.acked = bytes;
-            controller.newest_sent = Some(now - Duration::from_millis(20));
+            controller.driver.on_ack(now - RTT, bytes, RTT, RTT);
             controller.on_end_acks(now, 0, false, None);
         };
         acked(1200);

@@ -52,9 +52,9 @@ impl Clock {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// The instant `at` on this clock; 0 for what was before it.
-    pub fn micros_of(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.0).as_micros()).unwrap_or(u64::MAX)
+    /// When this clock was 0.
+    pub fn epoch(&self) -> Instant {
+        self.0
     }
 }
 
