@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let connection = endpoint.connect(address, "localhost")?.await?;
     let mut stream = connection.accept_uni().await?;
     // A file that is there already is not overwritten.
-    let mut copy = File::create_new(&file).await?;
+    let mut copy = File::create_new(&file).await.map_err(|error| format!("{file}: {error}"))?;
     let bytes = tokio::io::copy(&mut stream, &mut copy).await?;
     println!("{file}: {bytes} B in {:.2} s", begin.elapsed().as_secs_f64());
     connection.close(0u32.into(), b"done");
