@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Draws every picture of the documents from a run of the scenario beside it.
+# Draws the pictures of the documents: from a run of the scenario beside each, and the crates from their manifests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,3 +9,4 @@ for scenario in docs/pictures/*.toml; do
 	"${CARGO_TARGET_DIR:-target}/release/leeway" sim "$scenario" --out "out/pictures/$name" --quiet
 	python3 tools/picture.py "out/pictures/$name/report.html" "docs/pictures/$name.svg"
 done
+python3 tools/architecture.py docs/pictures/architecture.svg
