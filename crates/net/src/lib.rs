@@ -2,10 +2,15 @@
 //!
 //! All of it concerns the network namespace of the calling thread.
 
+mod attached;
 mod lookout;
+mod netlink;
+mod public;
 mod table;
 
+pub use attached::{Attached, Attachment, Surroundings};
 pub use lookout::{Lookout, Sight, Watch};
+pub use public::{TCP_PORTS, UDP_PORTS, special, special_destinations};
 pub use table::Table;
 
 use std::io::{self, Write};
