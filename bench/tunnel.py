@@ -101,7 +101,18 @@ def leeway(work: Work, relay: list[str], join: list[str]):
     state = str(work.folder / "state")
     invite = [work.leeway, "invite", "--state", state, "--address", "10.77.1.2:4433", "--name"]
     token = subprocess.run([*invite, str(time.monotonic_ns())], check=True, capture_output=True, text=True)
-    serve = [work.leeway, "relay", "--listen", "10.77.1.2:4433", "--private", "--state", state, *relay]
+    serve = [
+        work.leeway,
+        "relay",
+        "--listen",
+        "10.77.1.2:4433",
+        "--private",
+        "--ports",
+        "any",
+        "--state",
+        state,
+        *relay,
+    ]
     follow = [work.leeway, "join", "--route", "10.77.2.1/32", *join, token.stdout.strip()]
     with running("server", serve) as first, running("client", follow) as second:
         reach()

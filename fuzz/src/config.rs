@@ -23,7 +23,7 @@ pub fn gateway_toml(bytes: &[u8]) {
             if let Some(law) = &config.law {
                 assert!(law_or_none(&law.to_string()).is_ok_and(|again| again.as_ref() == Some(law)));
             }
-            let policy = config.policy(vec![]);
+            let policy = config.policy(leeway_net::Attached::default());
             let _ = policy.check_port(leeway_gateway::policy::Transport::Tcp, 443);
         }
         Err(why) => assert!(!why.is_empty()),

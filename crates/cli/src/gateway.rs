@@ -49,9 +49,10 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let gateway = Gateway::open(&config)?;
+        // Before there are rules that would stay.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let gateway = Gateway::open(&config)?;
         for notice in gateway.notices() {
             eprintln!("leeway gateway: {notice}");
         }

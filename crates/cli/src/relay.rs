@@ -3,11 +3,14 @@
 use crate::Failure;
 use clap::Args;
 use leeway_control::LawSpec;
+use leeway_net::{TCP_PORTS, UDP_PORTS};
 use leeway_queue::QueueSpec;
-use leeway_tunnel::host::ServerHost;
+use leeway_tunnel::host::{Reach, ServerHost};
 use leeway_tunnel::{Error, MTU, Network4, Reader, Roster, Server, ServerOptions, Tun};
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -48,6 +51,47 @@ pub struct Relay {
     /// Let clients reach private and other addresses that are not the public Internet.
     #[arg(long)]
     private: bool,
+    /// TCP ports that clients may reach, with commas; `any` opens every port of TCP and UDP, and other protocols.
+    #[arg(long, value_name = "PORTS", default_value_t = Ports(Some(TCP_PORTS.into())))]
+    ports: Ports,
+    /// UDP ports that clients may reach, with commas.
+    #[arg(long, value_name = "PORTS", default_value_t = Ports(Some(UDP_PORTS.into())))]
+    udp_ports: Ports,
+}
+
+/// Ports, or all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Ports(Option<Vec<u16>>);
+
+impl FromStr for Ports {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "any" {
+            return Ok(Ports(None));
+        }
+        let port = |word: &str| word.trim().parse().ok().filter(|&port: &u16| port > 0);
+        let ports: Option<Vec<u16>> = text.split(',').map(port).collect();
+        ports.map(|ports| Ports(Some(ports))).ok_or_else(|| {
+            format!("{text:?} is neither `any` nor ports from 1 to 65535 with commas, such as 80,443")
+        })
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("any"),
+            Some(ports) => f.write_str(&ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")),
+        }
+    }
+}
+
+impl Relay {
+    fn reach(&self) -> Reach {
+        let ports = self.ports.0.clone().zip(self.udp_ports.0.clone()).map(|(tcp, udp)| [tcp, udp]);
+        Reach { private: self.private, ports }
+    }
 }
 
 impl From<Error> for Failure {
@@ -82,7 +126,7 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
     let tun = Arc::new(Tun::open("lwrelay%d")?);
     let inward = Arc::clone(&tun) as Arc<dyn leeway_tunnel::Inward>;
     let server = Server::bind(options, roster, inward, |words| eprintln!("leeway relay: {words}"))?;
-    let host = ServerHost::new(&tun, &server.pool(), relay.mtu, relay.private)?;
+    let host = ServerHost::new(&tun, &server.pool(), relay.mtu, &relay.reach())?;
     let missing = ServerHost::forwarding_missing();
     if !missing.is_empty() {
         eprintln!(

@@ -3,6 +3,7 @@
 use crate::policy::Policy;
 use ipnet::IpNet;
 use leeway_control::{LawError, LawSpec};
+use leeway_net::{Attached, TCP_PORTS, UDP_PORTS};
 use leeway_queue::SpecError;
 use leeway_tunnel::{ClientOptions, MTU, Token, TokenError, Transport};
 use serde::Deserialize;
@@ -53,9 +54,11 @@ pub struct Config {
     pub relay: Option<RelayConfig>,
     /// Networks whose machines may use the gateway; they never reach each other through it.
     pub clients: Vec<IpNet>,
-    /// Networks of the home, never reached.
+    /// Networks of the home, never reached. Those that the gateway is in are refused without being named.
     pub home: Vec<IpNet>,
-    /// Networks that may be reached although they are not public.
+    /// Addresses that the home's routers have towards the Internet, or networks of such: never reached.
+    pub wan: Vec<Place>,
+    /// Networks that may be reached although they are not public, or the gateway is in them.
     pub allow: Vec<IpNet>,
     /// TCP ports that may be reached.
     pub ports: Vec<u16>,
@@ -176,6 +179,11 @@ impl Default for RelayConfig {
     }
 }
 
+/// A network, or an address alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Place(pub IpNet);
+
 /// An address with a port, 53 unless given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -277,12 +285,12 @@ impl Config {
         Ok(())
     }
 
-    /// What it says of destinations; `own` are the gateway's addresses.
-    pub fn policy(&self, own: Vec<IpAddr>) -> Policy {
+    /// What it says of destinations, for a gateway that is attached so.
+    pub fn policy(&self, attached: Attached) -> Policy {
         Policy {
-            home: self.home.clone(),
+            home: self.home.iter().copied().chain(self.wan.iter().map(|place| place.0)).collect(),
             clients: self.clients.clone(),
-            own,
+            attached,
             allow: self.allow.clone(),
             ports: self.ports.clone(),
             udp_ports: self.udp_ports.clone(),
@@ -299,11 +307,10 @@ impl Default for Config {
             relay: None,
             clients: vec![],
             home: vec![],
+            wan: vec![],
             allow: vec![],
-            // The web, mail by submission and reading, secure DNS, chat. Not 25: a gateway is no way to send spam.
-            ports: vec![80, 443, 465, 587, 853, 993, 995, 5222, 5223, 8080, 8443],
-            // DNS, NTP, QUIC, DNS over QUIC, STUN.
-            udp_ports: vec![53, 123, 443, 853, 3478],
+            ports: TCP_PORTS.into(),
+            udp_ports: UDP_PORTS.into(),
             law: Some(LAW.parse().expect("a law of the table")),
             uplink: Some(crate::uplink::LAW.parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
@@ -351,6 +358,20 @@ impl TryFrom<String> for NameServer {
     }
 }
 
+impl TryFrom<String> for Place {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let network = text.parse::<IpNet>();
+        let alone = text.parse::<IpAddr>().map(IpNet::from);
+        network.or(alone).map(Place).map_err(|_| {
+            format!(
+                "`{text}` is neither an address nor a network, such as \"203.0.113.7\" or \"2001:db8::/56\""
+            )
+        })
+    }
+}
+
 fn transparent_port() -> u16 {
     3129
 }
@@ -393,6 +414,7 @@ mod tests {
             (format!("{listen}law = \"ledbad\"\n"), "ledbad"),
             (format!("{listen}clients = [\"10.0.0.0/33\"]\n"), "line 2"),
             (format!("{listen}dns = [\"nine\"]\n"), "not a name server"),
+            (format!("{listen}wan = [\"router\"]\n"), "neither an address nor a network"),
             ("clients = [\"10.0.0.0/8\"]".to_owned(), "nobody can reach"),
             (listen.to_owned(), "nobody may use"),
             (format!("{listen}clients = [\"::/0\"]\nlimits.connections = 0"), "limits.connections"),
@@ -426,7 +448,7 @@ mod tests {
 
     #[test]
     fn mail_between_servers_is_closed_by_default() {
-        let policy = Config::default().policy(vec![]);
+        let policy = Config::default().policy(Attached::default());
         assert!(policy.check_port(crate::policy::Transport::Tcp, 25).is_err());
         assert!(policy.check_port(crate::policy::Transport::Tcp, 443).is_ok());
     }

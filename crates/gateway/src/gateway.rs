@@ -14,7 +14,7 @@ use crate::socks;
 use crate::transparent;
 use crate::upstream::Connector;
 use crate::users::{Place, Users};
-use leeway_net::{Lookout, Watch};
+use leeway_net::{Attached, Lookout, Watch};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
@@ -42,6 +42,9 @@ pub enum GatewayError {
     /// Name servers.
     #[error("{0}")]
     Names(String),
+    /// What this machine is attached to.
+    #[error("cannot tell what belongs to the home: {0}")]
+    Attached(#[from] leeway_net::Error),
     /// The tunnel to the relay.
     #[error("cannot keep a tunnel to the relay: {0}")]
     Relay(#[from] leeway_tunnel::Error),
@@ -77,13 +80,12 @@ impl Gateway {
     /// What cannot be had, and what would be right.
     pub fn open(config: &Config) -> Result<Gateway, GatewayError> {
         config.check()?;
-        let own = own_addresses()
-            .map_err(|error| GatewayError::System("list the addresses of this machine", error))?;
+        let attached = Attached::follow(|_| {})?;
         let users = Arc::new(Users::new(config));
         let budget = config.law.as_ref().map(Budget::new);
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let relay = config.relay.as_ref().map(Relay::open).transpose()?;
-        let policy = config.policy(own);
+        let policy = config.policy(attached);
         let connector =
             Arc::new(Connector::new(config, policy, resolver, users.clone(), budget.clone(), relay));
         let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone()));
@@ -136,7 +138,7 @@ impl Gateway {
 
     /// What a person should know who runs it.
     pub fn notices(&self) -> Vec<String> {
-        let mut notices = Vec::new();
+        let mut notices = self.proxy.connector.policy.home_in_words();
         match &self.proxy.connector.upload {
             None => notices.push("what is sent is not held back: `uplink` is \"none\"".into()),
             Some(upload) => {
@@ -213,6 +215,9 @@ impl Gateway {
         while self.proxy.users.connections() > 0 && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        if let Some(relay) = &self.proxy.connector.relay {
+            relay.close();
+        }
     }
 }
 
@@ -266,16 +271,4 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// Every address of this machine.
-fn own_addresses() -> io::Result<Vec<IpAddr>> {
-    let interfaces = nix::ifaddrs::getifaddrs()?;
-    Ok(interfaces
-        .filter_map(|interface| {
-            let address = interface.address?;
-            let four = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-            four.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
-        })
-        .collect())
 }

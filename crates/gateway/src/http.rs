@@ -135,6 +135,10 @@ impl Proxy {
         if request.uri().scheme_str() != Some("http") {
             return Err(Failure::Bad("this is a proxy: ask it for http:// addresses, or CONNECT"));
         }
+        let mut request = request;
+        if !count_forwards(&mut request)? {
+            return Ok(last(&request));
+        }
         let (host, port) = target(request.uri(), Some(80))?;
         let addresses = self.connector.addresses(host, port).await?;
         // hyper takes off `chunked`, and puts it on again; it knows no other, nor `chunked` twice.
@@ -386,21 +390,21 @@ impl Failure {
             Failure::Coding => {
                 (StatusCode::NOT_IMPLEMENTED, "no transfer coding but `chunked` is passed on".to_owned())
             }
-            Failure::Connect(ConnectError::Name(error @ ResolveError::Name(_))) => {
-                (StatusCode::BAD_REQUEST, error.to_string())
+            Failure::Connect(error @ ConnectError::Name(ResolveError::Name(_))) => {
+                (StatusCode::BAD_REQUEST, error.to_user())
             }
             Failure::Connect(error) if error.is_refusal() => {
                 user.counts.refused.fetch_add(1, Ordering::Relaxed);
-                (StatusCode::FORBIDDEN, error.to_string())
+                (StatusCode::FORBIDDEN, error.to_user())
             }
             Failure::Connect(error @ ConnectError::TooMany) => {
                 user.counts.refused.fetch_add(1, Ordering::Relaxed);
-                (StatusCode::TOO_MANY_REQUESTS, error.to_string())
+                (StatusCode::TOO_MANY_REQUESTS, error.to_user())
             }
             Failure::Connect(error @ ConnectError::Timeout(..)) => {
-                (StatusCode::GATEWAY_TIMEOUT, error.to_string())
+                (StatusCode::GATEWAY_TIMEOUT, error.to_user())
             }
-            Failure::Connect(error) => (StatusCode::BAD_GATEWAY, error.to_string()),
+            Failure::Connect(error) => (StatusCode::BAD_GATEWAY, error.to_user()),
             Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
             Failure::Switched => (StatusCode::BAD_GATEWAY, "the server speaks something else".to_owned()),
             Failure::Slow(seconds) => {
@@ -443,11 +447,49 @@ fn outgoing(request: Request<Incoming>, host: &str) -> Result<Request<Incoming>,
     let host = HeaderValue::from_str(host).map_err(|_| Failure::Bad("the host is not a name"))?;
     head.headers.insert(header::HOST, host);
     head.headers.append(header::VIA, HeaderValue::from_static("1.1 leeway"));
-    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    // As it is shown, an empty path before a query is a slash (RFC 9110, 4.2.3).
+    let path = head.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
     head.uri = path.parse::<Uri>().map_err(|_| Failure::Bad("the address has no valid path"))?;
     head.version = Version::HTTP_11;
     head.extensions.clear();
     Ok(Request::from_parts(head, body))
+}
+
+/// Whether a request goes on. One for the way itself has fewer steps to go then (RFC 9110, 7.6.2).
+fn count_forwards<B>(request: &mut Request<B>) -> Result<bool, Failure> {
+    if ![Method::TRACE, Method::OPTIONS].contains(request.method()) {
+        return Ok(true);
+    }
+    let mut given = request.headers().get_all(header::MAX_FORWARDS).iter();
+    let (Some(first), rest) = (given.next(), given.next()) else { return Ok(true) };
+    let digits = first.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let wrong = Failure::Bad("Max-Forwards is not one number");
+    let left: u64 = digits.and_then(|text| text.parse().ok()).filter(|_| rest.is_none()).ok_or(wrong)?;
+    if left > 0 {
+        request.headers_mut().insert(header::MAX_FORWARDS, HeaderValue::from(left - 1));
+    }
+    Ok(left > 0)
+}
+
+/// The answer of the last one on the way of a TRACE or OPTIONS: what has come here, without secrets (RFC 9110, 9.3.8), or
+/// what is understood.
+fn last<B>(request: &Request<B>) -> Plain {
+    if request.method() == Method::OPTIONS {
+        let mut answer = Response::new(Either::Left(Full::default()));
+        let methods =
+            HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH");
+        answer.headers_mut().insert(header::ALLOW, methods);
+        return answer;
+    }
+    let mut text = format!("TRACE {} {:?}\r\n", request.uri(), request.version()).into_bytes();
+    let secrets = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
+    for (name, value) in request.headers().iter().filter(|(name, _)| !secrets.contains(name)) {
+        text.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    text.extend(b"\r\n");
+    let mut answer = Response::new(Either::Left(Full::from(text)));
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("message/http"));
+    answer
 }
 
 /// Takes out what concerns one connection only, also what `Connection` names.

@@ -37,7 +37,8 @@ pub enum State {
 #[derive(Debug)]
 pub struct Relay {
     tun: Arc<Tun>,
-    host: BoundHost,
+    /// None once the gateway has stopped.
+    host: Mutex<Option<BoundHost>>,
     token: Token,
     options: ClientOptions,
     state: watch::Sender<State>,
@@ -53,7 +54,7 @@ impl Relay {
     pub fn open(config: &RelayConfig) -> Result<Arc<Relay>, GatewayError> {
         let (token, options) = (config.token()?, config.options()?);
         let tun = Tun::open("lwrelay%d")?;
-        let host = BoundHost::new(&tun)?;
+        let host = Mutex::new(Some(BoundHost::new(&tun)?));
         let state = watch::Sender::new(State::Connecting);
         let (turns, client) = (AtomicU64::new(0), Mutex::default());
         Ok(Arc::new(Relay { tun: Arc::new(tun), host, token, options, state, turns, client }))
@@ -92,6 +93,11 @@ impl Relay {
         }
     }
 
+    /// Removes the rules of this host. They would stay where a thread still holds the relay when the program ends.
+    pub fn close(&self) {
+        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Keeps the tunnel. Never ends.
     pub async fn run(&self) {
         loop {
@@ -114,7 +120,9 @@ impl Relay {
         let up = |welcome: &Welcome| -> Result<Arc<dyn Inward>, Error> {
             // Connections that stand keep their addresses.
             if settled.as_ref() != Some(welcome) {
-                self.host.settle(welcome)?;
+                if let Some(host) = &*self.host.lock().unwrap_or_else(PoisonError::into_inner) {
+                    host.settle(welcome)?;
+                }
                 settled = Some(welcome.clone());
             }
             Ok(self.tun.clone())

@@ -52,6 +52,26 @@ impl ConnectError {
     }
 }
 
+impl ConnectError {
+    /// Words for a user: no address that a name of the home may have, nor what its name servers say.
+    pub fn to_user(&self) -> String {
+        match self {
+            ConnectError::Refused(refusal)
+            | ConnectError::Name(ResolveError::Address(refusal) | ResolveError::Refused { refusal, .. }) => {
+                match refusal {
+                    Refusal::Port(port, _) => format!("port {port} is not open"),
+                    _ => "not an address of the public Internet that users may reach".into(),
+                }
+            }
+            ConnectError::Name(ResolveError::Name(_)) => "the host is neither a name nor an address".into(),
+            ConnectError::Name(ResolveError::Unknown { .. }) => "no address of the host is known".into(),
+            ConnectError::TooMany => self.to_string(),
+            ConnectError::Timeout(_, seconds) => format!("the server does not answer within {seconds} s"),
+            ConnectError::Failed(..) => "the server cannot be reached".into(),
+        }
+    }
+}
+
 /// The way to the Internet: that turn of the relay, or none for the direct one.
 pub type Way = Option<u64>;
 
@@ -192,7 +212,7 @@ impl Connector {
     /// # Errors
     /// None answers, or the user has too many connections.
     pub async fn connect(&self, user: &Arc<User>, to: &[SocketAddr]) -> Result<Upstream, ConnectError> {
-        self.connect_first(user, to, || self.way()).await
+        self.connect_first(user, to, || self.way(), |address| self.policy.check(address.ip())).await
     }
 
     /// Connects `user` to a name server of the gateway's. It may be one of the home, which no relay reaches.
@@ -200,7 +220,7 @@ impl Connector {
     /// # Errors
     /// None answers, or the user has too many connections.
     pub async fn connect_name_server(&self, user: &Arc<User>) -> Result<Upstream, ConnectError> {
-        self.connect_first(user, &self.resolver.name_servers(), || None).await
+        self.connect_first(user, &self.resolver.name_servers(), || None, |server| Ok(server.ip())).await
     }
 
     async fn connect_first(
@@ -208,12 +228,17 @@ impl Connector {
         user: &Arc<User>,
         to: &[SocketAddr],
         take: impl Fn() -> Way,
+        check: impl Fn(&SocketAddr) -> Result<IpAddr, Refusal>,
     ) -> Result<Upstream, ConnectError> {
         let place = self.admit(user).ok_or(ConnectError::TooMany)?;
         let mut failure = ConnectError::TooMany;
         for &address in to {
             // Once more for each time that the way changes meanwhile.
             let (way, connected) = loop {
+                // The home may have got this address since the name was looked up.
+                if let Err(refusal) = check(&address) {
+                    break (None, Err(refusal.into()));
+                }
                 let way = take();
                 if let Some(connected) = self.connect_by(way, user, address).await {
                     break (way, connected);

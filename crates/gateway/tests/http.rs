@@ -331,3 +331,57 @@ async fn a_long_upload_is_not_cut_off_while_it_goes_on() {
     assert_eq!(common::status(&answer), 200, "{answer}");
     assert_eq!(seen.lock().unwrap()[0].body, b"8 bytes!");
 }
+
+#[tokio::test]
+async fn an_address_may_have_a_query_and_no_path() {
+    let server = common::mirror().await;
+    let gateway = Running::start(&[server.port()], "").await;
+    let heard = gateway
+        .say(&format!("GET http://{server}?x=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+        .await;
+    assert!(heard.contains("GET /?x=1 HTTP/1.1\r\n"), "{heard}");
+}
+
+/// RFC 9110, 7.6.2.
+#[tokio::test]
+async fn questions_about_the_way_end_where_they_say() {
+    let server = common::mirror().await;
+    let gateway = Running::start(&[server.port()], "").await;
+    let ask = async |method: &str, forwards: &str| {
+        let head =
+            format!("{method} http://{server}/p HTTP/1.1\r\nHost: x\r\nCookie: secret\r\nX-Way: 7\r\n");
+        gateway.say(&format!("{head}Max-Forwards: {forwards}\r\nConnection: close\r\n\r\n")).await
+    };
+    let traced = ask("TRACE", "0").await.to_ascii_lowercase();
+    assert!(traced.starts_with("http/1.1 200") && traced.contains("content-type: message/http"), "{traced}");
+    assert!(
+        traced.contains("x-way: 7") && !traced.contains("secret") && !traced.contains("via:"),
+        "{traced}"
+    );
+    let options = ask("OPTIONS", "0").await;
+    assert!(status(&options) == 200 && options.to_ascii_lowercase().contains("allow: get"), "{options}");
+    for method in ["TRACE", "OPTIONS"] {
+        let heard = ask(method, "5").await.to_ascii_lowercase();
+        assert!(heard.contains("via:") && heard.contains("max-forwards: 4\r\n"), "{heard}");
+        assert_eq!(status(&ask(method, "x").await), 400);
+    }
+    let heard = ask("GET", "0").await.to_ascii_lowercase();
+    assert!(heard.contains("via:") && heard.contains("max-forwards: 0\r\n"), "{heard}");
+}
+
+#[tokio::test]
+async fn users_are_told_nothing_of_what_is_inside() {
+    let names = common::name_server().await;
+    let gateway = Running::start(&[1], &format!("dns = [\"{names}\"]")).await;
+    for host in ["nas-10.1.2.3.test", "nas-192.168.7.9.test", "nas-127.0.0.2.test", "nothing.test"] {
+        let asked = format!("GET http://{host}:1/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let heard = gateway.say(&asked).await;
+        assert!([403, 502].contains(&status(&heard)), "{heard}");
+        let body = heard.split("\r\n\r\n").nth(1).unwrap();
+        assert!(
+            !body.contains("10.1.2.3") && !body.contains("192.168") && !body.contains("127.0.0"),
+            "{body}"
+        );
+        assert!(!body.contains("home") && !body.contains(".test"), "{body}");
+    }
+}

@@ -90,7 +90,7 @@ impl Programs {
     fn relay(&mut self, network: &Network, leeway: &Path, options: &[String]) -> Result<String, Error> {
         let state = self.path("relay");
         let mut relay = Command::new(leeway);
-        relay.args(["relay", "--private", "--listen"]).arg(format!("0.0.0.0:{RELAY_PORT}"));
+        relay.args(["relay", "--private", "--ports", "any", "--listen"]).arg(format!("0.0.0.0:{RELAY_PORT}"));
         relay.arg("--state").arg(&state).args(options);
         let mut invite = Command::new(leeway);
         invite.args(["invite", "--name", "gateway", "--state"]).arg(&state);

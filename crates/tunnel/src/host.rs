@@ -9,7 +9,7 @@ use crate::Error;
 use crate::device::Tun;
 use crate::pool::{Pool, V6_BITS};
 use crate::wire::Welcome;
-use leeway_net::{Family, Table, ip, ip_of, sysctl};
+use leeway_net::{Family, TCP_PORTS, Table, UDP_PORTS, ip, ip_of, special_destinations, sysctl};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -22,13 +22,48 @@ const BOUND: u32 = 0x4c58_0000;
 /// Routing rules come before those of the system, which begin at 32766.
 const PRIORITY: u32 = 31_000;
 
-/// Addresses that are not the public Internet (RFC 6890 and the registries that follow it): private, shared, link-local with
-/// the metadata services of clouds, multicast and documentation networks, and what translates to such.
-const NOT_PUBLIC_V4: &str = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, \
-    192.0.0.0/24, 192.0.2.0/24, 192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, \
-    224.0.0.0/3";
-/// 2000::/3 is what is public; of it 6to4, Teredo and documentation are not.
-const NOT_PUBLIC_V6: &str = "::/3, 2001::/32, 2001:db8::/32, 2002::/16, 4000::/2, 8000::/1";
+/// Where clients of a relay may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// Whether also to addresses that are not the public Internet.
+    pub private: bool,
+    /// TCP and UDP ports; none: every port, and every other protocol.
+    pub ports: Option<[Vec<u16>; 2]>,
+}
+
+impl Default for Reach {
+    /// As at the gateway.
+    fn default() -> Self {
+        Reach { private: false, ports: Some([TCP_PORTS.into(), UDP_PORTS.into()]) }
+    }
+}
+
+impl Reach {
+    /// Rules of nftables that refuse the rest to what comes in by a device; they are for packets that are forwarded.
+    fn rules(&self, table: &str, device: &str) -> String {
+        let rule = |condition: &str, verdict: &str| {
+            format!("add rule inet {table} forward iifname \"{device}\" {condition} {verdict}\n")
+        };
+        const PROHIBITED: &str = "reject with icmpx type admin-prohibited";
+        let mut rules = String::new();
+        if !self.private {
+            let special = Family::ALL.into_iter().flat_map(special_destinations);
+            rules.extend(special.map(|condition| rule(&condition, PROHIBITED)));
+        }
+        if let Some([tcp, udp]) = &self.ports {
+            for (protocol, ports, verdict) in
+                [("tcp", tcp, "reject with tcp reset"), ("udp", udp, PROHIBITED)]
+            {
+                let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+                let other = format!("{protocol} dport != {{ {} }}", ports.join(", "));
+                let all = format!("meta l4proto {protocol}");
+                rules += &rule(if ports.is_empty() { &all } else { &other }, verdict);
+            }
+            rules += &rule("meta l4proto != { tcp, udp, icmp, icmpv6 }", PROHIBITED);
+        }
+        rules
+    }
+}
 
 /// The server's side: device, addresses and rules.
 #[derive(Debug)]
@@ -37,26 +72,19 @@ pub struct ServerHost {
 }
 
 impl ServerHost {
-    /// Gives the device its addresses and translates what clients send to the Internet. With `private` they also reach
-    /// addresses that are not public. Never each other, nor this host, but for a ping to its address in the tunnel.
+    /// Gives the device its addresses and translates what clients send to the Internet, as far as `reach` goes. They never reach
+    /// each other, nor this host, but for a ping to its address in the tunnel.
     ///
     /// # Errors
     /// [`Error::Net`].
-    pub fn new(tun: &Tun, pool: &Pool, mtu: u16, private: bool) -> Result<Self, Error> {
+    pub fn new(tun: &Tun, pool: &Pool, mtu: u16, reach: &Reach) -> Result<Self, Error> {
         let name = tun.name();
         let (v4, v6) = pool.server();
         let (network_v4, network_v6) = (pool.network_v4(), pool.network_v6());
         let bits = network_v4.rsplit('/').next().unwrap_or("16").to_owned();
         // Rules before the device is up: there is no moment in which it forwards everything.
         let table = format!("{}_{}", name.replace('-', "_"), std::process::id());
-        let public = if private {
-            String::new()
-        } else {
-            format!(
-                "add rule inet {table} forward iifname \"{name}\" ip daddr {{ {NOT_PUBLIC_V4} }} reject with icmpx type admin-prohibited\n\
-                 add rule inet {table} forward iifname \"{name}\" ip6 daddr {{ {NOT_PUBLIC_V6} }} reject with icmpx type admin-prohibited\n"
-            )
-        };
+        let refused = reach.rules(&table, name);
         let rules = Table::own(
             "inet",
             &table,
@@ -69,12 +97,12 @@ impl ServerHost {
                  add rule inet {table} input iifname \"{name}\" ip6 daddr {v6} icmpv6 type echo-request accept\n\
                  add rule inet {table} input iifname \"{name}\" drop\n\
                  add rule inet {table} forward iifname \"{name}\" oifname \"{name}\" drop\n\
-                 {public}\
+                 {refused}\
                  add rule inet {table} forward oifname \"{name}\" ct state new drop\n\
                  add rule inet {table} forward iifname \"{name}\" tcp flags syn tcp option maxseg size set rt mtu\n\
                  add rule inet {table} forward oifname \"{name}\" tcp flags syn tcp option maxseg size set rt mtu\n\
-                 add rule inet {table} out ip saddr {network_v4} oifname != \"{name}\" masquerade\n\
-                 add rule inet {table} out ip6 saddr {network_v6} oifname != \"{name}\" masquerade\n"
+                 add rule inet {table} out iifname \"{name}\" ip saddr {network_v4} masquerade\n\
+                 add rule inet {table} out iifname \"{name}\" ip6 saddr {network_v6} masquerade\n"
             ),
         )?;
         let own_v6 =

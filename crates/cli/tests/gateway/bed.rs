@@ -185,6 +185,8 @@ impl Testbed {
             env!("CARGO_BIN_EXE_leeway"),
             "relay",
             "--private",
+            "--ports",
+            "any",
         ]);
         command.args(["--listen", "198.18.50.2:4433", "--state"]).arg(state);
         Program(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())

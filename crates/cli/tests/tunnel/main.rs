@@ -76,7 +76,7 @@ fn the_whole_of_ip_goes_through() {
     let mut bed = Bed::new();
     let (client, web) = (bed.client.clone(), bed.web.clone());
     bed.python(&web, "web", WEB);
-    bed.relay("--private --tcp cubic");
+    bed.relay("--private --ports any --tcp cubic");
     let token = bed.invite("bob");
     assert!(!bed.pings(&client, "10.77.2.1"), "there is another way");
     for options in ["--transport quic", "--transport tcp --law cubic"] {
@@ -142,7 +142,7 @@ fn killed_ends_leave_nothing_that_blocks() {
     }
     let mut bed = Bed::new();
     let (client, relay) = (bed.client.clone(), bed.relay.clone());
-    let server = bed.relay("--private");
+    let server = bed.relay("--private --ports any");
     let token = bed.invite("bob");
     let join = bed.join("join", &token, "");
     bed.reaches(&client, "10.77.2.1");
@@ -153,7 +153,7 @@ fn killed_ends_leave_nothing_that_blocks() {
     let links = |netns: &str| text(&succeed(Command::new("ip").args(["-n", netns, "link"])).stdout);
     until(|| !tables().contains("lwrelay"), tables);
     until(|| !links(&relay).contains("lwrelay"), || links(&relay));
-    bed.relay("--private");
+    bed.relay("--private --ports any");
     // The client notices and comes back by itself.
     bed.reaches(&client, "10.77.2.1");
 
@@ -178,7 +178,7 @@ fn a_client_may_change_its_address() {
     }
     let mut bed = Bed::new();
     let client = bed.client.clone();
-    bed.relay("--private");
+    bed.relay("--private --ports any");
     let token = bed.invite("bob");
     bed.join("join", &token, "");
     bed.reaches(&client, "10.77.2.1");
@@ -198,7 +198,7 @@ fn refusals_are_clear_and_have_their_exit_codes() {
         return;
     }
     let mut bed = Bed::new();
-    bed.relay("--private");
+    bed.relay("--private --ports any");
     let run = |bed: &Bed, token: &str, options: &str| {
         let mut command = bed.at(&bed.client, leeway());
         let output = command.arg("join").args(options.split_whitespace()).arg(token).output().unwrap();
@@ -290,7 +290,7 @@ fn it_yields_to_cubic_and_keeps_its_own_delay_low() {
     let mut bed = Bed::new();
     let (relay, web) = (bed.relay.clone(), bed.web.clone());
     bed.python(&web, "web", WEB);
-    bed.relay("--private");
+    bed.relay("--private --ports any");
     let log = bed.folder.path().join("join");
     let script = format!(
         "set -e; export PATH=$PATH:/usr/sbin:/sbin

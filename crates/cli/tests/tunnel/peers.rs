@@ -14,7 +14,7 @@ fn tcp_under_the_laws_of_the_kernel() {
     bed.python(&web, "web", WEB);
     for law in ["vegas", "lp", "ledbat"] {
         let Law(name) = &Law::load(law, &format!("lq_{law}"));
-        let serving = bed.relay(&format!("--private --tcp {name}"));
+        let serving = bed.relay(&format!("--private --ports any --tcp {name}"));
         let token = bed.invite(law);
         let joined = bed.join("join", &token, &format!("--transport tcp --law {name}"));
         bed.reaches(&client, "10.77.2.1");
@@ -38,7 +38,7 @@ fn clients_that_stop_are_given_up_and_harm_nobody() {
     let mut bed = Bed::new();
     let client = bed.client.clone();
     // The public address and two more are the ways of three clients on one machine.
-    bed.relay("--private --tcp cubic");
+    bed.relay("--private --ports any --tcp cubic");
     let mut clients = Vec::new();
     for (name, route, options) in [
         ("ann", "10.77.2.1/32", "--transport quic"),
@@ -76,7 +76,7 @@ fn name_servers_past_the_tunnel_are_named() {
     std::fs::create_dir_all(bed.own_files()).unwrap();
     std::fs::write(bed.own_files().join("resolv.conf"), "nameserver 10.77.1.2\nnameserver 9.9.9.9\n")
         .unwrap();
-    bed.relay("--private");
+    bed.relay("--private --ports any");
     let token = bed.invite("bob");
     bed.join("join", &token, "");
     let said = bed.said("join");
