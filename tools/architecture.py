@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WIDTH, BOX, HEIGHT, ROW, TOP = 860, 118, 46, 96, 16
 # What a crate is, in the words that fit into its box.
 WORDS = {
+    "accounts": "ledger and caps",
     "cli": "the program",
     "control": "laws (C)",
     "emulator": "links, real time",

@@ -31,6 +31,9 @@ main() {
 			need nftables has nft
 			need iperf3 has iperf3
 			need systemd has systemd-analyze
+			# A server of the tests' own, in a folder of their own (crates/accounts).
+			need postgresql compgen -G '/usr/lib/postgresql/*/bin/initdb'
+			need util-linux has setpriv
 			;;
 		lint)
 			need clang-format-16 has clang-format-16

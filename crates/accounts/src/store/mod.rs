@@ -1,0 +1,348 @@
+//! Where the ledger is kept: an SQLite file, or a PostgreSQL database for several gateways.
+
+mod db;
+
+pub(crate) use db::{Db, Value};
+
+use crate::ledger::{Batch, Class, Direction};
+use crate::time::Slot;
+use std::path::PathBuf;
+
+/// Version of the tables.
+const VERSION: i64 = 1;
+
+/// Rows of one INSERT. Each has six parameters, of which SQLite takes 32,766 and PostgreSQL 65,535.
+const CHUNK: usize = 500;
+
+/// Why the store does not do what it is asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The URL is not one of a store.
+    #[error("`{0}` is no store: give the path of a file, or postgresql://user@host/database{1}")]
+    Url(String, String),
+    /// It cannot be opened.
+    #[error("cannot open {0}: {1}")]
+    Open(String, String),
+    /// The database refuses, or is gone.
+    #[error("{0}")]
+    Database(String),
+    /// Tables of a version that this program does not know.
+    #[error("the tables of {0} are of version {1}, this program knows version {VERSION}: it is too old")]
+    Version(String, i64),
+    /// Another process has begun to write under the same name.
+    #[error(
+        "another process counts as gateway `{0}` in this store: give each gateway a name of its own, \
+         and stop the other process"
+    )]
+    Taken(String),
+}
+
+enum Place {
+    File(PathBuf),
+    Server(Box<postgres::Config>),
+}
+
+/// The store of one gateway. A lost connection comes back with the next call.
+pub struct Store {
+    url: String,
+    place: Place,
+    gateway: String,
+    db: Option<Db>,
+    /// Which start of this gateway writes: the newest one only.
+    epoch: i64,
+    sequence: u64,
+}
+
+/// Bytes of one slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// When.
+    pub slot: Slot,
+    /// By which gateway.
+    pub gateway: String,
+    /// Whose; empty for the home.
+    pub user: String,
+    /// Which way.
+    pub direction: Direction,
+    /// Home or neighbours.
+    pub class: Class,
+    /// How many.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// Opens the store at `url`, a file's path or `postgresql://...`, to write as `gateway`. Any other
+    /// process that writes under this name is shut out.
+    ///
+    /// # Errors
+    /// There is no such file or server, or its tables are of another version.
+    pub fn open(url: &str, gateway: &str) -> Result<Store, StoreError> {
+        let mut store = Store::reading(url)?;
+        store.gateway = gateway.to_owned();
+        store.enter()?;
+        Ok(store)
+    }
+
+    /// Opens the store at `url` to read, beside the gateway that writes. Vouchers may be written as well.
+    ///
+    /// # Errors
+    /// There is no such file or server, or its tables are of another version.
+    pub fn reading(url: &str) -> Result<Store, StoreError> {
+        let server = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+        let place = if server {
+            let config = url.parse::<postgres::Config>().map_err(|error| {
+                StoreError::Url(redacted(url), format!(" ({})", db::postgres_words(&error)))
+            })?;
+            Place::Server(Box::new(config))
+        } else if url.is_empty() || (url.contains("://") && !url.starts_with("sqlite://")) {
+            return Err(StoreError::Url(redacted(url), String::new()));
+        } else {
+            Place::File(url.strip_prefix("sqlite://").unwrap_or(url).into())
+        };
+        let gateway = String::new();
+        let mut store = Store { url: redacted(url), place, gateway, db: None, epoch: 0, sequence: 0 };
+        store.define()?;
+        Ok(store)
+    }
+
+    /// The number of the last batch that is stored.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Adds a batch, once, however often it is asked to.
+    ///
+    /// # Errors
+    /// The database refuses or is gone: the same batch may be given again.
+    pub fn add(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let (gateway, epoch) = (self.gateway.clone(), self.epoch);
+        let sequence = batch.sequence as i64;
+        self.transaction(|db| {
+            let entered = db.execute(
+                "UPDATE writers SET sequence = $1 WHERE gateway = $2 AND epoch = $3 AND sequence < $1",
+                &[sequence.into(), gateway.as_str().into(), epoch.into()],
+            )?;
+            if entered == 0 {
+                return match writer(db, &gateway)? {
+                    // It was stored before, and the answer was lost.
+                    Some((of, stored)) if of == epoch && stored >= sequence => Ok(()),
+                    _ => Err(StoreError::Taken(gateway.clone())),
+                };
+            }
+            let rows: Vec<_> = batch.rows.iter().collect();
+            for chunk in rows.chunks(CHUNK) {
+                let mut values = Vec::with_capacity(6 * chunk.len());
+                for (key, bytes) in chunk {
+                    values.extend([
+                        key.slot.second().into(),
+                        gateway.as_str().into(),
+                        key.user.as_str().into(),
+                        key.direction.name().into(),
+                        key.class.name().into(),
+                        i64::try_from(**bytes).unwrap_or(i64::MAX).into(),
+                    ]);
+                }
+                db.execute(&insert(chunk.len()), &values)?;
+            }
+            Ok(())
+        })?;
+        self.sequence = self.sequence.max(batch.sequence);
+        Ok(())
+    }
+
+    /// The newest slot of all gateways.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn newest(&mut self) -> Result<Option<Slot>, StoreError> {
+        let rows = self.query("SELECT MAX(slot) FROM usage", &[])?;
+        Ok(rows.first().and_then(|row| row[0].some_int()).map(slot))
+    }
+
+    /// What was used from slot `from` until before `to`, by slot, gateway, user, direction, class.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn usage(&mut self, from: Slot, to: Slot) -> Result<Vec<Usage>, StoreError> {
+        let rows = self.query(
+            "SELECT slot, gateway, username, direction, class, bytes FROM usage \
+             WHERE slot >= $1 AND slot < $2 ORDER BY slot, gateway, username, direction, class",
+            &[from.second().into(), to.second().into()],
+        )?;
+        let usage = |row: Vec<Value>| Usage {
+            slot: slot(row[0].int()),
+            gateway: row[1].text().to_owned(),
+            user: row[2].text().to_owned(),
+            direction: if row[3].text() == "up" { Direction::Up } else { Direction::Down },
+            class: if row[4].text() == "home" { Class::Foreground } else { Class::Background },
+            bytes: u64::try_from(row[5].int()).unwrap_or(0),
+        };
+        Ok(rows.into_iter().map(usage).collect())
+    }
+
+    /// Bytes of each user, down and up, from slot `from` until before `to`. The home is the empty name.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn totals(&mut self, from: Slot, to: Slot) -> Result<Vec<(String, [u64; 2])>, StoreError> {
+        let rows = self.query(
+            "SELECT username, \
+             CAST(SUM(CASE WHEN direction = 'down' THEN bytes ELSE 0 END) AS BIGINT), \
+             CAST(SUM(CASE WHEN direction = 'up' THEN bytes ELSE 0 END) AS BIGINT) \
+             FROM usage WHERE slot >= $1 AND slot < $2 GROUP BY username ORDER BY username",
+            &[from.second().into(), to.second().into()],
+        )?;
+        let bytes = |value: &Value| u64::try_from(value.int()).unwrap_or(0);
+        Ok(rows.iter().map(|row| (row[0].text().to_owned(), [bytes(&row[1]), bytes(&row[2])])).collect())
+    }
+
+    /// The first and the last slot.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn range(&mut self) -> Result<Option<(Slot, Slot)>, StoreError> {
+        let rows = self.query("SELECT MIN(slot), MAX(slot) FROM usage", &[])?;
+        let range = rows.first().and_then(|row| row[0].some_int().zip(row[1].some_int()));
+        Ok(range.map(|(first, last)| (slot(first), slot(last))))
+    }
+
+    /// Deletes what is older than `before`; returns the number of rows.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn forget(&mut self, before: Slot) -> Result<u64, StoreError> {
+        self.transaction(|db| db.execute("DELETE FROM usage WHERE slot < $1", &[before.second().into()]))
+    }
+
+    /// Does `work` whole or not at all.
+    pub(crate) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut Db) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let done = self.db()?.transaction(work);
+        self.keep(done)
+    }
+
+    /// All rows of a query.
+    pub(crate) fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>, StoreError> {
+        let done = self.db()?.query(sql, values);
+        self.keep(done)
+    }
+
+    /// The connection; a new one after it was lost.
+    fn db(&mut self) -> Result<&mut Db, StoreError> {
+        if self.db.is_none() {
+            self.db = Some(match &self.place {
+                Place::File(path) => Db::sqlite(path)?,
+                Place::Server(config) => Db::postgres(config, &self.url)?,
+            });
+        }
+        Ok(self.db.as_mut().expect("it was opened above"))
+    }
+
+    /// Closes the connection after a failure: whatever it was in is over.
+    fn keep<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(StoreError::Database(_)) = done {
+            self.db = None;
+        }
+        done
+    }
+
+    fn define(&mut self) -> Result<(), StoreError> {
+        let url = self.url.clone();
+        self.transaction(|db| {
+            if let Db::Postgres(_) = db {
+                // CREATE TABLE IF NOT EXISTS fails if two do it at once. The number is "leeway".
+                db.query("SELECT 'x' FROM pg_advisory_xact_lock($1)", &[0x6c65_6577_6179.into()])?;
+            }
+            let end = db.table_suffix();
+            for table in TABLES {
+                db.execute(&format!("CREATE TABLE IF NOT EXISTS {table} {end}"), &[])?;
+            }
+            let insert = "INSERT INTO leeway (name, version) VALUES ('version', $1) ON CONFLICT DO NOTHING";
+            db.execute(insert, &[VERSION.into()])?;
+            let rows = db.query("SELECT version FROM leeway WHERE name = 'version'", &[])?;
+            match rows.first().map_or(0, |row| row[0].int()) {
+                VERSION => Ok(()),
+                other => Err(StoreError::Version(url, other)),
+            }
+        })
+    }
+
+    fn enter(&mut self) -> Result<(), StoreError> {
+        let gateway = self.gateway.clone();
+        let (epoch, sequence) = self.transaction(|db| {
+            db.execute(
+                "INSERT INTO writers (gateway, epoch, sequence) VALUES ($1, 1, 0) \
+                 ON CONFLICT (gateway) DO UPDATE SET epoch = writers.epoch + 1",
+                &[gateway.as_str().into()],
+            )?;
+            Ok(writer(db, &gateway)?.unwrap_or((1, 0)))
+        })?;
+        (self.epoch, self.sequence) = (epoch, sequence as u64);
+        Ok(())
+    }
+}
+
+const TABLES: &[&str] = &[
+    "leeway (name TEXT PRIMARY KEY, version BIGINT NOT NULL)",
+    "usage (slot BIGINT NOT NULL, gateway TEXT NOT NULL, username TEXT NOT NULL, \
+     direction TEXT NOT NULL, class TEXT NOT NULL, bytes BIGINT NOT NULL, \
+     PRIMARY KEY (slot, gateway, username, direction, class))",
+    "writers (gateway TEXT PRIMARY KEY, epoch BIGINT NOT NULL, sequence BIGINT NOT NULL)",
+    "vouchers (selector TEXT PRIMARY KEY, salt TEXT NOT NULL, hash TEXT NOT NULL, \
+     days BIGINT, bytes BIGINT, created BIGINT NOT NULL, valid_until BIGINT, \
+     username TEXT, redeemed BIGINT, revoked BIGINT)",
+];
+
+fn writer(db: &mut Db, gateway: &str) -> Result<Option<(i64, i64)>, StoreError> {
+    let sql = "SELECT epoch, sequence FROM writers WHERE gateway = $1";
+    let rows = db.query(sql, &[gateway.into()])?;
+    Ok(rows.first().map(|row| (row[0].int(), row[1].int())))
+}
+
+/// Adds so many rows to what is there.
+fn insert(rows: usize) -> String {
+    let row = |n: usize| {
+        let names: Vec<String> = (1..=6).map(|column| format!("${}", 6 * n + column)).collect();
+        format!("({})", names.join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(row).collect();
+    format!(
+        "INSERT INTO usage (slot, gateway, username, direction, class, bytes) VALUES {} \
+         ON CONFLICT (slot, gateway, username, direction, class) \
+         DO UPDATE SET bytes = usage.bytes + excluded.bytes",
+        rows.join(", ")
+    )
+}
+
+fn slot(second: i64) -> Slot {
+    Slot::of(jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH))
+}
+
+/// A URL without its password and parameters, for messages.
+fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let rest = rest.split('?').next().unwrap_or_default();
+    match rest.rsplit_once('@') {
+        Some((user, host)) => format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_in_no_message() {
+        for (url, shown) in [
+            ("postgresql://ann:p@ss@db/leeway", "postgresql://ann@db/leeway"),
+            ("postgresql://ann:p/a@db/leeway?password=x", "postgresql://ann@db/leeway"),
+            ("postgres://db:5432/x", "postgres://db:5432/x"),
+            ("/var/lib/leeway/accounts.db", "/var/lib/leeway/accounts.db"),
+        ] {
+            assert_eq!(redacted(url), shown);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A disk that is full: counts wait in memory, and are written when there is room again.
+
+use jiff::Timestamp;
+use leeway_accounts::ledger::{Class, Direction, State};
+use leeway_accounts::store::Store;
+use leeway_accounts::time::Moment;
+use leeway_accounts::{Books, write};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Set in the process that has the small disk: where it is mounted.
+const DISK: &str = "LEEWAY_ACCOUNTS_TEST_DISK";
+const PATIENCE: Duration = Duration::from_secs(600);
+
+#[test]
+fn a_full_disk_stops_no_counting() {
+    if let Some(disk) = std::env::var_os(DISK) {
+        return fill(Path::new(&disk));
+    }
+    let disk = tempfile::tempdir().unwrap();
+    let mount = "mount -t tmpfs -o size=8m tmpfs \"$0\" && exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount])
+        .arg(disk.path())
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_full_disk_stops_no_counting", "--nocapture"])
+        .env(DISK, disk.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.starts_with("unshare:") && std::env::var_os("LEEWAY_REQUIRE_ALL").is_none() {
+        eprintln!("skipped: no namespace for a small disk: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("filled and emptied"), "{said}");
+}
+
+fn fill(disk: &Path) {
+    let url = disk.join("accounts.db").to_str().unwrap().to_owned();
+    let mut store = Store::open(&url, "attic").unwrap();
+    let moment = |second| {
+        let steady = Duration::from_secs(second);
+        Moment { wall: Timestamp::from_second(1_795_000_000).unwrap() + steady, steady }
+    };
+    let books = Mutex::new(Books::new(&mut store, moment(0), PATIENCE).unwrap());
+    let ballast = disk.join("ballast");
+    let (mut total, mut states) = (0, Vec::new());
+    for second in (0..3100).step_by(10) {
+        match second {
+            500 | 1300 => assert!(std::fs::write(&ballast, vec![0; 9 << 20]).is_err(), "it is full"),
+            1090 | 2900 => std::fs::remove_file(&ballast).unwrap(),
+            _ => {}
+        }
+        for user in 0..100 {
+            let user = format!("user {user} of {second}");
+            books.lock().unwrap().count(
+                moment(second),
+                &user,
+                Direction::Up,
+                Class::Background,
+                100 + second,
+            );
+            total += 100 + second;
+        }
+        write(&books, &mut store, moment(second), false);
+        states.push(books.lock().unwrap().ledger().state(moment(second).steady));
+    }
+    write(&books, &mut store, moment(3100), true);
+    // SQLite has some room in its own files: the first refusal comes later than the full disk.
+    let mut kinds: Vec<&str> = states.iter().map(kind).collect();
+    kinds.dedup();
+    assert_eq!(kinds, ["current", "behind", "current", "behind", "stopped", "current"]);
+    let (first, last) = store.range().unwrap().unwrap();
+    let stored: u64 = store.usage(first, last.next()).unwrap().iter().map(|usage| usage.bytes).sum();
+    assert_eq!(stored, total, "to the byte");
+    eprintln!("filled and emptied");
+}
+
+fn kind(state: &State) -> &'static str {
+    match state {
+        State::Current => "current",
+        State::Behind { error, .. } => {
+            assert!(error.contains("full"), "{error}");
+            "behind"
+        }
+        State::Stopped { .. } => "stopped",
+    }
+}

@@ -1,0 +1,342 @@
+//! The same checks on both stores: nothing is lost or counted twice.
+
+mod common;
+
+use common::Server;
+use jiff::{SignedDuration, Timestamp};
+use leeway_accounts::ledger::{Class, Direction, Key, Ledger, State};
+use leeway_accounts::store::{Store, StoreError, Usage};
+use leeway_accounts::time::{Moment, Slot};
+use leeway_accounts::{Accounts, Books, write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const START: i64 = 1_795_000_000;
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// Set in a process that these tests start: the store it writes to.
+const CHILD: &str = "LEEWAY_ACCOUNTS_TEST_CHILD";
+
+/// A check, given an empty store.
+type Check = fn(&str);
+
+const CHECKS: &[(&str, Check)] = &[
+    ("sums", sums),
+    ("a_batch_counts_once", a_batch_counts_once),
+    ("one_process_a_gateway", one_process_a_gateway),
+    ("several_gateways_at_a_time", several_gateways_at_a_time),
+    ("killed_at_any_moment", killed_at_any_moment),
+    ("a_clock_that_jumps", a_clock_that_jumps),
+    ("a_year_is_forgotten", a_year_is_forgotten),
+    ("by_the_real_clocks", by_the_real_clocks),
+];
+
+#[test]
+fn sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, check) in CHECKS {
+        eprintln!("{name}");
+        check(folder.path().join(name).to_str().unwrap());
+    }
+}
+
+#[test]
+fn postgres() {
+    let Some(mut server) = Server::start() else { return };
+    for (name, check) in CHECKS {
+        eprintln!("{name}");
+        check(&server.database(name));
+    }
+    the_server_dies_under_load(&mut server);
+}
+
+fn moment(second: u64) -> Moment {
+    let steady = Duration::from_secs(second);
+    Moment { wall: Timestamp::from_second(START).unwrap() + steady, steady }
+}
+
+fn slot(second: i64) -> Slot {
+    Slot::of(Timestamp::from_second(START + second).unwrap())
+}
+
+fn key(second: i64, user: &str, direction: Direction) -> Key {
+    let class = if user.is_empty() { Class::Foreground } else { Class::Background };
+    Key { slot: slot(second), user: user.to_owned(), direction, class }
+}
+
+/// All of it.
+fn usage(url: &str) -> Vec<Usage> {
+    let mut store = Store::reading(url).unwrap();
+    let Some((first, last)) = store.range().unwrap() else { return vec![] };
+    store.usage(first, last.next()).unwrap()
+}
+
+fn total(url: &str) -> u64 {
+    usage(url).iter().map(|usage| usage.bytes).sum()
+}
+
+fn sums(url: &str) {
+    let mut store = Store::open(url, "attic").unwrap();
+    assert_eq!((store.sequence(), store.newest().unwrap()), (0, None));
+    let mut ledger = Ledger::new(0, PATIENCE);
+    let mut expected = BTreeMap::new();
+    // 3,000 rows in the largest batch: several INSERTs, among them one that is not full.
+    for round in 0..4_u64 {
+        for n in 0..750 * (round + 1) {
+            let user =
+                if n % 7 == 0 { String::new() } else { format!("u{}; DROP TABLE usage --'\"", n % 50) };
+            let direction = Direction::ALL[n as usize % 2];
+            let key = key(300 * (n as i64 / 100), &user, direction);
+            let bytes = n * n + round + (1 << 40);
+            ledger.count(key.clone(), bytes);
+            *expected.entry(key).or_insert(0) += bytes;
+        }
+        store.add(&ledger.batch(Duration::from_secs(10 * round)).unwrap()).unwrap();
+        ledger.stored();
+    }
+    let stored: BTreeMap<Key, u64> = usage(url)
+        .into_iter()
+        .map(|Usage { slot, gateway, user, direction, class, bytes }| {
+            assert_eq!(gateway, "attic");
+            (Key { slot, user, direction, class }, bytes)
+        })
+        .collect();
+    assert_eq!(stored, expected);
+    let (from, to) = (slot(600), slot(1500));
+    let totals: BTreeMap<String, [u64; 2]> = store.totals(from, to).unwrap().into_iter().collect();
+    let mut sums = BTreeMap::<String, [u64; 2]>::new();
+    for (key, bytes) in expected.iter().filter(|(key, _)| (from..to).contains(&key.slot)) {
+        sums.entry(key.user.clone()).or_default()[key.direction as usize] += bytes;
+    }
+    assert_eq!(totals, sums);
+    assert_eq!(store.newest().unwrap(), Some(expected.keys().last().unwrap().slot));
+}
+
+fn a_batch_counts_once(url: &str) {
+    let mut ledger = Ledger::new(0, PATIENCE);
+    ledger.count(key(0, "ann", Direction::Up), 1000);
+    let batch = ledger.batch(Duration::ZERO).unwrap();
+    let mut store = Store::open(url, "attic").unwrap();
+    for _ in 0..3 {
+        // As if the answer was lost each time.
+        store.add(&batch).unwrap();
+    }
+    assert_eq!(total(url), 1000);
+    // A later start goes on with the next number.
+    let mut later = Store::open(url, "attic").unwrap();
+    assert_eq!(later.sequence(), 1);
+    let mut ledger = Ledger::new(later.sequence(), PATIENCE);
+    ledger.count(key(0, "ann", Direction::Up), 1);
+    later.add(&ledger.batch(Duration::ZERO).unwrap()).unwrap();
+    assert_eq!(total(url), 1001);
+}
+
+fn one_process_a_gateway(url: &str) {
+    let mut first = Store::open(url, "attic").unwrap();
+    let mut other = Store::open(url, "cellar").unwrap();
+    let _second = Store::open(url, "attic").unwrap();
+    let mut ledger = Ledger::new(0, PATIENCE);
+    ledger.count(key(0, "ann", Direction::Up), 1000);
+    let batch = ledger.batch(Duration::ZERO).unwrap();
+    let error = first.add(&batch).unwrap_err();
+    assert!(matches!(error, StoreError::Taken(_)), "{error}");
+    assert!(error.to_string().contains("`attic`"));
+    other.add(&batch).unwrap();
+    assert_eq!(total(url), 1000);
+    // Books of the process that was shut out say so at once.
+    let books = Mutex::new(Books::new(&mut first, moment(0), PATIENCE).unwrap());
+    books.lock().unwrap().count(moment(0), "ann", Direction::Up, Class::Background, 1);
+    write(&books, &mut first, moment(0), false);
+    let state = books.lock().unwrap().ledger().state(Duration::ZERO);
+    assert!(matches!(state, State::Stopped { unwritten_bytes: 1, .. }), "{state}");
+}
+
+fn several_gateways_at_a_time(url: &str) {
+    std::thread::scope(|scope| {
+        for gateway in 0..4 {
+            scope.spawn(move || {
+                let mut store = Store::open(url, &format!("gateway {gateway}")).unwrap();
+                let mut ledger = Ledger::new(0, PATIENCE);
+                for round in 0..10 {
+                    for user in 0..40 {
+                        ledger.count(key(0, &format!("user {user}"), Direction::Down), 100 + gateway);
+                    }
+                    let batch = ledger.batch(Duration::from_secs(10 * round)).unwrap();
+                    // SQLite lets one write at a time.
+                    while let Err(error) = store.add(&batch) {
+                        assert!(error.to_string().contains("locked"), "{error}");
+                    }
+                    ledger.stored();
+                }
+            });
+        }
+    });
+    assert_eq!(total(url), (0..4).map(|gateway| 10 * 40 * (100 + gateway)).sum());
+}
+
+fn killed_at_any_moment(url: &str) {
+    let mut before = 0;
+    for lines in [1, 5, 37, 90, 200, 411] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture"])
+            .env(CHILD, url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = Some(lines);
+        let (mut counted, mut stored) = (vec![0], 0);
+        let mut seen = 0;
+        for line in output.lines() {
+            // The last line may have been cut.
+            let line = line.unwrap();
+            let Some((what, number)) = line.split_once(' ') else { continue };
+            let Some(number) = number.strip_suffix('.').and_then(|number| number.parse::<u64>().ok()) else {
+                continue;
+            };
+            match what {
+                "counted" => counted.push(number),
+                "stored" => stored = number,
+                _ => continue,
+            }
+            seen += 1;
+            if lines.is_some_and(|lines| seen >= lines) {
+                lines = None;
+                // SIGKILL.
+                child.kill().unwrap();
+            }
+        }
+        assert!(!child.wait().unwrap().success());
+        let after = total(url) - before;
+        before += after;
+        assert!(after >= stored, "{after} of {stored} bytes that were stored are there");
+        assert!(BTreeSet::from_iter(&counted).contains(&after), "{after} is no sum of whole batches");
+        // The child counts once in a second of its clock, and may have been killed before it said so.
+        let lost = counted.iter().filter(|&&sum| sum > after).count();
+        assert!(lost <= 10, "the last {lost} seconds are lost");
+    }
+    assert!(before > 0);
+}
+
+/// The process that [`killed_at_any_moment`] kills: counts as fast as it can.
+#[test]
+fn child() {
+    let Ok(url) = std::env::var(CHILD) else { return };
+    let mut store = Store::open(&url, "attic").unwrap();
+    let books = Mutex::new(Books::new(&mut store, moment(0), PATIENCE).unwrap());
+    let mut out = std::io::stdout().lock();
+    let mut total = 0;
+    for second in 0..100_000 {
+        for user in 0..20 {
+            let user = format!("user {user}");
+            books.lock().unwrap().count(
+                moment(second),
+                &user,
+                Direction::Down,
+                Class::Background,
+                100 + second,
+            );
+            total += 100 + second;
+        }
+        writeln!(out, "counted {total}.").unwrap();
+        write(&books, &mut store, moment(second), false);
+        if books.lock().unwrap().ledger().unwritten_bytes() == 0 {
+            writeln!(out, "stored {total}.").unwrap();
+        }
+    }
+}
+
+fn a_clock_that_jumps(url: &str) {
+    let mut store = Store::open(url, "attic").unwrap();
+    let books = Mutex::new(Books::new(&mut store, moment(0), PATIENCE).unwrap());
+    let mut counted = BTreeMap::<i64, u64>::new();
+    let hours = |hours| SignedDuration::from_hours(hours);
+    for second in 0..6000_u64 {
+        let off = match second {
+            1000..1300 => hours(24 * 400),
+            2000..2500 => hours(-24 * 365 * 50),
+            4000.. => hours(-1),
+            _ => SignedDuration::ZERO,
+        };
+        let now = moment(second);
+        let at = books.lock().unwrap().count(
+            Moment { wall: now.wall + off, ..now },
+            "ann",
+            Direction::Down,
+            Class::Background,
+            1000 + second,
+        );
+        *counted.entry(Slot::of(at).second()).or_default() += 1000 + second;
+        write(&books, &mut store, now, false);
+        assert!(books.lock().unwrap().ledger().state(now.steady).shares());
+    }
+    write(&books, &mut store, moment(6000), true);
+    let usage = usage(url);
+    let stored: BTreeMap<i64, u64> = usage.iter().map(|usage| (usage.slot.second(), usage.bytes)).collect();
+    assert_eq!((stored.len(), &stored), (usage.len(), &counted), "each slot once, each byte once");
+    // The jumps there and back were never believed; the last one is, after ten minutes.
+    let (first, last) = (slot(-3600 + 4600).second(), slot(4600).second());
+    assert!(
+        counted.keys().all(|second| (first.min(slot(0).second())..=last).contains(second)),
+        "{counted:?}"
+    );
+    assert_eq!(counted.values().sum::<u64>(), (0..6000).map(|second| 1000 + second).sum());
+}
+
+fn a_year_is_forgotten(url: &str) {
+    let mut store = Store::open(url, "attic").unwrap();
+    let mut ledger = Ledger::new(0, PATIENCE);
+    for day in 0..730 {
+        ledger.count(key(86_400 * day, "ann", Direction::Up), 10);
+    }
+    store.add(&ledger.batch(Duration::ZERO).unwrap()).unwrap();
+    assert_eq!(store.forget(slot(86_400 * 365)).unwrap(), 365);
+    assert_eq!(total(url), 3650);
+}
+
+fn by_the_real_clocks(url: &str) {
+    let accounts = Accounts::open(url, "attic", PATIENCE).unwrap();
+    std::thread::scope(|scope| {
+        for user in ["ann", "bob", "eve"] {
+            let accounts = &accounts;
+            scope.spawn(move || {
+                for _ in 0..10_000 {
+                    accounts.count(user, Direction::Down, Class::Background, 1400);
+                }
+            });
+        }
+    });
+    assert_eq!((accounts.state(), accounts.jump()), (State::Current, None));
+    drop(accounts);
+    assert_eq!(total(url), 3 * 10_000 * 1400);
+}
+
+fn the_server_dies_under_load(server: &mut Server) {
+    let url = server.database("dies");
+    let mut store = Store::open(&url, "attic").unwrap();
+    let books = Mutex::new(Books::new(&mut store, moment(0), PATIENCE).unwrap());
+    let mut total_bytes = 0;
+    let mut states = Vec::new();
+    for second in 0..600 {
+        match second {
+            105 | 305 => server.crash(),
+            201 | 401 => server.restart(),
+            _ => {}
+        }
+        books.lock().unwrap().count(moment(second), "ann", Direction::Up, Class::Background, 100 + second);
+        total_bytes += 100 + second;
+        write(&books, &mut store, moment(second), false);
+        let state = books.lock().unwrap().ledger().state(moment(second).steady);
+        assert!(state.shares());
+        states.push(state);
+    }
+    write(&books, &mut store, moment(600), true);
+    write(&books, &mut store, moment(600), true);
+    assert_eq!(total(&url), total_bytes);
+    let behind = states.iter().filter(|state| matches!(state, State::Behind { .. })).count();
+    assert_eq!(behind, 2 * 100, "from the first refusal to the first write after the restart");
+    assert_eq!(states.last(), Some(&State::Current));
+}
