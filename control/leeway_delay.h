@@ -32,6 +32,7 @@ enum leeway_filter {
 enum leeway_delay_source {
 	LEEWAY_DELAY_OWD = 0, /* one-way delay; round-trip time until the first one-way sample */
 	LEEWAY_DELAY_RTT = 1,
+	LEEWAY_DELAY_QUEUE = 2, /* owd_us is the queuing delay: whoever calls has subtracted a base */
 };
 
 /* What the estimators need to know; sanitized by leeway_delay_init(). */
@@ -296,7 +297,7 @@ enum leeway_sample {
 
 LEEWAY_INLINE void leeway_source_init(struct leeway_source *source, leeway_u32 wanted)
 {
-	source->wanted = wanted == LEEWAY_DELAY_RTT ? LEEWAY_DELAY_RTT : LEEWAY_DELAY_OWD;
+	source->wanted = (leeway_u8)(wanted <= LEEWAY_DELAY_QUEUE ? wanted : LEEWAY_DELAY_OWD);
 	source->one_way = 0;
 	source->reserved = 0;
 }
@@ -304,12 +305,14 @@ LEEWAY_INLINE void leeway_source_init(struct leeway_source *source, leeway_u32 w
 LEEWAY_INLINE enum leeway_sample leeway_source_look(struct leeway_source *source,
 						    const struct leeway_ack *ack)
 {
-	if (source->wanted == LEEWAY_DELAY_OWD && ack->owd_resolution_us) {
+	if (source->wanted != LEEWAY_DELAY_RTT && ack->owd_resolution_us) {
 		if (source->one_way)
 			return LEEWAY_SAMPLE_NEXT;
 		source->one_way = 1;
 		return LEEWAY_SAMPLE_FIRST;
 	}
+	if (source->wanted == LEEWAY_DELAY_QUEUE)
+		return LEEWAY_SAMPLE_NONE;
 	return ack->rtt_us && !source->one_way ? LEEWAY_SAMPLE_NEXT : LEEWAY_SAMPLE_NONE;
 }
 
@@ -340,6 +343,10 @@ LEEWAY_INLINE void leeway_delay_update(struct leeway_delay *d, leeway_u64 now_us
 	leeway_u32 current_us = leeway_current_update(&d->current, now_us, sample_us, age_us);
 	leeway_u32 base_us;
 
+	if (d->source.wanted == LEEWAY_DELAY_QUEUE) {
+		d->queuing_us = current_us;
+		return;
+	}
 	leeway_base_update(&d->base, now_us, sample_us);
 	base_us = leeway_base_us(&d->base, now_us);
 	d->queuing_us = leeway_before_u32(current_us, base_us) ? 0 : current_us - base_us;

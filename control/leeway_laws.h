@@ -69,7 +69,8 @@ struct leeway_law {
 };
 
 /* What costs a stack something, so that it does it only for laws that ask. */
-#define LEEWAY_NEEDS_RATE 1U /* delivery-rate samples */
+#define LEEWAY_NEEDS_RATE          1U /* delivery-rate samples */
+#define LEEWAY_NEEDS_RATE_SEGMENTS 2U /* the same, where the parameter `segments` is set */
 
 #define LEEWAY_COUNT_OF(array) ((leeway_u32)(sizeof(array) / sizeof((array)[0])))
 
@@ -169,6 +170,12 @@ struct leeway_law {
 		X, "delay", FIELD, FALLBACK, "owd|rtt",                                                      \
 		"what is measured: one-way delay (round-trip time where there is none), or round-trip time", \
 		"RFC 6817 2.1")
+#define LEEWAY_DELAY_QUEUE_PARAM(X, FIELD, FALLBACK)                                                         \
+	LEEWAY_CHOICE(X, "delay", FIELD, FALLBACK, "owd|rtt|queue",                                          \
+		      "what is measured: one-way delay (round-trip time where there is none), round-trip "   \
+		      "time, or "                                                                            \
+		      "the queuing delay by a caller that subtracts the base",                               \
+		      "RFC 6817 2.1")
 #define LEEWAY_BASE_HISTORY(X, FIELD, FALLBACK)                                                              \
 	LEEWAY_COUNT(X, "base_history", FIELD, FALLBACK, 0, LEEWAY_BASE_MAX,                                 \
 		     "intervals of which the base delay is the minimum; 0: all",                             \
@@ -238,7 +245,11 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 		     "a round trip with a queue q of more than r targets takes 1 - r/q of the window, half "
 		     "at most; 0: off",
 		     "after ledbat-plus-plus 4.2"),
-	LEEWAY_DELAY_PARAM(ledbat, delay.source, LEEWAY_DELAY_OWD),
+	LEEWAY_PACKETS(ledbat, "segments", segments_permille, 0, 0, 1000000,
+		       "least target in segments at the line's rate, where the stack measures delivery "
+		       "rates; 0: off",
+		       "docs/sharing.md"),
+	LEEWAY_DELAY_QUEUE_PARAM(ledbat, delay.source, LEEWAY_DELAY_OWD),
 	LEEWAY_BASE_HISTORY(ledbat, delay.base_history, 10),
 	LEEWAY_BASE_INTERVAL(ledbat, delay.base_interval_us),
 	LEEWAY_FILTER(ledbat),
@@ -450,7 +461,8 @@ static const struct leeway_law leeway_laws[] = {
 		       "Venkataramani, Kokku, Dahlin 2002"),
 	LEEWAY_LAW_ROW(lp, "TCP-LP: Reno that backs off at an early indication of a queue",
 		       "Kuzmanovic and Knightly 2003"),
-	LEEWAY_LAW_ROW(ledbat, "LEDBAT: holds the queuing delay at a target, yields above it", "RFC 6817"),
+	LEEWAY_LAW_ROW_NEEDS(ledbat, "LEDBAT: holds the queuing delay at a target, yields above it",
+			     "RFC 6817", LEEWAY_NEEDS_RATE_SEGMENTS),
 	LEEWAY_LAW_ROW(fledbat, "fLEDBAT: LEDBAT with multiplicative decrease, fair to late-comers",
 		       "Carofiglio et al. 2013; Komnios 2014"),
 	LEEWAY_LAW_ROW(ledbatpp, "LEDBAT++: LEDBAT on round-trip times with periodic slowdowns",

@@ -19,12 +19,19 @@
  *   to leave a line whose rate has halved. A round trip whose least queue q is above so many targets r takes 1 - r/q of the
  *   window, half at most; the next one is not judged, because what it shows was sent before. Others' bursts, which are over within
  *   a round trip, are left to gain_down.
+ * - segments (off unless set) is ours: target = max(target, n segments at the line's rate). What keeps a line busy is a
+ *   queue of some segments; what others notice of it is its length in time. The rate is the highest delivery rate of
+ *   the last 5 to 10 s, so it needs a stack that measures delivery rates (leeway_rate.h).
+ * - delay=queue is for a caller that knows the base delay better than one connection can (crates/share).
  */
 #ifndef LEEWAY_LEDBAT_H
 #define LEEWAY_LEDBAT_H
 
 #include "leeway_delay.h"
+#include "leeway_rate.h"
 #include "leeway_window.h"
+
+#define LEEWAY_LEDBAT_LINE_US 5000000 /* half of the memory of the line's rate */
 
 struct leeway_ledbat_params {
 	struct leeway_window_config window;
@@ -37,13 +44,21 @@ struct leeway_ledbat_params {
 	leeway_u32 climb_permille;      /* 0: off */
 	leeway_u32 accelerate_permille; /* of the window, a round trip; 0: off */
 	leeway_u32 retreat_permille;    /* targets; 0: off */
+	leeway_u32 segments_permille;   /* least target in segments at the line's rate; 0: off */
 };
 
 struct leeway_ledbat {
 	struct leeway_window w;
-	leeway_u64 up_q40;   /* gain_up / target */
-	leeway_u64 down_q40; /* gain_down / target */
+	leeway_u64 up_q40;              /* gain_up / target */
+	leeway_u64 down_q40;            /* gain_down / target */
+	leeway_u64 line_bytes_per_s[2]; /* highest delivery rate since line_us, and in the time before */
+	leeway_u64 line_us;
 	leeway_u32 target_us;
+	leeway_u32 target_least_us;
+	leeway_u32 segments_permille;
+	leeway_u32 gain_up_permille;
+	leeway_u32 gain_down_permille;
+	leeway_u32 retreat_permille;
 	leeway_u32 rate_limit_q16; /* of the decrease */
 	leeway_u32 allowed_permille;
 	leeway_u32 climb_permille;
@@ -56,31 +71,62 @@ struct leeway_ledbat {
 	struct leeway_delay delay;
 };
 
-/* At most the longest queue that is told of, so that it fits. */
-LEEWAY_INLINE leeway_u32 leeway_ledbat_retreat_us(const struct leeway_ledbat_params *p, leeway_u32 target_us)
+/* Sets the target and what follows from it. */
+LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_us)
 {
-	leeway_u64 us = (leeway_u64)target_us * leeway_min_u32(p->retreat_permille, 1000000) / 1000;
+	leeway_u64 retreat_us;
 
-	return (leeway_u32)leeway_min_u64(us, 0xffffffffu);
+	s->target_us = leeway_clamp_u32(target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
+	s->up_q40 = leeway_reciprocal_q40(s->gain_up_permille, s->target_us);
+	s->down_q40 = leeway_reciprocal_q40(s->gain_down_permille, s->target_us);
+	/* At most the longest queue that is told of, so that it fits. */
+	retreat_us = (leeway_u64)s->target_us * s->retreat_permille / 1000;
+	s->retreat_us = (leeway_u32)leeway_min_u64(retreat_us, 0xffffffffu);
+}
+
+/* The line's rate: a sample that the application limited can only show that it is higher. */
+LEEWAY_INLINE void leeway_ledbat_line(struct leeway_ledbat *s, const struct leeway_ack *ack, leeway_u32 mss)
+{
+	leeway_u64 rate = leeway_rate_bytes_per_s(&ack->rate);
+	leeway_u64 queue_us;
+
+	if (!s->segments_permille)
+		return;
+	if (ack->now_us - s->line_us >= LEEWAY_LEDBAT_LINE_US && rate) {
+		s->line_us = ack->now_us;
+		s->line_bytes_per_s[1] = s->line_bytes_per_s[0];
+		s->line_bytes_per_s[0] = 0;
+	}
+	s->line_bytes_per_s[0] = leeway_max_u64(s->line_bytes_per_s[0], rate);
+	rate = leeway_max_u64(s->line_bytes_per_s[0], s->line_bytes_per_s[1]);
+	if (!ack->round_start || !rate)
+		return;
+	queue_us = (leeway_u64)s->segments_permille * mss * 1000 / rate;
+	queue_us = leeway_clamp_u32((leeway_u32)leeway_min_u64(queue_us, LEEWAY_TARGET_MAX_US),
+				    s->target_least_us, LEEWAY_TARGET_MAX_US);
+	if (queue_us != s->target_us)
+		leeway_ledbat_aim(s, (leeway_u32)queue_us);
 }
 
 LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leeway_ledbat_params *p,
 				      const struct leeway_path *path)
 {
-	leeway_u32 up = leeway_min_u32(p->gain_up_permille, LEEWAY_GAIN_MAX_PERMILLE);
-	leeway_u32 down = leeway_min_u32(p->gain_down_permille, LEEWAY_GAIN_MAX_PERMILLE);
-
 	leeway_window_init(&s->w, &p->window, path);
-	s->target_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
-	s->up_q40 = leeway_reciprocal_q40(up, s->target_us);
-	s->down_q40 = leeway_reciprocal_q40(down, s->target_us);
+	s->gain_up_permille = leeway_min_u32(p->gain_up_permille, LEEWAY_GAIN_MAX_PERMILLE);
+	s->gain_down_permille = leeway_min_u32(p->gain_down_permille, LEEWAY_GAIN_MAX_PERMILLE);
+	s->retreat_permille = leeway_min_u32(p->retreat_permille, 1000000);
+	s->segments_permille = leeway_min_u32(p->segments_permille, 1000000);
+	leeway_ledbat_aim(s, p->target_us);
+	s->target_least_us = s->target_us;
+	s->line_bytes_per_s[0] = 0;
+	s->line_bytes_per_s[1] = 0;
+	s->line_us = 0;
 	s->rate_limit_q16 = LEEWAY_RATE_MAX_Q16;
 	if (p->clamp)
-		s->rate_limit_q16 = leeway_permille_q16(down);
+		s->rate_limit_q16 = leeway_permille_q16(s->gain_down_permille);
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
 	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
 	s->accelerate_q16 = leeway_permille_q16(leeway_min_u32(p->accelerate_permille, 1000));
-	s->retreat_us = leeway_ledbat_retreat_us(p, s->target_us);
 	s->least_us = ~0U;
 	s->doublings = 0;
 	s->accelerates = 0;
@@ -181,6 +227,7 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 	int sampled = leeway_delay_on_ack(&s->delay, ack, path);
 
 	s->w.out.queuing_delay_us = s->delay.queuing_us;
+	leeway_ledbat_line(s, ack, mss);
 	leeway_ledbat_retreat(s, ack, sampled, mss);
 	leeway_ledbat_accelerate(s, ack);
 	if (leeway_marked(&s->w, ack, path)) {

@@ -46,7 +46,7 @@ pub struct Ack {
     pub last_rtt_us: u32,
     /// Zero.
     pub reserved: u32,
-    /// Delivery rate, where [`LawInfo::needs_rate`](crate::LawInfo::needs_rate); otherwise no sample.
+    /// Delivery rate, where [`Law::needs_rate`](crate::Law::needs_rate); otherwise no sample.
     pub rate: Rate,
 }
 

@@ -113,9 +113,10 @@ impl ParamInfo {
 }
 
 impl LawInfo {
-    /// Whether the law looks at delivery rates ([`Ack::rate`](crate::Ack::rate)): a stack measures them for it alone.
-    pub fn needs_rate(&self) -> bool {
-        self.raw.needs & 1 != 0
+    /// Whether the law with these parameters looks at delivery rates; see [`Law::needs_rate`](crate::Law::needs_rate).
+    pub(crate) fn needs_rate(&self, words: &[u32]) -> bool {
+        let segments = self.param("segments").map_or(0, |param| words[param.index]);
+        self.raw.needs & 1 != 0 || self.raw.needs & 2 != 0 && segments != 0
     }
 
     /// The parameter of that name.

@@ -39,12 +39,18 @@ pub trait Controller: Send {
 #[derive(Clone)]
 pub struct Law {
     info: &'static LawInfo,
+    needs_rate: bool,
     state: State,
 }
 
 impl Law {
     pub(crate) fn new(info: &'static LawInfo, params: &[u32], path: &Path, word: u64) -> Law {
-        Law { info, state: State::new(info.raw, params, path, word) }
+        Law { info, needs_rate: info.needs_rate(params), state: State::new(info.raw, params, path, word) }
+    }
+
+    /// Whether the law looks at delivery rates ([`Ack::rate`]): a stack measures them for such a law alone.
+    pub fn needs_rate(&self) -> bool {
+        self.needs_rate
     }
 
     /// The law's entry in the table.

@@ -315,3 +315,44 @@ fn the_source_of_samples() {
     law.on_ack(&Ack { rtt_us: 0, ..ack(2, 0) }, &start);
     assert_eq!(law.output().queuing_delay_us, 30_000, "an ack without a sample changes nothing");
 }
+
+#[test]
+fn a_caller_that_subtracts_the_base_is_believed() {
+    let mut law = ledbat(",delay=queue");
+    // The first sample is no base: it is a queue already.
+    assert_eq!(feed(&mut law, 0, 7_000), 7_000);
+    assert_eq!(feed(&mut law, 1_000, 3_000), 3_000);
+    assert_eq!(feed(&mut law, 2_000, 0), 0);
+    // A round trip is no queuing delay.
+    law.on_ack(&Ack { owd_resolution_us: 0, ..ack(3_000, 90_000) }, &path(10));
+    assert_eq!(law.output().queuing_delay_us, 0);
+}
+
+/// What the window does within a round trip at a queue of 30 ms, where the line brings `rate_bytes_per_s`.
+fn grows_at_30_ms(params: &str, rate_bytes_per_s: u64) -> bool {
+    let mut law = ledbat(&format!(",delay=queue,target=5ms{params}"));
+    let mut window = 0;
+    for n in 0..200u64 {
+        let mut told = Ack { round_start: 1, ..owd(n * 100_000, 30_000) };
+        told.rate = leeway_control::Rate {
+            delivered_bytes: rate_bytes_per_s,
+            interval_us: 1_000_000,
+            ..leeway_control::Rate::default()
+        };
+        window = law.output().cwnd_q16;
+        law.on_ack(&told, &path(10));
+    }
+    law.output().cwnd_q16 > window
+}
+
+#[test]
+fn the_target_is_some_segments_at_the_line_s_rate_but_never_below_its_least() {
+    // Segments of 1000 bytes: four take 40 ms at 100 kB/s, 20 ms at 200 kB/s, 4 ms at 1 MB/s.
+    let mss = u64::from(path(10).mss_bytes);
+    assert!(grows_at_30_ms(",segments=4", 100 * mss));
+    assert!(!grows_at_30_ms(",segments=4", 200 * mss));
+    assert!(grows_at_30_ms(",segments=8", 200 * mss));
+    assert!(!grows_at_30_ms(",segments=4", 1000 * mss));
+    assert!(!grows_at_30_ms("", 100 * mss), "off unless set");
+    assert!(!grows_at_30_ms(",segments=4", 0), "without a rate the target is the least");
+}

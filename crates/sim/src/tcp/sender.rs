@@ -96,7 +96,7 @@ impl Sender {
     /// A connection that has sent nothing. `path` carries the segment size and the initial window.
     pub fn new(law: Law, path: Path) -> Self {
         Sender {
-            delivery: Delivery::new(law.info().needs_rate()),
+            delivery: Delivery::new(law.needs_rate()),
             law,
             timer: LazyTimer::new(),
             urgent: false,
