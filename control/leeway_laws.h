@@ -172,9 +172,8 @@ struct leeway_law {
 		"RFC 6817 2.1")
 #define LEEWAY_DELAY_QUEUE_PARAM(X, FIELD, FALLBACK)                                                         \
 	LEEWAY_CHOICE(X, "delay", FIELD, FALLBACK, "owd|rtt|queue",                                          \
-		      "what is measured: one-way delay (round-trip time where there is none), round-trip "   \
-		      "time, or "                                                                            \
-		      "the queuing delay by a caller that subtracts the base",                               \
+		      "one-way delay (round trips where there is none), round trips, or the caller's "       \
+		      "queuing delay",                                                                       \
 		      "RFC 6817 2.1")
 #define LEEWAY_BASE_HISTORY(X, FIELD, FALLBACK)                                                              \
 	LEEWAY_COUNT(X, "base_history", FIELD, FALLBACK, 0, LEEWAY_BASE_MAX,                                 \

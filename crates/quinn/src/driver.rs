@@ -59,7 +59,7 @@ impl Driver {
         };
         let law = spec.build(&path);
         Driver {
-            departures: law.info().needs_rate().then(Departures::default),
+            departures: law.needs_rate().then(Departures::default),
             law,
             path,
             common: sender::Sender::default(),
@@ -77,7 +77,7 @@ impl Driver {
     /// Another law from now on, which starts on the path as it is known.
     pub fn replace(&mut self, spec: &LawSpec) {
         self.law = spec.build(&self.path);
-        self.departures = self.law.info().needs_rate().then(Departures::default);
+        self.departures = self.law.needs_rate().then(Departures::default);
     }
 
     /// The law.

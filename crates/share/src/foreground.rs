@@ -1,0 +1,305 @@
+//! What the foreground, to whom the line belongs, has asked for and has not got.
+//!
+//! A request is seen a round trip before its answer makes a queue. What is granted to the background after it arrives
+//! with the answer or behind it, so the expected bytes count in the window from the request on:
+//!
+//! ```text
+//! expected = sum over connections of (usual answer - what has come), or rate x round trip where more has come than usual
+//! ```
+//!
+//! A connection that is being made will ask for something once it is there. Its answer is expected from one base round
+//! trip after the SYN: in the time by which a queue delays the request, the queue drains, and the answer finds none.
+//!
+//! Scope and limitations: an answer longer than usual is expected by its rate, so the background has what is left of a
+//! transfer that somebody else limits. A request that is not seen (QUIC) is expected when its answer begins.
+
+use crate::policy::Policy;
+use std::collections::BTreeMap;
+
+/// What was seen of the foreground on one of its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// It asked for a connection.
+    Connect,
+    /// It asked for something.
+    Request,
+    /// So many bytes came to it; for the uplink: left it.
+    Bytes(u64),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Foreground {
+    policy: Policy,
+    connections: BTreeMap<u64, Connection>,
+    /// Moving average of answers, in bytes; nothing before the first.
+    usual_bytes: Option<u64>,
+    seen_us: Option<u64>,
+    /// When expectations were last looked over.
+    swept_us: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Connection {
+    stage: Stage,
+    seen_us: u64,
+    /// Of the present answer.
+    got_bytes: u64,
+    /// In the present round trip, which began then, and in the one before.
+    round_us: u64,
+    round_bytes: [u64; 2],
+}
+
+/// What a connection is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It will ask when it is there, not before then.
+    Connecting { there_us: u64 },
+    /// It has asked, and nothing has come.
+    Asked,
+    /// Something is coming.
+    Receiving,
+    /// Nothing is expected.
+    Idle,
+}
+
+impl Foreground {
+    /// Nobody was seen yet.
+    pub fn new(policy: &Policy) -> Foreground {
+        Foreground {
+            policy: *policy,
+            connections: BTreeMap::new(),
+            usual_bytes: None,
+            seen_us: None,
+            swept_us: 0,
+        }
+    }
+
+    /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and `base_us`
+    /// without a queue.
+    pub fn seen(&mut self, now_us: u64, connection: u64, sight: Sight, srtt_us: u64, base_us: u64) {
+        self.sweep(now_us, srtt_us);
+        self.seen_us = Some(now_us);
+        let fresh = Connection {
+            stage: Stage::Idle,
+            seen_us: now_us,
+            got_bytes: 0,
+            round_us: now_us,
+            round_bytes: [0; 2],
+        };
+        if self.connections.len() as u64 >= self.policy.connections_max
+            && !self.connections.contains_key(&connection)
+        {
+            let oldest = self.connections.iter().min_by_key(|(_, known)| known.seen_us).map(|(&key, _)| key);
+            oldest.and_then(|oldest| self.connections.remove(&oldest));
+        }
+        let mut known = *self.connections.get(&connection).unwrap_or(&fresh);
+        match sight {
+            Sight::Connect => known.stage = Stage::Connecting { there_us: now_us + base_us },
+            Sight::Request => {
+                self.learn(&mut known);
+                known = Connection { stage: Stage::Asked, ..fresh };
+            }
+            Sight::Bytes(bytes) => {
+                if known.stage == Stage::Idle {
+                    self.learn(&mut known);
+                }
+                if now_us >= known.round_us + srtt_us {
+                    let empty = now_us >= known.round_us + 2 * srtt_us;
+                    known.round_bytes = [0, if empty { 0 } else { known.round_bytes[0] }];
+                    known.round_us = now_us;
+                }
+                known.got_bytes += bytes;
+                known.round_bytes[0] += bytes;
+                known.stage = Stage::Receiving;
+            }
+        }
+        known.seen_us = now_us;
+        self.connections.insert(connection, known);
+    }
+
+    /// What the foreground has asked for and not got, in bytes.
+    pub fn expected_bytes(&mut self, now_us: u64, srtt_us: u64) -> u64 {
+        self.sweep(now_us, srtt_us);
+        let usual_bytes = self.usual_bytes.unwrap_or(0);
+        self.connections.values().map(|known| known.expected_bytes(now_us, usual_bytes)).sum()
+    }
+
+    /// What an answer usually is, in bytes; 0 before the first.
+    pub fn usual_bytes(&self) -> u64 {
+        self.usual_bytes.unwrap_or(0)
+    }
+
+    /// Whether it was there within [`Policy::away_us`].
+    pub fn is_present(&self, now_us: u64) -> bool {
+        self.seen_us.is_some_and(|seen_us| now_us < seen_us + self.policy.away_us)
+    }
+
+    /// When the expectation changes although nothing is seen, in microseconds.
+    pub fn deadline_us(&self, now_us: u64, srtt_us: u64) -> Option<u64> {
+        self.connections.values().filter_map(|known| known.deadline_us(now_us, srtt_us, &self.policy)).min()
+    }
+
+    /// Forgets what will not come, or has come.
+    fn sweep(&mut self, now_us: u64, srtt_us: u64) {
+        if now_us <= self.swept_us {
+            return;
+        }
+        self.swept_us = now_us;
+        let policy = self.policy;
+        let mut learnt = Vec::new();
+        self.connections.retain(|_, known| {
+            if known.deadline_us(0, srtt_us, &policy).is_some_and(|at_us| now_us >= at_us) {
+                learnt.push(*known);
+                known.stage = Stage::Idle;
+                known.got_bytes = 0;
+                known.round_bytes = [0; 2];
+            }
+            known.stage != Stage::Idle || now_us < known.seen_us + policy.away_us
+        });
+        learnt.iter_mut().for_each(|known| self.learn(known));
+    }
+
+    /// The answer of a connection is over.
+    fn learn(&mut self, known: &mut Connection) {
+        let got_bytes = std::mem::take(&mut known.got_bytes).min(self.policy.answer_max_bytes);
+        if got_bytes == 0 {
+            return;
+        }
+        self.usual_bytes = Some(match self.usual_bytes {
+            None => got_bytes,
+            Some(usual_bytes) => (usual_bytes * (self.policy.answers - 1) + got_bytes) / self.policy.answers,
+        });
+    }
+}
+
+impl Connection {
+    fn expected_bytes(&self, now_us: u64, usual_bytes: u64) -> u64 {
+        match self.stage {
+            Stage::Connecting { there_us } if now_us >= there_us => usual_bytes,
+            Stage::Asked => usual_bytes,
+            Stage::Receiving if self.got_bytes < usual_bytes => usual_bytes - self.got_bytes,
+            Stage::Receiving if self.got_bytes > usual_bytes => self.round_bytes[0].max(self.round_bytes[1]),
+            _ => 0,
+        }
+    }
+
+    /// When it is over where nothing comes; with `now_us` of 0 the end alone, otherwise also the next change.
+    fn deadline_us(&self, now_us: u64, srtt_us: u64, policy: &Policy) -> Option<u64> {
+        let wait_us = policy.hold_least_us.min(srtt_us) + Policy::round_trips(policy.wait_percent, srtt_us);
+        match self.stage {
+            Stage::Connecting { there_us } if now_us > 0 && now_us < there_us => Some(there_us),
+            Stage::Connecting { there_us } => Some(there_us + wait_us),
+            Stage::Asked => Some(self.seen_us + wait_us),
+            Stage::Receiving => Some(self.seen_us + Policy::round_trips(policy.gap_percent, srtt_us).max(1)),
+            Stage::Idle => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RTT_US: u64 = 20_000;
+    const ANSWER: u64 = 10_000;
+
+    /// One that knows that answers are 10 kB long.
+    fn taught() -> Foreground {
+        let mut foreground = Foreground::new(&Policy::default());
+        foreground.seen(0, 9, Sight::Request, RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(1, RTT_US), 0, "nothing is usual yet");
+        foreground.seen(RTT_US, 9, Sight::Bytes(ANSWER), RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(1_000_000, RTT_US), 0);
+        assert_eq!(foreground.usual_bytes(), ANSWER);
+        foreground
+    }
+
+    const T: u64 = 2_000_000;
+
+    #[test]
+    fn what_was_asked_for_is_expected_until_it_has_come() {
+        let mut foreground = taught();
+        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
+        foreground.seen(T, 2, Sight::Request, RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(T, RTT_US), 2 * ANSWER);
+        foreground.seen(T + RTT_US, 1, Sight::Bytes(4_000), RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 2 * ANSWER - 4_000);
+        foreground.seen(T + RTT_US, 1, Sight::Bytes(6_000), RTT_US, RTT_US);
+        foreground.seen(T + RTT_US, 2, Sight::Bytes(10_000), RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 0);
+    }
+
+    #[test]
+    fn a_server_that_thinks_is_not_waited_for_and_an_answer_that_stops_is_over() {
+        let mut foreground = taught();
+        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
+        let until_us = foreground.deadline_us(T, RTT_US).unwrap();
+        assert_eq!(until_us, T + 4 * RTT_US);
+        assert_eq!(foreground.expected_bytes(until_us - 1, RTT_US), ANSWER);
+        assert_eq!(foreground.expected_bytes(until_us, RTT_US), 0);
+        foreground.seen(2 * T, 1, Sight::Request, RTT_US, RTT_US);
+        foreground.seen(2 * T + RTT_US, 1, Sight::Bytes(1_000), RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(2 * T + 2 * RTT_US, RTT_US), ANSWER - 1_000);
+        assert_eq!(foreground.expected_bytes(2 * T + 5 * RTT_US / 2, RTT_US), 0);
+        assert_eq!(foreground.usual_bytes(), (7 * ANSWER + 1_000) / 8);
+    }
+
+    #[test]
+    fn the_answer_of_a_connection_is_expected_when_it_would_be_asked_without_a_queue() {
+        let mut foreground = taught();
+        foreground.seen(T, 1, Sight::Connect, 2 * RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(T + RTT_US - 1, 2 * RTT_US), 0);
+        assert_eq!(foreground.deadline_us(T + RTT_US - 1, 2 * RTT_US), Some(T + RTT_US));
+        assert_eq!(foreground.expected_bytes(T + RTT_US, 2 * RTT_US), ANSWER);
+        foreground.seen(T + RTT_US + 5_000, 1, Sight::Request, 2 * RTT_US, RTT_US);
+        assert_eq!(
+            foreground.expected_bytes(T + RTT_US + 5_000, 2 * RTT_US),
+            ANSWER,
+            "it is not expected twice"
+        );
+    }
+
+    #[test]
+    fn a_transfer_is_expected_by_its_rate() {
+        let mut foreground = taught();
+        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
+        for n in 0..100 {
+            foreground.seen(T + RTT_US + n * 1_000, 1, Sight::Bytes(1_500), RTT_US, RTT_US);
+        }
+        assert_eq!(foreground.expected_bytes(T + RTT_US + 100_000, RTT_US), 30_000);
+        assert_eq!(foreground.usual_bytes(), ANSWER, "it is no answer before it is over");
+    }
+
+    #[test]
+    fn it_is_away_after_half_a_second_of_silence() {
+        let mut foreground = taught();
+        assert!(!foreground.is_present(T));
+        foreground.seen(T, 1, Sight::Bytes(100), RTT_US, RTT_US);
+        assert!(foreground.is_present(T + 499_999) && !foreground.is_present(T + 500_000));
+    }
+
+    proptest! {
+        /// Whatever is seen: what is expected is bounded, and over some round trips after the last of it; so is the memory.
+        #[test]
+        fn expectations_end(sights in proptest::collection::vec((0u64..9, 0u8..3, 0u64..100_000, 0u64..300_000), 1..200)) {
+            let policy = Policy::default().with("connections_max", 4).unwrap();
+            let mut foreground = Foreground::new(&policy);
+            let (mut now_us, mut sum) = (1, 0);
+            for (connection, kind, bytes, step_us) in sights {
+                now_us += step_us;
+                let sight = match kind { 0 => Sight::Connect, 1 => Sight::Request, _ => Sight::Bytes(bytes) };
+                sum += bytes;
+                foreground.seen(now_us, connection, sight, RTT_US, RTT_US);
+                let expected = foreground.expected_bytes(now_us, RTT_US);
+                prop_assert!(expected <= 4 * policy.answer_max_bytes + sum);
+                prop_assert!(foreground.connections.len() <= 4);
+                prop_assert!(expected == 0 || foreground.deadline_us(now_us, RTT_US).is_some());
+            }
+            prop_assert_eq!(foreground.expected_bytes(now_us + 6 * RTT_US, RTT_US), 0);
+            foreground.expected_bytes(now_us + 6 * RTT_US + policy.away_us, RTT_US);
+            prop_assert!(foreground.connections.is_empty());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What was granted and has not arrived: that of the background by flow, beside what the foreground expects.
+//!
+//! One ledger a direction. A grant fits where background, foreground and grant together are no more than the window.
+
+use crate::id::FlowId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Grants of one flow that are remembered one by one; of more, the last is added to the one before.
+const GRANTS: usize = 64;
+
+/// Bytes granted and not arrived.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    accounts: BTreeMap<FlowId, Account>,
+    granted_bytes: u64,
+    /// When something of each account was last heard of, and whose it is.
+    waiting: BTreeSet<(u64, FlowId)>,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    /// The oldest first.
+    grants: VecDeque<Grant>,
+    granted_bytes: u64,
+    /// When something was last granted to an empty account, or arrived.
+    heard_us: u64,
+}
+
+/// Bytes that were granted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// How many of them have not arrived.
+    pub bytes: u64,
+    /// When they were granted, in microseconds.
+    pub at_us: u64,
+}
+
+impl Ledger {
+    /// Granted to all and not arrived, in bytes.
+    pub fn granted_bytes(&self) -> u64 {
+        self.granted_bytes
+    }
+
+    /// Granted to `flow` and not arrived, in bytes.
+    pub fn granted_to(&self, flow: FlowId) -> u64 {
+        self.accounts.get(&flow).map_or(0, |account| account.granted_bytes)
+    }
+
+    /// Bytes that fit beside `foreground_bytes` into a window.
+    pub fn room(&self, window_bytes: u64, foreground_bytes: u64) -> u64 {
+        window_bytes.saturating_sub(self.granted_bytes.saturating_add(foreground_bytes))
+    }
+
+    /// `bytes` are granted to `flow`.
+    pub fn grant(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let account = self.accounts.entry(flow).or_default();
+        if account.granted_bytes == 0 {
+            account.heard_us = now_us;
+            self.waiting.insert((now_us, flow));
+        }
+        account.granted_bytes += bytes;
+        self.granted_bytes += bytes;
+        let full = account.grants.len() == GRANTS;
+        match account.grants.back_mut() {
+            Some(last) if full => last.bytes += bytes,
+            _ => account.grants.push_back(Grant { bytes, at_us: now_us }),
+        }
+    }
+
+    /// `bytes` of `flow` have arrived: how many of them were on the books, and when the last of these was granted.
+    pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> (u64, Option<u64>) {
+        let taken = self.take(flow, bytes);
+        if let Some(account) = self.accounts.get_mut(&flow) {
+            self.waiting.remove(&(account.heard_us, flow));
+            account.heard_us = now_us;
+            self.waiting.insert((now_us, flow));
+        }
+        taken
+    }
+
+    /// `bytes` of `flow` will not come; how many were on the books. The newest grants go first.
+    pub fn forgo(&mut self, flow: FlowId, bytes: u64) -> u64 {
+        let Some(account) = self.accounts.get_mut(&flow) else { return 0 };
+        let mut rest = bytes.min(account.granted_bytes);
+        let gone = rest;
+        account.granted_bytes -= gone;
+        self.granted_bytes -= gone;
+        while let Some(last) = account.grants.back_mut() {
+            if last.bytes > rest {
+                last.bytes -= rest;
+                break;
+            }
+            rest -= last.bytes;
+            account.grants.pop_back();
+        }
+        self.settle(flow);
+        gone
+    }
+
+    /// Nothing more of `flow` will come; how many bytes were on the books.
+    pub fn close(&mut self, flow: FlowId) -> u64 {
+        self.forgo(flow, u64::MAX)
+    }
+
+    /// Gives up grants of flows of which nothing was heard since `until_us`; the flows, and how many bytes of each.
+    pub fn expire(&mut self, until_us: u64) -> Vec<(FlowId, u64)> {
+        let mut expired = Vec::new();
+        while let Some(&(heard_us, flow)) = self.waiting.first() {
+            if heard_us > until_us {
+                break;
+            }
+            expired.push((flow, self.close(flow)));
+        }
+        expired
+    }
+
+    /// When something was last heard of the flow that was silent longest, in microseconds.
+    pub fn oldest_us(&self) -> Option<u64> {
+        self.waiting.first().map(|&(heard_us, _)| heard_us)
+    }
+
+    fn take(&mut self, flow: FlowId, bytes: u64) -> (u64, Option<u64>) {
+        let Some(account) = self.accounts.get_mut(&flow) else { return (0, None) };
+        let taken = bytes.min(account.granted_bytes);
+        account.granted_bytes -= taken;
+        self.granted_bytes -= taken;
+        let (mut rest, mut at_us) = (taken, None);
+        while let Some(first) = account.grants.front_mut() {
+            if rest > 0 {
+                at_us = Some(first.at_us);
+            }
+            if first.bytes > rest {
+                first.bytes -= rest;
+                break;
+            }
+            rest -= first.bytes;
+            account.grants.pop_front();
+        }
+        self.settle(flow);
+        (taken, at_us)
+    }
+
+    /// An empty account is closed.
+    fn settle(&mut self, flow: FlowId) {
+        if let Some(account) = self.accounts.get(&flow)
+            && account.granted_bytes == 0
+        {
+            self.waiting.remove(&(account.heard_us, flow));
+            self.accounts.remove(&flow);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_arrives_is_of_the_oldest_grant() {
+        let (mut ledger, flow) = (Ledger::default(), FlowId::new(1));
+        ledger.grant(10, flow, 1000);
+        ledger.grant(20, flow, 1000);
+        assert_eq!(ledger.arrived(30, flow, 1000), (1000, Some(10)));
+        assert_eq!(ledger.arrived(40, flow, 500), (500, Some(20)));
+        assert_eq!((ledger.granted_bytes(), ledger.room(2000, 700)), (500, 800));
+        assert_eq!(ledger.arrived(50, flow, 600), (500, Some(20)));
+        assert_eq!(ledger.arrived(60, flow, 600), (0, None), "more than was granted is not on the books");
+    }
+
+    #[test]
+    fn the_silent_are_given_up_and_those_who_are_heard_are_not() {
+        let (mut ledger, [silent, heard]) = (Ledger::default(), [1, 2].map(FlowId::new));
+        ledger.grant(10, silent, 1000);
+        ledger.grant(10, heard, 3000);
+        ledger.arrived(90, heard, 1000);
+        assert_eq!(ledger.expire(50), [(silent, 1000)]);
+        assert_eq!(
+            (ledger.granted_bytes(), ledger.granted_to(heard), ledger.oldest_us()),
+            (2000, 2000, Some(90))
+        );
+        assert_eq!(ledger.expire(90), [(heard, 2000)]);
+    }
+
+    proptest! {
+        /// Bytes are conserved: granted = arrived + forgone + expired + outstanding, for each flow and in the sum; the
+        /// memory of a flow is bounded.
+        #[test]
+        fn bytes_are_conserved(steps in proptest::collection::vec((0u8..5, 0u64..5, 0u64..5000), 1..400)) {
+            let mut ledger = Ledger::default();
+            let mut outstanding = [0u64; 5];
+            for (now_us, (step, number, bytes)) in steps.into_iter().enumerate() {
+                let (now_us, flow) = (now_us as u64, FlowId::new(number));
+                let due = &mut outstanding[number as usize];
+                match step {
+                    0 | 1 => { ledger.grant(now_us, flow, bytes); *due += bytes; }
+                    2 => {
+                        let (taken, at_us) = ledger.arrived(now_us, flow, bytes);
+                        prop_assert_eq!(taken, bytes.min(*due));
+                        prop_assert_eq!(at_us.is_some(), taken > 0);
+                        *due -= taken;
+                    }
+                    3 => *due -= ledger.forgo(flow, bytes),
+                    _ => for (flow, gone) in ledger.expire(now_us.saturating_sub(bytes % 50)) {
+                        outstanding[flow.number() as usize] -= gone;
+                    },
+                }
+                prop_assert_eq!(ledger.granted_bytes(), outstanding.iter().sum::<u64>());
+                for (number, &due) in outstanding.iter().enumerate() {
+                    prop_assert_eq!(ledger.granted_to(FlowId::new(number as u64)), due);
+                }
+                prop_assert_eq!(ledger.waiting.len(), ledger.accounts.len());
+                prop_assert!(ledger.accounts.values().all(|account| account.grants.len() <= GRANTS));
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Who may send how much of a line that belongs to somebody else.
+//!
+//! One question: may this byte be asked for, or sent, now? The gateway asks it for what servers send (receive windows)
+//! and for what it sends itself, the simulator's gateway for both. No clock and no sockets here: times are microseconds
+//! on any clock that does not go back, observations go in, grants come out. `docs/sharing.md` has the equations.
+//!
+//! A [`Line`] is one direction: a [`Scheduler`] says who is next, a [`Ledger`] what is under way, the [`Foreground`] what
+//! its owner expects, an [`Estimator`] delay, base and rate, a law of `leeway-control` the window, and a [`Policy`] holds
+//! every constant.
+//!
+//! ```
+//! use leeway_share::{LAW, Line, Next, Policy, UserId};
+//!
+//! let mut line = Line::new(&LAW.parse()?, &Policy::default());
+//! let flow = line.open(UserId(1))?;
+//! line.ask(0, flow, 100_000)?;
+//! assert_eq!(line.next(0), Next::Grant { flow, bytes: 1460 });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod estimator;
+mod foreground;
+mod id;
+mod ledger;
+mod line;
+mod pacer;
+mod policy;
+mod scheduler;
+
+pub use error::ShareError;
+pub use estimator::{Certainty, Estimator, Sample};
+pub use foreground::{Foreground, Sight};
+pub use id::{FlowId, UserId};
+pub use ledger::{Grant, Ledger};
+pub use line::{LAW, Line, Next, State};
+pub use pacer::{Pacer, Starvation};
+pub use policy::{Constant, Policy};
+pub use scheduler::Scheduler;

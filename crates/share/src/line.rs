@@ -1,0 +1,356 @@
+//! One direction of the line: what is known goes in, grants come out.
+
+use crate::error::ShareError;
+use crate::estimator::{Estimator, Sample};
+use crate::foreground::{Foreground, Sight};
+use crate::id::{FlowId, UserId};
+use crate::ledger::Ledger;
+use crate::pacer::{Pacer, Starvation};
+use crate::policy::Policy;
+use crate::scheduler::Scheduler;
+use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
+use std::collections::BTreeMap;
+
+/// The law where nothing else is asked for. The target is two segments at the line's rate, and 3 ms at least: on a fast
+/// line a foreground's request of two round trips is then 6 ms longer.
+pub const LAW: &str = "ledbat:delay=queue,target=3ms,segments=2,gain_up=0.5,gain_down=1,floor=1,filter_length=1,\
+                       slow_start=delay,accelerate=0.04,retreat=2";
+
+/// One grant is this part of the window at most.
+const WINDOW_PARTS: u64 = 4;
+/// A base round trip for laws that go by round-trip times: they are told this and the queuing delay.
+const TOLD_BASE_US: u32 = 1_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Line {
+    policy: Policy,
+    law: Law,
+    scheduler: Scheduler,
+    ledger: Ledger,
+    foreground: Foreground,
+    estimator: Estimator,
+    pacer: Pacer,
+    starvation: Starvation,
+    flows: BTreeMap<FlowId, Reach>,
+    opened: u64,
+    round_end_us: u64,
+    /// What has arrived in this round trip and in the one before, of background and foreground.
+    round_bytes: [u64; 2],
+    /// The last delay sample.
+    sampled_us: u64,
+    expired_bytes: u64,
+}
+
+/// How much the sender of a flow can have under way: what a slow start allows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reach {
+    arrived_bytes: u64,
+    heard_us: u64,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// `flow` may have `bytes` more under way. It asks again if it wants more.
+    Grant {
+        /// Whose turn it is.
+        flow: FlowId,
+        /// How much.
+        bytes: u64,
+    },
+    /// Nothing before this time, in microseconds, unless something happens.
+    Wait(u64),
+    /// Nothing until something happens.
+    Blocked,
+}
+
+/// How it stands, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// What foreground and background may have under way together, in bytes.
+    pub window_bytes: u64,
+    /// What the background has under way, in bytes.
+    pub granted_bytes: u64,
+    /// What the foreground expects, in bytes.
+    pub expected_bytes: u64,
+    /// The queuing delay, in microseconds.
+    pub queuing_us: u32,
+    /// Smoothed round-trip time, in microseconds; 0 before the first sample.
+    pub srtt_us: u64,
+    /// The line's rate, in bytes per second; 0 before anything is known.
+    pub rate_bytes_per_s: u64,
+    /// Flows that wait.
+    pub asking: usize,
+    /// Whether the foreground is there.
+    pub present: bool,
+    /// Granted bytes that were given up because nothing came of them.
+    pub expired_bytes: u64,
+}
+
+impl Line {
+    /// A line of which nothing is known, under the law of `spec`.
+    pub fn new(spec: &LawSpec, policy: &Policy) -> Line {
+        Line {
+            policy: *policy,
+            law: spec.build(&path(policy, 0, 0)),
+            scheduler: Scheduler::new(policy.turn_bytes),
+            ledger: Ledger::default(),
+            foreground: Foreground::new(policy),
+            estimator: Estimator::new(policy),
+            pacer: Pacer::default(),
+            starvation: Starvation::default(),
+            flows: BTreeMap::new(),
+            opened: 0,
+            round_end_us: 0,
+            round_bytes: [0; 2],
+            sampled_us: 0,
+            expired_bytes: 0,
+        }
+    }
+
+    /// A flow of `user` begins.
+    ///
+    /// # Errors
+    /// [`ShareError::TooManyFlows`].
+    pub fn open(&mut self, user: UserId) -> Result<FlowId, ShareError> {
+        if self.flows.len() as u64 >= self.policy.flows_max {
+            return Err(ShareError::TooManyFlows(self.flows.len()));
+        }
+        self.opened += 1;
+        let flow = FlowId::new(self.opened);
+        self.flows.insert(flow, Reach::default());
+        self.scheduler.open(user, flow);
+        Ok(flow)
+    }
+
+    /// A flow ends, and what it has under way with it.
+    pub fn close(&mut self, flow: FlowId) {
+        self.ledger.close(flow);
+        self.scheduler.close(flow);
+        self.flows.remove(&flow);
+    }
+
+    /// `flow` wants `bytes` more under way. The answer is how many of them it waits for now: no more than its sender can
+    /// send at once, and than one grant. 0: ask again when something has arrived.
+    ///
+    /// # Errors
+    /// [`ShareError::UnknownFlow`].
+    pub fn ask(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
+        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        let segment = self.policy.segment_bytes;
+        let granted = self.ledger.granted_to(flow);
+        let reach = self.flows.get_mut(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
+        if granted == 0 && now_us > reach.heard_us + hold_us {
+            *reach = Reach { arrived_bytes: 0, heard_us: now_us }; // RFC 5681, 4.1
+        }
+        let reach_bytes = self.policy.reach_segments * segment + reach.arrived_bytes;
+        // A window is several grants: one that waits for all of another to arrive leaves the line idle for a round trip.
+        let part = self.window_bytes() / WINDOW_PARTS / segment * segment;
+        let most = self.burst_bytes().min(part).max(segment);
+        let asked = bytes.min(most).min(reach_bytes.saturating_sub(granted));
+        if asked == 0 {
+            self.scheduler.withdraw(flow);
+        } else {
+            self.scheduler.ask(flow, asked);
+        }
+        Ok(asked)
+    }
+
+    /// `flow` wants nothing now.
+    pub fn withdraw(&mut self, flow: FlowId) {
+        self.scheduler.withdraw(flow);
+    }
+
+    /// `flow` has what it wanted: `unused` granted bytes will not come, and its turn is over.
+    pub fn rest(&mut self, flow: FlowId, unused_bytes: u64) {
+        self.ledger.forgo(flow, unused_bytes);
+        self.scheduler.rest(flow);
+    }
+
+    /// `bytes` of `flow` have arrived, and show this delay, if any.
+    pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64, sample: Option<Sample>) {
+        let prior =
+            self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
+        let queuing_us = sample.and_then(|sample| self.estimator.observe(now_us, sample));
+        self.estimator.arrived(now_us, bytes);
+        if let Some(reach) = self.flows.get_mut(&flow) {
+            reach.arrived_bytes = (reach.arrived_bytes + bytes).min(u64::from(u32::MAX));
+            reach.heard_us = now_us;
+        }
+        self.ledger.arrived(now_us, flow, bytes);
+        self.tell(now_us, bytes, prior, queuing_us);
+    }
+
+    /// `bytes` of `flow`, sent at `sent_us` at the earliest, were lost.
+    pub fn lost(&mut self, now_us: u64, flow: FlowId, bytes: u64, sent_us: u64) {
+        if let Some(reach) = self.flows.get_mut(&flow) {
+            reach.arrived_bytes /= 2;
+        }
+        let loss = Loss { now_us, lost_bytes: bytes, sent_us, ..Loss::default() };
+        self.law.on_loss(&loss, &self.path());
+    }
+
+    /// The foreground was seen on one of its connections.
+    pub fn foreground(&mut self, now_us: u64, connection: u64, sight: Sight) {
+        let (srtt_us, base_us) = (self.estimator.srtt_us(), self.estimator.base_us());
+        self.foreground.seen(now_us, connection, sight, srtt_us, base_us);
+        if let Sight::Bytes(bytes) = sight {
+            self.estimator.arrived(now_us, bytes);
+            self.begin_round(now_us);
+            self.round_bytes[0] += bytes;
+        }
+    }
+
+    /// The next grant. Call it after anything has happened and at the time that it names, until it grants nothing.
+    pub fn next(&mut self, now_us: u64) -> Next {
+        let rate = self.estimator.rate_bytes_per_s();
+        self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
+        self.expire(now_us);
+        let Some((flow, bytes)) = self.scheduler.head() else {
+            return self.expires_us().map_or(Next::Blocked, Next::Wait);
+        };
+        let srtt_us = self.estimator.srtt_us();
+        let expected = self.foreground.expected_bytes(now_us, srtt_us);
+        let alone = self.ledger.granted_bytes() == 0 && expected == 0;
+        let fits = alone || self.ledger.room(self.window_bytes(), expected) >= bytes;
+        let paced = now_us >= self.pacer.next_us();
+        if self.starvation.covers(bytes) || fits && paced {
+            self.scheduler.grant(flow, bytes);
+            self.ledger.grant(now_us, flow, bytes);
+            self.starvation.granted(bytes);
+            self.pacer.sent(now_us, bytes, self.pacing_bytes_per_s(), &self.policy);
+            return Next::Grant { flow, bytes };
+        }
+        let room_us =
+            if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us(now_us, srtt_us) };
+        let due_us = self.starvation.due_us(bytes, rate, &self.policy);
+        let wake = [room_us, due_us, self.expires_us()].into_iter().flatten().min();
+        wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
+    }
+
+    /// How it stands.
+    pub fn state(&mut self, now_us: u64) -> State {
+        let srtt_us = self.estimator.srtt_us();
+        State {
+            window_bytes: self.window_bytes(),
+            granted_bytes: self.ledger.granted_bytes(),
+            expected_bytes: self.foreground.expected_bytes(now_us, srtt_us),
+            queuing_us: self.estimator.queuing_us(),
+            srtt_us,
+            rate_bytes_per_s: self.estimator.rate_bytes_per_s(),
+            asking: self.scheduler.asking(),
+            present: self.foreground.is_present(now_us),
+            expired_bytes: self.expired_bytes,
+        }
+    }
+
+    /// What `flow` has under way, in bytes.
+    pub fn granted_to(&self, flow: FlowId) -> u64 {
+        self.ledger.granted_to(flow)
+    }
+
+    /// The law's window, never below a segment.
+    fn window_bytes(&self) -> u64 {
+        (self.law.output().cwnd_q16 >> 16).max(self.policy.segment_bytes)
+    }
+
+    /// What is granted together: what a sender needs, and on a fast line what a timer cannot resolve.
+    fn burst_bytes(&self) -> u64 {
+        let timer = self.estimator.rate_bytes_per_s().saturating_mul(self.policy.burst_us) / 1_000_000;
+        (timer / self.policy.segment_bytes).max(self.policy.grant_segments) * self.policy.segment_bytes
+    }
+
+    /// 1.25 windows a round trip, 2 in slow start; 0 before the first round-trip time.
+    fn pacing_bytes_per_s(&self) -> u64 {
+        let percent = match self.law.output().phase() {
+            Phase::SlowStart => self.policy.start_pacing_percent,
+            _ => self.policy.pacing_percent,
+        };
+        let per_s = u128::from(self.law.output().cwnd_q16 >> 16) * u128::from(percent) * 10_000;
+        match self.estimator.srtt_us() {
+            0 => 0,
+            srtt_us => u64::try_from(per_s / u128::from(srtt_us)).unwrap_or(u64::MAX).max(1),
+        }
+    }
+
+    fn expires_us(&self) -> Option<u64> {
+        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        self.ledger.oldest_us().map(|oldest_us| oldest_us + hold_us)
+    }
+
+    /// Grants of which nothing comes are given to others.
+    fn expire(&mut self, now_us: u64) {
+        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        let Some(until_us) = now_us.checked_sub(hold_us) else { return };
+        for (flow, bytes) in self.ledger.expire(until_us) {
+            self.expired_bytes += bytes;
+            if let Some(reach) = self.flows.get_mut(&flow) {
+                reach.arrived_bytes = 0;
+            }
+        }
+    }
+
+    fn begin_round(&mut self, now_us: u64) -> bool {
+        if now_us < self.round_end_us {
+            return false;
+        }
+        self.round_end_us = now_us + self.estimator.srtt_us();
+        self.round_bytes = [0, self.round_bytes[0]];
+        true
+    }
+
+    /// Tells the law what has arrived, of `prior` bytes that were under way or expected, and the delay, if one is known.
+    fn tell(&mut self, now_us: u64, bytes: u64, prior: u64, queuing_us: Option<u32>) {
+        if queuing_us.is_some() {
+            self.sampled_us = now_us;
+        }
+        let round_start = self.begin_round(now_us);
+        self.round_bytes[0] += bytes;
+        let slow_start = self.law.output().phase() == Phase::SlowStart;
+        let waiting = self.scheduler.asking() > 0;
+        // Whoever doubles has to see what comes of it.
+        let blind = slow_start && now_us > self.sampled_us + self.estimator.srtt_us();
+        // A sender that sends less than it may does not use the window, whatever was granted.
+        let used = prior.min(self.round_bytes[0].max(self.round_bytes[1]));
+        let nearly = (used + 2 * self.policy.segment_bytes) * if slow_start { 2 } else { 1 };
+        let limited = blind || !waiting && nearly < self.window_bytes();
+        // Who waits does so because the next grant does not fit: the window is used as far as grants go.
+        let prior = if waiting { prior.max(self.window_bytes()) } else { prior.max(bytes) };
+        let rtt_us = queuing_us.map_or(0, |queuing_us| TOLD_BASE_US.saturating_add(queuing_us));
+        let ack = Ack {
+            now_us,
+            acked_bytes: bytes,
+            prior_inflight_bytes: prior,
+            rtt_us,
+            owd_us: queuing_us.unwrap_or(0),
+            owd_resolution_us: queuing_us.is_some().into(),
+            app_limited: limited.into(),
+            round_start: round_start.into(),
+            last_kind: if queuing_us.is_some() { Ack::LAST_EXACT } else { Ack::LAST_NONE },
+            last_rtt_us: rtt_us,
+            rate: Rate {
+                delivered_bytes: self.estimator.rate_bytes_per_s(),
+                interval_us: 1_000_000,
+                ..Rate::default()
+            },
+            ..Ack::default()
+        };
+        self.law.on_ack(&ack, &self.path());
+    }
+
+    fn path(&self) -> Path {
+        path(&self.policy, self.ledger.granted_bytes(), self.estimator.srtt_us())
+    }
+}
+
+fn path(policy: &Policy, inflight_bytes: u64, srtt_us: u64) -> Path {
+    let mss_bytes = policy.segment_bytes as u32;
+    Path {
+        inflight_bytes,
+        mss_bytes,
+        initial_window_bytes: mss_bytes.saturating_mul(policy.initial_segments as u32),
+        srtt_us: u32::try_from(srtt_us).unwrap_or(u32::MAX),
+        min_rtt_us: if srtt_us == 0 { 0 } else { TOLD_BASE_US },
+    }
+}

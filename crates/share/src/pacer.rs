@@ -1,0 +1,138 @@
+//! Grants spread over the round trip, and the part of the line that background has in any case.
+
+use crate::policy::Policy;
+
+/// Lets grants go at a rate, a burst of late ones together.
+#[derive(Debug, Default)]
+pub struct Pacer {
+    next_us: u64,
+    /// Of a microsecond, in billionths: what rounding would lose.
+    carry: u64,
+}
+
+impl Pacer {
+    /// When the next grant may go, in microseconds.
+    pub fn next_us(&self) -> u64 {
+        self.next_us
+    }
+
+    /// `bytes` go now, at `bytes_per_s`; 0: nothing paces.
+    pub fn sent(&mut self, now_us: u64, bytes: u64, bytes_per_s: u64, policy: &Policy) {
+        if bytes_per_s == 0 {
+            return;
+        }
+        let from_us = self.next_us.max(now_us.saturating_sub(policy.burst_us));
+        let scaled =
+            u128::from(bytes) * 1_000_000 * 1_000_000_000 / u128::from(bytes_per_s) + u128::from(self.carry);
+        self.carry = (scaled % 1_000_000_000) as u64;
+        let takes_us = u64::try_from(scaled / 1_000_000_000).unwrap_or(u64::MAX).min(10_000_000);
+        self.next_us = from_us.saturating_add(takes_us);
+    }
+}
+
+/// A credit of bytes that grows at `min_share` of the line's rate while somebody waits.
+///
+/// Over any `min_share_us` in which somebody waits, background is granted this part of the line, whatever the law and the
+/// foreground say. What it is granted otherwise counts.
+#[derive(Debug, Default)]
+pub struct Starvation {
+    /// Bytes x microseconds x thousandths / 10^9, so that nothing is lost.
+    credit_e9: u128,
+    at_us: u64,
+}
+
+impl Starvation {
+    /// Time has passed, in which somebody `waited` or nobody did.
+    pub fn advance(&mut self, now_us: u64, waited: bool, rate_bytes_per_s: u64, policy: &Policy) {
+        let passed_us = now_us.saturating_sub(self.at_us);
+        self.at_us = self.at_us.max(now_us);
+        let each = u128::from(rate_bytes_per_s) * u128::from(policy.min_share_permille);
+        if waited {
+            self.credit_e9 += each * u128::from(passed_us);
+        }
+        // A turn more than the bound, so that a grant larger than a small bound is possible.
+        let most = each * u128::from(policy.min_share_us);
+        self.credit_e9 = self.credit_e9.min(most.max(u128::from(policy.turn_bytes) * 1_000_000_000));
+    }
+
+    /// Whether `bytes` are due.
+    pub fn covers(&self, bytes: u64) -> bool {
+        self.credit_e9 >= u128::from(bytes) * 1_000_000_000
+    }
+
+    /// `bytes` were granted.
+    pub fn granted(&mut self, bytes: u64) {
+        self.credit_e9 = self.credit_e9.saturating_sub(u128::from(bytes) * 1_000_000_000);
+    }
+
+    /// When `bytes` are due if nothing is granted before, in microseconds; nothing where never.
+    pub fn due_us(&self, bytes: u64, rate_bytes_per_s: u64, policy: &Policy) -> Option<u64> {
+        let each = u128::from(rate_bytes_per_s) * u128::from(policy.min_share_permille);
+        let missing = (u128::from(bytes) * 1_000_000_000).saturating_sub(self.credit_e9);
+        let wait_us = missing.div_ceil(if each == 0 { return None } else { each });
+        Some(self.at_us.saturating_add(u64::try_from(wait_us).unwrap_or(u64::MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_go_at_the_rate_and_late_ones_together() {
+        let (mut pacer, policy) = (Pacer::default(), Policy::default());
+        let mut went = Vec::new();
+        for n in 0..4u64 {
+            let now_us = 100_000 + if n < 3 { (pacer.next_us()).saturating_sub(100_000) } else { 20_000 };
+            went.push(now_us - 100_000);
+            pacer.sent(now_us, 3_000, 1_000_000, &policy);
+        }
+        assert_eq!(went, [0, 2_000, 5_000, 20_000]);
+        assert_eq!(pacer.next_us(), 122_000, "one burst of a millisecond");
+        pacer.sent(122_000, 3_000, 0, &policy);
+        assert_eq!(pacer.next_us(), 122_000);
+    }
+
+    #[test]
+    fn fractions_of_a_microsecond_are_kept() {
+        let (mut pacer, policy) = (Pacer::default(), Policy::default());
+        for _ in 0..1_000_000 {
+            pacer.sent(pacer.next_us(), 1, 3_000_000, &policy);
+        }
+        assert!(pacer.next_us().abs_diff(333_333) <= 1, "{}", pacer.next_us());
+    }
+
+    /// Bytes granted by the bound alone in `span_us` at 1 MB/s.
+    fn bound(span_us: u64, permille: u64) -> u64 {
+        let policy = Policy::default().with("min_share_permille", permille).unwrap();
+        let (mut starvation, mut sum) = (Starvation::default(), 0);
+        for now_us in (0..span_us).step_by(500) {
+            starvation.advance(now_us, true, 1_000_000, &policy);
+            if starvation.covers(2_920) {
+                starvation.granted(2_920);
+                sum += 2_920;
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn the_bound_is_the_part_of_the_line_that_it_says() {
+        assert!(bound(60_000_000, 10).abs_diff(600_000) <= 2_920, "{}", bound(60_000_000, 10));
+        assert!(bound(10_000_000, 500).abs_diff(5_000_000) <= 2_920);
+        assert_eq!(bound(60_000_000, 0), 0);
+    }
+
+    #[test]
+    fn credit_is_due_when_it_says_and_not_saved_up_beyond_its_time() {
+        let (mut starvation, policy) = (Starvation::default(), Policy::default());
+        starvation.advance(0, true, 1_000_000, &policy);
+        assert_eq!(starvation.due_us(1_000, 1_000_000, &policy), Some(100_000));
+        assert_eq!(starvation.due_us(1_000, 0, &policy), None);
+        starvation.advance(3_600_000_000, true, 1_000_000, &policy);
+        assert!(starvation.covers(100_000) && !starvation.covers(100_001));
+        starvation.granted(100_000);
+        starvation.advance(3_700_000_000, false, 1_000_000, &policy);
+        assert!(!starvation.covers(1), "nobody waited");
+    }
+}

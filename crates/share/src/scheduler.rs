@@ -1,0 +1,367 @@
+//! Who is next: deficit round robin over users, then over each user's flows (Shreedhar and Varghese 1995).
+//!
+//! A turn is as long as a web object ([`Policy::turn_bytes`]). A flow in the middle of its turn comes before all that
+//! wait for theirs, and the turn that began first before the others: an object that has begun is finished before another
+//! goes on. What a turn took beyond its quantum is paid back, so bytes are shared, not turns.
+//!
+//! [`Policy::turn_bytes`]: crate::Policy::turn_bytes
+
+use crate::id::{FlowId, UserId};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// Users, their flows, and who of them asks.
+#[derive(Debug)]
+pub struct Scheduler {
+    turn_bytes: i64,
+    users: BTreeMap<UserId, User>,
+    flows: BTreeMap<FlowId, Flow>,
+    /// Flows that ask in the middle of their turn, by the turn's number.
+    going: BTreeMap<u64, FlowId>,
+    /// Users of whom a flow waits for its turn, by their place in the round.
+    round: BTreeMap<u64, UserId>,
+    /// The next place in a round, and the next turn's number.
+    place: u64,
+    asking: usize,
+}
+
+#[derive(Debug, Default)]
+struct User {
+    deficit: i64,
+    /// What turns that its flows are in the middle of may still take.
+    promised: i64,
+    flows: usize,
+    place: u64,
+    /// Its flows that wait for their turn, by their place.
+    round: BTreeMap<u64, FlowId>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    user: UserId,
+    deficit: i64,
+    /// The number of the turn that it is in the middle of; then the deficit is above zero.
+    turn: Option<u64>,
+    place: u64,
+    ask_bytes: Option<u64>,
+}
+
+impl Scheduler {
+    /// Nobody is there. A turn is `turn_bytes`.
+    pub fn new(turn_bytes: u64) -> Scheduler {
+        Scheduler {
+            turn_bytes: i64::try_from(turn_bytes).unwrap_or(i64::MAX / 4).clamp(1, i64::MAX / 4),
+            users: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            going: BTreeMap::new(),
+            round: BTreeMap::new(),
+            place: 0,
+            asking: 0,
+        }
+    }
+
+    /// A flow of `user` begins.
+    pub fn open(&mut self, user: UserId, flow: FlowId) {
+        if let Entry::Vacant(vacant) = self.flows.entry(flow) {
+            vacant.insert(Flow { user, deficit: 0, turn: None, place: 0, ask_bytes: None });
+            self.users.entry(user).or_default().flows += 1;
+        }
+    }
+
+    /// A flow ends; it asks for nothing any more.
+    pub fn close(&mut self, flow: FlowId) {
+        self.withdraw(flow);
+        self.rest(flow);
+        let Some(closed) = self.flows.remove(&flow) else { return };
+        let user = self.users.get_mut(&closed.user).expect("a flow's user is known");
+        user.flows -= 1;
+        if user.flows == 0 {
+            self.users.remove(&closed.user);
+        }
+    }
+
+    /// `flow` wants `bytes` now; what it wanted before is forgotten, its place is not.
+    pub fn ask(&mut self, flow: FlowId, bytes: u64) {
+        let Some(one) = self.flows.get_mut(&flow) else { return };
+        if one.ask_bytes.replace(bytes).is_none() {
+            self.asking += 1;
+            self.enter(flow);
+        }
+    }
+
+    /// `flow` wants nothing now.
+    pub fn withdraw(&mut self, flow: FlowId) {
+        let Some(one) = self.flows.get_mut(&flow) else { return };
+        if one.ask_bytes.take().is_some() {
+            self.asking -= 1;
+            self.leave(flow);
+        }
+    }
+
+    /// `flow` has what it wanted: the rest of its turn is not saved up.
+    pub fn rest(&mut self, flow: FlowId) {
+        let Some(one) = self.flows.get(&flow) else { return };
+        let (user, asks) = (one.user, one.ask_bytes.is_some());
+        let turn_rest = one.promised();
+        if asks {
+            self.leave(flow);
+        }
+        let one = self.flows.get_mut(&flow).expect("found above");
+        one.turn = None;
+        one.deficit = one.deficit.min(0);
+        let owner = self.users.get_mut(&user).expect("a flow's user is known");
+        owner.promised -= turn_rest;
+        // More than a turn of its own is not saved up.
+        owner.deficit = owner.deficit.min(owner.promised + self.turn_bytes);
+        if asks {
+            self.enter(flow);
+        }
+    }
+
+    /// Flows that ask.
+    pub fn asking(&self) -> usize {
+        self.asking
+    }
+
+    /// What `flow` asks for.
+    pub fn wants(&self, flow: FlowId) -> Option<u64> {
+        self.flows.get(&flow)?.ask_bytes
+    }
+
+    /// The flow that is next, and what it asks for.
+    pub fn head(&mut self) -> Option<(FlowId, u64)> {
+        let flow = match self.going.first_key_value() {
+            Some((_, &flow)) => flow,
+            None => self.first()?,
+        };
+        Some((flow, self.flows.get(&flow)?.ask_bytes?))
+    }
+
+    /// `flow`, which [`Scheduler::head`] named, is given `bytes`; it asks again if it wants more.
+    pub fn grant(&mut self, flow: FlowId, bytes: u64) {
+        self.withdraw(flow);
+        let Some(one) = self.flows.get_mut(&flow) else { return };
+        let owner = self.users.get_mut(&one.user).expect("a flow's user is known");
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 4);
+        owner.promised -= one.promised();
+        one.deficit = one.deficit.saturating_sub(bytes);
+        one.turn = if one.deficit > 0 { one.turn.or(Some(self.place)) } else { None };
+        owner.promised += one.promised();
+        owner.deficit = owner.deficit.saturating_sub(bytes);
+        self.place += 1;
+        // A user who has given away all it has lets the next go first.
+        if !owner.round.is_empty() && owner.deficit <= owner.promised {
+            let user = one.user;
+            self.round.remove(&owner.place);
+            owner.place = self.place;
+            self.round.insert(self.place, user);
+            self.place += 1;
+        }
+    }
+
+    /// The first that may begin a turn, in the order of the rounds.
+    fn first(&mut self) -> Option<FlowId> {
+        let user = loop {
+            let (&place, &user) = self.round.first_key_value()?;
+            let owner = self.users.get_mut(&user)?;
+            if begins(&mut owner.deficit, owner.promised, self.turn_bytes) {
+                break user;
+            }
+            self.round.remove(&place);
+            owner.place = self.place;
+            self.round.insert(self.place, user);
+            self.place += 1;
+        };
+        let owner = self.users.get_mut(&user)?;
+        loop {
+            let (&place, &flow) = owner.round.first_key_value()?;
+            let one = self.flows.get_mut(&flow)?;
+            if begins(&mut one.deficit, 0, self.turn_bytes) {
+                return Some(flow);
+            }
+            owner.round.remove(&place);
+            one.place = self.place;
+            owner.round.insert(self.place, flow);
+            self.place += 1;
+        }
+    }
+
+    /// A flow that asks takes its place.
+    fn enter(&mut self, flow: FlowId) {
+        let one = self.flows.get_mut(&flow).expect("the caller has found it");
+        if let Some(turn) = one.turn {
+            self.going.insert(turn, flow);
+            return;
+        }
+        let owner = self.users.get_mut(&one.user).expect("a flow's user is known");
+        one.place = self.place;
+        if owner.round.is_empty() {
+            owner.place = self.place;
+            self.round.insert(self.place, one.user);
+        }
+        owner.round.insert(self.place, flow);
+        self.place += 1;
+    }
+
+    /// A flow that asked gives up its place; its user keeps his where another of his flows waits.
+    fn leave(&mut self, flow: FlowId) {
+        let one = self.flows.get(&flow).expect("the caller has found it");
+        if let Some(turn) = one.turn {
+            self.going.remove(&turn);
+            return;
+        }
+        let owner = self.users.get_mut(&one.user).expect("a flow's user is known");
+        owner.round.remove(&one.place);
+        if owner.round.is_empty() {
+            self.round.remove(&owner.place);
+        }
+    }
+}
+
+impl Flow {
+    fn promised(&self) -> i64 {
+        if self.turn.is_some() { self.deficit } else { 0 }
+    }
+}
+
+/// Whoever has given away all it has, or owes more than a turn, lets the next go first.
+fn begins(deficit: &mut i64, promised: i64, turn_bytes: i64) -> bool {
+    if *deficit <= promised {
+        *deficit += turn_bytes;
+    }
+    *deficit > promised
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TURN: u64 = 15_000;
+
+    fn flow(number: u64) -> FlowId {
+        FlowId::new(number)
+    }
+
+    /// Flows as (user, flow, bytes of each ask), all of which ask again at once: what each user got after `grants`.
+    fn shares(flows: &[(u64, u64, u64)], grants: usize) -> BTreeMap<u64, u64> {
+        let mut scheduler = Scheduler::new(TURN);
+        let mut got: BTreeMap<u64, u64> = flows.iter().map(|&(user, ..)| (user, 0)).collect();
+        for &(user, number, bytes) in flows {
+            scheduler.open(UserId(user), flow(number));
+            scheduler.ask(flow(number), bytes);
+        }
+        for _ in 0..grants {
+            let (next, bytes) = scheduler.head().expect("somebody asks");
+            let &(user, ..) = flows.iter().find(|&&(_, number, _)| flow(number) == next).unwrap();
+            *got.entry(user).or_default() += bytes;
+            scheduler.grant(next, bytes);
+            scheduler.ask(next, bytes);
+        }
+        got
+    }
+
+    #[test]
+    fn a_user_with_200_flows_gets_what_a_user_with_one_gets() {
+        let mut flows: Vec<_> = (0..200).map(|number| (1, number, 1448)).collect();
+        flows.push((2, 1000, 1448));
+        let got = shares(&flows, 4000);
+        assert!(got[&1].abs_diff(got[&2]) <= 2 * TURN, "{got:?}");
+    }
+
+    #[test]
+    fn an_object_that_has_begun_is_finished_before_another_begins() {
+        let mut scheduler = Scheduler::new(TURN);
+        let mut got = [0u64; 50];
+        for number in 0..50 {
+            scheduler.open(UserId(1), flow(number));
+            scheduler.ask(flow(number), 3000);
+        }
+        while got.iter().sum::<u64>() < 600_000 {
+            let (next, bytes) = scheduler.head().unwrap();
+            scheduler.grant(next, bytes);
+            let number = next.number() as usize;
+            got[number] += bytes;
+            let under_way = got.iter().filter(|&&bytes| bytes > 0 && bytes < 12_000).count();
+            assert!(under_way <= 1, "{got:?}");
+            if got[number] < 12_000 {
+                scheduler.ask(next, 3000);
+            } else {
+                scheduler.rest(next);
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_was_silent_has_saved_up_nothing() {
+        let mut scheduler = Scheduler::new(TURN);
+        for user in 1..=2 {
+            scheduler.open(UserId(user), flow(user));
+            scheduler.ask(flow(user), 1500);
+        }
+        scheduler.withdraw(flow(2));
+        for _ in 0..1000 {
+            let (next, bytes) = scheduler.head().unwrap();
+            assert_eq!(next, flow(1));
+            scheduler.grant(next, bytes);
+            scheduler.ask(next, bytes);
+        }
+        scheduler.ask(flow(2), 1500);
+        let mut got = [0u64; 3];
+        for _ in 0..100 {
+            let (next, bytes) = scheduler.head().unwrap();
+            got[next.number() as usize] += bytes;
+            scheduler.grant(next, bytes);
+            scheduler.ask(next, bytes);
+        }
+        assert!(got[1].abs_diff(got[2]) <= 2 * TURN, "{got:?}");
+    }
+
+    proptest! {
+        /// Whatever the order in which flows ask, of whatever size: users who always ask are equal, but for a turn and
+        /// an ask.
+        #[test]
+        fn users_are_equal(
+            mut flows in proptest::collection::vec((0u64..6, 1u64..20_000), 2..40),
+            rounds in 20usize..60,
+        ) {
+            flows.sort_by_key(|&(user, bytes)| (bytes, user));
+            let flows: Vec<_> =
+                flows.into_iter().enumerate().map(|(number, (user, bytes))| (user, number as u64, bytes)).collect();
+            let got = shares(&flows, rounds * flows.len() * 10);
+            let largest = flows.iter().map(|&(.., bytes)| bytes).max().unwrap();
+            let (least, most) = (got.values().min().unwrap(), got.values().max().unwrap());
+            prop_assert!(most - least <= 3 * TURN + 2 * largest, "{got:?} of {flows:?}");
+        }
+
+        /// Whatever happens in whatever order: who asks is found, who does not is not, and nothing is left behind.
+        #[test]
+        fn the_books_agree(steps in proptest::collection::vec((0u8..6, 0u64..12, 1u64..30_000), 1..300)) {
+            let mut scheduler = Scheduler::new(TURN);
+            let mut asks: BTreeMap<FlowId, u64> = BTreeMap::new();
+            let mut open = std::collections::BTreeSet::new();
+            for (step, number, bytes) in steps {
+                let one = flow(number);
+                match step {
+                    0 => { scheduler.open(UserId(number % 4), one); if open.insert(one) { asks.remove(&one); } }
+                    1 => { scheduler.close(one); open.remove(&one); asks.remove(&one); }
+                    2 => { scheduler.withdraw(one); asks.remove(&one); }
+                    3 => scheduler.rest(one),
+                    4 => { scheduler.ask(one, bytes); if open.contains(&one) { asks.insert(one, bytes); } }
+                    _ => if let Some((next, bytes)) = scheduler.head() {
+                        prop_assert_eq!(asks.remove(&next), Some(bytes));
+                        scheduler.grant(next, bytes);
+                    },
+                }
+                prop_assert_eq!(scheduler.asking(), asks.len());
+                prop_assert_eq!(scheduler.head().is_some(), !asks.is_empty());
+                let promised: i64 = scheduler.users.values().map(|user| user.promised).sum();
+                prop_assert_eq!(promised, scheduler.flows.values().map(Flow::promised).sum::<i64>());
+            }
+            for number in 0..12 {
+                scheduler.close(flow(number));
+            }
+            prop_assert!(scheduler.users.is_empty() && scheduler.going.is_empty() && scheduler.round.is_empty());
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A direction of the line as a whole: what holds whatever happens.
+
+use leeway_share::{Certainty, FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const RTT_US: u64 = 20_000;
+
+fn line(policy: &Policy) -> Line {
+    Line::new(&LAW.parse().unwrap(), policy)
+}
+
+fn exact(rtt_us: u64) -> Option<Sample> {
+    Some(Sample { path: 1, rtt_us: rtt_us as u32, certainty: Certainty::Exact })
+}
+
+/// A line of `rate` bytes per second on which background always wants more, beside a foreground that asks for `answer` bytes
+/// whenever it has got the last ones, if that is not 0: what background got in `span_us`.
+fn play(policy: &Policy, rate: u64, span_us: u64, answer: u64) -> u64 {
+    let mut line = line(policy);
+    let flows: Vec<FlowId> = (0..10).map(|user| line.open(UserId(user)).unwrap()).collect();
+    flows.iter().for_each(|&flow| assert!(line.ask(0, flow, u64::MAX).unwrap() > 0));
+    // Arrivals at the head of the queue: (time, flow, bytes, sent); the foreground has no flow.
+    let mut events: BTreeMap<(u64, u64), (Option<FlowId>, u64, u64)> = BTreeMap::new();
+    let (mut busy_us, mut order, mut got, mut missing, mut now_us) = (0, 0, 0, 0, 0);
+    while now_us < span_us {
+        if answer > 0 && missing == 0 {
+            line.foreground(now_us, 7, Sight::Request);
+            missing = answer / 1460 * 1460;
+            for _ in 0..answer / 1460 {
+                order += 1;
+                busy_us = busy_us.max(now_us + RTT_US) + 1460 * 1_000_000 / rate;
+                events.insert((busy_us, order), (None, 1460, now_us));
+            }
+        }
+        while let Some((&(at_us, key), &(flow, bytes, sent_us))) = events.first_key_value() {
+            if at_us > now_us {
+                break;
+            }
+            events.remove(&(at_us, key));
+            let Some(flow) = flow else {
+                missing -= bytes;
+                line.foreground(now_us, 7, Sight::Bytes(bytes));
+                continue;
+            };
+            got += bytes;
+            line.arrived(now_us, flow, bytes, exact(at_us - sent_us));
+            line.ask(now_us, flow, u64::MAX).unwrap();
+        }
+        let wake_us = loop {
+            match line.next(now_us) {
+                Next::Grant { flow, bytes } => {
+                    order += 1;
+                    busy_us = busy_us.max(now_us + RTT_US) + bytes * 1_000_000 / rate;
+                    events.insert((busy_us, order), (Some(flow), bytes, now_us));
+                    line.ask(now_us, flow, u64::MAX).unwrap();
+                }
+                Next::Wait(at_us) => break at_us,
+                Next::Blocked => break u64::MAX,
+            }
+        };
+        let event_us = events.first_key_value().map_or(u64::MAX, |(&(at_us, _), _)| at_us);
+        now_us = event_us.min(wake_us).max(now_us + 1);
+    }
+    got
+}
+
+#[test]
+fn an_idle_line_is_used_whatever_its_rate() {
+    for rate in [62_500u64, 215_000, 1_250_000, 12_500_000] {
+        let got = play(&Policy::default(), rate, 20_000_000, 0);
+        let used = got as f64 / (rate as f64 * 20.0);
+        assert!(used > 0.92, "{rate} B/s: {used:.3}");
+    }
+}
+
+#[test]
+fn beside_a_foreground_that_takes_all_background_gets_its_min_share() {
+    for permille in [0u64, 10, 200] {
+        let policy = Policy::default().with("min_share_permille", permille).unwrap();
+        // An answer of 204 kB takes two seconds, and the window of a round trip is free before the next one.
+        let got = play(&policy, 100_000, 60_000_000, 204_400);
+        let share = got as f64 / (100_000.0 * 60.0) * 1000.0;
+        let permille = permille as f64;
+        assert!(share >= permille * 0.95 && share < permille + 40.0, "{share:.1} of {permille} per mille");
+    }
+}
+
+#[test]
+fn one_who_asks_without_being_open_is_told() {
+    let mut other = line(&Policy::default());
+    let flow = other.open(UserId(1)).unwrap();
+    let mut line = line(&Policy::default().with("flows_max", 2).unwrap());
+    assert!(line.ask(0, flow, 1).unwrap_err().to_string().contains("flow 1 is not open"));
+    line.open(UserId(1)).unwrap();
+    line.open(UserId(1)).unwrap();
+    assert!(line.open(UserId(2)).unwrap_err().to_string().contains("`flows_max`"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Whatever is asked, arrives, is lost or is seen, in whatever order: what is under way beside what the foreground
+    /// expects fits into the window when it is granted, but for the first grant and for `min_share`; bytes are conserved;
+    /// a time that it asks to be woken at is in the future.
+    #[test]
+    fn the_window_holds(
+        steps in proptest::collection::vec((0u8..8, 0u64..6, 1u64..20_000, 0u64..50_000), 1..400),
+        min_share in prop_oneof![Just(0u64), Just(10), Just(500)],
+    ) {
+        let policy = Policy::default().with("min_share_permille", min_share).unwrap();
+        let mut line = line(&policy);
+        let mut flows: Vec<FlowId> = (0..6).map(|user| line.open(UserId(user % 3)).unwrap()).collect();
+        let mut due = [0u64; 6];
+        let (mut now_us, mut beyond) = (0, 0);
+        for (step, which, bytes, step_us) in steps {
+            now_us += step_us;
+            let (at, flow) = (which as usize, flows[which as usize]);
+            match step {
+                0 | 1 => { line.ask(now_us, flow, bytes).unwrap(); }
+                2 | 3 => {
+                    let arrived = bytes.min(due[at]);
+                    let sample = exact(RTT_US + bytes);
+                    line.arrived(now_us, flow, arrived, if step == 2 { sample } else { None });
+                    due[at] -= arrived;
+                }
+                4 => line.lost(now_us, flow, bytes, now_us.saturating_sub(RTT_US)),
+                5 => line.foreground(now_us, which, if bytes % 2 == 0 { Sight::Request } else { Sight::Bytes(bytes) }),
+                6 => { line.rest(flow, bytes); due[at] = line.granted_to(flow); }
+                _ => {
+                    line.close(flow);
+                    flows[at] = line.open(UserId(which)).unwrap();
+                    due[at] = 0;
+                }
+            }
+            for _ in 0..100 {
+                let before = line.state(now_us);
+                match line.next(now_us) {
+                    Next::Grant { flow, bytes } => {
+                        let after = line.state(now_us);
+                        let under_way = after.granted_bytes + after.expected_bytes;
+                        let first = after.granted_bytes == bytes && before.expected_bytes == 0;
+                        if !first && under_way > after.window_bytes {
+                            beyond += bytes;
+                        }
+                        let at = flows.iter().position(|&known| known == flow).expect("it is open");
+                        due[at] = line.granted_to(flow);
+                        line.ask(now_us, flow, 5_000).unwrap();
+                    }
+                    Next::Wait(at_us) => { prop_assert!(at_us > now_us); break; }
+                    Next::Blocked => break,
+                }
+            }
+            // What expired is not on the books any more.
+            for (at, &flow) in flows.iter().enumerate() {
+                due[at] = line.granted_to(flow);
+            }
+            prop_assert_eq!(line.state(now_us).granted_bytes, due.iter().sum::<u64>());
+        }
+        let rate = 1e3 * 400.0 * 20_000.0;
+        let most = rate * min_share as f64 / 1e3 * (now_us as f64 / 1e6) + 15_000.0;
+        prop_assert!(beyond as f64 <= most, "{beyond} bytes beyond the window, of {most:.0}");
+        prop_assert!(min_share > 0 || beyond == 0);
+    }
+}
