@@ -297,7 +297,9 @@ enum leeway_sample {
 
 LEEWAY_INLINE void leeway_source_init(struct leeway_source *source, leeway_u32 wanted)
 {
-	source->wanted = (leeway_u8)(wanted <= LEEWAY_DELAY_QUEUE ? wanted : LEEWAY_DELAY_OWD);
+	if (wanted > LEEWAY_DELAY_QUEUE)
+		wanted = LEEWAY_DELAY_OWD;
+	source->wanted = (leeway_u8)wanted;
 	source->one_way = 0;
 	source->reserved = 0;
 }
