@@ -7,7 +7,7 @@
 
 #define LEEWAY_PARAMS_MAX 64  /* words of a law's params struct */
 #define LEEWAY_SPEC_MAX   512 /* bytes of a specification, with its final zero */
-#define LEEWAY_STATE_MAX  320 /* bytes of a law's state */
+#define LEEWAY_STATE_MAX  512 /* bytes of a law's state */
 
 /* Where one-way delays come from. */
 enum leeway_timestamps {
