@@ -1,8 +1,10 @@
-//! Measures an emulated link against what it was asked for: the delay that it adds, the rate that it lets through.
+//! Measures an emulated link against what it was asked for: the delay that it adds, the rate that
+//! it lets through.
 //!
-//! Run as root: `cargo run --release -p leeway-emulator --example accuracy`. Datagrams go up the link from a namespace to
-//! this process. The time of arrival is the kernel's (SO_TIMESTAMPNS), so that the wake-up of the receiving program is not
-//! the link's; the sender, with a real-time priority below the link's own, reads the same clock just before it sends.
+//! Run as root: `cargo run --release -p leeway-emulator --example accuracy`. Datagrams go up the
+//! link from a namespace to this process. The time of arrival is the kernel's (SO_TIMESTAMPNS), so
+//! that the wake-up of the receiving program is not the link's; the sender, with a real-time
+//! priority below the link's own, reads the same clock just before it sends.
 
 use leeway_emulator::{Command, DirectionOptions, Outcome, enter, run};
 use leeway_units::{Duration, Rate};

@@ -21,9 +21,11 @@ const LONGEST: usize = 65_535;
 const BURST: usize = 16;
 /// The real-time priority, in the middle of the range.
 const PRIORITY: u8 = 50;
-/// How long before a departure the engine stops to sleep: a processor that wakes from idle takes this long in 1 case of 100.
+/// How long before a departure the engine stops to sleep: a processor that wakes from idle takes
+/// this long in 1 case of 100.
 const WAKE: Duration = Duration::from_micros(100);
-/// Departures nearer to the one before get no such wait, so that it takes a quarter of a processor at most.
+/// Departures nearer to the one before get no such wait, so that it takes a quarter of a processor
+/// at most.
 const SPACED: Duration = Duration::from_micros(400);
 
 /// Two devices and the links between them.
@@ -73,7 +75,8 @@ pub struct Ended {
 }
 
 impl Engine {
-    /// An engine for the devices of the command's and the network's side, and the links up and down.
+    /// An engine for the devices of the command's and the network's side, and the links up and
+    /// down.
     pub fn new(
         devices: [SyncDevice; 2],
         links: &[LinkSpec; 2],
@@ -92,8 +95,8 @@ impl Engine {
         Ok(Engine { devices, ways, log, buffers: Vec::new() })
     }
 
-    /// Moves packets until it is stopped; those still on the link then are lost. It takes a real-time priority for the
-    /// calling thread where it may.
+    /// Moves packets until it is stopped; those still on the link then are lost. It takes a
+    /// real-time priority for the calling thread where it may.
     pub fn run(mut self, stop: &Stop) -> Result<Ended, Error> {
         let real_time = take_priority();
         let start = Instant::now();
@@ -210,7 +213,8 @@ fn take(
     Ok(())
 }
 
-/// Asks for a real-time priority, or at least for timers that are not rounded; says whether it got the former.
+/// Asks for a real-time priority, or at least for timers that are not rounded; says whether it got
+/// the former.
 fn take_priority() -> bool {
     // A request that the kernel may refuse; without it wake-ups are 50 us later.
     let _ = prctl::set_timerslack(1);

@@ -2,8 +2,8 @@
 
 use leeway_queue::{Ecn, Packet, ip};
 
-/// Differentiated-services code points that ask for less than best effort: LE (RFC 8622) and CS1 (RFC 4594, 4.9), what
-/// was used before it.
+/// Differentiated-services code points that ask for less than best effort: LE (RFC 8622) and CS1
+/// (RFC 4594, 4.9), what was used before it.
 const LESS_THAN_BEST_EFFORT: [u8; 2] = [1, 8];
 
 /// A packet of a TUN device, with its IP header first.

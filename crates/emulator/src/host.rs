@@ -1,4 +1,5 @@
-//! The outer side: a device with an address, and network address translation as long as it is needed.
+//! The outer side: a device with an address, and network address translation as long as it is
+//! needed.
 
 use crate::Error;
 use leeway_net::{Table, has_v6, ip};
@@ -6,8 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements, and a /64 of
-/// fd98:18::/32, of those that are for private use (RFC 4193).
+/// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements,
+/// and a /64 of fd98:18::/32, of those that are for private use (RFC 4193).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Addresses {
     /// The network of both, a /30.
@@ -36,8 +37,8 @@ impl Addresses {
     }
 }
 
-/// The host's end of a link. The device goes when its descriptor is closed, the rules when their owner ends: neither can
-/// outlive this process.
+/// The host's end of a link. The device goes when its descriptor is closed, the rules when their
+/// owner ends: neither can outlive this process.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub name: String,
@@ -73,14 +74,16 @@ impl Host {
     }
 }
 
-/// The name server of this host, where it is one that only this host reaches: a resolver at a loopback address.
+/// The name server of this host, where it is one that only this host reaches: a resolver at a
+/// loopback address.
 pub(crate) fn loopback_resolver() -> Option<Ipv4Addr> {
     let text = std::fs::read_to_string("/etc/resolv.conf").ok()?;
     let first = text.lines().find_map(|line| line.trim().strip_prefix("nameserver"))?;
     first.trim().parse().ok().filter(Ipv4Addr::is_loopback)
 }
 
-/// No link-local address and no router solicitations on a device: they would be packets that nobody sent.
+/// No link-local address and no router solicitations on a device: they would be packets that
+/// nobody sent.
 pub(crate) fn quiet_v6(name: &str) {
     for (key, value) in
         [("disable_ipv6", "0"), ("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0")]
@@ -122,10 +125,11 @@ pub(crate) fn open_tun(name: &str) -> Result<SyncDevice, Error> {
     DeviceBuilder::new().name(name).enable(false).build_sync().map_err(Error::of("make a TUN device"))
 }
 
-/// Packets to the device `name` of the calling thread's namespace that the kernel dropped because nobody had read those
-/// before; none if it does not say.
+/// Packets to the device `name` of the calling thread's namespace that the kernel dropped because
+/// nobody had read those before; none if it does not say.
 pub(crate) fn overruns(name: &str) -> u64 {
-    // Bytes, packets, errors, drops and four more received, then the same sent: the twelfth column.
+    // Bytes, packets, errors, drops and four more received, then the same sent: the twelfth
+    // column.
     const SENT_DROPS: usize = 11;
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let row = table.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));

@@ -1,8 +1,10 @@
-//! The links of [`leeway_link`] in real time: packets of real programs pass them between TUN devices.
+//! The links of [`leeway_link`] in real time: packets of real programs pass them between TUN
+//! devices.
 //!
-//! An [`Engine`] moves packets between two devices, each way through a link of its own. [`run`] puts a command into a
-//! network namespace whose only way out is such a link; a [`testnet`] is several namespaces with links between them. What the engine saw and did can be written to a [`record`], and
-//! [`replay`] holds it against the same link in simulated time.
+//! An [`Engine`] moves packets between two devices, each way through a link of its own. [`run`]
+//! puts a command into a network namespace whose only way out is such a link; a [`testnet`] is
+//! several namespaces with links between them. What the engine saw and did can be written to a
+//! [`record`], and [`replay`] holds it against the same link in simulated time.
 
 mod engine;
 mod error;

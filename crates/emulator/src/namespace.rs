@@ -13,8 +13,8 @@ use tun_rs::SyncDevice;
 
 /// A namespace; it ends with the last process and the last descriptor in it.
 ///
-/// Its thread starts the command and stays, because a child's parent-death signal comes when the thread that started it
-/// ends.
+/// Its thread starts the command and stays, because a child's parent-death signal comes when the
+/// thread that started it ends.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     thread: JoinHandle<Result<(ExitStatus, u64), Error>>,
@@ -67,7 +67,8 @@ impl Namespace {
         self.started.recv().map_err(|_| gone())?
     }
 
-    /// Waits for the command; how it ended, and the packets that the kernel dropped on their way to the device.
+    /// Waits for the command; how it ended, and the packets that the kernel dropped on their way
+    /// to the device.
     pub fn wait(self) -> Result<(ExitStatus, u64), Error> {
         self.thread
             .join()
@@ -97,7 +98,8 @@ fn prepare(name: &str, addresses: Addresses) -> Result<SyncDevice, Error> {
         }
     }
     if resolver.is_some() {
-        // Questions for a resolver at a loopback address go to the host, which knows what to do with them.
+        // Questions for a resolver at a loopback address go to the host, which knows what to do
+        // with them.
         sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
         nft(&format!(
             "table ip leeway {{

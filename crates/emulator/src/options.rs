@@ -62,7 +62,8 @@ impl LinkOptions {
     fn of(&self, way: &DirectionOptions) -> DirectionOptions {
         let LinkOptions { both, ways } = self;
         let served = |way: &DirectionOptions| way.rates.is_some() || way.trace.is_some();
-        // A queue for both directions concerns those that have a rate; one for neither is an error.
+        // A queue for both directions concerns those that have a rate; one for neither is an
+        // error.
         let queues = served(way) || served(both) || !ways.iter().any(served);
         // One way of service replaces the other.
         let (rates, trace) = match served(way) {
@@ -130,8 +131,8 @@ impl DirectionOptions {
     }
 }
 
-/// A buffer in packets or bytes: as in a scenario, a BDP is the rate times twice the delay of this direction, rounded
-/// up to packets, and at least one.
+/// A buffer in packets or bytes: as in a scenario, a BDP is the rate times twice the delay of this
+/// direction, rounded up to packets, and at least one.
 fn resolved(buffer: Size, rate: Rate, delay: Duration) -> Size {
     let Size::Bdp(millionths) = buffer else { return buffer };
     let bits_e15 = u128::from(rate.bits_per_sec())

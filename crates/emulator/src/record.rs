@@ -125,7 +125,8 @@ pub fn read(path: &Path) -> Result<Vec<Record>, Error> {
     lines.map(|(index, line)| line.parse().map_err(|message| wrong(index, message))).collect()
 }
 
-/// Records on their way to a file. A thread of its own writes them, so that the engine never waits for a disk.
+/// Records on their way to a file. A thread of its own writes them, so that the engine never waits
+/// for a disk.
 #[derive(Debug)]
 pub struct Writer {
     batch: Vec<Record>,

@@ -25,7 +25,8 @@ const PASSED: [Signal; 6] =
 /// What to run behind a link.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// A program and its arguments that call [`enter`] with this process's id and `arguments`, which are appended.
+    /// A program and its arguments that call [`enter`] with this process's id and `arguments`,
+    /// which are appended.
     pub launcher: Vec<OsString>,
     /// The command itself.
     pub arguments: Vec<OsString>,
@@ -44,10 +45,10 @@ pub struct Outcome {
 
 /// Runs `command` behind a link with `links` up and down, and waits for it.
 ///
-/// It runs in a network namespace of its own; `LEEWAY_GATEWAY` and `LEEWAY_GATEWAY6` in its environment are the
-/// addresses of this host. Nothing
-/// of this outlives the calling process: the device goes with its descriptor, the rules with their owner, and the
-/// command is killed. `notice` hears what a user should know before the command starts.
+/// It runs in a network namespace of its own; `LEEWAY_GATEWAY` and `LEEWAY_GATEWAY6` in its
+/// environment are the addresses of this host. Nothing of this outlives the calling process: the
+/// device goes with its descriptor, the rules with their owner, and the command is killed.
+/// `notice` hears what a user should know before the command starts.
 pub fn run(
     links: &[LinkSpec; 2],
     seed: u64,
@@ -84,10 +85,12 @@ pub fn run(
     Ok(Outcome { status, ended, overruns })
 }
 
-/// The subcommand of the `leeway` program that calls [`enter`]: with the number of its parent, `--` and a command.
+/// The subcommand of the `leeway` program that calls [`enter`]: with the number of its parent,
+/// `--` and a command.
 pub const ENTER: &str = "link-enter";
 
-/// Becomes the command. `parent` is the process that called [`run`]; when it ends, so does the command.
+/// Becomes the command. `parent` is the process that called [`run`]; when it ends, so does the
+/// command.
 pub fn enter(parent: u32, arguments: &[OsString]) -> io::Error {
     let [program, arguments @ ..] = arguments else {
         return io::Error::new(io::ErrorKind::InvalidInput, "there is no command");
@@ -147,7 +150,8 @@ impl Signals {
                 return Ok(());
             }
             while let Ok(Some(info)) = self.0.read_signal() {
-                // What the terminal sends, the command has got itself. A process sends with a code of 0 or less.
+                // What the terminal sends, the command has got itself. A process sends with a code
+                // of 0 or less.
                 if info.ssi_code <= 0
                     && let Ok(signal) = Signal::try_from(info.ssi_signo as i32)
                 {

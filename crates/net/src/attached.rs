@@ -1,7 +1,9 @@
-//! What this host is attached to: its own addresses, and the networks that it reaches without a router.
+//! What this host is attached to: its own addresses, and the networks that it reaches without a
+//! router.
 //!
-//! Whoever carries packets for strangers has to keep them from both: the router's firewall does not stand before a machine
-//! in the same network. They change while a program runs (DHCP, PPPoE, privacy extensions of IPv6), so they are followed.
+//! Whoever carries packets for strangers has to keep them from both: the router's firewall does
+//! not stand before a machine in the same network. They change while a program runs (DHCP, PPPoE,
+//! privacy extensions of IPv6), so they are followed.
 
 use crate::netlink::{self, Changes};
 use crate::{Error, Family};
@@ -17,7 +19,8 @@ use std::time::Duration;
 /// The kernel's routing table of addresses that are its own (linux/rtnetlink.h, RT_TABLE_LOCAL).
 const LOCAL_TABLE: u32 = 255;
 
-/// How long it is waited for a change at a time; a thread that follows ends so long after nobody needs it any more.
+/// How long it is waited for a change at a time; a thread that follows ends so long after nobody
+/// needs it any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Before another attempt where the kernel could not be asked.
@@ -37,8 +40,9 @@ pub enum Attachment {
 pub struct Surroundings {
     /// Every address of this host.
     pub own: BTreeSet<IpAddr>,
-    /// Networks that are reached without a router, and the name of the device; also those whose routes lead nowhere, such as a
-    /// prefix that a provider has delegated (RFC 8415) and that is divided among networks of the home.
+    /// Networks that are reached without a router, and the name of the device; also those whose
+    /// routes lead nowhere, such as a prefix that a provider has delegated (RFC 8415) and that is
+    /// divided among networks of the home.
     pub on_link: BTreeMap<IpNet, String>,
 }
 
@@ -140,7 +144,8 @@ impl Surroundings {
         Ok(now)
     }
 
-    /// An address of this host and the network that it is in; of a point-to-point device, the address and the other end.
+    /// An address of this host and the network that it is in; of a point-to-point device, the
+    /// address and the other end.
     fn add_address(&mut self, message: &AddressMessage, devices: &BTreeMap<u32, Device>) {
         let bits = message.header.prefix_len;
         let name = devices.get(&message.header.index).map_or("", |device| &device.name);
@@ -167,8 +172,9 @@ impl Surroundings {
                 RouteAttribute::Destination(RouteAddress::Inet6(address)) => to = Some(IpAddr::V6(*address)),
                 RouteAttribute::Oif(index) => device = devices.get(index),
                 RouteAttribute::Table(number) => table = *number,
-                // Where several ways lead there, or a route refers to what is kept elsewhere, a router is taken to be
-                // among them: such routes are made by hand or by routing protocols, not by addresses.
+                // Where several ways lead there, or a route refers to what is kept elsewhere, a
+                // router is taken to be among them: such routes are made by hand or by routing
+                // protocols, not by addresses.
                 RouteAttribute::Gateway(_)
                 | RouteAttribute::Via(_)
                 | RouteAttribute::MultiPath(_)

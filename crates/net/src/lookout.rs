@@ -1,9 +1,10 @@
-//! Sees that machines of some networks use the Internet, and touches nothing of it: a packet socket whose filter lets
-//! six bytes of a packet through at most.
+//! Sees that machines of some networks use the Internet, and touches nothing of it: a packet
+//! socket whose filter lets six bytes of a packet through at most.
 //!
-//! Seen are, of machines in the networks: what they send to others, if it asks for something (TCP with SYN or PSH, any
-//! packet of 500 bytes), and what is sent on to them from others, if it is large. Acknowledgements are not, nor is what
-//! such machines send to each other or to addresses of this host that belong to the same networks.
+//! Seen are, of machines in the networks: what they send to others, if it asks for something (TCP
+//! with SYN or PSH, any packet of 500 bytes), and what is sent on to them from others, if it is
+//! large. Acknowledgements are not, nor is what such machines send to each other or to addresses
+//! of this host that belong to the same networks.
 
 use crate::Error;
 use ipnet::IpNet;
@@ -34,10 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Nobody needs to know it earlier.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What is let through of a packet says what it is: one byte asks for a connection only, two for something else.
+/// What is let through of a packet says what it is: one byte asks for a connection only, two for
+/// something else.
 const CONNECTS: u32 = 1;
 const ASKS: u32 = 2;
-/// What brings something is let through up to its length: in IPv4 the third and fourth byte, in IPv6, without the header, the last two.
+/// What brings something is let through up to its length: in IPv4 the third and fourth byte, in
+/// IPv6, without the header, the last two.
 const BRINGS: u32 = 6;
 const IPV6_HEADER: u64 = 40;
 
@@ -60,7 +63,8 @@ impl Lookout {
     /// Looks out for machines of these networks, from now on.
     ///
     /// # Errors
-    /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a hundred at the least.
+    /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a
+    /// hundred at the least.
     pub fn new(networks: &[IpNet]) -> Result<Lookout, Error> {
         let open = || -> io::Result<Socket> {
             let protocol = Protocol::from(i32::from(ALL.to_be()));
@@ -73,7 +77,8 @@ impl Lookout {
         open().map(Lookout).map_err(|error| Error::System { what: "look out for packets", error })
     }
 
-    /// Calls `seen`, at most a thousand times a second, in a thread of its own that ends soon after this was dropped.
+    /// Calls `seen`, at most a thousand times a second, in a thread of its own that ends soon
+    /// after this was dropped.
     ///
     /// # Errors
     /// There can be no more threads.
@@ -232,7 +237,8 @@ fn note(length: u32) -> Code {
     vec![plain(op::LOAD_VALUE, length), plain(op::STORE, 0)]
 }
 
-/// Passes as much as was noted of packets of which one address is in the networks and the other is not.
+/// Passes as much as was noted of packets of which one address is in the networks and the other is
+/// not.
 fn between(networks: &[IpNet], inside: u32, outside: u32) -> Code {
     let mut code = member(networks, inside);
     code.extend([SockFilter::new(op::IF_EQUAL, 1, 0, 1), DROP]);

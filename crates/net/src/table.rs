@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// A table with an owner, a process `nft` that this one keeps: the kernel removes the table when its owner ends, and the
-/// owner ends when its input does. Removed when this is dropped.
+/// A table with an owner, a process `nft` that this one keeps: the kernel removes the table when
+/// its owner ends, and the owner ends when its input does. Removed when this is dropped.
 #[derive(Debug)]
 pub struct Table {
     owner: Child,
@@ -17,7 +17,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes the table `family name` by `script`, whose `add table` says `flags owner`, and returns when it is there.
+    /// Makes the table `family name` by `script`, whose `add table` says `flags owner`, and
+    /// returns when it is there.
     ///
     /// The shell of `nft` takes a line at a time, and each line is one transaction.
     ///

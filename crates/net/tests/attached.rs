@@ -50,7 +50,8 @@ fn what_is_added_later_belongs_to_the_host_from_then_on() {
         becomes(&attached, address, what);
     }
 
-    // A prefix of a router's advertisement in which this host has no address, one that was delegated to it, and a way by a router.
+    // A prefix of a router's advertisement in which this host has no address, one that was
+    // delegated to it, and a way by a router.
     ip(
         "route add 2a00:2::/64 dev lan\nroute add unreachable 2a00:3::/56\nroute add 9.4.0.0/16 via 9.1.0.1\n\
         route add default via 9.1.0.1\nroute add 2a00:4::/48 via 2a00:1::1\n",

@@ -42,8 +42,8 @@ impl Seen {
         *self.sum.lock().unwrap()
     }
 
-    /// What is seen of `act`, which returns when all that it sent has arrived. A packet of a size that nothing else has comes
-    /// after it: when that has been read, so has all that was before.
+    /// What is seen of `act`, which returns when all that it sent has arrived. A packet of a size
+    /// that nothing else has comes after it: when that has been read, so has all that was before.
     fn by(&self, act: impl FnOnce()) -> Sight {
         let before = self.sum();
         act();

@@ -1,5 +1,5 @@
-//! The table of what is not the public Internet, beside IANA's special-purpose registries as of 2026-07-18
-//! (www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry).
+//! The table of what is not the public Internet, beside IANA's special-purpose registries as of
+//! 2026-07-18 (www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry).
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use leeway_net::special;
@@ -36,7 +36,8 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// Every block of the registries, and whether it is globally reachable. Notes in brackets are not part of either.
+/// Every block of the registries, and whether it is globally reachable. Notes in brackets are not
+/// part of either.
 fn registry() -> Vec<(IpNet, bool)> {
     let mut blocks = Vec::new();
     for line in [V4, V6].iter().flat_map(|text| text.lines().skip(1)) {

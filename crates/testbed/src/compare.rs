@@ -154,15 +154,17 @@ pub struct Plan<'a> {
     pub rounds: u32,
     /// Of the first round's requests; each round takes the next.
     pub seed: u64,
-    /// Lines of [`SLOT_BPS`] that may be played at the same time; a faster one takes the place of several.
+    /// Lines of [`SLOT_BPS`] that may be played at the same time; a faster one takes the place of
+    /// several.
     pub jobs: usize,
 }
 
 /// The rate of a line that takes one of the places of [`Plan::jobs`].
 pub const SLOT_BPS: u64 = 2_000_000;
 
-/// Plays each of `setups` with each of `mechanisms`, round after round; in one round all mechanisms meet the same requests.
-/// Measurements whose lines are slow enough run at the same time, each on hosts of its own. `progress` hears how many are done, of how many.
+/// Plays each of `setups` with each of `mechanisms`, round after round; in one round all
+/// mechanisms meet the same requests. Measurements whose lines are slow enough run at the same
+/// time, each on hosts of its own. `progress` hears how many are done, of how many.
 ///
 /// # Errors
 /// A measurement cannot be had.
@@ -187,7 +189,8 @@ pub fn compare(
         for _ in 0..plan.jobs.clamp(1, total.max(1)) {
             scope.spawn(|| {
                 loop {
-                    // Taken with its place, so that a fast line waits for its turn and is not overtaken.
+                    // Taken with its place, so that a fast line waits for its turn and is not
+                    // overtaken.
                     let (number, &(_, setup, mechanism, seed), place) = {
                         let mut next = lock(&next);
                         let Some((number, task)) = next.next() else { break };

@@ -78,7 +78,8 @@ impl Outcome {
 }
 
 impl Experiment {
-    /// Holds what came out against what was published. There is no claim about what was not measured.
+    /// Holds what came out against what was published. There is no claim about what was not
+    /// measured.
     pub fn claims(&self, outcomes: &[Outcome]) -> Vec<Claim> {
         let mut claims = (self.judge)(outcomes);
         claims.retain(|claim| claim.holds.is_some());
@@ -351,7 +352,8 @@ pub fn all() -> Vec<Experiment> {
     ]
 }
 
-/// The experiments that `name` stands for: an id, a paper, a figure by itself, or `all`. They are none if there is none.
+/// The experiments that `name` stands for: an id, a paper, a figure by itself, or `all`. They are
+/// none if there is none.
 pub fn named(name: &str) -> Vec<Experiment> {
     let is = |experiment: &Experiment| {
         let (paper, figure) = experiment.id.split_once(':').unwrap_or(("", experiment.id));

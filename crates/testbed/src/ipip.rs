@@ -1,5 +1,6 @@
-//! A tunnel of IP in IP (RFC 2003) by ourselves, because not every kernel has a device for it: it has no congestion control and no
-//! encryption, so it shows what going through a tunnel costs by itself.
+//! A tunnel of IP in IP (RFC 2003) by ourselves, because not every kernel has a device for it: it
+//! has no congestion control and no encryption, so it shows what going through a tunnel costs by
+//! itself.
 
 use crate::Error;
 use crate::network::Network;
@@ -42,7 +43,8 @@ pub(crate) struct IpInIp {
 }
 
 impl IpInIp {
-    /// Makes a device with the name `device` on both hosts; a packet that is sent into one comes out of the other.
+    /// Makes a device with the name `device` on both hosts; a packet that is sent into one comes
+    /// out of the other.
     pub fn between(network: &Network, device: &str, ends: [End<'_>; 2]) -> Result<IpInIp, Error> {
         let failed = |error| Error::Measure { what: "make a tunnel of IP in IP", error };
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().map_err(failed)?;
@@ -78,7 +80,8 @@ impl Drop for IpInIp {
     }
 }
 
-/// A socket for packets of the peer only; the kernel writes the outer header, and the checksum in it.
+/// A socket for packets of the peer only; the kernel writes the outer header, and the checksum in
+/// it.
 fn raw(local: Ipv4Addr, peer: Ipv4Addr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(IP_IN_IP)))?;
     socket.set_read_timeout(Some(LOOK))?;
@@ -91,7 +94,8 @@ async fn outwards(tun: Arc<AsyncDevice>, socket: Arc<Socket>) {
     let mut packet = vec![0; usize::from(OUTER_MTU)];
     while let Ok(length) = tun.recv(&mut packet).await {
         let inner = packet.get(..length).unwrap_or_default();
-        // The device's own IPv6 goes nowhere. What the network does not take at once is lost, as on a full device.
+        // The device's own IPv6 goes nowhere. What the network does not take at once is lost, as
+        // on a full device.
         if is_ipv4(inner) {
             let _ = socket.send_with_flags(inner, DONT_WAIT);
         }
@@ -101,7 +105,8 @@ async fn outwards(tun: Arc<AsyncDevice>, socket: Arc<Socket>) {
 fn inwards(mut socket: &Socket, tun: &AsyncDevice, ended: &AtomicBool) {
     let mut packet = vec![0; usize::from(OUTER_MTU)];
     while !ended.load(Ordering::Relaxed) {
-        // Time to look whether it has ended; or an answer of ICMP to what was sent, which ends nothing.
+        // Time to look whether it has ended; or an answer of ICMP to what was sent, which ends
+        // nothing.
         let Ok(length) = socket.read(&mut packet) else { continue };
         if let Some(inner) = packet.get(..length).and_then(payload) {
             let _ = tun.try_send(inner);

@@ -1,7 +1,7 @@
 //! Requests that come when they come, whether or not the ones before have been answered.
 //!
-//! Service times count from the intended time of a request, so that a slow answer does not hide the requests that had to
-//! wait for it (coordinated omission).
+//! Service times count from the intended time of a request, so that a slow answer does not hide
+//! the requests that had to wait for it (coordinated omission).
 
 use crate::server::{Zeros, socket};
 use crate::stats::Tally;
@@ -22,7 +22,8 @@ use tokio::task::LocalSet;
 /// When requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// So many a second of all users together, at exponentially distributed distances (a Poisson process).
+    /// So many a second of all users together, at exponentially distributed distances (a Poisson
+    /// process).
     Poisson(f64),
     /// So many a second, at equal distances.
     Even(f64),
@@ -85,7 +86,8 @@ pub struct Span {
 }
 
 impl Load {
-    /// Sends the requests from the calling thread's network; what became of them. The same seed gives the same times.
+    /// Sends the requests from the calling thread's network; what became of them. The same seed
+    /// gives the same times.
     ///
     /// # Errors
     /// The runtime cannot be had. Requests that fail are counted.

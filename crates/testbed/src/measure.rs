@@ -67,11 +67,13 @@ pub struct LineUse {
     pub down_dropped: u64,
     /// Packets towards the homes that it carried.
     pub down_packets: u64,
-    /// The 99th percentile of how late the emulator was, in seconds: what real time costs the measurement.
+    /// The 99th percentile of how late the emulator was, in seconds: what real time costs the
+    /// measurement.
     pub late_p99_s: f64,
 }
 
-/// Plays `setup` with `mechanism`. The same seed gives the same requests. Gateways and relays run the program `leeway`.
+/// Plays `setup` with `mechanism`. The same seed gives the same requests. Gateways and relays run
+/// the program `leeway`.
 ///
 /// # Errors
 /// The network, or what measures on it, cannot be had.

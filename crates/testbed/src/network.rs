@@ -25,7 +25,8 @@ pub struct Line {
     pub rtt: Duration,
     /// What its queues hold.
     pub buffer: Size,
-    /// The part of packets that the access of every client loses, such as `random:p=1%`; wires by default.
+    /// The part of packets that the access of every client loses, such as `random:p=1%`; wires by
+    /// default.
     pub access_loss: Option<String>,
 }
 
@@ -92,7 +93,8 @@ pub(crate) const HOME: &str = "10.1.0.0/24";
 pub(crate) const GATEWAY_LAN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(crate) const GATEWAY_LINE: Ipv4Addr = Ipv4Addr::new(20, 0, 0, 1);
 pub(crate) const RELAY: Ipv4Addr = Ipv4Addr::new(20, 0, 2, 2);
-/// What HTB gives out of the line: less than all, so that the queue is the gateway's and not the line's.
+/// What HTB gives out of the line: less than all, so that the queue is the gateway's and not the
+/// line's.
 const HTB_SHARE: f64 = 0.95;
 /// What of it is the primary's, and what the secondaries have at least.
 const PRIMARY_SHARE: f64 = 0.9;
@@ -105,8 +107,8 @@ pub(crate) const WEB_PORT: u16 = 80;
 /// Where a call is listened to.
 pub(crate) const CALL_PORT: u16 = 5004;
 
-/// A testbed that is up: `primary` and `secondary` behind `home`, the `gateway`, the line, `isp`, behind it `server` and
-/// `relay`.
+/// A testbed that is up: `primary` and `secondary` behind `home`, the `gateway`, the line, `isp`,
+/// behind it `server` and `relay`.
 pub(crate) struct Network {
     pub net: Testnet,
     /// The proxy that the secondaries ask, where they do.
@@ -115,7 +117,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Builds it, with what `mechanism` needs on the hosts and the line. Gateway and relay run the program `leeway`.
+    /// Builds it, with what `mechanism` needs on the hosts and the line. Gateway and relay run the
+    /// program `leeway`.
     pub fn up(
         line: &Line,
         mechanism: &Mechanism,
@@ -281,7 +284,8 @@ ipv4 = ["20.0.2.1/24", "20.0.2.2/24"]
     text
 }
 
-/// The classes of a device: what the secondaries send and get has the second, everything else the first.
+/// The classes of a device: what the secondaries send and get has the second, everything else the
+/// first.
 fn htb(device: &str, rate: &Rates) -> String {
     let all = rate.first.bits_per_sec() as f64 * HTB_SHARE;
     let class = |parent: &str, id: &str, share: f64, prio: u32| {

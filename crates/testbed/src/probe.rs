@@ -42,9 +42,10 @@ pub struct Call {
     pub owd_p99_s: f64,
 }
 
-/// Pings `to` ten times a second, and counts those that are due from `counted` to `end`. They are a Poisson process, which meets
-/// queues as often as there are queues, even where these come at equal distances (RFC 2330, 11.1.1). What is measured begins
-/// when one is really sent, as with `ping`: none is sent later for what became of those before.
+/// Pings `to` ten times a second, and counts those that are due from `counted` to `end`. They are
+/// a Poisson process, which meets queues as often as there are queues, even where these come at
+/// equal distances (RFC 2330, 11.1.1). What is measured begins when one is really sent, as with
+/// `ping`: none is sent later for what became of those before.
 ///
 /// # Errors
 /// The socket cannot be had or used.
@@ -123,7 +124,8 @@ fn answers(
     }
 }
 
-/// The speaker of a G.711 call: a packet every 20 ms from the calling thread's network to `to`, until `end`.
+/// The speaker of a G.711 call: a packet every 20 ms from the calling thread's network to `to`,
+/// until `end`.
 ///
 /// # Errors
 /// The socket cannot be had.
@@ -136,7 +138,8 @@ pub fn speak(from: IpAddr, to: SocketAddr, start: Instant, end: Instant) -> io::
             break;
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // Both ends are on this machine and have one clock: what is measured is from the intended time.
+        // Both ends are on this machine and have one clock: what is measured is from the intended
+        // time.
         packet[..4].copy_from_slice(&number.to_be_bytes());
         let _ = socket.send_to(&packet, to);
     }

@@ -20,7 +20,8 @@ const BACKLOG: u32 = 4096;
 /// Bytes that an answer hands over at a time.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// A socket for that address whose connections send under that congestion control, by the kernel's name.
+/// A socket for that address whose connections send under that congestion control, by the kernel's
+/// name.
 ///
 /// # Errors
 /// The kernel has no such thing, or no more sockets.
@@ -38,8 +39,8 @@ pub(crate) fn socket(address: SocketAddr, congestion: &str) -> io::Result<TcpSoc
     Ok(socket)
 }
 
-/// Answers `GET /N` with N bytes, and takes whatever is put, until `stop` is dropped. Sockets are those of the calling
-/// thread's network.
+/// Answers `GET /N` with N bytes, and takes whatever is put, until `stop` is dropped. Sockets are
+/// those of the calling thread's network.
 ///
 /// # Errors
 /// The address cannot be listened on, or the kernel has no such congestion control.

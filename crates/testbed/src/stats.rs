@@ -29,9 +29,11 @@ pub struct Class {
     pub goodput_bps: f64,
     /// Requests that failed.
     pub failed: u64,
-    /// Requests without an answer at the end. Their service time counts as what they had waited until then.
+    /// Requests without an answer at the end. Their service time counts as what they had waited
+    /// until then.
     pub unanswered: u64,
-    /// Times from the intended start of a request to its last byte; nothing if there were no requests.
+    /// Times from the intended start of a request to its last byte; nothing if there were no
+    /// requests.
     pub service: Option<Times>,
 }
 

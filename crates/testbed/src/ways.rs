@@ -32,7 +32,8 @@ pub enum Tunnel {
     IpInIp,
 }
 
-/// Programs that run on the hosts of a network; they end with it, and with this process however it ends.
+/// Programs that run on the hosts of a network; they end with it, and with this process however it
+/// ends.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     /// `leeway`, which is also what ends a program with this process.
@@ -48,7 +49,8 @@ impl Programs {
     pub fn tunnel(network: &Network, leeway: &Path, tunnel: &Tunnel) -> Result<Programs, Error> {
         let mut programs = Programs::new(leeway)?;
         let mut join = Command::new(leeway);
-        // A network that nobody asks for: which packets enter the tunnel depends on where they come from.
+        // A network that nobody asks for: which packets enter the tunnel depends on where they
+        // come from.
         join.args(["join", "--route", "203.0.113.0/24"]);
         let options: Vec<String> = match tunnel {
             Tunnel::Quic(Some(law)) => {
@@ -169,7 +171,8 @@ impl Programs {
     }
 }
 
-/// The gateway sends what comes from the secondaries into the tunnel `device`, under the address that it has there.
+/// The gateway sends what comes from the secondaries into the tunnel `device`, under the address
+/// that it has there.
 fn lead_into(network: &Network, device: &str) -> Result<(), Error> {
     let routes = format!(
         "rule add from {SECONDARIES} lookup {TABLE} priority 1000\nroute add default dev {device} table {TABLE}\n"

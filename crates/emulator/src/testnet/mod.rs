@@ -1,7 +1,8 @@
 //! Several hosts with links between them, each a network namespace of this machine.
 //!
-//! A [`Spec`] says what there is, a [`Testnet`] is it: programs run on its hosts, closures too. A link with a rate, a delay
-//! or anything else that a [`leeway_link::Link`] has is emulated by an [`Engine`] of its own, all others are wires.
+//! A [`Spec`] says what there is, a [`Testnet`] is it: programs run on its hosts, closures too. A
+//! link with a rate, a delay or anything else that a [`leeway_link::Link`] has is emulated by an
+//! [`Engine`] of its own, all others are wires.
 
 mod namespace;
 mod plan;
@@ -30,8 +31,9 @@ use std::time::{Duration, Instant};
 /// How long processes may take to go when a network does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A running test network. Dropping it removes everything: links, hosts, and the processes on them. Where the program is
-/// killed instead, the links go with it, and the hosts with the last process on them.
+/// A running test network. Dropping it removes everything: links, hosts, and the processes on
+/// them. Where the program is killed instead, the links go with it, and the hosts with the last
+/// process on them.
 #[derive(Debug)]
 pub struct Testnet {
     // In this order: the links end before the hosts.
@@ -124,8 +126,8 @@ impl Testnet {
         self.host(host)?.namespace.spawn(command)?.map_err(Error::of("start a program on a host"))
     }
 
-    /// Does something in the network of a host, on a thread of its own: sockets that it makes are the host's, and stay so.
-    /// Processes are for [`Testnet::spawn`].
+    /// Does something in the network of a host, on a thread of its own: sockets that it makes are
+    /// the host's, and stay so. Processes are for [`Testnet::spawn`].
     ///
     /// # Errors
     /// There is no such host.
@@ -133,8 +135,8 @@ impl Testnet {
         self.host(host)?.namespace.inside(step)
     }
 
-    /// Starts the programs of `spec` through `launcher`, a program and its arguments to which a command is appended;
-    /// without one directly.
+    /// Starts the programs of `spec` through `launcher`, a program and its arguments to which a
+    /// command is appended; without one directly.
     ///
     /// # Errors
     /// A program cannot be started, ends before it listens, or does not listen in time.

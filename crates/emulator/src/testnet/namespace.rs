@@ -21,8 +21,8 @@ const KINDS: [(&str, CloneFlags); 3] =
 
 /// A host. Its namespaces end with it, unless a process still lives in them.
 ///
-/// Its thread starts every command and stays, because a child's parent-death signal comes when the thread that started
-/// it ends.
+/// Its thread starts every command and stays, because a child's parent-death signal comes when the
+/// thread that started it ends.
 #[derive(Debug)]
 pub(super) struct Namespace {
     /// Its number among all threads of the machine; `ip` takes it for the namespace.
@@ -99,7 +99,8 @@ impl Drop for Namespace {
     }
 }
 
-/// Puts the calling process, which has one thread only, onto the host that the kernel shows at `process`.
+/// Puts the calling process, which has one thread only, onto the host that the kernel shows at
+/// `process`.
 pub(super) fn become_part(process: &Path) -> Result<(), Error> {
     enter(&open(process)?)
 }

@@ -12,8 +12,9 @@ use std::process::ExitStatus;
 /// Where the hosts are, in the environment of everything that runs on them.
 pub(super) const HOSTS: &str = "LEEWAY_HOSTS";
 
-/// Builds a network, starts its programs, runs `command` on the host `on` (the first by default), and waits for it.
-/// `notice` hears what a user should know. The network ends with the command, and with the calling process.
+/// Builds a network, starts its programs, runs `command` on the host `on` (the first by default),
+/// and waits for it. `notice` hears what a user should know. The network ends with the command,
+/// and with the calling process.
 ///
 /// # Errors
 /// Those of [`Testnet::up`] and [`Testnet::start_programs`].

@@ -73,7 +73,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A link between two hosts. Without any property of a channel it is a wire (a pair of veth devices).
+/// A link between two hosts. Without any property of a channel it is a wire (a pair of veth
+/// devices).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
