@@ -44,8 +44,7 @@ macro_rules! each {
     };
 }
 
-// Drop-tail is inlined into the link; the others stay out of line, so that their code does not
-// crowd it out.
+// Drop-tail is inlined into the link; the others stay out of line, so that their code does not crowd it out.
 impl<P: Packet> AnyQueue<P> {
     #[cold]
     #[inline(never)]

@@ -1,12 +1,10 @@
-//! CoDel: drops at the head of a queue whose delay has stood above a target for an interval (RFC
-//! 8289).
+//! CoDel: drops at the head of a queue whose delay has stood above a target for an interval (RFC 8289).
 //!
 //! # Scope and limitations
-//! `variant=2012` is the algorithm of the first publication (Nichols and Jacobson, Controlling
-//! Queue Delay, ACM Queue 2012), which waits longer before its first drop and remembers its last
-//! drop rate in another way. The square root is exact, not the Newton step of kernels. The largest
-//! packet so far stands for the MTU. With `ecn=true` a packet is marked and delivered where it
-//! would be dropped (RFC 8289, 3 leaves this to the implementation; this is what Linux does).
+//! `variant=2012` is the algorithm of the first publication (Nichols and Jacobson, Controlling Queue Delay, ACM Queue
+//! 2012), which waits longer before its first drop and remembers its last drop rate in another way. The square root is exact,
+//! not the Newton step of kernels. The largest packet so far stands for the MTU. With `ecn=true` a packet is marked and
+//! delivered where it would be dropped (RFC 8289, 3 leaves this to the implementation; this is what Linux does).
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::BuildContext;
@@ -30,8 +28,7 @@ crate::params! {
         limit: Option<Size> = None, ..;
         /// The queuing delay that may stand.
         target: Duration = Duration::from_millis(5), Duration::from_micros(1)..=Duration::from_secs(100);
-        /// How long the delay may be above the target before the first drop: a worst-case round
-        /// trip.
+        /// How long the delay may be above the target before the first drop: a worst-case round trip.
         interval: Duration = Duration::from_millis(100), Duration::from_micros(1)..=Duration::from_secs(1000);
         /// Which publication.
         variant: CoDelVariant = CoDelVariant::Rfc8289, ..;
@@ -60,8 +57,7 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// RFC 8289, 5.6: the next drop comes an interval over the square root of the drops so far
-    /// later.
+    /// RFC 8289, 5.6: the next drop comes an interval over the square root of the drops so far later.
     fn next_drop(&self, from: Time, count: u32) -> Time {
         let nanos = self.interval.nanos() as f64 / f64::from(count).sqrt();
         from + Duration::from_nanos(nanos.round() as u64)
@@ -123,8 +119,7 @@ impl Control {
             if !ok_to_drop {
                 self.dropping = false;
             }
-            // RFC 8289, 5.5: several drops may be due; each one only while the packet behind is
-            // late too.
+            // RFC 8289, 5.5: several drops may be due; each one only while the packet behind is late too.
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
                 if law.ecn && packet.ecn().is_capable() {
@@ -242,8 +237,8 @@ mod tests {
         CoDelParams { variant, ..CoDelParams::default() }.law()
     }
 
-    /// The count with which a control that made `count` drops, `last` of them before its last
-    /// start, starts again `since` milliseconds after its next drop was due.
+    /// The count with which a control that made `count` drops, `last` of them before its last start, starts again
+    /// `since` milliseconds after its next drop was due.
     fn restart(variant: CoDelVariant, count: u32, last: u32, since: u64) -> u32 {
         let drop_next = Time::from_secs(10);
         let mut control = Control { count, last_count: last, drop_next, ..Control::default() };

@@ -1,5 +1,4 @@
-//! First in, first out, with each packet's time of entry and a running count of bytes: the part
-//! that disciplines share.
+//! First in, first out, with each packet's time of entry and a running count of bytes: the part that disciplines share.
 
 use crate::Packet;
 use leeway_units::{Size, Time};
@@ -69,8 +68,8 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// The limit that `size` sets. A buffer in packets holds at least one. A size against the
-    /// bandwidth-delay product must have been resolved before and limits nothing here.
+    /// The limit that `size` sets. A buffer in packets holds at least one. A size against the bandwidth-delay
+    /// product must have been resolved before and limits nothing here.
     pub fn new(size: Size) -> Self {
         const NONE: Limit = Limit { packets: usize::MAX, bytes: u64::MAX };
         match size {

@@ -1,11 +1,9 @@
-//! FQ-CoDel: flows hashed to queues, served by deficit round robin with new flows first, CoDel in
-//! each (RFC 8290).
+//! FQ-CoDel: flows hashed to queues, served by deficit round robin with new flows first, CoDel in each (RFC 8290).
 //!
 //! # Scope and limitations
-//! Each queue is its own CoDel with its own backlog (Linux compares the backlog of all queues with
-//! one MTU). The hash is not that of Linux. Where the buffer is exceeded, the queue with most
-//! bytes loses packets from its head: half of its backlog, at most `batch` packets (RFC 8290, 4.1).
-//! The buffer of the link, where it has one, replaces the 10240 packets.
+//! Each queue is its own CoDel with its own backlog (Linux compares the backlog of all queues with one MTU). The hash is
+//! not that of Linux. Where the buffer is exceeded, the queue with most bytes loses packets from its head: half of its
+//! backlog, at most `batch` packets (RFC 8290, 4.1). The buffer of the link, where it has one, replaces the 10240 packets.
 
 use crate::codel::{CoDelParams, CoDelVariant, Control, Law};
 use crate::fifo::{Fifo, Limit};
@@ -22,8 +20,7 @@ crate::params! {
         limit: Option<Size> = None, ..;
         /// The queuing delay that may stand.
         target: Duration = Duration::from_millis(5), Duration::from_micros(1)..=Duration::from_secs(100);
-        /// How long the delay may be above the target before the first drop: a worst-case round
-        /// trip.
+        /// How long the delay may be above the target before the first drop: a worst-case round trip.
         interval: Duration = Duration::from_millis(100), Duration::from_micros(1)..=Duration::from_secs(1000);
         /// Bytes that a queue may send a round.
         quantum: Bytes = Bytes::new(1514), Bytes::new(64)..=Bytes::new(1 << 20);
@@ -159,8 +156,7 @@ impl<P: Packet> Queue<P> for FqCoDel<P> {
                     list.push_front(id);
                     return Dequeued::Packet { packet, enqueued };
                 }
-                // A new queue that is empty has its turn among the old ones, lest a sparse flow be
-                // always new.
+                // A new queue that is empty has its turn among the old ones, lest a sparse flow be always new.
                 None if is_new => self.old.push_back(id),
                 None => flow.listed = false,
             }

@@ -43,15 +43,13 @@ pub fn set_ce(packet: &mut [u8]) {
     }
 }
 
-/// A hash of addresses, protocol and ports; without the ports for fragments, of which only the
-/// first has them.
+/// A hash of addresses, protocol and ports; without the ports for fragments, of which only the first has them.
 pub fn flow(packet: &[u8]) -> u32 {
     let (addresses, protocol, ports) = match version(packet) {
         4 if packet.len() >= 20 => {
             let header = usize::from(packet[0] & 0xf) * 4;
             let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
-            // A header shorter than its addresses has no ports behind it, but fields that change
-            // on the way.
+            // A header shorter than its addresses has no ports behind it, but fields that change on the way.
             let ports = if fragment || header < 20 { None } else { packet.get(header..header + 4) };
             (&packet[12..20], packet[9], ports)
         }

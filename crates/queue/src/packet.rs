@@ -30,8 +30,7 @@ pub trait Packet {
     /// The length on the wire in bytes, headers included.
     fn bytes(&self) -> u32;
 
-    /// A key that is the same for all packets of one flow (a hash of the 5-tuple, or a flow's
-    /// number).
+    /// A key that is the same for all packets of one flow (a hash of the 5-tuple, or a flow's number).
     fn flow(&self) -> u32;
 
     /// The ECN field.
@@ -40,13 +39,11 @@ pub trait Packet {
         Ecn::NotEct
     }
 
-    /// Marks the packet as having met congestion; called only where [`ecn`](Packet::ecn) is
-    /// capable.
+    /// Marks the packet as having met congestion; called only where [`ecn`](Packet::ecn) is capable.
     #[inline]
     fn set_ce(&mut self) {}
 
-    /// The traffic class, for priority, borrowing and per-class round robin; 0 is the most
-    /// important.
+    /// The traffic class, for priority, borrowing and per-class round robin; 0 is the most important.
     #[inline]
     fn class(&self) -> u8 {
         0

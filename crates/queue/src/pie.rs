@@ -1,14 +1,11 @@
-//! PIE: drops arrivals at random with a probability that a proportional-integral controller sets
-//! (RFC 8033).
+//! PIE: drops arrivals at random with a probability that a proportional-integral controller sets (RFC 8033).
 //!
 //! # Scope and limitations
-//! The delay is the sojourn time of the last packet that left (RFC 8033, 4.3 allows it, and it
-//! needs no minimum backlog) or, with `delay=rate`, the backlog over an estimate of the departure
-//! rate (5.2). Updates are played at multiples of the update period. Not here: switching the
-//! controller off below a third of the buffer (5.3), overload control by delay, and the DOCSIS
-//! flavour. `variant=early` is the algorithm of Pan et al. (HPSR 2013) and the first draft:
-//! coarser auto-tuning, no de-randomisation, no cap of the steps, its own constants, the departure
-//! rate.
+//! The delay is the sojourn time of the last packet that left (RFC 8033, 4.3 allows it, and it needs no minimum backlog) or, with
+//! `delay=rate`, the backlog over an estimate of the departure rate (5.2). Updates are played at multiples of the update
+//! period. Not here: switching the controller off below a third of the buffer (5.3), overload control by delay, and the DOCSIS
+//! flavour. `variant=early` is the algorithm of Pan et al. (HPSR 2013) and the first draft: coarser auto-tuning, no
+//! de-randomisation, no cap of the steps, its own constants, the departure rate.
 
 use crate::chance::Chance;
 use crate::fifo::{Fifo, Limit};
@@ -55,8 +52,7 @@ crate::params! {
         beta: f64 = 1.25, 0.0..=1000.0;
         /// How the delay is learnt; auto: timestamp (early: rate).
         delay: Option<PieDelay> = None, ..;
-        /// The backlog with which a measurement of the departure rate starts; auto: 16 KiB (early:
-        /// 10 kB).
+        /// The backlog with which a measurement of the departure rate starts; auto: 16 KiB (early: 10 kB).
         threshold: Option<Bytes> = None, Bytes::new(1)..=Bytes::new(1 << 30);
         /// Whether to mark packets that can be marked instead of dropping them.
         ecn: bool = false, ..;
@@ -249,8 +245,7 @@ impl<P: Packet> Pie<P> {
     }
 }
 
-/// By how much a step is divided while the probability is small (RFC 8033, 4.2, table; HPSR 2013,
-/// III-C).
+/// By how much a step is divided while the probability is small (RFC 8033, 4.2, table; HPSR 2013, III-C).
 pub(crate) fn auto_tuning(variant: PieVariant, probability: f64) -> f64 {
     const RFC_8033: [(f64, f64); 6] =
         [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
@@ -405,8 +400,7 @@ mod tests {
         }
         pie.step();
         assert_eq!(pie.burst, Duration::ZERO);
-        // Restored only when the probability is zero and two delays in a row are below half the
-        // reference.
+        // Restored only when the probability is zero and two delays in a row are below half the reference.
         (pie.probability, pie.sojourn, pie.delay_old) = (0.0, 0.0074, 0.0076);
         pie.step();
         assert_eq!(pie.burst, Duration::ZERO);
@@ -455,8 +449,7 @@ mod tests {
         // Below the threshold nothing is measured.
         rate.left(Time::from_millis(1), 1000, 4999);
         assert!(rate.cycle.is_none() && rate.delay(4999) == 0.0);
-        // 1000 bytes a millisecond: the cycle starts with this departure and ends four
-        // milliseconds later.
+        // 1000 bytes a millisecond: the cycle starts with this departure and ends four milliseconds later.
         for n in 2..=6 {
             rate.left(Time::from_millis(n), 1000, 6000);
         }

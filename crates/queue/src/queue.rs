@@ -13,8 +13,7 @@ pub enum Dequeued<P> {
         /// When it entered.
         enqueued: Time,
     },
-    /// Packets wait, but none may leave before this instant, which is later than now; an arrival
-    /// can change that.
+    /// Packets wait, but none may leave before this instant, which is later than now; an arrival can change that.
     NotBefore(Time),
     /// Nothing waits.
     Empty,
@@ -22,10 +21,9 @@ pub enum Dequeued<P> {
 
 /// A queue discipline: decides which packets wait, which go next and which are dropped or marked.
 ///
-/// A discipline reads no clock. The caller gives the time of each call; times never go back. A
-/// link asks for the next packet exactly when it becomes free, also of an empty queue: some
-/// disciplines take the start of an idle period from the first [`Dequeued::Empty`]. The packet in
-/// service is not in the queue.
+/// A discipline reads no clock. The caller gives the time of each call; times never go back. A link asks for the next
+/// packet exactly when it becomes free, also of an empty queue: some disciplines take the start of an idle period from
+/// the first [`Dequeued::Empty`]. The packet in service is not in the queue.
 pub trait Queue<P: Packet> {
     /// A packet arrives: it is kept, or dropped (it or another) with a report.
     fn enqueue<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R);
@@ -33,8 +31,7 @@ pub trait Queue<P: Packet> {
     /// The link is free: the packet to send, chosen now.
     fn dequeue<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Dequeued<P>;
 
-    /// When a packet that is held back now may leave at the earliest; nothing if none is held
-    /// back.
+    /// When a packet that is held back now may leave at the earliest; nothing if none is held back.
     fn deadline(&self) -> Option<Time> {
         None
     }

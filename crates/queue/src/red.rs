@@ -1,16 +1,14 @@
 //! RED: drops at random, more as the average queue grows.
 //!
-//! S. Floyd, V. Jacobson: Random Early Detection Gateways for Congestion Avoidance (IEEE/ACM ToN
-//! 1993; "1993" below), with the later gentle ramp and the automatic setting of ns-2.
+//! S. Floyd, V. Jacobson: Random Early Detection Gateways for Congestion Avoidance (IEEE/ACM ToN 1993; "1993" below),
+//! with the later gentle ramp and the automatic setting of ns-2.
 //!
 //! # Scope and limitations
-//! The average, its idle compensation, the count between drops and the wait after a drop follow
-//! ns-2's RED, whose results the papers report. Not here: Adaptive RED, which moves `max_p`;
-//! ns-2's scaling of a buffer in packets by the mean packet size (the buffer is what the link
-//! says); a random victim for forced drops (the arrival is dropped). With `ecn=true` a packet is
-//! marked where it would be dropped at random, but still dropped where the average is above the
-//! upper threshold (as with ns-2's `use_mark_p_`). The rate for idle compensation is that of
-//! building time.
+//! The average, its idle compensation, the count between drops and the wait after a drop follow ns-2's RED, whose results
+//! the papers report. Not here: Adaptive RED, which moves `max_p`; ns-2's scaling of a buffer in packets by the mean
+//! packet size (the buffer is what the link says); a random victim for forced drops (the arrival is dropped). With
+//! `ecn=true` a packet is marked where it would be dropped at random, but still dropped where the average is above the upper
+//! threshold (as with ns-2's `use_mark_p_`). The rate for idle compensation is that of building time.
 
 use crate::chance::Chance;
 use crate::fifo::{Fifo, Limit};
@@ -74,16 +72,13 @@ crate::params! {
     pub struct RedParams: "red", "Random early detection: drops at random as the average queue grows", "Floyd and Jacobson 1993; ns-2" {
         /// The buffer; auto: that of the link.
         limit: Option<Size> = None, ..;
-        /// The average below which nothing is dropped; auto: a third of max, or ns-2's setting
-        /// where max is auto too.
+        /// The average below which nothing is dropped; auto: a third of max, or ns-2's setting where max is auto too.
         min: Option<Threshold> = None, ..;
-        /// The average at which the drop probability reaches max_p; auto: three times min, or
-        /// ns-2's setting.
+        /// The average at which the drop probability reaches max_p; auto: three times min, or ns-2's setting.
         max: Option<Threshold> = None, ..;
         /// The drop probability at the upper threshold.
         max_p: f64 = 0.1, 0.0..=1.0;
-        /// The weight of a new sample in the average; auto: ns-2's, a time constant of ten round
-        /// trips.
+        /// The weight of a new sample in the average; auto: ns-2's, a time constant of ten round trips.
         weight: Option<f64> = None, 0.0..=1.0;
         /// The queuing delay that ns-2's setting aims at.
         target: Duration = Duration::from_millis(5), Duration::from_micros(1)..=Duration::from_secs(100);
@@ -91,8 +86,7 @@ crate::params! {
         gentle: bool = true, ..;
         /// Whether two random drops are never closer than 1/p packets.
         wait: bool = true, ..;
-        /// What is counted; auto: bytes for ns-2's setting and for thresholds in bytes, else
-        /// packets.
+        /// What is counted; auto: bytes for ns-2's setting and for thresholds in bytes, else packets.
         unit: Option<Unit> = None, ..;
         /// The mean packet in bytes; auto: 500 for ns-2's setting, else that of the link.
         mean: Option<u32> = None, 1..=65_535;
@@ -162,8 +156,7 @@ impl RedSetting {
             (Some(min), Some(max)) => (min, max.max(min)),
         };
         let weight = params.weight.unwrap_or_else(|| {
-            // ns-2 (q_weight_ = -1): ten round trips, each taken as three times the link's delay,
-            // at least 100 ms.
+            // ns-2 (q_weight_ = -1): ten round trips, each taken as three times the link's delay, at least 100 ms.
             let round_trip = (3.0 * (context.delay.secs_f64() + 1.0 / packets_per_sec)).max(0.1);
             1.0 - (-1.0 / (10.0 * round_trip * packets_per_sec)).exp()
         });
@@ -229,8 +222,7 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// 1993, 4: the average moves at each arrival, as if small packets had arrived at an empty
-    /// queue while idle.
+    /// 1993, 4: the average moves at each arrival, as if small packets had arrived at an empty queue while idle.
     fn update_average(&mut self, now: Time) {
         if let Some(since) = self.idle_since.take() {
             let missed = (now.since(since).secs_f64() * self.setting.packets_per_sec).floor();
@@ -275,8 +267,7 @@ impl<P: Packet> Red<P> {
     fn verdict(&mut self, bytes: f64) -> Option<Reason> {
         self.count += 1.0;
         self.count_bytes += bytes;
-        // ns-2: a packet that finds the queue (nearly) empty is never dropped, whatever the
-        // average.
+        // ns-2: a packet that finds the queue (nearly) empty is never dropped, whatever the average.
         if self.average < self.setting.min || self.length() <= 1.0 {
             self.above = false;
             return None;

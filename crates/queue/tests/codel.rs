@@ -1,5 +1,4 @@
-//! CoDel against RFC 8289: 5 ms and 100 ms, the first drop, the square-root law, the way back in,
-//! marks.
+//! CoDel against RFC 8289: 5 ms and 100 ms, the first drop, the square-root law, the way back in, marks.
 
 mod common;
 
@@ -23,8 +22,7 @@ fn times(served: &Served) -> Vec<Time> {
 #[test]
 fn the_first_drop_comes_an_interval_after_the_delay_passed_the_target() {
     let served = overload("codel", 300, Ecn::NotEct);
-    // The packet that leaves at t came at about t/2, so the delay reaches 5 ms with the one that
-    // leaves at 10 ms.
+    // The packet that leaves at t came at about t/2, so the delay reaches 5 ms with the one that leaves at 10 ms.
     let late = served.left.iter().find(|left| left.sojourn().nanos() >= 5_000_000).unwrap().at;
     assert_eq!(late, ms(10));
     assert_eq!(times(&served)[0], late + leeway_units::Duration::from_millis(100));
@@ -37,8 +35,7 @@ fn drops_come_closer_by_the_square_root_of_their_number() {
     let times = times(&served);
     let mut due = times[0].secs_f64();
     for (n, pair) in times.windows(2).take(40).enumerate() {
-        // RFC 8289, 5.6: 100 ms, 100/sqrt(2), 100/sqrt(3) ...; the drop is at the first departure
-        // from then on.
+        // RFC 8289, 5.6: 100 ms, 100/sqrt(2), 100/sqrt(3) ...; the drop is at the first departure from then on.
         due += 0.1 / f64::from(n as u32 + 1).sqrt();
         let at = pair[1].secs_f64();
         assert!(at >= due - 1e-8 && at < due + 0.001 + 1e-8, "drop {}: {at} for {due}", n + 2);
@@ -70,8 +67,7 @@ fn a_queue_below_the_target_or_of_one_packet_is_left_alone() {
     assert!(served.log.dropped.is_empty());
     assert_eq!(served.left.iter().map(|left| left.sojourn().micros()).max(), Some(3000));
 
-    // A link so slow that one packet takes longer than the target: one packet always may wait (RFC
-    // 8289, 5.6).
+    // A link so slow that one packet takes longer than the target: one packet always may wait (RFC 8289, 5.6).
     let slow = leeway_units::Rate::from_bits_per_sec(400_000);
     let mut served = Served::new(build("codel", &context(1000)), slow);
     for id in 0..500 {
@@ -116,8 +112,7 @@ fn second_start(spec: &str, first: u64, idle: u64) -> f64 {
 
 #[test]
 fn a_return_within_sixteen_intervals_resumes_the_drop_rate() {
-    // Long ago: the first gap is an interval. A moment ago: an interval over the root of the drops
-    // before.
+    // Long ago: the first gap is an interval. A moment ago: an interval over the root of the drops before.
     assert!((second_start("codel", 1000, 5000) - 0.1).abs() < 0.0011);
     let soon = second_start("codel", 1000, 10);
     assert!(soon < 0.04, "{soon}");

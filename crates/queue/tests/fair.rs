@@ -85,8 +85,7 @@ fn a_deficit_is_carried_over_and_lost_when_empty() {
     assert!(matches!(queue.dequeue(ms(0), &mut ()), Dequeued::Packet { packet, .. } if packet.id == 21));
 }
 
-/// How long the packets of flow 9, one every 50 ms, wait beside three flows that fill the buffer,
-/// in microseconds.
+/// How long the packets of flow 9, one every 50 ms, wait beside three flows that fill the buffer, in microseconds.
 fn sparse(spec: &str) -> (u64, usize) {
     let mut served = Served::new(build(spec, &context(90)), MBIT8);
     for n in 0..20_000 {
@@ -130,8 +129,7 @@ fn an_emptied_new_flow_becomes_old_and_cannot_jump_again() {
     assert_eq!(next(&mut queue), (1, 0));
     queue.enqueue(ms(0), Pkt { flow: 2, bytes: 100, ..pkt(10) }, &mut ());
     assert_eq!(next(&mut queue), (2, 10));
-    // Flow 2 comes again before its queue was found empty: still new, it has 900 bytes of its
-    // quantum.
+    // Flow 2 comes again before its queue was found empty: still new, it has 900 bytes of its quantum.
     queue.enqueue(ms(0), Pkt { flow: 2, bytes: 900, ..pkt(11) }, &mut ());
     assert_eq!(next(&mut queue), (2, 11));
     // Its quantum is used up: now it goes behind flow 1.

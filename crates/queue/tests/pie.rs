@@ -41,8 +41,7 @@ fn the_delay_is_held_at_the_reference_and_the_excess_is_dropped() {
         assert!((delay / reference - 1.0).abs() < 0.15, "{spec}: {delay} ms");
         let share = served.log.dropped.len() as f64 / 100_000.0;
         assert!((share - 0.2).abs() < 0.02, "{spec}: {share}");
-        // De-randomisation (RFC 8033, 5.4) lets 0.85/p packets pass before each toss, so p must be 1.85
-        // times the share.
+        // De-randomisation (RFC 8033, 5.4) lets 0.85/p packets pass before each toss, so p must be 1.85 times the share.
         let p = if spec.contains("early") { 0.2 } else { 0.37 };
         assert!((probability(&served) - p).abs() < 0.06, "{spec}: {}", probability(&served));
         assert_eq!(served.drops(Reason::Early), served.log.dropped.len());
@@ -90,8 +89,7 @@ fn two_packets_may_always_wait() {
 
 #[test]
 fn drops_are_neither_in_a_row_nor_too_far_apart() {
-    // With the probability held near 4 %, RFC 8033, 5.4 puts 0.85/p to 8.5/p packets between two
-    // drops.
+    // With the probability held near 4 %, RFC 8033, 5.4 puts 0.85/p to 8.5/p packets between two drops.
     let served = load("pie", 960, 200_000, Ecn::NotEct);
     let late: Vec<u64> =
         served.log.dropped.iter().map(|(_, packet, _)| packet.id).filter(|id| *id > 100_000).collect();
@@ -108,8 +106,7 @@ fn drops_are_neither_in_a_row_nor_too_far_apart() {
 
 #[test]
 fn capable_packets_are_marked_up_to_the_threshold() {
-    // 4 % too much: marks only help if somebody listens, so the probability soon passes 10 % and
-    // drops begin.
+    // 4 % too much: marks only help if somebody listens, so the probability soon passes 10 % and drops begin.
     let served = load("pie:ecn=true", 960, 20_000, Ecn::Ect0);
     let (marked, dropped) = (served.log.marked.len(), served.drops(Reason::Early));
     assert!(marked > 10 && dropped > 10, "{marked} {dropped}");

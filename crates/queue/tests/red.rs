@@ -132,8 +132,7 @@ fn mean(gaps: &[u64]) -> f64 {
 fn drops_are_spread_uniformly() {
     // Half way up the ramp to 0.1: p = 0.05.
     let free = gaps("red:min=5pkt,max=15pkt,wait=false", 1000, 200_000);
-    // Uniform on 1..20 (Floyd and Jacobson 1993, 7; the count is raised before it is used, as in
-    // the paper's figure 2).
+    // Uniform on 1..20 (Floyd and Jacobson 1993, 7; the count is raised before it is used, as in the paper's figure 2).
     assert_eq!((free.iter().min(), free.iter().max()), (Some(&1), Some(&19)));
     assert!((mean(&free) - 10.0).abs() < 0.2, "{}", mean(&free));
     for gap in 1..20 {
@@ -151,8 +150,7 @@ fn in_bytes_a_small_packet_is_dropped_less() {
     let large = gaps("red:min=5pkt,max=15pkt,unit=bytes,wait=false,mean=1000", 1000, 300_000);
     let small = gaps("red:min=5pkt,max=15pkt,unit=bytes,wait=false,mean=1000", 250, 300_000);
     assert!((mean(&large) - 10.0).abs() < 0.3, "{}", mean(&large));
-    // A quarter of the size: a quarter of the probability, and the count of bytes grows a quarter
-    // as fast.
+    // A quarter of the size: a quarter of the probability, and the count of bytes grows a quarter as fast.
     let ratio = mean(&small) / mean(&large);
     assert!((3.8..4.2).contains(&ratio), "{ratio}");
 }

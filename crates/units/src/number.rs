@@ -22,8 +22,7 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-/// `number` x `scale`, exactly where the product is an integer and rounded half up where it is
-/// not.
+/// `number` x `scale`, exactly where the product is an integer and rounded half up where it is not.
 fn scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -62,8 +61,7 @@ pub(crate) fn parse(text: &str, units: &[(&str, u64)], expected: &'static str) -
     scaled(number, scale).ok_or_else(error)
 }
 
-/// Writes `value` in the largest of `units` (largest first) that shows it exactly with at most
-/// three decimals.
+/// Writes `value` in the largest of `units` (largest first) that shows it exactly with at most three decimals.
 pub(crate) fn display(
     value: u64,
     units: &[(&str, u64)],

@@ -50,8 +50,7 @@ impl Rate {
         self.0
     }
 
-    /// The time that `data` takes at this speed, rounded to the nanosecond; [`Duration::MAX`] at
-    /// speed zero.
+    /// The time that `data` takes at this speed, rounded to the nanosecond; [`Duration::MAX`] at speed zero.
     pub fn time_for(self, data: Bytes) -> Duration {
         const NANOS: u64 = 1_000_000_000;
         match (data.bits().checked_mul(NANOS), self.0) {

@@ -17,8 +17,8 @@ pub enum Size {
     Packets(u32),
     /// So many bytes.
     Bytes(Bytes),
-    /// Millionths of the bandwidth-delay product of the path; whoever knows the path resolves it,
-    /// rounding up to whole packets.
+    /// Millionths of the bandwidth-delay product of the path; whoever knows the path resolves it, rounding up
+    /// to whole packets.
     Bdp(u64),
     /// No limit.
     Unlimited,

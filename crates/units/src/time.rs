@@ -106,8 +106,7 @@ impl Duration {
         Duration(s.saturating_mul(1_000_000_000))
     }
 
-    /// A span of `s` seconds, rounded to the nanosecond; negative and NaN are zero, too long is
-    /// [`Duration::MAX`].
+    /// A span of `s` seconds, rounded to the nanosecond; negative and NaN are zero, too long is [`Duration::MAX`].
     pub fn from_secs_f64(s: f64) -> Self {
         Duration((s * 1e9).round() as u64)
     }
@@ -145,8 +144,7 @@ impl Duration {
         }
     }
 
-    /// The span rounded down to a multiple of `step` (a clock's resolution); a zero step changes
-    /// nothing.
+    /// The span rounded down to a multiple of `step` (a clock's resolution); a zero step changes nothing.
     pub const fn floor_to(self, step: Duration) -> Duration {
         if step.0 <= 1 { self } else { Duration(self.0 - self.0 % step.0) }
     }

@@ -13,8 +13,8 @@ use std::sync::LazyLock;
 /// What a discipline can be told of the link it is built for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildContext {
-    /// The buffer in packets, in bytes or without limit; a size against the bandwidth-delay
-    /// product must be resolved before.
+    /// The buffer in packets, in bytes or without limit; a size against the bandwidth-delay product must be
+    /// resolved before.
     pub capacity: Size,
     /// The rate at which the queue will be served (an average where it varies).
     pub rate: Rate,
@@ -36,9 +36,8 @@ impl BuildContext {
 crate::named! {
     /// A queue discipline with its parameters, as plain data.
     ///
-    /// The text form is the name and, after a colon, the parameters that differ from their
-    /// defaults: `droptail`, `codel:target=5ms,ecn=true`. The same spelling serves scenario files
-    /// and command lines.
+    /// The text form is the name and, after a colon, the parameters that differ from their defaults:
+    /// `droptail`, `codel:target=5ms,ecn=true`. The same spelling serves scenario files and command lines.
     pub enum QueueSpec: "Queue", "queue discipline", "droptail or codel:target=5ms,ecn=true" {
         /// First in, first out, arrivals dropped when full.
         DropTail(crate::DropTailParams),
