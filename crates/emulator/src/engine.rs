@@ -17,44 +17,44 @@ use tun_rs::SyncDevice;
 
 /// The most that a device may hand over at once: the longest IP packet.
 const LONGEST: usize = 65_535;
-/// Packets read of one device before the links are looked at again.
+/// Most packets read from one device before the links are polled again.
 const BURST: usize = 16;
 /// The real-time priority, in the middle of the range.
 const PRIORITY: u8 = 50;
-/// How long before a departure the engine stops to sleep: a processor that wakes from idle takes
-/// this long in 1 case of 100.
+/// Time before a departure at which the engine stops sleeping and waits awake. A processor that
+/// wakes from idle takes longer in 1 case of 100.
 const WAKE: Duration = Duration::from_micros(100);
-/// Departures nearer to the one before get no such wait, so that it takes a quarter of a processor
-/// at most.
+/// Departures closer than this to the previous one get no such wait, so that waiting takes at most
+/// a quarter of a processor.
 const SPACED: Duration = Duration::from_micros(400);
 
 /// Two devices and the links between them.
 pub struct Engine {
-    /// The device of the command's side, then that of the network's.
+    /// The device on the command's side, then the device on the network's side.
     devices: [SyncDevice; 2],
     ways: [Way; 2],
     log: Option<Writer>,
-    /// Buffers that wait to be used again.
+    /// Free buffers.
     buffers: Vec<Vec<u8>>,
 }
 
-/// One direction: from the device of its own index to the other.
+/// One direction: from the device of the same index to the other.
 struct Way {
     direction: Direction,
     link: Link<Frame>,
     tally: Tally,
 }
 
-/// Ends an engine when it is told to, or dropped.
+/// Ends an engine by a call, or when dropped.
 #[derive(Debug)]
 pub struct Stopper(#[allow(dead_code, reason = "its end is the message")] PipeWriter);
 
-/// What an engine waits for besides packets.
+/// The receiving end of a stop: what an engine waits for besides packets.
 #[derive(Debug)]
 pub struct Stop(PipeReader);
 
 impl Stop {
-    /// A stop and what calls it.
+    /// A stop, and the handle that calls it.
     pub fn new() -> Result<(Stopper, Stop), Error> {
         let (reader, writer) = io::pipe().map_err(Error::of("make a pipe"))?;
         Ok((Stopper(writer), Stop(reader)))
@@ -70,7 +70,7 @@ pub struct Ended {
     pub real_time: bool,
     /// How long it ran.
     pub ran: Duration,
-    /// The processor time that it took.
+    /// Processor time of the engine's thread.
     pub busy: Duration,
 }
 
@@ -95,8 +95,8 @@ impl Engine {
         Ok(Engine { devices, ways, log, buffers: Vec::new() })
     }
 
-    /// Moves packets until it is stopped; those still on the link then are lost. It takes a
-    /// real-time priority for the calling thread where it may.
+    /// Moves packets until it is stopped; packets that are on the link then are lost. The calling
+    /// thread gets a real-time priority where the system permits.
     pub fn run(mut self, stop: &Stop) -> Result<Ended, Error> {
         let real_time = take_priority();
         let start = Instant::now();
@@ -149,7 +149,7 @@ impl Engine {
     }
 }
 
-/// Writes to `to` what has come out of the link by `now`; whether there was anything.
+/// Writes the packets that left the link by `now` to `to`; true if there were any.
 fn deliver(
     way: &mut Way,
     to: &SyncDevice,
@@ -170,7 +170,7 @@ fn deliver(
                 listener.tally.left += 1;
                 listener.tally.left_bytes += frame.data().len() as u64;
             }
-            // A device that is down or full; the packet is lost as it would be on a real wire.
+            // The device is down or full. The packet is lost, as on a real wire.
             Err(_) => listener.tally.refused += 1,
         }
         listener.tally.lateness.add(at - arrival.at);
@@ -181,7 +181,7 @@ fn deliver(
     any
 }
 
-/// Offers to the link what waits at `from`, a burst at most.
+/// Offers the packets that wait at `from` to the link, at most one burst.
 fn take(
     way: &mut Way,
     from: &SyncDevice,
@@ -198,7 +198,7 @@ fn take(
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 break;
             }
-            // A device that is down has nothing to read; it is asked again when it has.
+            // A device that is down has nothing to read; the next poll asks it again.
             Err(error) if error.raw_os_error() == Some(nix::errno::Errno::EIO as i32) => break,
             Err(error) => return Err(Error::of("read from a TUN device")(error)),
         };
@@ -213,10 +213,10 @@ fn take(
     Ok(())
 }
 
-/// Asks for a real-time priority, or at least for timers that are not rounded; says whether it got
-/// the former.
+/// Asks for a real-time priority, or at least for timers that are not rounded; true if the thread
+/// has the priority.
 fn take_priority() -> bool {
-    // A request that the kernel may refuse; without it wake-ups are 50 us later.
+    // The kernel may refuse this request; without it wake-ups are 50 us later.
     let _ = prctl::set_timerslack(1);
     let Ok(priority) = PRIORITY.try_into() else { return false };
     thread_priority::set_thread_priority_and_policy(

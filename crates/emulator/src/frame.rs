@@ -2,8 +2,8 @@
 
 use leeway_queue::{Ecn, Packet, ip};
 
-/// Differentiated-services code points that ask for less than best effort: LE (RFC 8622) and CS1
-/// (RFC 4594, 4.9), what was used before it.
+/// Differentiated-services code points for less than best effort: LE (RFC 8622) and its
+/// predecessor CS1 (RFC 4594, 4.9).
 const LESS_THAN_BEST_EFFORT: [u8; 2] = [1, 8];
 
 /// A packet of a TUN device, with its IP header first.
@@ -19,24 +19,24 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The packet in `data`. What is not IP has flow 0 and no ECN.
+    /// The packet in `data`. A packet that is not IP has flow 0 and no ECN.
     pub fn new(id: u64, data: Vec<u8>) -> Self {
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let class = u8::from(LESS_THAN_BEST_EFFORT.contains(&(ip::traffic_class(&data) >> 2)));
         Frame { id, bytes, flow: ip::flow(&data), ecn: ip::ecn(&data), class, data }
     }
 
-    /// A packet without contents: all that a link looks at.
+    /// A packet without contents, for links, which read only these fields.
     pub(crate) fn described(id: u64, bytes: u32, flow: u32, ecn: Ecn, class: u8) -> Self {
         Frame { id, bytes, flow, ecn, class, data: Vec::new() }
     }
 
-    /// What goes on the wire.
+    /// Bytes on the wire.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// The buffer, to be used again.
+    /// The buffer, for use by another packet.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.data
     }
@@ -60,7 +60,7 @@ impl Packet for Frame {
         ip::set_ce(&mut self.data);
     }
 
-    /// 0, or 1 for packets that are marked as less than best effort.
+    /// Traffic class: 1 for packets marked as less than best effort, otherwise 0.
     fn class(&self) -> u8 {
         self.class
     }

@@ -1,5 +1,5 @@
-//! The outer side: a device with an address, and network address translation as long as it is
-//! needed.
+//! The host's side of a link: a device with an address, and network address translation while the
+//! link exists.
 
 use crate::Error;
 use leeway_net::{Table, has_v6, ip};
@@ -8,12 +8,12 @@ use std::path::Path;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements,
-/// and a /64 of fd98:18::/32, of those that are for private use (RFC 4193).
+/// and a /64 of fd98:18::/32, which is for private use (RFC 4193).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Addresses {
     /// The network of both, a /30.
     pub network: Ipv4Addr,
-    /// The gateway: this host.
+    /// The gateway's IPv4 address: this host.
     pub host: Ipv4Addr,
     /// The command's side.
     pub inside: Ipv4Addr,
@@ -24,7 +24,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Those of the device with this number; every number of one namespace has its own.
+    /// Addresses of the device with this number; every number of a namespace has its own.
     fn of(index: u32) -> Result<Self, Error> {
         if index >= 1 << 15 {
             return Err(Error::Options("there are 32768 links already; there are no addresses left".into()));
@@ -37,8 +37,8 @@ impl Addresses {
     }
 }
 
-/// The host's end of a link. The device goes when its descriptor is closed, the rules when their
-/// owner ends: neither can outlive this process.
+/// The host's end of a link. The device goes when its descriptor is closed, and the rules go when
+/// their owner ends. So neither can outlive this process.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub name: String,
@@ -59,13 +59,13 @@ impl Host {
         if has_v6() {
             ip(&format!("addr add {}/64 dev {name} nodad\n", addresses.host_v6))?;
         }
-        // Services that listen on the loopback address only are reached at the gateway's.
+        // Services that listen on the loopback address only are reached at the gateway's address.
         sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
         let rules = rules(&name, addresses)?;
         Ok((Host { name, addresses, _rules: rules }, device))
     }
 
-    /// Whether packets for others than this host go on: IPv4, IPv6.
+    /// Whether this host forwards packets: IPv4, IPv6.
     pub fn forwards() -> [bool; 2] {
         ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map(|name| {
             let text = std::fs::read_to_string(Path::new("/proc/sys/net").join(name));
@@ -74,31 +74,30 @@ impl Host {
     }
 }
 
-/// The name server of this host, where it is one that only this host reaches: a resolver at a
-/// loopback address.
+/// The name server of this host if only this host reaches it: a resolver at a loopback address.
 pub(crate) fn loopback_resolver() -> Option<Ipv4Addr> {
     let text = std::fs::read_to_string("/etc/resolv.conf").ok()?;
     let first = text.lines().find_map(|line| line.trim().strip_prefix("nameserver"))?;
     first.trim().parse().ok().filter(Ipv4Addr::is_loopback)
 }
 
-/// No link-local address and no router solicitations on a device: they would be packets that
-/// nobody sent.
+/// No link-local address and no router solicitations on the device, so that it carries only
+/// packets that programs send.
 pub(crate) fn quiet_v6(name: &str) {
     for (key, value) in
         [("disable_ipv6", "0"), ("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0")]
     {
-        // A kernel without IPv6 has none of them.
+        // A kernel without IPv6 has none of these parameters.
         let _ = sysctl(&format!("net/ipv6/conf/{name}/{key}"), value);
     }
 }
 
-/// What leads between the command and the world.
+/// The rules between the command and the world.
 fn rules(name: &str, addresses: Addresses) -> Result<Table, Error> {
     let Addresses { network, host, inside_v6, .. } = addresses;
-    // A device's name may be free again a moment before the table of its last owner is gone.
+    // A device's name can be free a moment before the table of its last owner is gone.
     let table = format!("{name}_{}", std::process::id());
-    // Questions for names go to this host's resolver, which only this host reaches.
+    // DNS queries go to this host's resolver, which only this host reaches.
     let names = loopback_resolver().map_or(String::new(), |resolver| {
         format!(
             "add rule inet {table} in iifname \"{name}\" ip daddr {host} meta l4proto {{ tcp, udp }} th dport 53 \
@@ -126,7 +125,7 @@ pub(crate) fn open_tun(name: &str) -> Result<SyncDevice, Error> {
 }
 
 /// Packets to the device `name` of the calling thread's namespace that the kernel dropped because
-/// nobody had read those before; none if it does not say.
+/// the device's queue was full; `None` if the kernel does not say.
 pub(crate) fn overruns(name: &str) -> u64 {
     // Bytes, packets, errors, drops and four more received, then the same sent: the twelfth
     // column.

@@ -1,21 +1,21 @@
-//! How late packets were handed on.
+//! How late packets left the emulator.
 
 use leeway_units::Duration;
 
-/// Bits of a value that tell buckets apart: a percentile is off by 3 % at most.
+/// Bits of a value that select a bucket: a percentile is off by at most 3 %.
 const PRECISION: u32 = 5;
 
-/// The distribution of delays that the link did not ask for.
+/// The distribution of delays beyond those of the link.
 #[derive(Debug, Clone, Default)]
 pub struct Lateness {
-    /// How many fell into each bucket.
+    /// Packets in each bucket.
     buckets: Vec<u64>,
     count: u64,
     worst: Duration,
 }
 
 impl Lateness {
-    /// One packet came out so much too late.
+    /// Counts one packet that was late by this much.
     pub fn add(&mut self, late: Duration) {
         let index = bucket(late.nanos());
         if index >= self.buckets.len() {
@@ -31,7 +31,7 @@ impl Lateness {
         self.count
     }
 
-    /// The latest of all.
+    /// The largest lateness.
     pub fn worst(&self) -> Duration {
         self.worst
     }
@@ -50,7 +50,7 @@ impl Lateness {
     }
 }
 
-/// Buckets are single values at first, then 2^PRECISION to each doubling.
+/// The first buckets are single values; then each doubling has 2^PRECISION buckets.
 fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(PRECISION + 1);
     ((u64::from(shift) << PRECISION) + (value >> shift)) as usize

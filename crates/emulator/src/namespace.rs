@@ -1,4 +1,5 @@
-//! The inner side: a network namespace without a name, and the thread that lives in it.
+//! The command's side of a link: a network namespace without a name, and the thread that lives in
+//! it.
 
 use crate::Error;
 use crate::host::{Addresses, Host, loopback_resolver, open_tun, overruns, quiet_v6, sysctl};
@@ -35,7 +36,7 @@ impl Namespace {
             let _ended = ended;
             let made = prepare(&name, addresses);
             let failed = made.is_err();
-            // Whoever waits for these has gone only if the whole program is ending.
+            // The receiver is gone only if the whole program is ending.
             let _ = ready.send(made);
             let none = || Ok((ExitStatus::from_raw(0), 0));
             if failed {
@@ -78,12 +79,12 @@ impl Namespace {
 
 fn prepare(name: &str, addresses: Addresses) -> Result<SyncDevice, Error> {
     let Addresses { host, inside, host_v6, inside_v6, .. } = addresses;
-    // What the host says of itself, before it is left.
+    // Read the host's settings before leaving its namespace.
     let ([_, forwards_v6], resolver) = (Host::forwards(), loopback_resolver());
     unshare(CloneFlags::CLONE_NEWNET).map_err(Error::of_errno("make a network namespace"))?;
     let device = open_tun(name)?;
     quiet_v6(name);
-    // So that a link can be started inside this one.
+    // A link can then be started inside this one.
     sysctl("net/ipv4/ip_forward", "1")?;
     ip(&format!(
         "link set lo up\naddr add {inside}/30 dev {name}\nlink set {name} up mtu 1500 txqueuelen 1000\n\
@@ -92,14 +93,13 @@ fn prepare(name: &str, addresses: Addresses) -> Result<SyncDevice, Error> {
     if has_v6() {
         let _ = sysctl("net/ipv6/conf/all/forwarding", "1");
         ip(&format!("addr add {inside_v6}/64 dev {name} nodad\n"))?;
-        // Where it leads nowhere, programs do better without it.
+        // Without forwarding the route leads nowhere, and programs do better without it.
         if forwards_v6 {
             ip(&format!("route add default via {host_v6} dev {name}\n"))?;
         }
     }
     if resolver.is_some() {
-        // Questions for a resolver at a loopback address go to the host, which knows what to do
-        // with them.
+        // DNS queries to a resolver at a loopback address go to the host, which translates them.
         sysctl(&format!("net/ipv4/conf/{name}/route_localnet"), "1")?;
         nft(&format!(
             "table ip leeway {{

@@ -1,4 +1,4 @@
-//! A link as people ask for it.
+//! The properties of a link, as options and files give them.
 
 use crate::Error;
 use leeway_link::{Arq, JitterSpec, LinkSpec, LossSpec, Rates, Service, Trace};
@@ -7,14 +7,14 @@ use leeway_units::{Duration, Rate, Size};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a BDP is counted in, and what a device carries at most.
+/// Size of a packet in a BDP, and the MTU of a device, in bytes.
 pub(crate) const PACKET_BYTES: u32 = 1500;
-/// The rate of a direction that has none: a packet takes 12 ns.
+/// Rate of a direction without one: a packet takes 12 ns.
 const NO_LIMIT: Rate = Rate::from_bits_per_sec(1_000_000_000_000);
-/// The buffer where none is given and the delay gives no bandwidth-delay product.
+/// Buffer where none is given and there is no delay for a bandwidth-delay product.
 const PLAIN_BUFFER: Size = Size::Packets(100);
 
-/// What is known of one direction; everything may be left out.
+/// The properties of one direction; all are optional.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirectionOptions {
     /// The rate, perhaps with changes.
@@ -38,14 +38,14 @@ pub struct DirectionOptions {
 /// A link in both directions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LinkOptions {
-    /// What holds for both directions unless one says otherwise.
+    /// Properties of both directions, unless a direction has its own.
     pub both: DirectionOptions,
-    /// What holds for one only: up, then down.
+    /// Properties of one direction: up, then down.
     pub ways: [DirectionOptions; 2],
 }
 
 impl LinkOptions {
-    /// Whether it is a wire without any property.
+    /// Whether the link is a wire, without any property.
     pub fn is_plain(&self) -> bool {
         *self == LinkOptions::default()
     }
@@ -62,10 +62,10 @@ impl LinkOptions {
     fn of(&self, way: &DirectionOptions) -> DirectionOptions {
         let LinkOptions { both, ways } = self;
         let served = |way: &DirectionOptions| way.rates.is_some() || way.trace.is_some();
-        // A queue for both directions concerns those that have a rate; one for neither is an
-        // error.
+        // A queue for both directions applies to those that have a rate. A queue where neither has
+        // one is an error.
         let queues = served(way) || served(both) || !ways.iter().any(served);
-        // One way of service replaces the other.
+        // A rate replaces a trace, and a trace replaces a rate.
         let (rates, trace) = match served(way) {
             true => (&way.rates, &way.trace),
             false => (&both.rates, &both.trace),

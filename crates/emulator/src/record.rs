@@ -1,4 +1,4 @@
-//! What the engine saw and did, packet by packet, as lines of comma-separated values.
+//! Log of the engine, packet by packet, as lines of comma-separated values.
 
 use crate::{Direction, Error};
 use leeway_queue::{Ecn, Reason};
@@ -30,7 +30,7 @@ pub struct Record {
 /// What can happen to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It was read from its device and offered to the link.
+    /// Read from its device and offered to the link.
     Arrive {
         /// Its length.
         bytes: u32,
@@ -41,16 +41,16 @@ pub enum Event {
         /// Its traffic class.
         class: u8,
     },
-    /// It was dropped; the time is that of the link.
+    /// Dropped; the time is that of the link.
     Drop(Reason),
-    /// It was marked; the time is that of the link.
+    /// Marked; the time is that of the link.
     Mark(Reason),
-    /// It was written to the other device.
+    /// Written to the other device.
     Leave {
-        /// When the link let it out.
+        /// Departure from the link.
         due: Time,
     },
-    /// No packet: the engine looked at its links for the last time.
+    /// No packet: the last time that the engine polled its links.
     Stop,
 }
 
@@ -125,7 +125,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>, Error> {
     lines.map(|(index, line)| line.parse().map_err(|message| wrong(index, message))).collect()
 }
 
-/// Records on their way to a file. A thread of its own writes them, so that the engine never waits
+/// Records on their way to a file. A separate thread writes them, so that the engine never waits
 /// for a disk.
 #[derive(Debug)]
 pub struct Writer {
@@ -134,7 +134,7 @@ pub struct Writer {
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Records that are handed over together.
+/// Records in one batch.
 const BATCH: usize = 1024;
 
 impl Writer {
@@ -158,12 +158,12 @@ impl Writer {
         self.batch.push(record);
         if self.batch.len() >= BATCH {
             let full = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-            // The thread stops early only when it cannot write; `finish` tells why.
+            // The thread stops early only when it cannot write; `finish` returns the reason.
             let _ = self.sender.send(full);
         }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining records.
     pub fn finish(self) -> io::Result<()> {
         let _ = self.sender.send(self.batch);
         drop(self.sender);

@@ -6,7 +6,7 @@ use leeway_link::{Link, LinkSpec};
 use leeway_queue::{Reason, Report};
 use leeway_units::{Duration, Time};
 
-/// What a link did with its packets, by the link's own times.
+/// Departures, drops and marks of a link, at the link's own times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Played {
     /// Packets that came out, in order.
@@ -27,7 +27,7 @@ impl Report<Frame> for Played {
     }
 }
 
-/// What the records of `direction` say that the engine did.
+/// Departures, drops and marks of `direction`, from the engine's records.
 pub fn recorded(records: &[Record], direction: Direction) -> Played {
     let mut played = Played::default();
     for record in records.iter().filter(|record| record.direction == direction) {
@@ -42,8 +42,8 @@ pub fn recorded(records: &[Record], direction: Direction) -> Played {
     played
 }
 
-/// Plays the recorded arrivals of `direction` through a new link from `spec`, every event polled
-/// at its own time as the simulator does. `seed` is that of the whole link.
+/// Plays the recorded arrivals of `direction` through a new link from `spec`, and polls every
+/// event at its own time, as the simulator does. `seed` is that of the whole link.
 pub fn replay(records: &[Record], direction: Direction, spec: &LinkSpec, seed: u64) -> Played {
     let mut link: Link<Frame> = spec.build(direction.seed(seed));
     let mut played = Played::default();
@@ -72,8 +72,8 @@ fn advance(link: &mut Link<Frame>, until: Time, played: &mut Played) {
     }
 }
 
-/// The largest time between a packet's departure from the link and its writing to the device, and
-/// whether any was written before it was due.
+/// The largest time between a packet's departure from the link and its write to the device, and
+/// whether any packet was written before it was due.
 pub fn wake_up_error(records: &[Record]) -> (Duration, bool) {
     records.iter().fold((Duration::ZERO, false), |(worst, early), record| match record.event {
         Event::Leave { due } => (worst.max(record.at - due), early || record.at < due),

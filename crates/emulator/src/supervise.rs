@@ -32,23 +32,23 @@ pub struct Command {
     pub arguments: Vec<OsString>,
 }
 
-/// How it went.
+/// The outcome of a command behind a link.
 #[derive(Debug)]
 pub struct Outcome {
     /// How the command ended.
     pub status: ExitStatus,
     /// What the engine did.
     pub ended: Ended,
-    /// Packets up and down that the kernel dropped because the engine came too late to read them.
+    /// Packets up and down that the kernel dropped because the engine read too late.
     pub overruns: [u64; 2],
 }
 
 /// Runs `command` behind a link with `links` up and down, and waits for it.
 ///
-/// It runs in a network namespace of its own; `LEEWAY_GATEWAY` and `LEEWAY_GATEWAY6` in its
-/// environment are the addresses of this host. Nothing of this outlives the calling process: the
-/// device goes with its descriptor, the rules with their owner, and the command is killed.
-/// `notice` hears what a user should know before the command starts.
+/// The command runs in a network namespace of its own. `LEEWAY_GATEWAY` and `LEEWAY_GATEWAY6` in
+/// its environment are the addresses of this host. Nothing of this outlives the calling process:
+/// the device goes with its descriptor, the rules with their owner, and the command is killed.
+/// `notice` is called with what a user should know before the command starts.
 pub fn run(
     links: &[LinkSpec; 2],
     seed: u64,
@@ -99,7 +99,7 @@ pub fn enter(parent: u32, arguments: &[OsString]) -> io::Error {
     if let Err(errno) = prepared {
         return errno.into();
     }
-    // It may have ended before the line above.
+    // The parent may have ended before the call above.
     if getppid().as_raw() as u32 != parent {
         return io::Error::other("the program that keeps the link has ended");
     }
@@ -121,11 +121,11 @@ impl Command {
     }
 }
 
-/// The signals of this process that go on to a command.
+/// The signals of this process that are passed on to the command.
 pub(crate) struct Signals(SignalFd);
 
 impl Signals {
-    /// Takes them from the calling thread and the threads that it starts from now on.
+    /// Blocks them for the calling thread, and for the threads that it starts from now on.
     pub fn take() -> Result<Signals, Error> {
         let passed: SigSet = PASSED.into_iter().collect();
         passed.thread_block().map_err(Error::of_errno("block signals"))?;
@@ -150,12 +150,13 @@ impl Signals {
                 return Ok(());
             }
             while let Ok(Some(info)) = self.0.read_signal() {
-                // What the terminal sends, the command has got itself. A process sends with a code
+                // The command gets the terminal's signals itself. Signals of a process have a code
                 // of 0 or less.
                 if info.ssi_code <= 0
                     && let Ok(signal) = Signal::try_from(info.ssi_signo as i32)
                 {
-                    // It may have just ended, but is not waited for before the pipe closes.
+                    // The command may have just ended. It is not waited for before the pipe
+                    // closes.
                     let _ = kill(pid, signal);
                 }
             }

@@ -1,4 +1,4 @@
-//! What is counted of one direction.
+//! Counters of one direction.
 
 use crate::record::{Event, Record, Writer};
 use crate::{Direction, Frame, Lateness};
@@ -38,7 +38,7 @@ impl Tally {
     }
 }
 
-/// Hears of what a link does: counts it, records it, takes back the buffers.
+/// Observer of a link: counts and records its events, and takes back the buffers.
 pub(crate) struct Listener<'a> {
     pub direction: Direction,
     pub tally: &'a mut Tally,

@@ -1,9 +1,8 @@
-//! What this host is attached to: its own addresses, and the networks that it reaches without a
-//! router.
+//! The addresses of this host, and the networks that it reaches without a router.
 //!
-//! Whoever carries packets for strangers has to keep them from both: the router's firewall does
-//! not stand before a machine in the same network. They change while a program runs (DHCP, PPPoE,
-//! privacy extensions of IPv6), so they are followed.
+//! A program that carries packets for strangers has to keep strangers from both, because no
+//! router's firewall protects a machine in the same network. Addresses and networks change while a
+//! program runs (DHCP, PPPoE, privacy extensions of IPv6), so they are followed.
 
 use crate::netlink::{self, Changes};
 use crate::{Error, Family};
@@ -19,19 +18,20 @@ use std::time::Duration;
 /// The kernel's routing table of addresses that are its own (linux/rtnetlink.h, RT_TABLE_LOCAL).
 const LOCAL_TABLE: u32 = 255;
 
-/// How long it is waited for a change at a time; a thread that follows ends so long after nobody
-/// needs it any more.
+/// Longest wait for a change. A thread that follows changes ends within this time after its last
+/// user.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Before another attempt where the kernel could not be asked.
+/// Wait before another attempt after the kernel could not be asked.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Whose an address is, if it is not anybody's on the Internet.
+/// Owner of an address that does not belong to the Internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
-    /// One of this host's.
+    /// An address of this host.
     Own,
-    /// Of a network that this host reaches without a router, or that it keeps for itself.
+    /// An address in a network that this host reaches without a router, or that it keeps for
+    /// itself.
     OnLink,
 }
 
@@ -40,25 +40,25 @@ pub enum Attachment {
 pub struct Surroundings {
     /// Every address of this host.
     pub own: BTreeSet<IpAddr>,
-    /// Networks that are reached without a router, and the name of the device; also those whose
-    /// routes lead nowhere, such as a prefix that a provider has delegated (RFC 8415) and that is
-    /// divided among networks of the home.
+    /// Networks that are reached without a router, with the name of the device. Networks whose
+    /// routes lead nowhere count as well, such as a prefix that a provider delegated (RFC 8415)
+    /// and that is divided among networks of the home.
     pub on_link: BTreeMap<IpNet, String>,
 }
 
-/// What this host is attached to, now.
+/// The present addresses and networks of this host.
 #[derive(Debug, Clone, Default)]
 pub struct Attached(Arc<RwLock<Surroundings>>);
 
 impl Attached {
-    /// Follows it from now on, in a thread that ends soon after the last copy of this was dropped.
+    /// Follows the changes in a thread that ends soon after the last copy of this is dropped.
     ///
-    /// `changed` is called with what has become of it, never twice at a time.
+    /// `changed` is called with each new state, never twice at the same time.
     ///
     /// # Errors
-    /// The kernel does not list it, or there can be no more threads.
+    /// The kernel does not list addresses and routes, or no thread can be started.
     pub fn follow(mut changed: impl FnMut(&Surroundings) + Send + 'static) -> Result<Attached, Error> {
-        // Before the first list: nothing is missed in between.
+        // The subscription comes before the first list, so that no change is missed in between.
         let changes = Changes::hear()?;
         let attached = Attached(Arc::new(RwLock::new(Surroundings::now()?)));
         let weak = Arc::downgrade(&attached.0);
@@ -74,12 +74,12 @@ impl Attached {
         Ok(attached)
     }
 
-    /// What it is, for programs that have looked at it themselves.
+    /// A fixed state, for programs that have read it themselves.
     pub fn fixed(surroundings: Surroundings) -> Attached {
         Attached(Arc::new(RwLock::new(surroundings)))
     }
 
-    /// Whose that address is; none if somebody's behind a router.
+    /// Owner of the address; `None` for an address behind a router.
     pub fn of(&self, address: IpAddr) -> Option<Attachment> {
         let address = address.to_canonical();
         let now = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -89,18 +89,18 @@ impl Attached {
         now.on_link.keys().any(|network| network.contains(&address)).then_some(Attachment::OnLink)
     }
 
-    /// All of it.
+    /// The whole state.
     pub fn surroundings(&self) -> Surroundings {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Lists everything anew; false once nobody needs it.
+/// Lists everything again; false when nobody uses the result any more.
 fn renew(weak: &Weak<RwLock<Surroundings>>, changed: &mut impl FnMut(&Surroundings)) -> bool {
     loop {
         let listed = Surroundings::now();
         let Some(shared) = weak.upgrade() else { return false };
-        // What is known stays in force until there is something newer.
+        // The known state stays in force until there is a newer one.
         let Ok(now) = listed else {
             drop(shared);
             std::thread::sleep(AGAIN);
@@ -116,10 +116,10 @@ fn renew(weak: &Weak<RwLock<Surroundings>>, changed: &mut impl FnMut(&Surroundin
 }
 
 impl Surroundings {
-    /// As the kernel lists it.
+    /// Reads the state from the kernel's lists.
     ///
     /// # Errors
-    /// It does not.
+    /// The kernel does not list them.
     pub fn now() -> Result<Surroundings, Error> {
         let mut devices = BTreeMap::new();
         for link in netlink::links()? {
@@ -172,8 +172,8 @@ impl Surroundings {
                 RouteAttribute::Destination(RouteAddress::Inet6(address)) => to = Some(IpAddr::V6(*address)),
                 RouteAttribute::Oif(index) => device = devices.get(index),
                 RouteAttribute::Table(number) => table = *number,
-                // Where several ways lead there, or a route refers to what is kept elsewhere, a
-                // router is taken to be among them: such routes are made by hand or by routing
+                // A route with several next hops, or one that refers to a next-hop object, is
+                // taken to lead through a router: such routes are made by hand or by routing
                 // protocols, not by addresses.
                 RouteAttribute::Gateway(_)
                 | RouteAttribute::Via(_)
@@ -182,7 +182,7 @@ impl Surroundings {
                 _ => {}
             }
         }
-        // The route to everything says nothing of where it leads.
+        // A default route says nothing of the networks behind it.
         let network = to.and_then(|to| IpNet::new(to, header.destination_prefix_length).ok());
         let Some(network) = network.filter(|network| network.prefix_len() > 0) else { return };
         let on_link = match header.kind {
@@ -200,6 +200,6 @@ impl Surroundings {
 
 struct Device {
     name: String,
-    /// What is behind it is not beside this host: a tunnel, or this host.
+    /// Networks behind such a device are not beside this host: a tunnel, or the loopback device.
     far: bool,
 }

@@ -1,7 +1,8 @@
 //! The public Internet: which addresses belong to it, and which ports strangers may reach on it.
 //!
-//! Gateway and relay refuse everything else. Both take it from the one table here: the gateway
-//! asks [`special`] about each address, the relay gives [`special_destinations`] to nftables.
+//! Gateway and relay refuse all other addresses and ports. Both use the table of this module: the
+//! gateway asks [`special`] about each address, the relay gives [`special_destinations`] to
+//! nftables.
 
 use crate::Family;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -18,14 +19,14 @@ pub const UDP_PORTS: [u16; 5] = [53, 123, 443, 853, 3478];
 /// Blocks that are not the public Internet. The first one that contains an address names it.
 ///
 /// These are all blocks of IANA's special-purpose registry that are not globally reachable (RFC
-/// 6890; the registry itself is in tests/registry), multicast (RFC 5771), and what a cloud keeps
-/// for itself.
+/// 6890; the registry itself is in tests/registry), multicast (RFC 5771), and addresses that cloud
+/// providers keep for themselves.
 const SPECIAL_V4: [(Ipv4Net, &str); 17] = [
     (v4(0, 0, 0, 0, 8), "this network (RFC 791)"),
     (v4(10, 0, 0, 0, 8), "private (RFC 1918)"),
     (v4(100, 64, 0, 0, 10), "shared by a provider's NAT (RFC 6598)"),
     (v4(127, 0, 0, 0, 8), "loopback (RFC 1122)"),
-    // Answers machines of one cloud only, with their credentials.
+    // Serves credentials to the machines of one cloud provider.
     (v4(168, 63, 129, 16, 32), "a metadata service"),
     (v4(169, 254, 0, 0, 16), "link-local (RFC 3927)"),
     (v4(172, 16, 0, 0, 12), "private (RFC 1918)"),
@@ -43,8 +44,8 @@ const SPECIAL_V4: [(Ipv4Net, &str); 17] = [
 
 /// The same for IPv6.
 ///
-/// An address that carries an IPv4 address for a translator or a tunnel is refused whatever it
-/// carries, because somebody else's router decides where it leads.
+/// An address that contains an IPv4 address for a translator or a tunnel is refused, whatever the
+/// IPv4 address is, because another router decides where it leads.
 const SPECIAL_V6: [(Ipv6Net, &str); 14] = [
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), "unspecified (RFC 4291)"),
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "loopback (RFC 4291)"),
@@ -57,15 +58,15 @@ const SPECIAL_V6: [(Ipv6Net, &str); 14] = [
     (v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), "private (RFC 4193)"),
     (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), "link-local (RFC 4291)"),
     (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), "multicast (RFC 4291)"),
-    // Global unicast addresses are given out of 2000::/3 only (RFC 4291, 2.4, and IANA's registry
-    // of them).
+    // Global unicast addresses come from 2000::/3 only (RFC 4291, 2.4, and IANA's registry of
+    // them).
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 3), "reserved (RFC 4291)"),
     (v6([0x4000, 0, 0, 0, 0, 0, 0, 0], 2), "reserved (RFC 4291)"),
     (v6([0x8000, 0, 0, 0, 0, 0, 0, 0], 1), "reserved (RFC 4291)"),
 ];
 
-/// What [`ISATAP_MASK`] leaves of the address of an ISATAP tunnel, in any network: its interface
-/// identifier begins with `0000:5efe` or `0200:5efe` (RFC 5214, 6.1).
+/// The bits under [`ISATAP_MASK`] of the address of an ISATAP tunnel, in any network. The
+/// interface identifier begins with `0000:5efe` or `0200:5efe` (RFC 5214, 6.1).
 const ISATAP: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0x5efe, 0, 0);
 const ISATAP_MASK: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0xfdff, 0xffff, 0, 0);
 
@@ -78,8 +79,8 @@ const fn v6(segments: [u16; 8], bits: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), bits)
 }
 
-/// What an address is if it is not one of the public Internet. An IPv4-mapped address is what it
-/// carries.
+/// Name of the special block of an address; `None` for an address of the public Internet. An
+/// IPv4-mapped address counts as the IPv4 address in it.
 pub fn special(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(address) => {

@@ -5,14 +5,15 @@ use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// A table with an owner, a process `nft` that this one keeps: the kernel removes the table when
-/// its owner ends, and the owner ends when its input does. Removed when this is dropped.
+/// A table with an owner: a child process `nft`. The kernel removes the table when its owner ends,
+/// and the owner ends when its input is closed. So the table goes when this is dropped, or when
+/// this process ends in any way.
 #[derive(Debug)]
 pub struct Table {
     owner: Child,
-    /// Closed with this process, however it ends; the owner then ends too.
+    /// Input of the owner. The system closes it with this process, and the owner then ends.
     commands: Option<ChildStdin>,
-    /// Kept open so that the owner may write until it ends.
+    /// Output of the owner, kept open so that the owner can write until it ends.
     answers: BufReader<PipeReader>,
 }
 
@@ -20,7 +21,7 @@ impl Table {
     /// Makes the table `family name` by `script`, whose `add table` says `flags owner`, and
     /// returns when it is there.
     ///
-    /// The shell of `nft` takes a line at a time, and each line is one transaction.
+    /// The interactive `nft` reads a line at a time, and each line is one transaction.
     ///
     /// # Errors
     /// [`Error::Missing`] without `nft`, [`Error::Program`] with what it says.
@@ -30,12 +31,12 @@ impl Table {
         let errors = writer.try_clone().map_err(of("make a pipe"))?;
         let mut owner = Command::new("nft")
             .arg("-i")
-            // It would keep a history of its commands there.
+            // Without a home directory `nft` keeps no history of its commands.
             .env("HOME", "/nonexistent")
             .stdin(Stdio::piped())
             .stdout(writer)
             .stderr(errors)
-            // Away from the terminal's signals: Ctrl-C is for us.
+            // A process group of its own: Ctrl-C at the terminal does not reach the owner.
             .process_group(0)
             .spawn()
             .map_err(|error| Error::Missing { program: "nft", package: "nftables", error })?;
@@ -44,13 +45,13 @@ impl Table {
         let script = format!("{script}list table {family} {name}\n");
         let pipe = table.commands.as_mut();
         let sent = pipe.map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
-        // If it is not there to hear, what it has said says why.
+        // If the owner is gone, its output says why.
         let heard = table.confirm(&format!("table {family} {name}"));
         heard.and_then(|()| sent.transpose().map(drop).map_err(of("tell nft its rules")))?;
         Ok(table)
     }
 
-    /// Waits until the table is listed whole.
+    /// Waits until `nft` lists the whole table.
     fn confirm(&mut self, title: &str) -> Result<(), Error> {
         let mut said = String::new();
         loop {
@@ -63,7 +64,7 @@ impl Table {
             if read == 0 || line.contains("Error") || line.contains("not permitted") {
                 return Err(Error::Program { program: "nft", message: said.trim().to_owned() });
             }
-            // What it repeats of its input begins with a prompt.
+            // Lines that repeat the input begin with a prompt.
             if line.starts_with('}') && said.contains(title) {
                 return Ok(());
             }
@@ -74,7 +75,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.commands = None;
-        // It ends at the end of its input; nothing can be done if it does not.
+        // The owner ends at the end of its input; nothing can be done if it does not.
         let _ = self.owner.wait();
     }
 }

@@ -1,8 +1,8 @@
 //! Several hosts with links between them, each a network namespace of this machine.
 //!
-//! A [`Spec`] says what there is, a [`Testnet`] is it: programs run on its hosts, closures too. A
-//! link with a rate, a delay or anything else that a [`leeway_link::Link`] has is emulated by an
-//! [`Engine`] of its own, all others are wires.
+//! A [`Spec`] describes a network, and a [`Testnet`] is a running one: programs and closures run
+//! on its hosts. A link with a rate, a delay or any other property of a [`leeway_link::Link`] is
+//! emulated by an [`Engine`] of its own. All other links are wires.
 
 mod namespace;
 mod plan;
@@ -28,7 +28,7 @@ use std::process::{Child, Command};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long processes may take to go when a network does.
+/// Longest wait for processes to end when a network ends.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running test network. Dropping it removes everything: links, hosts, and the processes on
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// process on them.
 #[derive(Debug)]
 pub struct Testnet {
-    // In this order: the links end before the hosts.
+    // The order of the fields matters: the links end before the hosts.
     links: Vec<LiveLink>,
     hosts: Vec<LiveHost>,
 }
@@ -58,14 +58,14 @@ struct LiveLink {
     engine: Option<JoinHandle<Result<Ended, Error>>>,
 }
 
-/// What an emulated link did.
+/// The outcome of an emulated link.
 #[derive(Debug)]
 pub struct Carried {
     /// The link.
     pub name: String,
     /// What its engine did.
     pub ended: Ended,
-    /// Packets up and down that the kernel dropped because the engine came too late to read them.
+    /// Packets up and down that the kernel dropped because the engine read too late.
     pub overruns: [u64; 2],
 }
 
@@ -116,7 +116,8 @@ impl Testnet {
         Ok(&self.host(host)?.addresses)
     }
 
-    /// Starts a command on a host. It knows the others by name, through `/etc/hosts`.
+    /// Starts a command on a host. The command knows the other hosts by name, through
+    /// `/etc/hosts`.
     ///
     /// # Errors
     /// There is no such host; the command cannot be started.
@@ -126,8 +127,8 @@ impl Testnet {
         self.host(host)?.namespace.spawn(command)?.map_err(Error::of("start a program on a host"))
     }
 
-    /// Does something in the network of a host, on a thread of its own: sockets that it makes are
-    /// the host's, and stay so. Processes are for [`Testnet::spawn`].
+    /// Runs a closure in the network of a host, on a thread of its own. Sockets that the closure
+    /// makes belong to the host for good. [`Testnet::spawn`] starts processes.
     ///
     /// # Errors
     /// There is no such host.
@@ -153,7 +154,7 @@ impl Testnet {
                 let mut command = Command::new(words.next().unwrap_or_default());
                 let null = std::process::Stdio::null;
                 command.args(words).stdin(null()).stdout(null());
-                // Away from the terminal's signals: Ctrl-C is for the command.
+                // A process group of its own: Ctrl-C at the terminal is for the command.
                 std::os::unix::process::CommandExt::process_group(&mut command, 0);
                 let mut child = self.spawn(&program.on, command)?;
                 if let Some(port) = program.listens {
@@ -212,10 +213,10 @@ impl Testnet {
                 let nodad = if address.ip.is_ipv6() { " nodad" } else { "" };
                 let _ = writeln!(batch, "addr add {}/{} dev {name}{nodad}", address.ip, address.prefix);
             }
-            // A segment is a packet, as on a wire, unless the wire may offload.
+            // A segment is a packet, as on a real wire, unless `offload` is set.
             let segments = if wire.offload { "" } else { " gso_max_segs 1" };
             let _ = writeln!(batch, "link set {name} up mtu 1500 txqueuelen 1000{segments}");
-            // Known neighbours: no packet waits for another that asks where they are.
+            // The neighbours are entered, so that no packet waits for ARP or neighbour discovery.
             for address in wire.addresses[1 - end].iter().filter(|_| wire.emulated.is_none()) {
                 let at = wire.hardware_address(1 - end);
                 let _ = writeln!(batch, "neigh replace {} lladdr {at} dev {name} nud permanent", address.ip);
@@ -249,7 +250,7 @@ impl Testnet {
         Ok(())
     }
 
-    /// Kills what lives on the hosts, and waits until it is gone.
+    /// Kills all processes on the hosts, and waits until they are gone.
     fn kill_all(&self) {
         let start = Instant::now();
         let own = std::process::id();
@@ -307,7 +308,7 @@ fn hosts_table(plan: &Plan) -> String {
     table
 }
 
-/// Whether somebody listens on the TCP port in the namespace of the calling thread.
+/// Whether a program listens on the TCP port in the namespace of the calling thread.
 fn listens(port: u16) -> bool {
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].into_iter().any(|path: &str| {
         let table = std::fs::read_to_string(Path::new(path)).unwrap_or_default();

@@ -25,7 +25,7 @@ const KINDS: [(&str, CloneFlags); 3] =
 /// thread that started it ends.
 #[derive(Debug)]
 pub(super) struct Namespace {
-    /// Its number among all threads of the machine; `ip` takes it for the namespace.
+    /// Thread id, which names the namespace to `ip`.
     pub thread_id: i32,
     /// Where the kernel shows it.
     pub process: PathBuf,
@@ -45,7 +45,7 @@ impl Namespace {
             .spawn(move || {
                 let done = prepare(&name, &hosts, forwards);
                 let failed = done.is_err();
-                // Whoever waits for it has gone only if the whole program is ending.
+                // The receiver is gone only if the whole program is ending.
                 let _ = ready.send(done.map(|()| gettid().as_raw()));
                 if !failed {
                     orders.iter().for_each(|job| job());
@@ -58,7 +58,7 @@ impl Namespace {
         Ok(Namespace { thread_id, process, namespaces, jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Does `job` on the thread of the host.
+    /// Runs `job` on the thread of the host.
     pub fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
         let (answer, answered) = channel();
         let jobs = self.jobs.as_ref().ok_or_else(died)?;
@@ -74,7 +74,7 @@ impl Namespace {
         self.ask(move || command.spawn())
     }
 
-    /// Does `step` on a thread of its own, which may borrow.
+    /// Runs `step` on a thread of its own, which may borrow.
     pub fn inside<T: Send>(&self, step: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let work = || {
             enter(&self.namespaces)?;
@@ -129,12 +129,13 @@ fn prepare(name: &str, hosts: &str, forwards: bool) -> Result<(), Error> {
     sethostname(name).map_err(Error::of_errno("name a host"))?;
     name_hosts(hosts)?;
     for family in ["ipv4", "ipv6"] {
-        // Packets may come and go by different ways.
+        // Packets may come and go over different routes.
         for (key, value) in
             [("rp_filter", "0"), ("accept_dad", "0"), ("addr_gen_mode", "1"), ("router_solicitations", "0")]
         {
             for scope in ["all", "default"] {
-                // Each family knows some of them; a kernel without IPv6 none.
+                // Each address family has some of these parameters; a kernel without IPv6 has none
+                // of its family's.
                 let _ = sysctl(&format!("net/{family}/conf/{scope}/{key}"), value);
             }
         }
@@ -155,7 +156,7 @@ fn name_hosts(hosts: &str) -> Result<(), Error> {
         return Ok(());
     }
     let what = "give the hosts their names";
-    // What is mounted elsewhere still comes in, nothing of this goes out.
+    // Later mounts of the machine still appear here; mounts of this namespace do not appear there.
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)
         .map_err(Error::of_errno(what))?;
     // The mount keeps the file when its name goes.

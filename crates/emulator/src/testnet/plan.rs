@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 /// The longest name of a device (IFNAMSIZ less its zero).
 const NAME_BYTES: usize = 15;
-/// The links that automatic addresses suffice for.
+/// Most links with automatic addresses.
 const LINKS: usize = 1 << 16;
 
-/// What there is to build.
+/// The network to build.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub hosts: Vec<Host>,
@@ -41,14 +41,14 @@ pub(super) struct Wire {
     pub ends: [usize; 2],
     /// The addresses of each end.
     pub addresses: [Vec<Address>; 2],
-    /// What is emulated; nothing for a plain wire.
+    /// The emulated properties; `None` for a wire.
     pub emulated: Option<[LinkSpec; 2]>,
     pub offload: bool,
     pub log: Option<PathBuf>,
 }
 
 impl Wire {
-    /// The Ethernet address of an end, of those that are nobody's.
+    /// The Ethernet address of an end, from the locally administered ones.
     pub fn hardware_address(&self, end: usize) -> String {
         let [high, low] = self.index.to_be_bytes();
         format!("02:00:00:{high:02x}:{low:02x}:{:02x}", end + 1)
@@ -186,7 +186,7 @@ fn wire(i: usize, name: &str, link: &Link, hosts: &[&str]) -> Result<Wire, Error
     })
 }
 
-/// The addresses that are given, or else `default`.
+/// The given addresses, or `default`.
 fn pair(
     given: Option<&[String; 2]>,
     default: [Address; 2],
@@ -272,7 +272,7 @@ impl Address {
 /// The shortest paths: by links, then by the order of the file.
 struct Paths<'a> {
     links: &'a [Wire],
-    /// Links from one host to another; `usize::MAX` where there is no way.
+    /// Links from one host to another; `usize::MAX` where there is no path.
     distance: Vec<Vec<usize>>,
 }
 
@@ -308,7 +308,7 @@ impl<'a> Paths<'a> {
             .filter_map(move |link| Some((link, 1 - link.ends.iter().position(|&end| end == host)?)))
     }
 
-    /// Routes to every address that is not a neighbour's on the link to it.
+    /// Routes to every address that is not on a link of the host itself.
     fn automatic(&self, from: usize) -> Vec<String> {
         let mut routes = Vec::new();
         for link in self.links {
@@ -325,7 +325,7 @@ impl<'a> Paths<'a> {
         routes
     }
 
-    /// The first link of the way from one host to another, and its far end.
+    /// The first link of the path from one host to another, and its far end.
     fn first(&self, from: usize, to: usize) -> Option<(&'a Wire, usize)> {
         let left = self.distance[from][to];
         if left == usize::MAX {

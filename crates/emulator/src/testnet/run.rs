@@ -13,8 +13,8 @@ use std::process::ExitStatus;
 pub(super) const HOSTS: &str = "LEEWAY_HOSTS";
 
 /// Builds a network, starts its programs, runs `command` on the host `on` (the first by default),
-/// and waits for it. `notice` hears what a user should know. The network ends with the command,
-/// and with the calling process.
+/// and waits for it. `notice` is called with what a user should know. The network ends with the
+/// command, and with the calling process.
 ///
 /// # Errors
 /// Those of [`Testnet::up`] and [`Testnet::start_programs`].
