@@ -1,4 +1,4 @@
-//! Several mechanisms on one setup, and how they compare.
+//! Comparison of several mechanisms on one setup.
 
 use crate::measure::{Measured, Setup, measure};
 use crate::mechanism::{Mechanism, Way};
@@ -8,27 +8,28 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What came out for several mechanisms.
+/// The outcome of several mechanisms on one setup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// A row for each, in the order that they were asked for.
+    /// A row for each mechanism, in the order of the request.
     pub rows: Vec<Row>,
 }
 
-/// One mechanism.
+/// The outcome of one mechanism.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Its name.
     pub mechanism: String,
-    /// The medians over the rounds, each by itself.
+    /// The median of each figure over the rounds.
     pub median: Summary,
-    /// Medians of what it is of `prim_only` in the same round; nothing without `prim_only`.
+    /// Medians of the ratios to `prim_only` in the same round; `None` without `prim_only`.
     pub of_prim_only: Option<Ratios>,
     /// Every round.
     pub rounds: Vec<Measured>,
 }
 
-/// The figures that matter, of one round or their medians; nothing where nothing was measured.
+/// The figures of one round, or their medians; `None` where nothing was measured. Times in
+/// seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The primary's service time: mean.
@@ -45,13 +46,13 @@ pub struct Summary {
     pub secondary_mean_s: Option<f64>,
     /// The secondaries' answers a second.
     pub secondary_per_s: Option<f64>,
-    /// The bits of answers that the secondaries have got a second, in the time that counts.
+    /// Bits of answers to the secondaries a second, in the counted time.
     pub secondary_goodput_bps: Option<f64>,
-    /// The mean over the requests of both classes.
+    /// The mean service time over the requests of both classes.
     pub both_mean_s: Option<f64>,
     /// The 99th percentile of the primary's ping.
     pub ping_p99_s: Option<f64>,
-    /// The mean of it.
+    /// The mean of the primary's ping.
     pub ping_mean_s: Option<f64>,
     /// The score of the primary's call.
     pub mos: Option<f64>,
@@ -61,16 +62,16 @@ pub struct Summary {
     pub down_bps: Option<f64>,
 }
 
-/// How something is to the primary alone.
+/// Ratios to the primary alone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
     /// Mean service time of the primary.
     pub primary_mean: Option<f64>,
     /// Its 99th percentile.
     pub primary_p99: Option<f64>,
-    /// Seconds that are added to the 99th percentile of the ping.
+    /// Seconds added to the 99th percentile of the ping.
     pub ping_p99_added_s: Option<f64>,
-    /// What the call's score loses.
+    /// Points that the call's score loses.
     pub mos_lost: Option<f64>,
 }
 
@@ -95,7 +96,7 @@ impl Row {
 }
 
 impl Summary {
-    /// Of one round.
+    /// The figures of one round.
     pub fn of(measured: &Measured) -> Summary {
         let primary = measured.primary.as_ref();
         let secondary = measured.secondary.as_ref();
@@ -123,7 +124,7 @@ impl Summary {
         }
     }
 
-    /// The medians of several.
+    /// The medians of several rounds.
     fn median(all: &[Summary]) -> Summary {
         let of = |what: fn(&Summary) -> Option<f64>| median(all.iter().filter_map(what));
         Summary {
@@ -150,9 +151,9 @@ impl Summary {
 pub struct Plan<'a> {
     /// The program that gateways and relays run: `leeway`.
     pub leeway: &'a Path,
-    /// How often.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Of the first round's requests; each round takes the next.
+    /// Seed of the first round's requests; each round takes the next one.
     pub seed: u64,
     /// Lines of [`SLOT_BPS`] that may be played at the same time; a faster one takes the place of
     /// several.
@@ -162,12 +163,12 @@ pub struct Plan<'a> {
 /// The rate of a line that takes one of the places of [`Plan::jobs`].
 pub const SLOT_BPS: u64 = 2_000_000;
 
-/// Plays each of `setups` with each of `mechanisms`, round after round; in one round all
-/// mechanisms meet the same requests. Measurements whose lines are slow enough run at the same
-/// time, each on hosts of its own. `progress` hears how many are done, of how many.
+/// Plays each of `setups` with each of `mechanisms`, round after round. In a round all mechanisms
+/// meet the same requests. Measurements whose lines are slow enough run at the same time, each on
+/// hosts of its own. `progress` is called with the numbers of finished and of all measurements.
 ///
 /// # Errors
-/// A measurement cannot be had.
+/// A measurement fails.
 pub fn compare(
     setups: &[Setup],
     mechanisms: &[Mechanism],
@@ -189,8 +190,8 @@ pub fn compare(
         for _ in 0..plan.jobs.clamp(1, total.max(1)) {
             scope.spawn(|| {
                 loop {
-                    // Taken with its place, so that a fast line waits for its turn and is not
-                    // overtaken.
+                    // The task is taken together with its places, so that slower lines do not
+                    // overtake a fast line that waits.
                     let (number, &(_, setup, mechanism, seed), place) = {
                         let mut next = lock(&next);
                         let Some((number, task)) = next.next() else { break };
@@ -199,7 +200,7 @@ pub fn compare(
                     let measured = measure(setup, mechanism, plan.leeway, seed);
                     drop(place);
                     if measured.is_err() {
-                        // Nothing further is begun.
+                        // No further measurement starts.
                         lock(&next).by_ref().for_each(drop);
                     }
                     let mut results = lock(&results);
@@ -233,7 +234,7 @@ struct Slots {
     freed: Condvar,
 }
 
-/// So many places, until this is dropped.
+/// Places that are taken until this is dropped.
 struct Place<'a>(&'a Slots, usize);
 
 impl Slots {
@@ -242,7 +243,7 @@ impl Slots {
         Slots { all, free: Mutex::new(all), freed: Condvar::new() }
     }
 
-    /// Waits for the places of a line of that rate; the fastest line takes all there are.
+    /// Waits for the places of a line of that rate; the fastest lines take all places.
     fn take(&self, bps: u64) -> Place<'_> {
         let wanted = usize::try_from(bps.div_ceil(SLOT_BPS)).unwrap_or(usize::MAX).clamp(1, self.all);
         let free = lock(&self.free);
@@ -264,7 +265,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The median; of an even number the mean of the two in the middle.
+/// The median; of an even number of values the mean of the two in the middle.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

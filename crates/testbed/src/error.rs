@@ -1,4 +1,4 @@
-//! Why a measurement cannot be had.
+//! Errors of measurements.
 
 use std::io;
 
@@ -8,7 +8,7 @@ pub enum Error {
     /// The test network cannot be built.
     #[error(transparent)]
     Network(#[from] leeway_emulator::Error),
-    /// Something was asked for that there cannot be.
+    /// The request cannot be met.
     #[error("{0}")]
     Usage(String),
     /// A program that sets up a host failed.
@@ -18,13 +18,13 @@ pub enum Error {
         program: &'static str,
         /// The host.
         host: String,
-        /// What it said.
+        /// Its output.
         why: String,
     },
-    /// A measuring program could not work.
+    /// A part of the measurement failed.
     #[error("{what}: {error}")]
     Measure {
-        /// Which.
+        /// Name of the part.
         what: &'static str,
         /// What the system says.
         error: io::Error,

@@ -1,4 +1,4 @@
-//! The published experiments, and others, by their ids.
+//! The published experiments, and further ones, by their ids.
 
 use crate::compare::Comparison;
 use crate::judge;
@@ -28,16 +28,16 @@ pub struct Experiment {
 /// One setup of an experiment.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// What is particular about it; empty where there is only one.
+    /// What distinguishes this setup; empty where there is only one.
     pub label: String,
     /// The setup.
     pub setup: Setup,
 }
 
-/// What came out at one point.
+/// The outcome at one point.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What is particular about it.
+    /// What distinguishes this point.
     pub label: String,
     /// The line, in words.
     pub line: String,
@@ -50,21 +50,21 @@ pub struct Outcome {
     pub comparison: Comparison,
 }
 
-/// What was published, and what came out.
+/// A published or required value, and the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// What is claimed.
     pub text: String,
-    /// What the paper reports, or what is required.
+    /// The value in the paper, or the required one.
     pub published: String,
-    /// What came out.
+    /// The outcome.
     pub found: String,
-    /// Whether they agree; nothing where nothing can be said.
+    /// Whether they agree; `None` where this cannot be decided.
     pub holds: Option<bool>,
 }
 
 impl Outcome {
-    /// Of that point.
+    /// A claim about the point with this label.
     pub fn of(point: &Point, comparison: Comparison) -> Outcome {
         let Setup { line, congestion, .. } = &point.setup;
         Outcome {
@@ -78,7 +78,7 @@ impl Outcome {
 }
 
 impl Experiment {
-    /// Holds what came out against what was published. There is no claim about what was not
+    /// Compares the outcome with the published values. There is no claim about what was not
     /// measured.
     pub fn claims(&self, outcomes: &[Outcome]) -> Vec<Claim> {
         let mut claims = (self.judge)(outcomes);
@@ -87,7 +87,7 @@ impl Experiment {
     }
 }
 
-/// The paper's own mechanisms, a queue that has come after it, and ours.
+/// The paper's mechanisms, a queue that is newer than the paper, and Leeway's.
 const EVERY: &[&str] = &[
     "prim_only",
     "best_effort",
@@ -105,10 +105,10 @@ const EVERY: &[&str] = &[
     "proxy",
     "proxy-relay",
 ];
-/// Those whose sensitivity the paper looks at, and ours.
+/// The mechanisms whose sensitivity the paper studies, and Leeway's.
 const SENSITIVE: &[&str] =
     &["prim_only", "best_effort", "borrowing", "codel", "tcpvegas", "tcplp", "relay", "proxy", "proxy-relay"];
-/// The reference, the baseline, what knows the rate, and ours.
+/// The reference, the baseline, the mechanism that knows the rate, and Leeway's.
 const FEW: &[&str] = &["prim_only", "best_effort", "borrowing", "relay", "proxy", "proxy-relay"];
 
 /// All experiments.
@@ -192,7 +192,8 @@ pub fn all() -> Vec<Experiment> {
         Experiment {
             id: "dimogerontakis2017:tunnel",
             title: "What a tunnel costs by itself: secondaries below the capacity, in the open, in IP in IP and in a tunnel under CUBIC",
-            // At another rate than the primary's, so that requests meet at every distance.
+            // The rate differs from the primary's, so that the distances between both classes'
+            // requests vary.
             points: plain(&Setup { secondary: web(5, 10, 4.3, 12_500), ..overload.clone() }),
             mechanisms: &["prim_only", "best_effort", "ipip", "tcpcubic", "relay"],
             judge: judge::tunnel,
@@ -352,8 +353,8 @@ pub fn all() -> Vec<Experiment> {
     ]
 }
 
-/// The experiments that `name` stands for: an id, a paper, a figure by itself, or `all`. They are
-/// none if there is none.
+/// The experiments of `name`: an id, a paper, a figure without its paper, or `all`. Empty for an
+/// unknown name.
 pub fn named(name: &str) -> Vec<Experiment> {
     let is = |experiment: &Experiment| {
         let (paper, figure) = experiment.id.split_once(':').unwrap_or(("", experiment.id));
@@ -375,7 +376,7 @@ fn web(users: usize, connections: usize, rate: f64, object_bytes: u64) -> Load {
     }
 }
 
-/// A user who always has so many requests under way.
+/// A user who always has this many requests under way.
 fn greedy(connections: usize, object_bytes: u64) -> Load {
     Load { arrivals: Arrivals::Closed, keep: true, ..web(1, connections, 1.0, object_bytes) }
 }
@@ -387,7 +388,7 @@ fn overload() -> Setup {
         secondary: web(5, 10, 25.0, 12_500),
         ping: true,
         call: false,
-        // As the paper's; a machine's default may be another.
+        // As in the paper; a machine's default may differ.
         congestion: "cubic".into(),
         duration: Duration::from_secs(12),
         warmup: Duration::from_secs(5),
@@ -419,7 +420,7 @@ fn sized(setup: &Setup, bytes: u64) -> Setup {
     }
 }
 
-/// The time in which [`changing`] returns to where it was.
+/// The period of [`changing`].
 const CYCLE: Duration = Duration::from_secs(20);
 
 /// 1.72 Mbit/s, half of it, and twice as much, for five seconds each.
@@ -457,7 +458,7 @@ mod tests {
             for mechanism in experiment.mechanisms {
                 mechanism.parse::<Mechanism>().unwrap();
             }
-            // Nothing was measured: nothing can be said.
+            // Nothing was measured, so nothing can be decided.
             let comparison = Comparison { rows: Vec::new() };
             let nothing = [Outcome::of(&experiment.points[0], comparison)];
             assert_eq!(experiment.claims(&nothing), []);

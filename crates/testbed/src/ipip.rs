@@ -1,6 +1,6 @@
-//! A tunnel of IP in IP (RFC 2003) by ourselves, because not every kernel has a device for it: it
-//! has no congestion control and no encryption, so it shows what going through a tunnel costs by
-//! itself.
+//! A tunnel of IP in IP (RFC 2003), between TUN devices because not every kernel has a device for
+//! it. The tunnel has no congestion control and no encryption, so it shows the cost of a tunnel
+//! alone.
 
 use crate::Error;
 use crate::network::Network;
@@ -15,23 +15,23 @@ use tun_rs::{AsyncDevice, DeviceBuilder};
 
 /// The protocol of the outer header (RFC 2003, section 3).
 const IP_IN_IP: i32 = 4;
-/// What the outer header takes of a packet.
+/// Bytes of the outer header.
 const OVERHEAD: u16 = 20;
-/// The longest packet of the networks around it.
+/// MTU of the networks around the tunnel.
 const OUTER_MTU: u16 = 1500;
 
 /// `MSG_DONTWAIT` (send(2)).
 const DONT_WAIT: i32 = 0x40;
-/// How often a reader looks whether the tunnel has ended.
+/// Period after which a reader checks whether the tunnel has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// One end of a tunnel.
 pub(crate) struct End<'a> {
     /// The host.
     pub host: &'a str,
-    /// Where it is on the networks that the tunnel crosses.
+    /// Its address on the networks that the tunnel crosses.
     pub outer: Ipv4Addr,
-    /// Where it is inside the tunnel.
+    /// Its address inside the tunnel.
     pub inner: Ipv4Addr,
 }
 
@@ -73,7 +73,7 @@ impl IpInIp {
 impl Drop for IpInIp {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // Its tasks hold the devices, and those their hosts.
+        // The tasks hold the devices, and the devices hold their hosts.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(2 * LOOK);
         }
@@ -94,8 +94,8 @@ async fn outwards(tun: Arc<AsyncDevice>, socket: Arc<Socket>) {
     let mut packet = vec![0; usize::from(OUTER_MTU)];
     while let Ok(length) = tun.recv(&mut packet).await {
         let inner = packet.get(..length).unwrap_or_default();
-        // The device's own IPv6 goes nowhere. What the network does not take at once is lost, as
-        // on a full device.
+        // The device's own IPv6 is ignored. A packet that the network does not take at once is
+        // lost, as on a full device.
         if is_ipv4(inner) {
             let _ = socket.send_with_flags(inner, DONT_WAIT);
         }
@@ -105,8 +105,8 @@ async fn outwards(tun: Arc<AsyncDevice>, socket: Arc<Socket>) {
 fn inwards(mut socket: &Socket, tun: &AsyncDevice, ended: &AtomicBool) {
     let mut packet = vec![0; usize::from(OUTER_MTU)];
     while !ended.load(Ordering::Relaxed) {
-        // Time to look whether it has ended; or an answer of ICMP to what was sent, which ends
-        // nothing.
+        // Either the period is over, or ICMP answers a packet that was sent; neither ends the
+        // tunnel.
         let Ok(length) = socket.read(&mut packet) else { continue };
         if let Some(inner) = packet.get(..length).and_then(payload) {
             let _ = tun.try_send(inner);
@@ -118,7 +118,7 @@ fn is_ipv4(packet: &[u8]) -> bool {
     packet.first().is_some_and(|byte| byte >> 4 == 4)
 }
 
-/// What is behind the outer header, which a raw socket is given, too.
+/// The packet behind the outer header, which a raw socket receives as well.
 fn payload(packet: &[u8]) -> Option<&[u8]> {
     let header = usize::from(packet.first()? & 0xf) * 4;
     packet.get(header..).filter(|inner| header >= usize::from(OVERHEAD) && is_ipv4(inner))
@@ -137,7 +137,8 @@ mod tests {
         assert_eq!(payload(&behind(&outer)), Some(&inner[..]));
         outer[0] = 0x45;
         assert_eq!(payload(&behind(&outer[..20])), Some(&inner[..]));
-        // Shorter than it says, a header that is none, and what is not IPv4 inside.
+        // A packet shorter than its header says, an invalid header, and an inner packet that is
+        // not IPv4.
         assert_eq!(payload(&outer[..20]), None);
         assert_eq!(payload(&[0x41; 30]), None);
         assert_eq!(payload(&[0x45; 4]), None);

@@ -1,11 +1,11 @@
-//! What was published or is required, held against what came out.
+//! Comparison of the outcome with published and required values.
 
 use crate::experiment::{Claim, Outcome};
 
-/// Leeway's own ways.
+/// Leeway's mechanisms.
 const OURS: &[&str] = &["relay", "proxy", "proxy-relay"];
 
-/// A number of a mechanism at one point.
+/// A figure of a mechanism at one point.
 fn figure(outcome: &Outcome, mechanism: &str, of: fn(&crate::Row) -> Option<f64>) -> Option<f64> {
     of(outcome.comparison.rows.iter().find(|row| row.mechanism == mechanism)?)
 }
@@ -14,7 +14,7 @@ fn mean_ratio(row: &crate::Row) -> Option<f64> {
     row.of_prim_only.as_ref()?.primary_mean
 }
 
-/// A claim about a number; open if there is none.
+/// A claim about a figure; open if there is no figure.
 fn claim(
     text: String,
     published: &str,
@@ -159,7 +159,7 @@ pub(crate) fn tunnel(outcomes: &[Outcome]) -> Vec<Claim> {
         .into()
 }
 
-/// What Leeway's own ways are to reach under overload.
+/// Targets of Leeway's mechanisms under overload.
 pub(crate) fn ours(outcomes: &[Outcome]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for outcome in outcomes {
@@ -218,7 +218,7 @@ pub(crate) fn idle(outcomes: &[Outcome]) -> Vec<Claim> {
     let rows =
         outcomes.iter().flat_map(|outcome| outcome.comparison.rows.iter().map(|row| (row, outcome.rate_bps)));
     rows.map(|(row, rate_bps)| {
-        // Without headers: a line full of whole packets has 0.965.
+        // Without headers; a line full of whole packets has 0.965.
         let used =
             row.median.secondary_goodput_bps.zip(rate_bps).map(|(bps, line_bps)| bps / line_bps as f64);
         let text = format!("{} lets secondaries use the line that the primary leaves", row.mechanism);

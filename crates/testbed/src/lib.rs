@@ -1,10 +1,10 @@
-//! A line that primary and secondary users share, built of network namespaces, and what each way
-//! to share it does to them.
+//! A line that primary and secondary users share, built of network namespaces, and the effect of
+//! each mechanism of sharing on them.
 //!
-//! A [`Setup`] is a line, who uses it and how; [`measure()`] plays it with one [`Mechanism`].
-//! [`compare()`] plays it with several, again and again, and sets each beside the primary alone in
-//! the same round. Everything is real but the line: the kernel's TCP, web servers and clients, all
-//! on this machine.
+//! A [`Setup`] is a line with its users and their load. [`measure()`] plays a setup with one
+//! [`Mechanism`]. [`compare()`] plays it with several in repeated rounds, and compares each with
+//! the primary alone in the same round. Only the line is emulated: the kernel's TCP, web servers
+//! and clients are real, all on this machine.
 
 mod compare;
 mod error;

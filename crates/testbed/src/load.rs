@@ -1,4 +1,4 @@
-//! Requests that come when they come, whether or not the ones before have been answered.
+//! Requests at given times, whether or not earlier ones have been answered (an open loop).
 //!
 //! Service times count from the intended time of a request, so that a slow answer does not hide
 //! the requests that had to wait for it (coordinated omission).
@@ -22,16 +22,16 @@ use tokio::task::LocalSet;
 /// When requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// So many a second of all users together, at exponentially distributed distances (a Poisson
+    /// Requests a second of all users together, at exponentially distributed distances (a Poisson
     /// process).
     Poisson(f64),
-    /// So many a second, at equal distances.
+    /// Requests a second of all users together, at equal distances.
     Even(f64),
     /// As soon as a connection is free: each connection always has a request under way.
     Closed,
 }
 
-/// Which way the objects go.
+/// Direction of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// From the server.
@@ -40,22 +40,22 @@ pub enum Way {
     Up,
 }
 
-/// What one class of users asks for.
+/// The load of one class of users.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// Users.
+    /// Number of users.
     pub users: usize,
-    /// Requests that a user has under way at most; others wait in the client.
+    /// Most requests that a user has under way; further ones wait in the client.
     pub connections: usize,
     /// When requests are sent.
     pub arrivals: Arrivals,
     /// Bytes of an object.
     pub object_bytes: u64,
-    /// Which way they go.
+    /// Direction of the objects.
     pub way: Way,
-    /// How long a connection rests after each answer: a time between these, evenly distributed.
+    /// Pause of a connection after each answer: evenly distributed between these times.
     pub think: Option<(Duration, Duration)>,
-    /// Whether connections are used again. Otherwise there is a new one for each request.
+    /// Whether connections are kept. Otherwise each request opens a new one.
     pub keep: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Ends {
     pub users: Vec<IpAddr>,
     /// The web server.
     pub server: SocketAddr,
-    /// A proxy on the way.
+    /// The proxy to ask, if any.
     pub proxy: Option<SocketAddr>,
     /// The congestion control of uploads, by the kernel's name.
     pub congestion: String,
@@ -75,27 +75,27 @@ pub struct Ends {
 /// When a load begins, counts and ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
-    /// The first request is not before.
+    /// Earliest time of a request.
     pub start: Instant,
-    /// Requests that are intended from here on are counted.
+    /// Requests intended from this time on are counted.
     pub counted: Instant,
-    /// The last request is before.
+    /// End of the requests.
     pub end: Instant,
-    /// How long answers are waited for after the end.
+    /// Longest wait for answers after the end.
     pub patience: Duration,
 }
 
 impl Load {
-    /// Sends the requests from the calling thread's network; what became of them. The same seed
-    /// gives the same times.
+    /// Sends the requests from the calling thread's network, and returns their outcome. The same
+    /// seed gives the same times.
     ///
     /// # Errors
-    /// The runtime cannot be had. Requests that fail are counted.
+    /// The runtime cannot be started. Requests that fail are counted.
     pub fn run(&self, ends: &Ends, span: Span, seed: u64) -> io::Result<Tally> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let tally = Rc::new(RefCell::new(Tally::new(span)));
         runtime.block_on(LocalSet::new().run_until(self.play(ends, span, seed, &tally)));
-        // Tasks and their connections end here; what is still under way has not been answered.
+        // Tasks and their connections end here; requests under way remain unanswered.
         drop(runtime);
         let mut tally = tally.take();
         tally.close(Instant::now());
@@ -189,7 +189,7 @@ impl Worker {
             let well = self.request().await.is_ok();
             self.tally.borrow_mut().answered(number, Instant::now(), well);
             if !well && queue.is_none() {
-                // Somebody who always asks again does not ask again at once.
+                // After a failure a closed-loop user waits before the next request.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             if let Some((least, most)) = self.load.think {
@@ -204,7 +204,7 @@ impl Worker {
             _ => (self.connect().await?, false),
         };
         match self.ask(&mut sender).await {
-            // A connection that was kept may have been closed meanwhile.
+            // The server may have closed a kept connection meanwhile.
             Err(_) if used => {
                 sender = self.connect().await?;
                 self.ask(&mut sender).await?;
@@ -263,7 +263,7 @@ impl Worker {
     }
 }
 
-/// A request that came to nothing. Why does not matter to whoever waited for it.
+/// A request that failed. The reason does not matter to the user who waited.
 #[derive(Debug)]
 struct Failed;
 

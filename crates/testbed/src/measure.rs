@@ -1,4 +1,4 @@
-//! One measurement: one mechanism, once.
+//! One measurement of one mechanism.
 
 use crate::Error;
 use crate::load::{Ends, Load, Span};
@@ -15,38 +15,38 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// From the start of the programs to the first request.
+/// Time from the start of the programs to the first request.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// A line, who uses it, and for how long.
+/// A line, its users, and the duration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// The line.
     pub line: Line,
-    /// What the primary asks for; perhaps nothing.
+    /// The primary's load, if any.
     pub primary: Option<Load>,
-    /// What the secondaries ask for.
+    /// The secondaries' load.
     pub secondary: Load,
     /// Whether the primary pings the server.
     pub ping: bool,
-    /// Whether the primary is on the telephone.
+    /// Whether the primary has a telephone call.
     pub call: bool,
     /// The congestion control of servers and of clients that upload, by the kernel's name.
     pub congestion: String,
-    /// How long it lasts, after the warm-up.
+    /// Duration after the warm-up.
     pub duration: Duration,
-    /// How long nothing is counted at first.
+    /// Duration of the warm-up, in which nothing is counted.
     pub warmup: Duration,
-    /// How long answers are waited for at the end.
+    /// Longest wait for answers at the end.
     pub patience: Duration,
 }
 
-/// What came out of one measurement.
+/// The outcome of one measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The primary's requests.
     pub primary: Option<Class>,
-    /// The secondaries' requests; nothing where there are none.
+    /// The secondaries' requests; `None` without secondaries.
     pub secondary: Option<Class>,
     /// The primary's ping.
     pub ping: Option<Ping>,
@@ -58,7 +58,7 @@ pub struct Measured {
     pub line: LineUse,
 }
 
-/// What the line did, from its first packet to its last.
+/// Figures of the line, from its first packet to its last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LineUse {
     /// Bits of packets a second towards the homes.
@@ -67,8 +67,7 @@ pub struct LineUse {
     pub down_dropped: u64,
     /// Packets towards the homes that it carried.
     pub down_packets: u64,
-    /// The 99th percentile of how late the emulator was, in seconds: what real time costs the
-    /// measurement.
+    /// The 99th percentile of the emulator's lateness, in seconds.
     pub late_p99_s: f64,
 }
 
@@ -76,7 +75,7 @@ pub struct LineUse {
 /// the program `leeway`.
 ///
 /// # Errors
-/// The network, or what measures on it, cannot be had.
+/// The network cannot be built, or a part of the measurement fails.
 pub fn measure(setup: &Setup, mechanism: &Mechanism, leeway: &Path, seed: u64) -> Result<Measured, Error> {
     let any = SocketAddr::from(([0, 0, 0, 0], 0));
     socket(any, &setup.congestion).map_err(|error| Error::Usage(error.to_string()))?;
@@ -164,7 +163,7 @@ impl<'scope, 'env: 'scope> Hosts<'scope, 'env> {
     }
 }
 
-/// What a thread came to; one that there was not comes to nothing.
+/// The result of a thread; `None` if there was no thread.
 fn joined<T>(running: Option<Running<'_, T>>) -> Result<Option<T>, Error> {
     let lost = || Error::Usage("a measuring thread has died".into());
     running.map(|running| running.join().unwrap_or_else(|_| Err(lost()))).transpose()

@@ -1,23 +1,23 @@
-//! The ways to share a line, by name.
+//! The mechanisms to share a line, by name.
 
 pub use crate::ways::Tunnel;
 use leeway_queue::QueueSpec;
 use std::fmt;
 use std::str::FromStr;
 
-/// What the secondaries' traffic goes through, and what the line's queue is.
+/// A mechanism: the path of the secondaries' traffic, and the line's queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mechanism {
-    /// The way.
+    /// The path of the secondaries' traffic.
     pub way: Way,
     /// The queue of the line, for all traffic, instead of the line's own.
     pub queue: Option<QueueSpec>,
 }
 
-/// How the secondaries' traffic goes.
+/// The path of the secondaries' traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
-    /// There is none.
+    /// No traffic of secondaries.
     PrimaryOnly,
     /// Beside the primary's, as if it were the same.
     BestEffort,
@@ -33,7 +33,7 @@ pub enum Way {
     ProxyRelay,
 }
 
-/// The names, and what they are.
+/// The names and their meanings.
 pub const NAMES: &[(&str, &str)] = &[
     ("prim_only", "there are no secondaries: what everything else is compared with"),
     ("best_effort", "secondaries beside the primary, as if they were the same"),
@@ -60,32 +60,32 @@ pub const NAMES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What may stand behind some names, for lists of them.
+/// Further forms of names, for lists of mechanisms.
 pub const VARIANTS: &str = "any queue by its name; a queue behind a mechanism: tcplp+codel, best_effort+pie; \
     a law of choice: relay:LAW, proxy:LAW, tcp:LAW";
 
-/// A name that is none.
+/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MechanismError {
-    /// There is no such way.
+    /// Unknown mechanism.
     #[error("there is no mechanism `{name}`; there are {}, and {}",
         NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "), VARIANTS)]
     Unknown {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
     },
-    /// What stands behind `+` is no queue.
+    /// The suffix behind `+` is not a queue.
     #[error("`{name}`: {why}")]
     Queue {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
         /// What is wrong with it.
         why: String,
     },
-    /// The line's queue is the mechanism already.
+    /// The mechanism is a queue of the line already.
     #[error("`{name}`: borrowing-line is the line's queue; it cannot have another")]
     TwoQueues {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
     },
 }
@@ -120,7 +120,7 @@ impl FromStr for Mechanism {
             _ if way.starts_with("tcp:") => Way::Tunnel(Tunnel::Tcp(way[4..].into())),
             _ if way.starts_with("relay:") => Way::Tunnel(Tunnel::Quic(Some(way[6..].into()))),
             _ if way.starts_with("proxy:") => Way::Proxy(Some(way[6..].into())),
-            // A queue by itself.
+            // A queue without a mechanism in front.
             _ if behind.is_none() && queue(name).is_ok() => {
                 return Ok(Mechanism { way: Way::BestEffort, queue: Some(queue(name)?) });
             }

@@ -17,21 +17,20 @@ use std::process::{Command, Stdio};
 pub struct Line {
     /// The rate in both directions, perhaps with changes.
     pub rate: Rates,
-    /// The rate towards the Internet, where it is another.
+    /// The rate towards the Internet, where it differs.
     pub up: Option<Rates>,
     /// A file of delivery opportunities (mahimahi's format) instead of a rate, for downloads.
     pub trace: Option<PathBuf>,
     /// The round-trip time without a queue.
     pub rtt: Duration,
-    /// What its queues hold.
+    /// The buffer of its queues.
     pub buffer: Size,
-    /// The part of packets that the access of every client loses, such as `random:p=1%`; wires by
-    /// default.
+    /// Loss on the access link of every client, such as `random:p=1%`; none by default.
     pub access_loss: Option<String>,
 }
 
 impl Default for Line {
-    /// The published line: 1.72 Mbit/s and 100 packets; the round-trip time is ours.
+    /// The published line: 1.72 Mbit/s and 100 packets. The round-trip time is not published.
     fn default() -> Self {
         Line {
             rate: leeway_units::Rate::from_bits_per_sec(1_720_000).into(),
@@ -45,13 +44,13 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Its rate for downloads, if it is always the same.
+    /// Its rate for downloads, if it is constant.
     pub fn steady_bps(&self) -> Option<u64> {
         let steady = self.trace.is_none() && self.rate.changes.is_empty();
         steady.then(|| self.rate.first.bits_per_sec())
     }
 
-    /// Its highest rate; that of a trace is not known, and taken for the highest there is.
+    /// Its highest rate; a trace counts as the highest possible rate.
     pub fn peak_bps(&self) -> u64 {
         if self.trace.is_some() {
             return u64::MAX;
@@ -83,7 +82,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Users have addresses from 10.2.1.1 on; more have no room.
+/// Most users; their addresses begin with 10.2.1.1.
 const USERS: usize = 250 * 250;
 /// The secondaries' network.
 pub(crate) const SECONDARIES: &str = "10.2.0.0/16";
@@ -93,32 +92,32 @@ pub(crate) const HOME: &str = "10.1.0.0/24";
 pub(crate) const GATEWAY_LAN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(crate) const GATEWAY_LINE: Ipv4Addr = Ipv4Addr::new(20, 0, 0, 1);
 pub(crate) const RELAY: Ipv4Addr = Ipv4Addr::new(20, 0, 2, 2);
-/// What HTB gives out of the line: less than all, so that the queue is the gateway's and not the
-/// line's.
+/// Part of the line's rate that HTB gives out: below 1, so that the queue is at the gateway and
+/// not at the line.
 const HTB_SHARE: f64 = 0.95;
-/// What of it is the primary's, and what the secondaries have at least.
+/// Guaranteed parts of the primary and of the secondaries.
 const PRIMARY_SHARE: f64 = 0.9;
 const SECONDARY_SHARE: f64 = 1.0 - PRIMARY_SHARE;
-/// Bytes that a class of HTB may run ahead: a packet and some.
+/// Burst of a class of HTB, in bytes: a little more than a packet.
 const HTB_BURST: u32 = 1600;
 
-/// Where web servers listen.
+/// Port of the web servers.
 pub(crate) const WEB_PORT: u16 = 80;
-/// Where a call is listened to.
+/// Port of the call's listener.
 pub(crate) const CALL_PORT: u16 = 5004;
 
 /// A testbed that is up: `primary` and `secondary` behind `home`, the `gateway`, the line, `isp`,
 /// behind it `server` and `relay`.
 pub(crate) struct Network {
     pub net: Testnet,
-    /// The proxy that the secondaries ask, where they do.
+    /// The proxy that the secondaries ask, if any.
     pub proxy: Option<SocketAddr>,
     programs: Programs,
 }
 
 impl Network {
-    /// Builds it, with what `mechanism` needs on the hosts and the line. Gateway and relay run the
-    /// program `leeway`.
+    /// Builds the testbed, with everything that `mechanism` needs on the hosts and the line.
+    /// Gateway and relay run the program `leeway`.
     pub fn up(
         line: &Line,
         mechanism: &Mechanism,
@@ -178,19 +177,19 @@ impl Network {
         Ok(SocketAddr::new(self.address("server")?, WEB_PORT))
     }
 
-    /// Segments that the TCP of a host has sent again since it is there.
+    /// Segments that the TCP of a host has retransmitted since the host exists.
     pub fn retransmitted(&self, host: &str) -> Result<u64, Error> {
         let table = self.net.inside(host, || std::fs::read_to_string("/proc/thread-self/net/snmp"))?;
         Ok(table.ok().and_then(|table| counter(&table, "Tcp:", "RetransSegs")).unwrap_or(0))
     }
 
-    /// Ends it; what the line did.
+    /// Ends the testbed, and returns the figures of the line.
     pub fn close(self) -> Result<Vec<Carried>, Error> {
         drop(self.programs);
         Ok(self.net.close()?)
     }
 
-    /// Runs a program on a host that reads `input`.
+    /// Runs a program with the standard input `input` on a host.
     pub fn feed(
         &self,
         host: &str,
@@ -243,7 +242,7 @@ fn description(line: &Line, mechanism: &Mechanism, seed: u64) -> String {
     };
     let owd = Duration::from_nanos(line.rtt.nanos() / 2);
     let mut text = format!("seed = {seed}\n");
-    // What one connection has learnt of the line must not change the next.
+    // Connections do not inherit what earlier ones measured of the line.
     for host in ["primary", "secondary", "home", "gateway", "isp", "server", "relay"] {
         let forwards = i32::from(!["primary", "secondary", "server"].contains(&host));
         let _ = writeln!(
@@ -284,8 +283,8 @@ ipv4 = ["20.0.2.1/24", "20.0.2.2/24"]
     text
 }
 
-/// The classes of a device: what the secondaries send and get has the second, everything else the
-/// first.
+/// The HTB classes of a device: the second for the secondaries' traffic, the first for everything
+/// else.
 fn htb(device: &str, rate: &Rates) -> String {
     let all = rate.first.bits_per_sec() as f64 * HTB_SHARE;
     let class = |parent: &str, id: &str, share: f64, prio: u32| {
@@ -304,7 +303,7 @@ fn htb(device: &str, rate: &Rates) -> String {
         + &leaf("1:20")
 }
 
-/// Says `what` of every packet that is a secondary's.
+/// Applies the rule `what` to every packet of a secondary.
 fn rules(what: &str) -> String {
     format!(
         "table ip testbed {{ chain classes {{ type filter hook postrouting priority 0;\n\

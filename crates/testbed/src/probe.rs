@@ -1,4 +1,4 @@
-//! A ping and a telephone call, beside everything else.
+//! A ping and a telephone call beside the other load.
 
 use crate::stats::{Times, histogram, micros};
 use leeway_sim::scenario::Codec;
@@ -14,24 +14,24 @@ use std::time::{Duration, Instant};
 
 /// Pings a second.
 const PING_RATE: f64 = 10.0;
-/// How long the last answers are waited for.
+/// Longest wait for the last answers.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A real-time transport header (RFC 3550, 5.1) in front of the talk.
+/// Bytes of the RTP header (RFC 3550, 5.1) of each packet.
 const RTP_BYTES: usize = 12;
 /// ICMP's echo request (RFC 792), and the bytes of its header.
 const ECHO: u8 = 8;
 const ICMP_BYTES: usize = 8;
 
-/// What pings have met.
+/// The outcome of the pings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ping {
-    /// Those without an answer.
+    /// Pings without an answer.
     pub lost: u64,
-    /// Round-trip times; nothing if none was answered.
+    /// Round-trip times; `None` if none was answered.
     pub rtt: Option<Times>,
 }
 
-/// What a call sounded like.
+/// The quality of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// The mean opinion score of the listener, 1 to 4.5 (ITU-T G.107).
@@ -42,13 +42,13 @@ pub struct Call {
     pub owd_p99_s: f64,
 }
 
-/// Pings `to` ten times a second, and counts those that are due from `counted` to `end`. They are
-/// a Poisson process, which meets queues as often as there are queues, even where these come at
-/// equal distances (RFC 2330, 11.1.1). What is measured begins when one is really sent, as with
-/// `ping`: none is sent later for what became of those before.
+/// Pings `to` ten times a second, and counts the pings that are due from `counted` to `end`. The
+/// times are a Poisson process, which samples queues without bias even where queues come at equal
+/// distances (RFC 2330, 11.1.1). A round-trip time begins when a ping is really sent, as with
+/// `ping`. No ping waits for earlier ones.
 ///
 /// # Errors
-/// The socket cannot be had or used.
+/// The socket cannot be opened or used.
 pub fn ping(to: IpAddr, start: Instant, counted: Instant, end: Instant, seed: u64) -> io::Result<Ping> {
     let socket: UdpSocket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4))?.into();
     socket.connect(SocketAddr::new(to, 0))?;
@@ -64,7 +64,7 @@ fn ping_by(
     seed: u64,
 ) -> io::Result<Ping> {
     let dues = dues(start, end, seed);
-    // The time of a socket that waits for answers is over up to 32 ms late, a sleep is in time.
+    // The timeout of a socket ends up to 32 ms late; a sleep ends in time.
     std::thread::scope(|scope| {
         scope.spawn(|| echo(socket, start, &dues));
         answers(socket, start, &dues, counted, end)
@@ -73,7 +73,7 @@ fn ping_by(
 
 /// When pings are due.
 fn dues(start: Instant, end: Instant, seed: u64) -> Vec<Instant> {
-    // Far from the requests of the same seed, which may come at random times, too.
+    // The stream of random numbers differs from that of the requests of the same seed.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     random.jump();
     let mut gap = || Duration::from_secs_f64(-(1.0 - random.random::<f64>()).ln() / PING_RATE);
@@ -90,12 +90,12 @@ fn echo(socket: &UdpSocket, start: Instant, dues: &[Instant]) {
         echo[8..16].copy_from_slice(&(number as u64).to_be_bytes());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         echo[16..24].copy_from_slice(&micros(start.elapsed()).to_be_bytes());
-        // A full queue on the way is a loss, like any other.
+        // A full queue of the sender counts as a loss.
         let _ = socket.send(&echo);
     }
 }
 
-/// What comes back of those that are due from `counted` on.
+/// The answers to pings that are due from `counted` on.
 fn answers(
     socket: &UdpSocket,
     start: Instant,
@@ -128,7 +128,7 @@ fn answers(
 /// until `end`.
 ///
 /// # Errors
-/// The socket cannot be had.
+/// The socket cannot be opened.
 pub fn speak(from: IpAddr, to: SocketAddr, start: Instant, end: Instant) -> io::Result<()> {
     let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
     let mut packet = vec![0; RTP_BYTES + usize::from(voice::payload(Codec::G711))];
@@ -138,18 +138,18 @@ pub fn speak(from: IpAddr, to: SocketAddr, start: Instant, end: Instant) -> io::
             break;
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // Both ends are on this machine and have one clock: what is measured is from the intended
-        // time.
+        // Both ends are on this machine and share its clock. Delays begin at the intended time of
+        // sending.
         packet[..4].copy_from_slice(&number.to_be_bytes());
         let _ = socket.send_to(&packet, to);
     }
     Ok(())
 }
 
-/// The listener of the call that [`speak`] makes to `at`; what is said from `counted` on.
+/// The listener at `at` of the call that [`speak`] makes; counts packets sent from `counted` on.
 ///
 /// # Errors
-/// The socket cannot be had or used.
+/// The socket cannot be opened or used.
 pub fn listen(at: SocketAddr, start: Instant, counted: Instant, end: Instant) -> io::Result<Call> {
     let socket = UdpSocket::bind(at)?;
     let interval = std_span(voice::INTERVAL);

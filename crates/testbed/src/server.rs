@@ -1,4 +1,4 @@
-//! The web server: objects of any size, and a place to put them.
+//! The web server: serves objects of any size, and accepts uploads.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -15,16 +15,16 @@ use std::task::{Context, Poll};
 use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
 
-/// Connections that wait for the server at most.
+/// Length of the listen queue, in connections.
 const BACKLOG: u32 = 4096;
-/// Bytes that an answer hands over at a time.
+/// Bytes of an answer in one write.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// A socket for that address whose connections send under that congestion control, by the kernel's
 /// name.
 ///
 /// # Errors
-/// The kernel has no such thing, or no more sockets.
+/// The kernel does not have this congestion control, or no socket is free.
 pub(crate) fn socket(address: SocketAddr, congestion: &str) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -39,11 +39,11 @@ pub(crate) fn socket(address: SocketAddr, congestion: &str) -> io::Result<TcpSoc
     Ok(socket)
 }
 
-/// Answers `GET /N` with N bytes, and takes whatever is put, until `stop` is dropped. Sockets are
-/// those of the calling thread's network.
+/// Answers `GET /N` with N bytes, and accepts every `PUT`, until `stop` is dropped. The sockets
+/// belong to the calling thread's network.
 ///
 /// # Errors
-/// The address cannot be listened on, or the kernel has no such congestion control.
+/// The address is not free, or the kernel does not have this congestion control.
 pub fn serve(address: SocketAddr, congestion: &str, stop: oneshot::Receiver<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -53,7 +53,7 @@ pub fn serve(address: SocketAddr, congestion: &str, stop: oneshot::Receiver<()>)
         let listener = socket.listen(BACKLOG)?;
         let accepting = async {
             loop {
-                // What goes wrong with a connection that is not there yet is its client's matter.
+                // An error of a connection that is not accepted yet concerns its client only.
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(
@@ -89,7 +89,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Zeros>, hyper::Er
     Ok(response)
 }
 
-/// So many bytes of nothing.
+/// A body of this many zero bytes.
 #[derive(Debug)]
 pub(crate) struct Zeros(pub u64);
 

@@ -1,4 +1,4 @@
-//! What became of requests.
+//! Statistics of requests.
 
 use crate::load::Span;
 use hdrhistogram::Histogram;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Counts requests while they come and go.
+/// Counters of requests during a measurement.
 #[derive(Debug)]
 pub struct Tally {
     span: Span,
@@ -20,27 +20,26 @@ pub struct Tally {
     bytes: u64,
 }
 
-/// What became of the requests of one class.
+/// Figures of the requests of one class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
     /// Requests answered a second, whenever they were intended.
     pub answered_per_s: f64,
-    /// Bits of objects a second, of those too that are not complete.
+    /// Bits of objects a second, incomplete objects included.
     pub goodput_bps: f64,
     /// Requests that failed.
     pub failed: u64,
-    /// Requests without an answer at the end. Their service time counts as what they had waited
-    /// until then.
+    /// Requests without an answer at the end. Their service time is the time that they have
+    /// waited.
     pub unanswered: u64,
-    /// Times from the intended start of a request to its last byte; nothing if there were no
-    /// requests.
+    /// Times from the intended start of a request to its last byte; `None` without requests.
     pub service: Option<Times>,
 }
 
 /// A distribution of times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// The mean.
     pub mean_s: f64,
@@ -71,7 +70,7 @@ impl Times {
 
 /// An empty histogram of microseconds; values are kept to a thousandth.
 pub(crate) fn histogram() -> Histogram<u64> {
-    // From 1 us to a day: bounds that the library accepts.
+    // From 1 us to a day, which are bounds that the library accepts.
     Histogram::new_with_bounds(1, 86_400_000_000, 3)
         .unwrap_or_else(|_| unreachable!("the bounds are constants"))
 }
@@ -88,7 +87,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts what is intended from `span.counted` to `span.end`.
+    /// Counts the requests intended from `span.counted` to `span.end`.
     pub fn new(span: Span) -> Self {
         Tally {
             span,
@@ -115,7 +114,7 @@ impl Tally {
         number
     }
 
-    /// So many bytes of an object have come, or are known to have arrived.
+    /// Counts bytes of an object that arrived, or are known to have arrived.
     pub(crate) fn moved(&mut self, at: Instant, bytes: u64) {
         self.bytes += if self.within(at) { bytes } else { 0 };
     }
@@ -140,7 +139,7 @@ impl Tally {
         self.waiting.values().any(|&intended| intended >= self.span.counted)
     }
 
-    /// Nothing more comes.
+    /// Ends the counting.
     pub(crate) fn close(&mut self, at: Instant) {
         for intended in std::mem::take(&mut self.waiting).into_values() {
             self.unanswered += u64::from(intended >= self.span.counted);

@@ -1,4 +1,4 @@
-//! The programs of ways that need some: a relay and the gateway's tunnel to it, a proxy.
+//! The programs of mechanisms: a relay with the gateway's tunnel to it, a proxy.
 
 use crate::Error;
 use crate::ipip::{End, IpInIp};
@@ -10,33 +10,34 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a program may take until it serves.
+/// Longest wait until a program serves.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Where the relay listens.
+/// Port of the relay.
 const RELAY_PORT: u16 = 4433;
-/// Where the proxy listens.
+/// Port of the proxy.
 const PROXY_PORT: u16 = 3128;
-/// The routing table of what goes into the tunnel, on the gateway.
+/// The gateway's routing table for the tunnel.
 const TABLE: u32 = 77;
-/// Gateway and relay inside a tunnel of IP in IP.
+/// Addresses of gateway and relay inside a tunnel of IP in IP.
 const INSIDE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 3, 0, 1), Ipv4Addr::new(10, 3, 0, 2)];
 
-/// What carries a tunnel's packets.
+/// The transport of a tunnel's packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tunnel {
-    /// Datagrams of QUIC under one of our laws; nothing: that which the program takes by itself.
+    /// Datagrams of QUIC under one of Leeway's laws; `None` for the program's default law.
     Quic(Option<String>),
-    /// A TCP connection under a congestion control of the kernel, its own or one of our laws.
+    /// A TCP connection under a congestion control of the kernel: its own, or one of Leeway's
+    /// laws.
     Tcp(String),
-    /// Nothing: each packet goes by itself, with an IP header before its own.
+    /// IP in IP: each packet with an IP header before its own.
     IpInIp,
 }
 
-/// Programs that run on the hosts of a network; they end with it, and with this process however it
-/// ends.
+/// Programs that run on the hosts of a network. They end with the network, and with this process
+/// in any case.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    /// `leeway`, which is also what ends a program with this process.
+    /// Path of `leeway`, which is also the launcher that ends a program with this process.
     leeway: PathBuf,
     children: Vec<Child>,
     law: Option<KernelLaw>,
@@ -49,8 +50,8 @@ impl Programs {
     pub fn tunnel(network: &Network, leeway: &Path, tunnel: &Tunnel) -> Result<Programs, Error> {
         let mut programs = Programs::new(leeway)?;
         let mut join = Command::new(leeway);
-        // A network that nobody asks for: which packets enter the tunnel depends on where they
-        // come from.
+        // A network that nobody addresses, because the source of a packet decides whether it
+        // enters the tunnel.
         join.args(["join", "--route", "203.0.113.0/24"]);
         let options: Vec<String> = match tunnel {
             Tunnel::Quic(Some(law)) => {
@@ -74,7 +75,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Leads them through a tunnel of IP in IP.
+    /// Leads the secondaries' packets through a tunnel of IP in IP.
     fn ipip(network: &Network) -> Result<Programs, Error> {
         let device = "ipip0";
         let end = |host, outer, inner| End { host, outer, inner };
@@ -83,12 +84,12 @@ impl Programs {
         let mut programs = Programs::default();
         programs.ipip = Some(IpInIp::between(network, device, ends)?);
         lead_into(network, device)?;
-        // As for what comes out of every other tunnel.
+        // The same as for the other tunnels.
         masquerade(network, "relay", "net-relay")?;
         Ok(programs)
     }
 
-    /// Starts a relay; the token for it.
+    /// Starts a relay, and returns a token for it.
     fn relay(&mut self, network: &Network, leeway: &Path, options: &[String]) -> Result<String, Error> {
         let state = self.path("relay");
         let mut relay = Command::new(leeway);
@@ -102,7 +103,8 @@ impl Programs {
         Ok(token.trim().to_owned())
     }
 
-    /// Starts the proxy on the gateway, with a relay behind it if so; its address.
+    /// Starts the proxy on the gateway, with a relay behind it if asked for, and returns the
+    /// proxy's address.
     pub fn proxy(
         network: &Network,
         leeway: &Path,
@@ -136,7 +138,7 @@ impl Programs {
         self.folder.as_ref().map_or_else(PathBuf::new, |folder| folder.path().join(name))
     }
 
-    /// Starts a program and waits until it says `ready` on its standard error.
+    /// Starts a program and waits until its standard error contains `ready`.
     fn start(
         &mut self,
         network: &Network,
@@ -171,8 +173,8 @@ impl Programs {
     }
 }
 
-/// The gateway sends what comes from the secondaries into the tunnel `device`, under the address
-/// that it has there.
+/// Routes the secondaries' packets on the gateway into the tunnel `device`, under the gateway's
+/// address there.
 fn lead_into(network: &Network, device: &str) -> Result<(), Error> {
     let routes = format!(
         "rule add from {SECONDARIES} lookup {TABLE} priority 1000\nroute add default dev {device} table {TABLE}\n"
@@ -198,7 +200,7 @@ impl Drop for Programs {
     }
 }
 
-/// A congestion control of the kernel. One of our laws is registered as long as this lives.
+/// A congestion control of the kernel. A law of Leeway is registered while this exists.
 #[derive(Debug)]
 struct KernelLaw {
     name: String,
@@ -213,7 +215,7 @@ impl KernelLaw {
         if own.split_whitespace().any(|name| name == law) {
             return Ok(KernelLaw { name: law.into(), unload: None });
         }
-        // At most 15 characters, and no other testbed's.
+        // At most 15 characters, and unique among testbeds.
         let name = format!("tb{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut load = Command::new(leeway);
         load.args(["kernel", "load", law, "--name", &name]);
@@ -231,7 +233,7 @@ impl Drop for KernelLaw {
     }
 }
 
-/// What a program prints, if it succeeds.
+/// The output of a program, if the program succeeds.
 fn output(mut command: Command, program: &'static str) -> Result<String, Error> {
     let failed = |why: String| Error::Program { program, host: "this machine".into(), why };
     let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
