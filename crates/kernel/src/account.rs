@@ -1,4 +1,5 @@
-//! What a cgroup sent and received, and what its laws did meanwhile, as the kernel's programs keep it.
+//! What a cgroup sent and received, and what its laws did meanwhile, as the kernel's programs keep
+//! it.
 
 use crate::Receiving;
 use crate::error::KernelError;
@@ -7,7 +8,8 @@ use crate::shared::Bytes;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
 
-/// What one law did, as far as there was something to do: connections that had more to send than it let them.
+/// What one law did, as far as there was something to do: connections that had more to send than
+/// it let them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Direction {
     /// For how long that was so, in microseconds.
@@ -18,9 +20,9 @@ pub struct Direction {
     pub mean_queue_us: u64,
 }
 
-/// A steady part of the best rate, with a queue of its own that does not drive the law away. Perhaps each connection of the
-/// line has a queue and a share of its own; perhaps the buffer is shorter than the law's target, or the line slower than
-/// it was. From one end these look alike.
+/// A steady part of the best rate, with a queue of its own that does not drive the law away.
+/// Perhaps each connection of the line has a queue and a share of its own; perhaps the buffer is
+/// shorter than the law's target, or the line slower than it was. From one end these look alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Seconds for which it was so, those before it was noticed left out.

@@ -52,8 +52,8 @@ impl Cgroup {
         Ok(Cgroup { path: path.to_owned(), directory, id, _mount: mount })
     }
 
-    /// The one that a user means: a path below the root or below /sys/fs/cgroup, or the name of one anywhere, such as
-    /// `backup.slice`.
+    /// The one that a user means: a path below the root or below /sys/fs/cgroup, or the name of
+    /// one anywhere, such as `backup.slice`.
     pub fn find(name: &str) -> Result<Cgroup, KernelError> {
         let (root, _mount) = root()?;
         let path = Path::new(name);
@@ -218,8 +218,8 @@ fn named(root: &Path, name: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The root of the hierarchy: where it is mounted, where the first process sees it mounted (`ip netns exec` hides what
-/// is below /sys), or a mount of our own that is in nobody's way.
+/// The root of the hierarchy: where it is mounted, where the first process sees it mounted
+/// (`ip netns exec` hides what is below /sys), or a mount of our own that is in nobody's way.
 fn root() -> Result<(PathBuf, Option<OwnedFd>), KernelError> {
     for (mounts, prefix) in [("/proc/self/mountinfo", "/"), ("/proc/1/mountinfo", "/proc/1/root")] {
         let text = fs::read_to_string(mounts).unwrap_or_default();

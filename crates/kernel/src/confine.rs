@@ -1,7 +1,7 @@
 //! Cgroups under a policy: one for a command, or one that is there already.
 //!
-//! What confines a cgroup is pinned in a folder of its own, so it outlives every process that could look after it; the
-//! state is nowhere else. Changes are made one at a time, under a lock.
+//! What confines a cgroup is pinned in a folder of its own, so it outlives every process that
+//! could look after it; the state is nowhere else. Changes are made one at a time, under a lock.
 
 use crate::cgroup::Cgroup;
 use crate::error::KernelError;
@@ -75,11 +75,12 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Makes a cgroup in that of a process, under a policy, and moves the process there; no other, also where it ends
-    /// meanwhile and its number is given to another.
+    /// Makes a cgroup in that of a process, under a policy, and moves the process there; no other,
+    /// also where it ends meanwhile and its number is given to another.
     ///
     /// # Errors
-    /// Rights; no cgroup v2; what [`Load::pinned`] says; [`KernelError::Ended`]. Nothing stays behind on an error.
+    /// Rights; no cgroup v2; what [`Load::pinned`] says; [`KernelError::Ended`]. Nothing stays
+    /// behind on an error.
     pub fn of_process(process: &Process, policy: &Policy, asker: &Asker) -> Result<Confinement, KernelError> {
         let pid = process.pid();
         let all = Locked::new()?;
@@ -97,13 +98,14 @@ impl Confinement {
         undo.keep()
     }
 
-    /// Puts a cgroup that is there already under a policy until it is detached or goes, with the connections that its
-    /// processes have; the number of those as well.
+    /// Puts a cgroup that is there already under a policy until it is detached or goes, with the
+    /// connections that its processes have; the number of those as well.
     ///
     /// `name` is a path, or the last part of one: `backup.slice`.
     ///
     /// # Errors
-    /// [`KernelError::UnknownCgroup`], [`KernelError::Attached`]; those of [`Confinement::of_process`].
+    /// [`KernelError::UnknownCgroup`], [`KernelError::Attached`]; those of
+    /// [`Confinement::of_process`].
     pub fn of_cgroup(
         name: &str,
         policy: &Policy,
@@ -153,7 +155,8 @@ impl Confinement {
         Cgroup::open(above)?.take(&Process::this())
     }
 
-    /// Takes the policy off: new connections are free, those that run keep their law until they end.
+    /// Takes the policy off: new connections are free, those that run keep their law until they
+    /// end.
     ///
     /// # Errors
     /// The file system's.
@@ -227,7 +230,8 @@ pub fn attached(cgroup: &str) -> Result<Confinement, KernelError> {
 /// Something that a crash left, which nothing uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leftover {
-    /// The pins of a confinement that is over or was never whole, and its cgroup if it was made for a command.
+    /// The pins of a confinement that is over or was never whole, and its cgroup if it was made
+    /// for a command.
     Confinement(String),
     /// A law that was loaded for cgroups, none of which is left.
     Law(String),
@@ -291,8 +295,8 @@ impl Locked {
         list(&self.folder)
     }
 
-    /// The folder of a confinement that is about to be, with the path of its cgroup: should this process be killed,
-    /// others find both.
+    /// The folder of a confinement that is about to be, with the path of its cgroup: should this
+    /// process be killed, others find both.
     fn begin<'a>(&'a self, name: &str, cgroup: &Path) -> Result<Begun<'a>, KernelError> {
         let folder = self.folder.join(name);
         let made = fs::create_dir(&folder).and_then(|()| symlink(cgroup, folder.join(PLACE)));
@@ -424,7 +428,8 @@ fn free(name: impl Fn(u32) -> String, taken: impl Fn(&str) -> bool) -> String {
     (1..).map(name).find(|name| !taken(name)).expect("numbers do not end")
 }
 
-/// The kernel's name of that law: of one that is loaded with these parameters, otherwise it is loaded.
+/// The kernel's name of that law: of one that is loaded with these parameters, otherwise it is
+/// loaded.
 fn law(spec: &LawSpec) -> Result<String, KernelError> {
     for name in pins::names()? {
         if Loaded::find(&name).is_ok_and(|loaded| loaded.spec == *spec && loaded.timestamps) {

@@ -11,10 +11,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Attaches a program to all devices that a network namespace has, each link pinned as `NAME-INDEX`.
+/// Attaches a program to all devices that a network namespace has, each link pinned as
+/// `NAME-INDEX`.
 ///
-/// A device that goes takes its link along; one that comes later has none. A device that cannot have the program is left
-/// out: it has 64 of them already, or the kernel was built without tcx.
+/// A device that goes takes its link along; one that comes later has none. A device that cannot
+/// have the program is left out: it has 64 of them already, or the kernel was built without tcx.
 pub(crate) fn attach_to_all(
     program: BorrowedFd,
     namespace: &File,

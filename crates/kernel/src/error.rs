@@ -1,4 +1,5 @@
-//! What can go wrong with congestion control in the kernel; every message says what would be right.
+//! What can go wrong with congestion control in the kernel; every message says what would be
+//! right.
 
 use std::path::PathBuf;
 
@@ -22,7 +23,8 @@ pub enum KernelError {
         "this kernel has no BTF ({0} is missing): it needs CONFIG_DEBUG_INFO_BTF=y, which distributions' kernels have"
     )]
     NoBtf(PathBuf),
-    /// Congestion control in BPF takes over a part of the kernel's work that older kernels do not hand out.
+    /// Congestion control in BPF takes over a part of the kernel's work that older kernels do not
+    /// hand out.
     #[error(
         "this kernel is too old{}: Linux 6.10 or newer is needed, where cong_control takes four arguments, not {found}",
         .release.as_ref().map(|release| format!(" (Linux {release})")).unwrap_or_default()

@@ -29,7 +29,8 @@ pub struct Loaded {
     programs: Vec<u32>,
 }
 
-/// The hooks that the laws have programs for; the kernel cuts the names of programs at 15 characters.
+/// The hooks that the laws have programs for; the kernel cuts the names of programs at 15
+/// characters.
 const HOOKS: [&str; 7] =
     ["init", "release", "ssthresh", "set_state", "cwnd_event", "undo_cwnd", "cong_control"];
 
@@ -140,7 +141,8 @@ impl Loaded {
             .collect()
     }
 
-    /// The sockets it drives now, of every network namespace that some process is in or `ip netns` names.
+    /// The sockets it drives now, of every network namespace that some process is in or `ip netns`
+    /// names.
     ///
     /// # Errors
     /// Rights.
@@ -150,7 +152,8 @@ impl Loaded {
     }
 }
 
-/// What an iterator writes of the sockets that have something in `storage`, which takes the place of `map`.
+/// What an iterator writes of the sockets that have something in `storage`, which takes the place
+/// of `map`.
 pub(crate) fn iterate(program: &str, map: &str, storage: &MapHandle) -> Result<Vec<u8>, KernelError> {
     let doing = || KernelError::bpf("list the sockets");
     libbpf::quietly(|| {

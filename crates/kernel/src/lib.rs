@@ -1,9 +1,9 @@
 //! The control laws as TCP congestion control of a running Linux kernel.
 //!
-//! The C text of `control/` is compiled to BPF and registered through struct_ops: every program of the machine can then
-//! choose a law by its name. [`Load`] registers one, [`names`] says
-//! which there are, [`Loaded`] which sockets they drive and what they cost.
-//! `docs/kernel.md` describes where the kernel's part of each number comes from.
+//! The C text of `control/` is compiled to BPF and registered through struct_ops: every program of
+//! the machine can then choose a law by its name. [`Load`] registers one, [`names`] says which
+//! there are, [`Loaded`] which sockets they drive and what they cost. `docs/kernel.md` describes
+//! where the kernel's part of each number comes from.
 
 mod account;
 mod cgroup;

@@ -1,4 +1,5 @@
-//! What libbpf says. Its printing is one setting of the whole process, so only one piece of work goes on at a time.
+//! What libbpf says. Its printing is one setting of the whole process, so only one piece of work
+//! goes on at a time.
 
 use crate::error::KernelError;
 use libbpf_rs::{ErrorKind, PrintLevel};
@@ -10,7 +11,8 @@ static WORKING: Mutex<()> = Mutex::new(());
 /// Of the verifier's log, as much as a person reads: its end tells what was wrong.
 const LOG_LINES: usize = 40;
 
-/// Does what libbpf would complain about on the standard error; what it says goes to the error that is explained.
+/// Does what libbpf would complain about on the standard error; what it says goes to the error
+/// that is explained.
 pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let _one = lock(&WORKING);
     lock(&SAID).clear();

@@ -34,9 +34,9 @@ impl Load {
         Load { name: default_name(&spec), spec, timestamps: true }
     }
 
-    /// Registers the law and pins it, so that it stays when this process ends. Nothing stays behind on an error,
-    /// or if this process is killed on the way: the pin is the last step, and until then the kernel drops everything
-    /// with the process.
+    /// Registers the law and pins it, so that it stays when this process ends. Nothing stays
+    /// behind on an error, or if this process is killed on the way: the pin is the last step, and
+    /// until then the kernel drops everything with the process.
     ///
     /// # Errors
     /// Rights, BTF, a name that is taken, a verifier that refuses.

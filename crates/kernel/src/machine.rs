@@ -10,7 +10,8 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// `cong_control(sk, ack, flag, rate_sample)`; before 6.10 it was without `ack` and `flag`.
 const ARGUMENTS: usize = 4;
 
-/// Where the kernel describes its types; `LEEWAY_BTF` names another file, to see what would be said of another kernel.
+/// Where the kernel describes its types; `LEEWAY_BTF` names another file, to see what would be
+/// said of another kernel.
 pub fn btf_path() -> PathBuf {
     std::env::var_os("LEEWAY_BTF").map_or_else(|| BTF.into(), PathBuf::from)
 }

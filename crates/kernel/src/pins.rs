@@ -1,5 +1,5 @@
-//! Where loaded laws are kept: one pinned link each in the BPF file system; and what confines cgroups. Both folders are
-//! root's alone.
+//! Where loaded laws are kept: one pinned link each in the BPF file system; and what confines
+//! cgroups. Both folders are root's alone.
 
 use crate::error::KernelError;
 use rustix::mount::{MountFlags, mount};
@@ -71,8 +71,8 @@ fn if_any(name: &str) -> Result<Option<PathBuf>, KernelError> {
     Ok(check(&folder)?.then_some(folder))
 }
 
-/// Whether the folder is there. The BPF file system is everybody's to write, like /tmp: whoever makes the folder first
-/// has it. One of root's stays root's, because the file system is sticky.
+/// Whether the folder is there. The BPF file system is everybody's to write, like /tmp: whoever
+/// makes the folder first has it. One of root's stays root's, because the file system is sticky.
 fn check(folder: &Path) -> Result<bool, KernelError> {
     let Some(metadata) = check_owner(folder)? else { return Ok(false) };
     // One that an umask made for everybody to read, and so to lock.
@@ -83,7 +83,8 @@ fn check(folder: &Path) -> Result<bool, KernelError> {
     Ok(true)
 }
 
-/// Refuses a folder that others than root and this user can change, and what is no folder; none where nothing is there.
+/// Refuses a folder that others than root and this user can change, and what is no folder; none
+/// where nothing is there.
 pub(crate) fn check_owner(folder: &Path) -> Result<Option<Metadata>, KernelError> {
     let metadata = match std::fs::symlink_metadata(folder) {
         Ok(metadata) => metadata,

@@ -1,9 +1,10 @@
 //! A process that cannot be mistaken for a later one of the same number.
 //!
-//! Cgroups take processes by number only. A number is free again as soon as somebody has waited for its process, so
-//! between a check and a move it can become another's. A process that is traced keeps its number until its tracer
-//! has waited for it (`wait_consider_task` in kernel/exit.c). So the number is pinned by PTRACE_SEIZE, which stops
-//! nothing, and the process is checked after that. The kernel lets go of it when the tracing thread ends.
+//! Cgroups take processes by number only. A number is free again as soon as somebody has waited
+//! for its process, so between a check and a move it can become another's. A process that is
+//! traced keeps its number until its tracer has waited for it (`wait_consider_task` in
+//! kernel/exit.c). So the number is pinned by PTRACE_SEIZE, which stops nothing, and the process
+//! is checked after that. The kernel lets go of it when the tracing thread ends.
 
 use crate::error::KernelError;
 use nix::errno::Errno;
@@ -48,8 +49,8 @@ impl Process {
         self.handle.as_ref().is_some_and(|handle| ended(handle) != Ok(0))
     }
 
-    /// Does something with the number of the process (0 for this one, as the kernel takes it) while no other process
-    /// can get it.
+    /// Does something with the number of the process (0 for this one, as the kernel takes it)
+    /// while no other process can get it.
     ///
     /// # Errors
     /// [`KernelError::Ended`], and where somebody traces the process.
@@ -61,15 +62,16 @@ impl Process {
             return work(0);
         }
         let held = || {
-            // Without a look first, a process that has the number by now would be traced for a moment.
+            // Without a look first, a process that has the number by now would be traced for a
+            // moment.
             self.check()?;
             let pid = nix::unistd::Pid::from_raw(self.pid as i32);
             ptrace::seize(pid, ptrace::Options::empty()).map_err(|errno| self.refused(errno))?;
             self.check()?;
             work(self.pid)
         };
-        // A thread of its own, because its end lets go of the process whatever that is doing. To detach, the process
-        // would have to be stopped, and one that waits for its vfork never is.
+        // A thread of its own, because its end lets go of the process whatever that is doing. To
+        // detach, the process would have to be stopped, and one that waits for its vfork never is.
         std::thread::scope(|scope| scope.spawn(held).join().expect("moving a process does not panic"))
     }
 

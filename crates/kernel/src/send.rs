@@ -123,10 +123,11 @@ pub(crate) const ACCOUNT: &str = "account";
 /// The pin of the program that looks after TCP.
 pub(crate) const CONNECTIONS: &str = "leeway_connections";
 
-/// Puts a cgroup under a configuration; pins of it all go to `folder`, that of the configuration last.
+/// Puts a cgroup under a configuration; pins of it all go to `folder`, that of the configuration
+/// last.
 ///
-/// Packets are marked in the network namespaces of `processes`. Gives the number of connections that ran already, where
-/// those are wanted.
+/// Packets are marked in the network namespaces of `processes`. Gives the number of connections
+/// that ran already, where those are wanted.
 pub(crate) fn attach(
     config: &Config,
     cgroup: &Cgroup,
@@ -181,7 +182,8 @@ fn load(config: &Config, levels: &Path, law: &MapHandle) -> Result<Object, Kerne
             let data = map.initial_value_mut().filter(|data| data.len() == CONFIG_BYTES);
             config.write(data.expect("the configuration is as large as the programs think"));
         } else if map.name() == "leeway_levels" && shared {
-            // One of another version of leeway does not fit; then the innermost cgroup decides within this one only.
+            // One of another version of leeway does not fit; then the innermost cgroup decides
+            // within this one only.
             shared = map.reuse_pinned_map(levels).is_ok();
         } else if map.name() == "leeway_laws" {
             map.reuse_fd(law.as_fd()).map_err(KernelError::bpf("look at the law's connections"))?;

@@ -62,7 +62,8 @@ pub struct Socket {
     pub inflight: u32,
     /// Bytes acknowledged since the connection began.
     pub acked_bytes: u64,
-    /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed it.
+    /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed
+    /// it.
     pub inode: u64,
     /// The user whose it is.
     pub uid: u32,

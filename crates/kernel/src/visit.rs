@@ -53,8 +53,8 @@ pub(crate) fn namespaces_of(cgroup: &Path) -> Vec<File> {
     namespaces(|inode| wanted.contains(&inode))
 }
 
-/// The network namespaces whose inode number is wanted, as far as some process is in them or `ip netns`
-/// names them.
+/// The network namespaces whose inode number is wanted, as far as some process is in them or
+/// `ip netns` names them.
 pub(crate) fn namespaces(wanted: impl Fn(u64) -> bool) -> Vec<File> {
     let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
     let processes = entries("/proc").map(|entry| entry.path().join("ns/net"));

@@ -1,5 +1,6 @@
-//! Control from the receiver: a law holds back what the programs of a cgroup download, by the window that their
-//! connections announce. All connections of the cgroup share one law and one window; `docs/receive.md` has the rest.
+//! Control from the receiver: a law holds back what the programs of a cgroup download, by the
+//! window that their connections announce. All connections of the cgroup share one law and one
+//! window; `docs/receive.md` has the rest.
 
 mod state;
 
@@ -41,8 +42,8 @@ pub struct Receive {
 }
 
 impl Receive {
-    /// The law that did best in `docs/receive.md`: it yields within a second and is back within two, and below one segment
-    /// it leaves nearly everything to others.
+    /// The law that did best in `docs/receive.md`: it yields within a second and is back within
+    /// two, and below one segment it leaves nearly everything to others.
     pub const DEFAULT_LAW: &str = "ledbat:target=25ms,gain_up=4,gain_down=10,floor=0.2";
 
     /// Under that law with its parameters: `ledbatpp` or `ledbat`.
@@ -61,8 +62,9 @@ impl Receive {
         &self.spec
     }
 
-    /// Holds a cgroup of version 2 (an open directory) back for as long as the result lives, beside whatever other
-    /// programs the cgroup has. Connections that run already use up first what they have announced.
+    /// Holds a cgroup of version 2 (an open directory) back for as long as the result lives,
+    /// beside whatever other programs the cgroup has. Connections that run already use up first
+    /// what they have announced.
     ///
     /// # Errors
     /// Rights, BTF, a verifier that refuses, something that is not a cgroup.
@@ -70,8 +72,8 @@ impl Receive {
         self.start(cgroup, false).map(|started| started.receiving)
     }
 
-    /// The same until [`Receive::unpin`], whatever happens to this process. The folder has to be there, in a BPF file
-    /// system.
+    /// The same until [`Receive::unpin`], whatever happens to this process. The folder has to be
+    /// there, in a BPF file system.
     ///
     /// # Errors
     /// Those of [`Receive::attach`], and the file system's.
@@ -86,7 +88,8 @@ impl Receive {
         pinned
     }
 
-    /// Takes back what [`Receive::pinned`] did in that folder, and frees the connections. The folder stays.
+    /// Takes back what [`Receive::pinned`] did in that folder, and frees the connections. The
+    /// folder stays.
     ///
     /// # Errors
     /// The file system's; rights.
@@ -203,8 +206,8 @@ impl Receiving {
         Ok(Some(Receiving { spec: config.spec.parse()?, budget, connections, links: Vec::new() }))
     }
 
-    /// Lets the connections announce what their buffers take again. The kernel keeps a clamp for as long as a connection
-    /// lives, so somebody has to lift it when the programs are gone.
+    /// Lets the connections announce what their buffers take again. The kernel keeps a clamp for
+    /// as long as a connection lives, so somebody has to lift it when the programs are gone.
     fn release(&self) -> Result<(), KernelError> {
         let wanted: BTreeSet<u64> = self.connections()?.iter().map(|one| u64::from(one.netns)).collect();
         if wanted.is_empty() {
@@ -248,7 +251,8 @@ impl Receiving {
         Budget::read(&value).ok_or_else(other)
     }
 
-    /// Every connection that is held back, of every network namespace that some process is in or `ip netns` names.
+    /// Every connection that is held back, of every network namespace that some process is in or
+    /// `ip netns` names.
     ///
     /// # Errors
     /// Rights.

@@ -71,7 +71,8 @@ pub struct Received {
     pub segment_bytes: u16,
     /// Its share: what it may have in flight, in bytes.
     pub window_bytes: u32,
-    /// What is announced and has not arrived yet, in bytes; above the share while an earlier announcement is used up.
+    /// What is announced and has not arrived yet, in bytes; above the share while an earlier
+    /// announcement is used up.
     pub announced_bytes: u32,
     /// Queuing delay of the last packet, in microseconds.
     pub queuing_us: u32,
@@ -83,7 +84,8 @@ pub struct Received {
     pub timestamps: bool,
     /// Received in sequence, in bytes.
     pub received_bytes: u64,
-    /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed it.
+    /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed
+    /// it.
     pub inode: u64,
     /// The user whose it is.
     pub uid: u32,

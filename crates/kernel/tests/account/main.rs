@@ -1,10 +1,12 @@
-//! When the account of a cgroup takes what its uploads have for a share: `bpf/account.h`, compiled for this machine.
+//! When the account of a cgroup takes what its uploads have for a share: `bpf/account.h`, compiled
+//! for this machine.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A second: part of the line, retransmissions, part of the time busy, queuing delay in milliseconds.
+/// A second: part of the line, retransmissions, part of the time busy, queuing delay in
+/// milliseconds.
 type Second = (f64, u64, f64, f64);
 
 /// The line of all cases, in bytes a second; the law aims at 25 ms.

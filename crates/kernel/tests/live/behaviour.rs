@@ -67,7 +67,8 @@ fn a_window_below_one_segment_still_sends() {
     if !ready() {
         return;
     }
-    // CUBIC holds 60 kB at 2 Mbit/s, 240 ms: far above the target, so the window falls to its floor.
+    // CUBIC holds 60 kB at 2 Mbit/s, 240 ms: far above the target, so the window falls to its
+    // floor.
     let bed = Testbed::new("2mbit", "60k", Chance::None);
     let law = Pinned::new("sub", "ledbat:target=10ms,floor=0.2,gain_down=10");
     let loaded = law.loaded();
@@ -82,8 +83,8 @@ fn a_window_below_one_segment_still_sends() {
         primary.send();
         flow.send();
     }
-    // Times are taken outside of what is counted, because this thread may stand still in between, and a dozen segments
-    // outweigh those of the way down.
+    // Times are taken outside of what is counted, because this thread may stand still in between,
+    // and a dozen segments outweigh those of the way down.
     let began = Instant::now();
     let before = (flow.acknowledged(), primary.acknowledged());
     while flow.acknowledged() < before.0 + 16_000 {

@@ -1,4 +1,5 @@
-//! What goes wrong from outside: programs and loaders that are killed, namespaces that vanish, kernels that refuse.
+//! What goes wrong from outside: programs and loaders that are killed, namespaces that vanish,
+//! kernels that refuse.
 
 use crate::testbed::{Chance, End, Testbed, ready, unique};
 use crate::{Pinned, spec};
@@ -16,7 +17,8 @@ macro_rules! object {
     };
 }
 
-/// This test binary as a child that does what the test of that name does when `LEEWAY_TEST_LAW` is set.
+/// This test binary as a child that does what the test of that name does when `LEEWAY_TEST_LAW` is
+/// set.
 fn child(test: &str, law: &str) -> Child {
     Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", test])
@@ -74,7 +76,8 @@ fn loads_what_a_parent_asks_for() {
     }
 }
 
-/// Loading takes what the verifier takes, a few microseconds an instruction; the count does not depend on the machine.
+/// Loading takes what the verifier takes, a few microseconds an instruction; the count does not
+/// depend on the machine.
 #[test]
 fn the_verifier_is_done_with_a_law_soon() {
     if !ready() {
@@ -139,7 +142,8 @@ fn flows_of_a_namespace_that_is_deleted_end_and_leave_nothing() {
     flows.iter_mut().for_each(|flow| flow.send());
     let sockets = || loaded.sockets().expect("the sockets").len();
     assert_eq!(sockets(), 3);
-    // The names go now, the namespaces with the last socket in them. Until then nobody can enter them to list it.
+    // The names go now, the namespaces with the last socket in them. Until then nobody can enter
+    // them to list it.
     bed.delete();
     flows.iter_mut().for_each(|flow| flow.send());
     assert_eq!(sockets(), 0);

@@ -1,4 +1,5 @@
-//! The laws in this machine's kernel, over TCP between network namespaces. Needs root; skips elsewhere.
+//! The laws in this machine's kernel, over TCP between network namespaces. Needs root; skips
+//! elsewhere.
 
 mod behaviour;
 mod faults;

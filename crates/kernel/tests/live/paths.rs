@@ -4,7 +4,8 @@ use crate::replay::{Replayed, Seen};
 use crate::testbed::{Chance, End, Testbed, clock, ready};
 use std::time::{Duration, Instant};
 
-/// All laws at the same time, each on a path of its own, so that what one leaves does not depend on the others.
+/// All laws at the same time, each on a path of its own, so that what one leaves does not depend
+/// on the others.
 fn each_law(path: impl Fn(&'static str) + Sync) {
     if ready() {
         std::thread::scope(|scope| {
@@ -20,7 +21,8 @@ fn every_law(chance: Chance, enough: impl Fn(&Seen) -> bool + Sync) {
         let bed = Testbed::new("20mbit", "60k", chance);
         let mut replay = Replayed::new(law);
         while !enough(&replay.seen) {
-            // A connection learns how far packets are out of order, and then it takes fewer of them for lost.
+            // A connection learns how far packets are out of order, and then it takes fewer of
+            // them for lost.
             let (mut flow, began) = (bed.flow(&replay.name), Instant::now());
             let old = |_: &Seen| began.elapsed() > Duration::from_secs(3);
             replay.send_until(&mut flow, |seen| enough(seen) || old(seen));

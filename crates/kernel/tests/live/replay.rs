@@ -1,4 +1,5 @@
-//! What the kernel told a law, told to the same law in user space: every byte of its state has to be equal.
+//! What the kernel told a law, told to the same law in user space: every byte of its state has to
+//! be equal.
 
 use crate::spec;
 use crate::testbed::{Flow, unique};
@@ -38,7 +39,8 @@ pub struct Seen {
     pub timeouts: usize,
     pub marks: usize,
     pub undos: usize,
-    /// The first acknowledgements of a connection after a quarter of a second without any, and its initial window.
+    /// The first acknowledgements of a connection after a quarter of a second without any, and its
+    /// initial window.
     pub restarts: Vec<(Ack, u32)>,
     pub most_inflight_bytes: u64,
     pub app_limited: usize,

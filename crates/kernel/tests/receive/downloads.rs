@@ -1,4 +1,5 @@
-//! Programs that download: processes of their own in a cgroup of their own, and a server that sends.
+//! Programs that download: processes of their own in a cgroup of their own, and a server that
+//! sends.
 
 use crate::testbed::{End, Testbed, inside, unique};
 use rustix::net::sockopt;
@@ -48,7 +49,8 @@ impl Drop for Cgroup {
 pub struct Downloads(Child);
 
 impl Downloads {
-    /// Endless ones, or objects of `size` bytes one after the other, each over a connection of its own.
+    /// Endless ones, or objects of `size` bytes one after the other, each over a connection of its
+    /// own.
     pub fn begin(
         cgroup: &Cgroup,
         bed: &Testbed,

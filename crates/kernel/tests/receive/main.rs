@@ -62,7 +62,8 @@ impl Drop for Primary {
     }
 }
 
-/// Waits until in some second the downloads and the primary have had parts of the link that are right.
+/// Waits until in some second the downloads and the primary have had parts of the link that are
+/// right.
 fn wait_for_parts(
     receiving: &Receiving,
     primary: Option<&Primary>,
@@ -127,7 +128,8 @@ fn a_download_alone_fills_the_link_at_the_target() {
     eprintln!("alone: {part:.3} of the link, queuing delay {median_ms:.1} ms");
     assert!(part > 0.75, "{part} of the link");
     assert!((10.0..50.0).contains(&median_ms), "{median_ms} ms of queuing delay");
-    // Whether it is hungry is judged every round trip, and a sender that waited for its processor in one was not.
+    // Whether it is hungry is judged every round trip, and a sender that waited for its processor
+    // in one was not.
     let deadline = Instant::now() + Duration::from_secs(10);
     let one = loop {
         let connections = receiving.connections().unwrap_or_else(|error| panic!("{error}"));

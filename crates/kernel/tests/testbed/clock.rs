@@ -1,4 +1,5 @@
-//! The clock of TCP timestamps, which a socket under repair lets us set (as for the migration of connections).
+//! The clock of TCP timestamps, which a socket under repair lets us set (as for the migration of
+//! connections).
 #![allow(unsafe_code)]
 
 use super::{End, Flow};
@@ -21,10 +22,11 @@ pub fn read(flow: &Flow, end: End) -> u32 {
     value
 }
 
-/// Sets the clock of that end forward to `to`, which is even: the lowest bit would mean microseconds.
+/// Sets the clock of that end forward to `to`, which is even: the lowest bit would mean
+/// microseconds.
 ///
-/// Nothing may be on its way. What is more than half of the range ahead would be an old segment to the other end (RFC
-/// 7323, 5), so it goes there by two steps.
+/// Nothing may be on its way. What is more than half of the range ahead would be an old segment to
+/// the other end (RFC 7323, 5), so it goes there by two steps.
 pub fn set(flow: &mut Flow, end: End, to: u32) {
     let now = read(flow, end);
     if to.wrapping_sub(now) > 1 << 30 {

@@ -95,7 +95,8 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// A bottleneck of that rate and queue towards the receiver, where chance does something to packets.
+    /// A bottleneck of that rate and queue towards the receiver, where chance does something to
+    /// packets.
     pub fn new(rate: &str, queue: &str, chance: Chance) -> Testbed {
         let bed = Testbed { sender: unique("lws"), router: unique("lwr"), receiver: unique("lwd") };
         let Testbed { sender: s, router: r, receiver: d } = &bed;
@@ -141,7 +142,8 @@ END"
         bed
     }
 
-    /// Lets no more than a packet in ten seconds through the bottleneck, which has that queue; others wait there.
+    /// Lets no more than a packet in ten seconds through the bottleneck, which has that queue;
+    /// others wait there.
     pub fn hold(&self, queue: &str) {
         self.change_rate("1kbit", queue);
     }

@@ -15,7 +15,8 @@ const MICROSECONDS: u32 = 1 << 4;
 
 /// Adds a route whose connections use timestamps in microseconds, if the other end has one, too.
 pub fn with_microseconds(to: [u8; 4], prefix: u8, via: [u8; 4]) -> io::Result<()> {
-    // struct rtmsg: family, length of the prefixes, TOS, table main, protocol boot, scope universe, unicast, flags.
+    // struct rtmsg: family, length of the prefixes, TOS, table main, protocol boot, scope
+    // universe, unicast, flags.
     let mut body = vec![2, prefix, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
     attribute(&mut body, RTA_DST, &to);
     attribute(&mut body, RTA_GATEWAY, &via);
