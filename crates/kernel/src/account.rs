@@ -1,5 +1,4 @@
-//! What a cgroup sent and received, and what its laws did meanwhile, as the kernel's programs keep
-//! it.
+//! The traffic of a cgroup and the work of its laws, as the kernel's programs count them.
 
 use crate::Receiving;
 use crate::error::KernelError;
@@ -8,43 +7,43 @@ use crate::shared::Bytes;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::Path;
 
-/// What one law did, as far as there was something to do: connections that had more to send than
-/// it let them.
+/// The work of one law, over the time in which a connection had more to send than the law allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Direction {
-    /// For how long that was so, in microseconds.
+    /// That time, in microseconds.
     pub watched_us: u64,
-    /// Of that, with less than half of the largest window that there was, in microseconds.
+    /// Part of it with less than half of the largest window so far, in microseconds.
     pub held_us: u64,
     /// Mean of the law's queuing delay over that time, in microseconds.
     pub mean_queue_us: u64,
 }
 
-/// A steady part of the best rate, with a queue of its own that does not drive the law away.
-/// Perhaps each connection of the line has a queue and a share of its own; perhaps the buffer is
-/// shorter than the law's target, or the line slower than it was. From one end these look alike.
+/// A steady part of the best rate, with an own queue that does not drive the law away. Perhaps
+/// each connection of the line has a queue and a share of its own (a fair queue). Perhaps the
+/// buffer is shorter than the law's target, or the line became slower. One end cannot tell these
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Seconds for which it was so, those before it was noticed left out.
+    /// Duration in seconds, without the time before it was noticed.
     pub seconds: u32,
-    /// Part of the best rate, in thousandths, when it was last so.
+    /// Last part of the best rate, in thousandths.
     pub permille: u32,
-    /// Mean queuing delay then, in microseconds.
+    /// Mean queuing delay of that time, in microseconds.
     pub queue_us: u32,
 }
 
-/// What a cgroup sent and received since it was confined.
+/// Traffic of a cgroup since it was confined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Bytes of IP packets that left, headers included.
+    /// Bytes of sent IP packets, headers included.
     pub sent_bytes: u64,
-    /// Bytes of IP packets that came, headers included.
+    /// Bytes of received IP packets, headers included.
     pub received_bytes: u64,
     /// The law of uploads.
     pub up: Direction,
-    /// The law that holds downloads back, where there is one.
+    /// The law that holds downloads back, if any.
     pub down: Option<Direction>,
-    /// Uploads had a share of the line rather than what others left.
+    /// Uploads had a share of the line instead of what others left.
     pub share: Option<Share>,
 }
 

@@ -11,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// How long to wait for news before looking.
+/// Longest wait for a notification before looking again.
 const LOOK_AGAIN: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
-/// How old an empty cgroup is that nobody is about to use.
+/// Age from which an empty cgroup counts as unused.
 const DESERTED: Duration = Duration::from_secs(60);
 
 /// A directory of the file system of control groups.
@@ -23,14 +23,14 @@ pub(crate) struct Cgroup {
     /// From the root of the hierarchy, without a slash in front; empty for the root itself.
     path: PathBuf,
     directory: PathBuf,
-    /// The kernel's number for it.
+    /// The kernel's number of the cgroup.
     id: u64,
     /// A mount of our own stays as long as this.
     _mount: Option<OwnedFd>,
 }
 
 impl Cgroup {
-    /// That of a process.
+    /// The cgroup of a process.
     pub fn of_process(pid: u32) -> Result<Cgroup, KernelError> {
         let file = format!("/proc/{pid}/cgroup");
         let text = fs::read_to_string(&file).map_err(|e| KernelError::failed(format!("read {file}"))(&e))?;
@@ -39,7 +39,7 @@ impl Cgroup {
         Self::open(Path::new(path.ok_or_else(missing)?))
     }
 
-    /// The one at a path below the root.
+    /// The cgroup at a path below the root.
     pub fn open(path: &Path) -> Result<Cgroup, KernelError> {
         let (root, mount) = root()?;
         let directory = root.join(path);
@@ -52,8 +52,8 @@ impl Cgroup {
         Ok(Cgroup { path: path.to_owned(), directory, id, _mount: mount })
     }
 
-    /// The one that a user means: a path below the root or below /sys/fs/cgroup, or the name of
-    /// one anywhere, such as `backup.slice`.
+    /// The cgroup that a user names: a path below the root or below /sys/fs/cgroup, or the last
+    /// part of a path if it is unique, such as `backup.slice`.
     pub fn find(name: &str) -> Result<Cgroup, KernelError> {
         let (root, _mount) = root()?;
         let path = Path::new(name);
@@ -77,7 +77,8 @@ impl Cgroup {
         }
     }
 
-    /// Those anywhere whose name begins like that and which have been empty for a minute at least.
+    /// All cgroups whose name begins with this prefix and which have been empty for at least a
+    /// minute.
     pub fn deserted(prefix: &str) -> Result<Vec<Cgroup>, KernelError> {
         let (root, _mount) = root()?;
         let named = |directory: &PathBuf| {
@@ -94,7 +95,7 @@ impl Cgroup {
         Ok(paths.filter_map(open).filter(deserted).collect())
     }
 
-    /// Makes one in this one.
+    /// Makes a cgroup below this one.
     pub fn make(&self, name: &str) -> Result<Cgroup, KernelError> {
         let path = self.path.join(name);
         fs::create_dir(self.directory.join(name))
@@ -158,7 +159,8 @@ impl Cgroup {
             if read.is_err() || text.lines().any(|line| line == "populated 0") {
                 return Ok(());
             }
-            // Nobody tells of a removal, which may come before the news that it is empty.
+            // The kernel does not notify of a removal, which may come before the notification that
+            // the cgroup is empty.
             match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&LOOK_AGAIN)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -166,7 +168,7 @@ impl Cgroup {
         }
     }
 
-    /// Removes it and what is below it; processes that are still there go to the one above.
+    /// Removes the cgroup and those below it; processes in them move to the parent.
     pub fn remove(&self) -> io::Result<()> {
         for pid in self.processes() {
             self.put_out(pid);
@@ -182,10 +184,11 @@ impl Cgroup {
 }
 
 impl Cgroup {
-    /// Moves a process to the cgroup above, if it is in this one or below it.
+    /// Moves a process to the parent, if it is in this cgroup or below it.
     fn put_out(&self, pid: u32) {
         let (Some(process), Some(above)) = (Process::of(pid), self.directory.parent()) else { return };
-        // Of the process that has the number now: it may be another than the one that was listed.
+        // The check is for the process that has the number now, which may differ from the listed
+        // one.
         if self.processes().contains(&pid) {
             let _ = process.hold(|pid| {
                 let moved = fs::write(above.join("cgroup.procs"), pid.to_string());
@@ -195,7 +198,7 @@ impl Cgroup {
     }
 }
 
-/// The directory and all below it, from the outside inwards.
+/// The directory and all directories below it, parents first.
 fn below(directory: &Path) -> Vec<PathBuf> {
     let mut all = vec![directory.to_owned()];
     let mut next = 0;
@@ -218,8 +221,8 @@ fn named(root: &Path, name: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The root of the hierarchy: where it is mounted, where the first process sees it mounted
-/// (`ip netns exec` hides what is below /sys), or a mount of our own that is in nobody's way.
+/// The root of the hierarchy: where it is mounted, where process 1 sees it mounted
+/// (`ip netns exec` hides mounts below /sys), or a private mount.
 fn root() -> Result<(PathBuf, Option<OwnedFd>), KernelError> {
     for (mounts, prefix) in [("/proc/self/mountinfo", "/"), ("/proc/1/mountinfo", "/proc/1/root")] {
         let text = fs::read_to_string(mounts).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Cgroups under a policy: one for a command, or one that is there already.
+//! Cgroups under a policy: a new one for a command, or an existing one.
 //!
-//! What confines a cgroup is pinned in a folder of its own, so it outlives every process that
-//! could look after it; the state is nowhere else. Changes are made one at a time, under a lock.
+//! The programs that confine a cgroup are pinned in a folder for this cgroup, so they outlive
+//! every process. There is no other state. Changes are made one at a time, under a lock.
 
 use crate::cgroup::Cgroup;
 use crate::error::KernelError;
@@ -18,9 +18,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names of laws that were loaded for a cgroup, and go with the last that needs them.
+/// Prefix of the names of laws that are loaded for cgroups, and removed with the last cgroup that
+/// needs them.
 const OWN: &str = "run_";
-/// Names of the cgroups that were made for a command.
+/// Prefix of the names of cgroups that are made for a command.
 const MADE: &str = "leeway-run-";
 /// Pins in the folder of a confinement: its law, and where its cgroup is.
 const LAW: &str = "law";
@@ -33,9 +34,9 @@ const LEVELS: &str = "levels";
 pub struct Policy {
     /// The law of their TCP connections.
     pub law: LawSpec,
-    /// The mark of their packets; none leaves it to them.
+    /// The mark of their packets; `None` leaves it to the programs.
     pub dscp: Option<Dscp>,
-    /// What holds back what they download; none lets it come.
+    /// The law that holds downloads back; `None` does not hold them back.
     pub receive: Option<Receive>,
 }
 
@@ -63,9 +64,9 @@ pub struct Confinement {
     pub dscp: Option<Dscp>,
     /// The law that holds downloads back.
     pub receive: Option<LawSpec>,
-    /// Stays until it is detached; otherwise it goes with the last process.
+    /// Whether the policy stays until it is detached; otherwise it goes with the last process.
     pub persistent: bool,
-    /// For whom.
+    /// The user and the command.
     pub asker: Asker,
     /// Seconds since 1970 at which it began.
     pub started_unix_s: u64,
@@ -75,8 +76,8 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Makes a cgroup in that of a process, under a policy, and moves the process there; no other,
-    /// also where it ends meanwhile and its number is given to another.
+    /// Makes a cgroup below that of a process, under a policy, and moves the process there. No
+    /// other process is moved, even if this one ends meanwhile and its number is reused.
     ///
     /// # Errors
     /// Rights; no cgroup v2; what [`Load::pinned`] says; [`KernelError::Ended`]. Nothing stays
@@ -98,8 +99,8 @@ impl Confinement {
         undo.keep()
     }
 
-    /// Puts a cgroup that is there already under a policy until it is detached or goes, with the
-    /// connections that its processes have; the number of those as well.
+    /// Puts an existing cgroup under a policy, with the present connections of its processes,
+    /// until it is detached or removed. Returns the number of these connections as well.
     ///
     /// `name` is a path, or the last part of one: `backup.slice`.
     ///
@@ -130,14 +131,14 @@ impl Confinement {
     /// # Errors
     /// The file system's.
     pub fn wait(&self) -> Result<(), KernelError> {
-        // Where it is gone already there is nothing to wait for.
+        // A cgroup that is gone needs no wait.
         let Ok(cgroup) = Cgroup::open(&self.cgroup) else { return Ok(()) };
         cgroup.wait_until_empty().map_err(|error| {
             KernelError::failed(format!("wait for cgroup /{}", self.cgroup.display()))(&error)
         })
     }
 
-    /// Moves another process here, such as one that the first has started.
+    /// Moves another process here, such as a child of the first.
     ///
     /// # Errors
     /// It has ended; rights.
@@ -146,7 +147,7 @@ impl Confinement {
         Cgroup::open(&self.cgroup)?.take(&process)
     }
 
-    /// Moves this process to the cgroup above, for one that waits for the others.
+    /// Moves this process to the parent cgroup, so that it can wait for the others.
     ///
     /// # Errors
     /// The file system's.
@@ -155,19 +156,18 @@ impl Confinement {
         Cgroup::open(above)?.take(&Process::this())
     }
 
-    /// Takes the policy off: new connections are free, those that run keep their law until they
-    /// end.
+    /// Takes the policy off. New connections are free; present ones keep their law until they end.
     ///
     /// # Errors
     /// The file system's.
     pub fn remove(&self) -> Result<(), KernelError> {
         let all = Locked::new()?;
-        // Where somebody else was faster, the name may have been taken again.
+        // Another process may have detached it first, and the name may be in use again.
         let same = Config::pinned(&self.folder).is_some_and(|config| config.cgroup == self.id);
         if same { all.remove(&self.name) } else { Ok(()) }
     }
 
-    /// What it sent and received since it began, and what its laws did meanwhile.
+    /// Its traffic since it began, and the work of its laws.
     ///
     /// # Errors
     /// Rights; it is over; another version of leeway made it.
@@ -175,7 +175,7 @@ impl Confinement {
         Account::read(&self.folder)
     }
 
-    /// The connections whose downloads it holds back; none where it lets them come.
+    /// The connections whose downloads it holds back; empty without a law for downloads.
     ///
     /// # Errors
     /// Rights.
@@ -183,7 +183,7 @@ impl Confinement {
         Receiving::find(&self.folder)
     }
 
-    /// Whether it is over: its cgroup is gone or, if it was made for a command, empty.
+    /// Whether it is over: its cgroup is gone, or is empty and was made for a command.
     pub fn is_over(&self) -> bool {
         let link = Link::open(self.folder.join(CONNECTIONS)).and_then(|link| link.info());
         // The kernel takes the programs off a cgroup that is removed.
@@ -207,7 +207,7 @@ pub fn confinements() -> Result<Vec<Confinement>, KernelError> {
     }
 }
 
-/// The one of that name.
+/// The confinement with that name.
 ///
 /// # Errors
 /// Rights; there is none.
@@ -216,7 +216,7 @@ pub fn confinement(name: &str) -> Result<Confinement, KernelError> {
     confinements()?.into_iter().find(|one| one.name == name).ok_or_else(missing)
 }
 
-/// The one with that cgroup: a path, or the last part of one.
+/// The confinement of that cgroup: a path, or the last part of one.
 ///
 /// # Errors
 /// [`KernelError::UnknownCgroup`], [`KernelError::NotAttached`].
@@ -227,7 +227,7 @@ pub fn attached(cgroup: &str) -> Result<Confinement, KernelError> {
     confinements()?.into_iter().find(is).ok_or_else(missing)
 }
 
-/// Something that a crash left, which nothing uses.
+/// Something that a crash left and nothing uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leftover {
     /// The pins of a confinement that is over or was never whole, and its cgroup if it was made
@@ -249,7 +249,7 @@ impl std::fmt::Display for Leftover {
     }
 }
 
-/// What crashes left.
+/// All that crashes left.
 ///
 /// # Errors
 /// Rights.
@@ -295,8 +295,8 @@ impl Locked {
         list(&self.folder)
     }
 
-    /// The folder of a confinement that is about to be, with the path of its cgroup: should this
-    /// process be killed, others find both.
+    /// The folder of a confinement in the making, with the path of its cgroup. If this process is
+    /// killed, others find both.
     fn begin<'a>(&'a self, name: &str, cgroup: &Path) -> Result<Begun<'a>, KernelError> {
         let folder = self.folder.join(name);
         let made = fs::create_dir(&folder).and_then(|()| symlink(cgroup, folder.join(PLACE)));
@@ -304,7 +304,7 @@ impl Locked {
         Ok(Begun { all: self, name: name.to_owned(), kept: false })
     }
 
-    /// Loads and attaches; the number of connections that were changed.
+    /// Loads and attaches; returns the number of changed connections.
     fn put(
         &self,
         begun: &Begun,
@@ -316,7 +316,7 @@ impl Locked {
     ) -> Result<usize, KernelError> {
         let folder = self.folder.join(&begun.name);
         let law = law(&policy.law)?;
-        // The kernel keeps the law as long as this second pin, whoever unloads it.
+        // The kernel keeps the law as long as this second pin exists, even if somebody unloads it.
         fs::hard_link(pins::path(&law), folder.join(LAW))
             .map_err(|error| KernelError::failed(format!("hold the law {law}"))(&error))?;
         let loaded = Loaded::pinned(&law, &folder.join(LAW))?;
@@ -359,7 +359,7 @@ impl Locked {
         found
     }
 
-    /// Removes what is left of others; what cannot be removed stays for the next.
+    /// Removes the leftovers of others; what cannot be removed stays for the next call.
     fn sweep(&self) {
         for leftover in self.leftovers() {
             let _ = self.remove_leftover(&leftover);
@@ -385,7 +385,7 @@ impl Locked {
         if made && let Ok(cgroup) = Cgroup::open(&place) {
             cgroup.remove().map_err(|error| failed(&place)(&error))?;
         }
-        // Connections that outlive the cgroup's programs are not to stay held back.
+        // Connections that outlive the cgroup's programs must not stay held back.
         Receive::unpin(&folder)?;
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&folder)(&error)),
@@ -400,7 +400,7 @@ impl Locked {
     }
 }
 
-/// A confinement that is not whole yet; dropping it takes away what there is.
+/// A confinement in the making; dropping it removes its parts.
 struct Begun<'a> {
     all: &'a Locked,
     name: String,
@@ -428,8 +428,7 @@ fn free(name: impl Fn(u32) -> String, taken: impl Fn(&str) -> bool) -> String {
     (1..).map(name).find(|name| !taken(name)).expect("numbers do not end")
 }
 
-/// The kernel's name of that law: of one that is loaded with these parameters, otherwise it is
-/// loaded.
+/// The kernel's name of that law. The law is loaded if it is not loaded with these parameters.
 fn law(spec: &LawSpec) -> Result<String, KernelError> {
     for name in pins::names()? {
         if Loaded::find(&name).is_ok_and(|loaded| loaded.spec == *spec && loaded.timestamps) {
@@ -445,7 +444,7 @@ fn law(spec: &LawSpec) -> Result<String, KernelError> {
         let load = Load { name, ..Load::new(spec.clone()) };
         match load.pinned() {
             Ok(()) => return Ok(load.name),
-            // Also where a law of that name was unloaded and its connections have not ended.
+            // The name is also taken while connections of an unloaded law with this name remain.
             Err(KernelError::Exists(_)) if number < 99 => number += 1,
             Err(error) => return Err(error),
         }
@@ -471,7 +470,7 @@ fn list(folder: &Path) -> Vec<Confinement> {
     names(folder).iter().filter_map(|name| read(folder, name)).collect()
 }
 
-/// A whole confinement.
+/// A complete confinement.
 fn read(all: &Path, name: &str) -> Option<Confinement> {
     let folder = all.join(name);
     let config = Config::pinned(&folder)?;

@@ -1,4 +1,4 @@
-//! A program at the network devices of a namespace, which sees every packet that leaves.
+//! A program at the network devices of a namespace that sees every outgoing packet.
 #![allow(unsafe_code)]
 
 use crate::error::KernelError;
@@ -14,8 +14,9 @@ use std::path::Path;
 /// Attaches a program to all devices that a network namespace has, each link pinned as
 /// `NAME-INDEX`.
 ///
-/// A device that goes takes its link along; one that comes later has none. A device that cannot
-/// have the program is left out: it has 64 of them already, or the kernel was built without tcx.
+/// A device that is removed takes its link along, and a later device has none. A device that
+/// cannot take the program is left out: it has 64 programs already, or the kernel is built without
+/// tcx.
 pub(crate) fn attach_to_all(
     program: BorrowedFd,
     namespace: &File,
@@ -43,7 +44,7 @@ pub(crate) fn attach_to_all(
 fn indices() -> std::io::Result<Vec<u32>> {
     let asked = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
     let table = std::fs::read_to_string("/proc/thread-self/net/dev")?;
-    // Two lines of headings. A device may go meanwhile.
+    // The first two lines are headings. A device may be removed meanwhile.
     let names = table.lines().skip(2).filter_map(|line| line.split_once(':'));
     Ok(names.filter_map(|(name, _)| netdevice::name_to_index(&asked, name.trim()).ok()).collect())
 }

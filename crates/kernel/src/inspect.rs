@@ -1,4 +1,4 @@
-//! What is loaded, and the sockets it drives: asked of the kernel, which is the only one to know.
+//! Loaded laws and their sockets, as the kernel lists them.
 
 use crate::error::KernelError;
 use crate::shared::{Config, Socket};
@@ -15,13 +15,13 @@ static ITERATOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o
 /// One loaded law.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The kernel's name for it.
+    /// The kernel's name for the law.
     pub name: String,
     /// The law with its parameters.
     pub spec: LawSpec,
     /// Seconds since 1970 at which it was loaded.
     pub loaded_unix_s: u64,
-    /// One-way delays are taken from TCP timestamps.
+    /// Whether one-way delays are taken from TCP timestamps.
     pub timestamps: bool,
     /// The socket storage with the law's state.
     sockets: MapHandle,
@@ -40,15 +40,16 @@ const HOOKS: [&str; 7] =
 pub struct Cost {
     /// The hook it serves: `cong_control`, `set_state`, ...
     pub hook: &'static str,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
-    /// How long in all.
+    /// Total run time.
     pub run_time_ns: u64,
-    /// Instructions that the verifier walked before it took the program: what loading costs.
+    /// Instructions that the verifier walked before it accepted the program, which is the cost of
+    /// loading.
     pub verified_insns: u32,
 }
 
-/// The names of all that is loaded, sorted; laws of other versions of leeway included.
+/// The names of all loaded laws, sorted; laws of other versions of leeway included.
 ///
 /// # Errors
 /// Rights.
@@ -123,7 +124,7 @@ impl Loaded {
         &self.sockets
     }
 
-    /// What its programs have cost.
+    /// The cost of its programs.
     pub fn costs(&self) -> Vec<Cost> {
         ProgInfoIter::default()
             .filter(|program| self.programs.contains(&program.id))
@@ -141,7 +142,7 @@ impl Loaded {
             .collect()
     }
 
-    /// The sockets it drives now, of every network namespace that some process is in or `ip netns`
+    /// The sockets under this law, in every network namespace that a process is in or `ip netns`
     /// names.
     ///
     /// # Errors

@@ -1,18 +1,18 @@
-//! What libbpf says. Its printing is one setting of the whole process, so only one piece of work
-//! goes on at a time.
+//! Messages of libbpf. Printing is one setting of the whole process, so only one piece of work
+//! runs at a time.
 
 use crate::error::KernelError;
 use libbpf_rs::{ErrorKind, PrintLevel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What was said during the work that is going on.
+/// The messages of the present work.
 static SAID: Mutex<String> = Mutex::new(String::new());
 static WORKING: Mutex<()> = Mutex::new(());
-/// Of the verifier's log, as much as a person reads: its end tells what was wrong.
+/// Lines kept of the verifier's log: its end says what is wrong.
 const LOG_LINES: usize = 40;
 
-/// Does what libbpf would complain about on the standard error; what it says goes to the error
-/// that is explained.
+/// Runs work whose messages libbpf would print to the standard error; the messages go into the
+/// error instead.
 pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let _one = lock(&WORKING);
     lock(&SAID).clear();
@@ -22,7 +22,7 @@ pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What a refusal within [`quietly`] means.
+/// The error for a refusal within [`quietly`].
 pub(crate) fn refused(law: &'static str, doing: &str, error: &libbpf_rs::Error) -> KernelError {
     let said = lock(&SAID);
     // The verifier says "permission denied" as well; then it also says why.

@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/leeway.bpf.o"));
-/// How long a name may still be taken after its law was unloaded.
+/// Longest time for which a name is still taken after its law was unloaded.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
-/// What to load.
+/// A law to load.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The law with its parameters.
@@ -44,7 +44,7 @@ impl Load {
         self.pinned_from(PROGRAMS)
     }
 
-    /// The same with other programs than those that were built in: to test what is said of them.
+    /// The same with other programs than the built-in ones, to test the error messages.
     #[doc(hidden)]
     pub fn pinned_from(&self, programs: &[u8]) -> Result<(), KernelError> {
         self.check()?;
@@ -55,7 +55,7 @@ impl Load {
         let began = Instant::now();
         let mut attached = loop {
             match self.attach(programs, false) {
-                // One that was just unloaded: the kernel lets go of it a moment after its pin.
+                // A law that was just unloaded: the kernel frees its name a moment after its pin.
                 Err(KernelError::Exists(_)) if began.elapsed() < LETTING_GO => thread::sleep(LETTING_GO / 50),
                 attached => break attached?,
             }
@@ -147,7 +147,7 @@ impl Load {
     }
 }
 
-/// Takes a law out: no new connection can choose it, those that run keep it until they end.
+/// Unloads a law. New connections cannot choose it; present ones keep it until they end.
 ///
 /// # Errors
 /// [`KernelError::Unknown`]; the file system's.
@@ -160,7 +160,7 @@ pub fn unload(name: &str) -> Result<(), KernelError> {
     std::fs::remove_file(&path).map_err(|error| KernelError::failed(format!("unload {name}"))(&error))
 }
 
-/// A registered law and what it runs on.
+/// A registered law with its BPF object.
 struct Attached {
     link: Link,
     object: Object,
@@ -207,7 +207,7 @@ fn check_name(name: &str) -> Result<(), KernelError> {
     if fits && plain { Ok(()) } else { Err(KernelError::BadName(name.to_owned())) }
 }
 
-/// Replaces the name in a `struct tcp_congestion_ops`, where nothing else looks like it.
+/// Replaces the name in a `struct tcp_congestion_ops`; no other field contains the same bytes.
 fn rename(ops: &mut [u8], from: &str, to: &str) {
     let at = ops.windows(from.len()).position(|window| window == from.as_bytes());
     let field = &mut ops[at.expect("the programs name their laws")..][..16];

@@ -1,7 +1,7 @@
-//! One change of what is confined at a time, in all processes of the machine.
+//! A lock, so that only one process of the machine changes confinements at a time.
 //!
-//! Whoever can open a file can lock it, and keep everybody waiting. So the lock is a file that
-//! only root can open, in a folder where only root can put one.
+//! Everybody who can open a file can lock it and keep others waiting. So the lock is a file that
+//! only root can open, in a folder where only root can create files.
 
 use crate::error::KernelError;
 use crate::pins;
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Also the folder of the helper's socket, which others have to find.
+/// The folder also has the helper's socket, which others have to find.
 const FOLDER: &str = "/run/leeway";
 const NAME: &str = "confine.lock";
-/// A change takes as long as the kernel takes to judge programs, seconds on a slow machine; and
+/// Longest wait. A change takes as long as the verifier takes, seconds on a slow machine, and
 /// others may be first.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! What a kernel must have for the laws: a description of its types (BTF), and the hooks of Linux 6.10.
+//! Requirements on the kernel: a description of its types (BTF), and the hooks of Linux 6.10.
 
 use crate::error::KernelError;
 use crate::libbpf;
@@ -37,7 +37,7 @@ pub fn release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// How many arguments `cong_control` takes; 0 where there is none.
+/// Number of arguments of `cong_control`; 0 without this hook.
 fn arguments(path: &Path) -> Result<usize, KernelError> {
     let btf = Btf::from_path(path).map_err(KernelError::bpf(format!("read {}", path.display())))?;
     let ops = btf.type_by_name::<types::Struct<'_>>("tcp_congestion_ops");

@@ -1,5 +1,5 @@
-//! Where loaded laws are kept: one pinned link each in the BPF file system; and what confines
-//! cgroups. Both folders are root's alone.
+//! The folders of loaded laws and of confinements in the BPF file system. A loaded law is one
+//! pinned link. Both folders belong to root alone.
 
 use crate::error::KernelError;
 use rustix::mount::{MountFlags, mount};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const BPFFS: &str = "/sys/fs/bpf";
-/// The same as the first process sees it: `ip netns exec` hides what is below /sys.
+/// The same as process 1 sees it: `ip netns exec` hides mounts below /sys.
 const BPFFS_OF_INIT: &str = "/proc/1/root/sys/fs/bpf";
 const LAWS: &str = "leeway";
 const CGROUPS: &str = "leeway-run";
@@ -23,7 +23,7 @@ pub(crate) fn folder() -> Result<PathBuf, KernelError> {
     make(LAWS)
 }
 
-/// The folder of what confines cgroups, made if need be: a folder each.
+/// The folder of confinements, made if need be; each has a folder in it.
 pub(crate) fn cgroups() -> Result<PathBuf, KernelError> {
     make(CGROUPS)
 }
@@ -71,11 +71,11 @@ fn if_any(name: &str) -> Result<Option<PathBuf>, KernelError> {
     Ok(check(&folder)?.then_some(folder))
 }
 
-/// Whether the folder is there. The BPF file system is everybody's to write, like /tmp: whoever
-/// makes the folder first has it. One of root's stays root's, because the file system is sticky.
+/// Whether the folder exists. Everybody can write to the BPF file system, like /tmp, so the first
+/// to make the folder owns it. A folder of root stays root's, because the file system is sticky.
 fn check(folder: &Path) -> Result<bool, KernelError> {
     let Some(metadata) = check_owner(folder)? else { return Ok(false) };
-    // One that an umask made for everybody to read, and so to lock.
+    // Repairs a folder that an umask made readable for everybody, and so lockable.
     if metadata.mode() & 0o777 != PRIVATE && metadata.uid() == rustix::process::geteuid().as_raw() {
         std::fs::set_permissions(folder, PermissionsExt::from_mode(PRIVATE))
             .map_err(|error| refused(format!("keep {} from others", folder.display()), error))?;
@@ -83,8 +83,8 @@ fn check(folder: &Path) -> Result<bool, KernelError> {
     Ok(true)
 }
 
-/// Refuses a folder that others than root and this user can change, and what is no folder; none
-/// where nothing is there.
+/// Refuses a folder that others than root and this user can change, and a file that is not a
+/// folder. `None` if nothing exists.
 pub(crate) fn check_owner(folder: &Path) -> Result<Option<Metadata>, KernelError> {
     let metadata = match std::fs::symlink_metadata(folder) {
         Ok(metadata) => metadata,

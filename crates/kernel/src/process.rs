@@ -1,10 +1,10 @@
 //! A process that cannot be mistaken for a later one of the same number.
 //!
-//! Cgroups take processes by number only. A number is free again as soon as somebody has waited
-//! for its process, so between a check and a move it can become another's. A process that is
-//! traced keeps its number until its tracer has waited for it (`wait_consider_task` in
-//! kernel/exit.c). So the number is pinned by PTRACE_SEIZE, which stops nothing, and the process
-//! is checked after that. The kernel lets go of it when the tracing thread ends.
+//! Cgroups take processes by number only. A number is free as soon as the parent has waited for
+//! its process, so between a check and a move another process can get it. A traced process keeps
+//! its number until its tracer has waited for it (`wait_consider_task` in kernel/exit.c). So
+//! PTRACE_SEIZE, which does not stop the process, pins the number, and the process is checked
+//! after that. The kernel releases the process when the tracing thread ends.
 
 use crate::error::KernelError;
 use nix::errno::Errno;
@@ -17,22 +17,22 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
-    /// None for this process, whose number cannot change hands.
+    /// `None` for this process, whose number cannot be reused.
     handle: Option<OwnedFd>,
 }
 
 impl Process {
-    /// This one.
+    /// This process.
     pub fn this() -> Process {
         Process { pid: std::process::id(), handle: None }
     }
 
-    /// The one that `pidfd` is of; `pid` is its number, if it has not ended.
+    /// The process of `pidfd`; `pid` is its number, if it has not ended.
     pub fn new(pid: u32, pidfd: OwnedFd) -> Process {
         Process { pid, handle: Some(pidfd) }
     }
 
-    /// Whichever has that number now, if there is one.
+    /// The process that has this number now, if any.
     pub fn of(pid: u32) -> Option<Process> {
         let handle = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty());
         Some(Process::new(pid, handle.ok()?))
@@ -43,14 +43,14 @@ impl Process {
         self.pid
     }
 
-    /// Whether it has ended. What was read by its number before is its own if it has not.
+    /// Whether it has ended. If not, everything read by its number before belongs to it.
     pub fn has_ended(&self) -> bool {
         let ended = |handle| poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&Timespec::default()));
         self.handle.as_ref().is_some_and(|handle| ended(handle) != Ok(0))
     }
 
-    /// Does something with the number of the process (0 for this one, as the kernel takes it)
-    /// while no other process can get it.
+    /// Calls a function with the number of the process (0 for this process, as the kernel takes
+    /// it) while no other process can get the number.
     ///
     /// # Errors
     /// [`KernelError::Ended`], and where somebody traces the process.
@@ -70,8 +70,8 @@ impl Process {
             self.check()?;
             work(self.pid)
         };
-        // A thread of its own, because its end lets go of the process whatever that is doing. To
-        // detach, the process would have to be stopped, and one that waits for its vfork never is.
+        // A thread of its own, because its end releases the process in any state. To detach, the
+        // process would have to be stopped, and a process that waits for its vfork never stops.
         std::thread::scope(|scope| scope.spawn(held).join().expect("moving a process does not panic"))
     }
 

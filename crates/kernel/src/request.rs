@@ -4,10 +4,10 @@ use crate::{Policy, Receive};
 use leeway_control::LawSpec;
 use serde::{Deserialize, Serialize};
 
-/// Grows with each change of these texts.
+/// Version of these texts; it grows with each change.
 const VERSION: u32 = 1;
 
-/// Asks that the cgroup of whoever sends this be confined.
+/// Request to confine the sender's process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -19,30 +19,30 @@ pub struct Request {
     pub what: String,
 }
 
-/// What came of it.
+/// The response.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The sender is in a cgroup under its policy.
+    /// The sender is in a cgroup under the policy.
     Confined,
-    /// It is not, and why.
+    /// The request failed, and why.
     Refused(String),
 }
 
 impl Request {
-    /// What asks for `policy` in the name of the command `what`.
+    /// The request for `policy` for the command `what`.
     pub fn new(policy: &Policy, what: &str) -> Request {
         Request {
             version: VERSION,
             law: policy.law.to_string(),
             dscp: policy.dscp.map(|dscp| dscp.to_string()),
             receive: policy.receive.as_ref().map(|receive| receive.spec().to_string()),
-            // What the kernel keeps of it.
+            // The kernel keeps this much of the name.
             what: what.chars().take(64).collect(),
         }
     }
 
-    /// A line, taken apart.
+    /// Parses a line.
     ///
     /// # Errors
     /// What is wrong with it, in words for whoever sent it.

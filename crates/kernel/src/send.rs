@@ -16,9 +16,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/send.bpf.o"));
-/// The iterator over connections that run already.
+/// The iterator over present connections.
 const RUNNING: &str = "leeway_running";
-/// What sees packets at devices. All other programs are attached to the cgroup.
+/// The program at devices. All other programs are attached to the cgroup.
 const PACKETS: &str = "leeway_packets";
 const LAW_MAX: usize = 16;
 const WHAT_MAX: usize = 64;
@@ -86,7 +86,7 @@ impl Config {
             *at = word.to_ne_bytes();
         }
         to[40..][..self.law.len()].copy_from_slice(self.law.as_bytes());
-        // Users write it and others read it on their terminals.
+        // Users choose this text, and others read it on their terminals.
         let what: String = self.what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let mut end = what.len().min(WHAT_MAX - 1);
         while !what.is_char_boundary(end) {
@@ -109,7 +109,7 @@ impl Config {
         Some(Config { cgroup, started_unix_s, level, owner, persistent, dscp, target_us, law, what })
     }
 
-    /// What was pinned by [`attach`].
+    /// The pins of [`attach`].
     pub fn pinned(folder: &Path) -> Option<Config> {
         let map = MapHandle::from_pinned_path(folder.join(CONFIG)).ok()?;
         Config::read(&map.lookup(&0u32.to_ne_bytes(), MapFlags::empty()).ok()??)
@@ -118,16 +118,15 @@ impl Config {
 
 /// Names of pins in the folder of an attachment.
 const CONFIG: &str = "config";
-/// What the cgroup sent and received.
+/// The map of the cgroup's traffic.
 pub(crate) const ACCOUNT: &str = "account";
-/// The pin of the program that looks after TCP.
+/// The pin of the program for TCP.
 pub(crate) const CONNECTIONS: &str = "leeway_connections";
 
-/// Puts a cgroup under a configuration; pins of it all go to `folder`, that of the configuration
-/// last.
+/// Puts a cgroup under a configuration. All pins go to `folder`, the configuration's pin last.
 ///
-/// Packets are marked in the network namespaces of `processes`. Gives the number of connections
-/// that ran already, where those are wanted.
+/// Packets are marked in the network namespaces of `processes`. Returns the number of present
+/// connections, if those are to be changed.
 pub(crate) fn attach(
     config: &Config,
     cgroup: &Cgroup,
@@ -170,7 +169,7 @@ pub(crate) fn attach(
     Ok(changed)
 }
 
-/// The programs, without the iterator where it is not needed.
+/// The programs, without the iterator if it is not needed.
 fn load(config: &Config, levels: &Path, law: &MapHandle) -> Result<Object, KernelError> {
     let mut builder = ObjectBuilder::default();
     builder.name("leeway_send").map_err(KernelError::bpf("name the programs"))?;
@@ -182,7 +181,7 @@ fn load(config: &Config, levels: &Path, law: &MapHandle) -> Result<Object, Kerne
             let data = map.initial_value_mut().filter(|data| data.len() == CONFIG_BYTES);
             config.write(data.expect("the configuration is as large as the programs think"));
         } else if map.name() == "leeway_levels" && shared {
-            // One of another version of leeway does not fit; then the innermost cgroup decides
+            // A pin of another version of leeway does not fit. Then the innermost cgroup decides
             // within this one only.
             shared = map.reuse_pinned_map(levels).is_ok();
         } else if map.name() == "leeway_laws" {
@@ -208,7 +207,7 @@ fn load(config: &Config, levels: &Path, law: &MapHandle) -> Result<Object, Kerne
 fn namespaces(processes: &[u32]) -> BTreeMap<u64, File> {
     let mut namespaces = BTreeMap::new();
     for pid in processes {
-        // One that has just ended has none.
+        // A process that has just ended has none.
         if let Ok(namespace) = File::open(format!("/proc/{pid}/ns/net"))
             && let Ok(metadata) = namespace.metadata()
         {
@@ -218,7 +217,7 @@ fn namespaces(processes: &[u32]) -> BTreeMap<u64, File> {
     namespaces
 }
 
-/// Changes the connections of a cgroup that run already, in network namespaces.
+/// Changes the present connections of a cgroup in network namespaces.
 fn change_running(object: &Object, namespaces: &BTreeMap<u64, File>) -> Result<usize, KernelError> {
     let program = object.progs_mut().find(|program| program.name() == RUNNING);
     let program = program.expect("the object has the iterator");

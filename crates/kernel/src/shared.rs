@@ -20,7 +20,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Writes it where the kernel's programs read it; `spec` and `params` are known to fit.
+    /// Writes the configuration where the kernel's programs read it; `spec` and `params` have been
+    /// checked.
     pub fn write(&self, to: &mut [u8]) {
         to.fill(0);
         to[..8].copy_from_slice(&self.loaded_unix_s.to_ne_bytes());
@@ -65,9 +66,9 @@ pub struct Socket {
     /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed
     /// it.
     pub inode: u64,
-    /// The user whose it is.
+    /// The user who owns the socket.
     pub uid: u32,
-    /// The program has more to send than the law lets it.
+    /// Whether the program has more to send than the law allows.
     pub busy: bool,
 }
 
@@ -105,18 +106,18 @@ pub(crate) fn address(family: u16, bytes: &[u8]) -> Option<IpAddr> {
     Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical())
 }
 
-/// One event that a law in the kernel was told of, and its state after it.
+/// One event of a law in the kernel, and the law's state after it.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Names the socket while it lives.
+    /// Identifies the socket during its life.
     pub socket: u64,
-    /// Of the event in its socket, from 1.
+    /// Number of the event within its socket, from 1.
     pub number: u32,
     /// What happened.
     pub event: Event,
     /// The path as the law saw it.
     pub path: Path,
-    /// The law's state after the event, and zeros or nonsense behind it.
+    /// The law's state after the event; bytes behind the state have no meaning.
     pub state: Vec<u8>,
 }
 
@@ -129,7 +130,7 @@ pub enum Event {
     Ack(Ack),
     /// `on_loss`.
     Loss(Loss),
-    /// A loss was none: window and threshold were set to those of the output.
+    /// A loss was spurious: window and threshold were set to those of the output.
     Undo,
 }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 
-/// Runs an iterator over the sockets of each namespace; what it writes.
+/// Runs an iterator over the sockets of each namespace, and returns its output.
 pub(crate) fn in_namespaces(
     object: &Object,
     program: &str,
@@ -36,7 +36,7 @@ pub(crate) fn in_namespaces(
     Ok(written)
 }
 
-/// Those that the processes of a cgroup are in, and of the cgroups below it.
+/// The network namespaces of the processes of a cgroup and of the cgroups below it.
 pub(crate) fn namespaces_of(cgroup: &Path) -> Vec<File> {
     let mut wanted = BTreeSet::new();
     let mut folders = vec![cgroup.to_owned()];
@@ -53,14 +53,14 @@ pub(crate) fn namespaces_of(cgroup: &Path) -> Vec<File> {
     namespaces(|inode| wanted.contains(&inode))
 }
 
-/// The network namespaces whose inode number is wanted, as far as some process is in them or
-/// `ip netns` names them.
+/// The network namespaces with the given inode numbers, if a process is in them or `ip netns`
+/// names them.
 pub(crate) fn namespaces(wanted: impl Fn(u64) -> bool) -> Vec<File> {
     let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
     let processes = entries("/proc").map(|entry| entry.path().join("ns/net"));
     let mut found = BTreeMap::new();
     for path in processes.chain(entries("/run/netns").map(|entry| entry.path())) {
-        // One that has just ended has none.
+        // A process that has just ended has none.
         if let Ok(namespace) = File::open(path)
             && let Ok(inode) = namespace.metadata().map(|metadata| metadata.ino())
             && wanted(inode)

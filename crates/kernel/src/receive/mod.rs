@@ -35,7 +35,7 @@ const PIN_CONNECTIONS: &str = "receive_connections";
 const PIN_CONFIG: &str = "receive_config";
 const PIN_LINKS: [&str; 2] = ["receive_arrivals", "receive_windows"];
 
-/// What holds downloads back.
+/// A law that holds downloads back.
 #[derive(Clone, Debug)]
 pub struct Receive {
     spec: LawSpec,
@@ -62,9 +62,9 @@ impl Receive {
         &self.spec
     }
 
-    /// Holds a cgroup of version 2 (an open directory) back for as long as the result lives,
-    /// beside whatever other programs the cgroup has. Connections that run already use up first
-    /// what they have announced.
+    /// Holds the downloads of a cgroup of version 2 (an open directory) back while the result
+    /// lives, beside the other programs of the cgroup. Present connections first use up what they
+    /// have announced.
     ///
     /// # Errors
     /// Rights, BTF, a verifier that refuses, something that is not a cgroup.
@@ -72,8 +72,8 @@ impl Receive {
         self.start(cgroup, false).map(|started| started.receiving)
     }
 
-    /// The same until [`Receive::unpin`], whatever happens to this process. The folder has to be
-    /// there, in a BPF file system.
+    /// The same until [`Receive::unpin`], whatever happens to this process. The folder has to
+    /// exist in a BPF file system.
     ///
     /// # Errors
     /// Those of [`Receive::attach`], and the file system's.
@@ -83,7 +83,7 @@ impl Receive {
         if pinned.is_err() {
             let _ = Receive::unpin(folder);
         }
-        // What is pinned goes on without us.
+        // The pinned programs run without this process.
         started.receiving.links.clear();
         pinned
     }
@@ -107,7 +107,7 @@ impl Receive {
         found?.map_or(Ok(()), |receiving| receiving.release())
     }
 
-    /// As [`Receive::attach`], and every event that the law hears of is recorded.
+    /// As [`Receive::attach`], and records every event of the law.
     ///
     /// # Errors
     /// Those of [`Receive::attach`].
@@ -131,7 +131,8 @@ impl Receive {
                 let program = program.expect("the programs have names that are known here");
                 program.attach_cgroup(cgroup).map_err(KernelError::bpf("attach to the cgroup"))
             };
-            // Those that measure first: a window without measurement would stay as it is.
+            // The measuring programs come first: without measurements the window would stay as it
+            // is.
             let links = vec![attach(&format!("{}_arrivals", self.spec.name()))?, attach("leeway_windows")?];
             let receiving = Receiving {
                 spec: self.spec.clone(),
@@ -164,7 +165,7 @@ impl Receive {
                 let data = map.initial_value_mut().filter(|data| data.len() == size_of::<u64>());
                 data.expect("one number").copy_from_slice(&cgroup.to_ne_bytes());
             } else if map.name() == EVENTS && !record {
-                // The programs name it, so it has to be there; a page is the least.
+                // The programs name this map, so it has to exist; one page is the smallest size.
                 map.set_max_entries(4096).map_err(KernelError::bpf("shrink the ring buffer"))?;
             }
         }
@@ -187,7 +188,7 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// What [`Receive::pinned`] left in that folder; none where nothing is there.
+    /// The pins of [`Receive::pinned`] in that folder; `None` if there are none.
     ///
     /// # Errors
     /// Rights; pins of another version of leeway.
@@ -206,8 +207,8 @@ impl Receiving {
         Ok(Some(Receiving { spec: config.spec.parse()?, budget, connections, links: Vec::new() }))
     }
 
-    /// Lets the connections announce what their buffers take again. The kernel keeps a clamp for
-    /// as long as a connection lives, so somebody has to lift it when the programs are gone.
+    /// Lets the connections announce as much as their buffers hold again. The kernel keeps a clamp
+    /// as long as a connection lives, so this has to lift it when the programs are gone.
     fn release(&self) -> Result<(), KernelError> {
         let wanted: BTreeSet<u64> = self.connections()?.iter().map(|one| u64::from(one.netns)).collect();
         if wanted.is_empty() {
@@ -251,7 +252,7 @@ impl Receiving {
         Budget::read(&value).ok_or_else(other)
     }
 
-    /// Every connection that is held back, of every network namespace that some process is in or
+    /// Every connection that is held back, in every network namespace that a process is in or
     /// `ip netns` names.
     ///
     /// # Errors
@@ -264,7 +265,7 @@ impl Receiving {
 
 impl Drop for Receiving {
     fn drop(&mut self) {
-        // One that was pinned or found goes on; of one that was held, nothing may stay.
+        // A pinned or found one goes on; of a held one, nothing may stay.
         if !self.links.is_empty() {
             self.links.clear();
             let _ = self.release();
@@ -301,7 +302,7 @@ impl Started {
 pub struct ReceiveRecording(Started);
 
 impl ReceiveRecording {
-    /// What [`Receive::attach`] would have given.
+    /// The result that [`Receive::attach`] would return.
     pub fn receiving(&self) -> &Receiving {
         &self.0.receiving
     }

@@ -1,17 +1,18 @@
-//! What the kernel's programs keep: the budget of a cgroup and its connections, read from bytes.
+//! The state of the kernel's programs, read from bytes: the shared window of a cgroup, and its
+//! connections.
 
 use crate::shared::{Bytes, address};
 use leeway_control::Output;
 use std::net::SocketAddr;
 
-/// What all connections of a cgroup share.
+/// The state that all connections of a cgroup share.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// What all of them together may have in flight, in bytes.
+    /// The window of all connections together, in bytes.
     pub window_bytes: u64,
-    /// Received since the beginning, in bytes.
+    /// Bytes received since the beginning.
     pub received_bytes: u64,
-    /// Connections that received something lately.
+    /// Connections that received something in the last two round trips and 40 ms.
     pub active: u32,
     /// Those of them whose sender was limited by the window.
     pub hungry: u32,
@@ -19,13 +20,13 @@ pub struct Budget {
     pub srtt_us: u32,
     /// The smallest one.
     pub min_rtt_us: u32,
-    /// For how long a sender filled its window, in microseconds.
+    /// Time for which a sender filled its window, in microseconds.
     pub watched_us: u64,
-    /// Of that, with less than half of the largest window, in microseconds.
+    /// Part of it with less than half of the largest window, in microseconds.
     pub held_us: u64,
     /// Mean queuing delay of that time, in microseconds.
     pub mean_queue_us: u64,
-    /// What the law decided, and its estimate of the queuing delay. Zeros before the first packet.
+    /// The law's decision, and its estimate of the queuing delay. Zeros before the first packet.
     pub output: Output,
 }
 
@@ -69,25 +70,25 @@ pub struct Received {
     pub netns: u32,
     /// The largest segment seen, in bytes.
     pub segment_bytes: u16,
-    /// Its share: what it may have in flight, in bytes.
+    /// Its share of the window, in bytes.
     pub window_bytes: u32,
-    /// What is announced and has not arrived yet, in bytes; above the share while an earlier
-    /// announcement is used up.
+    /// Announced bytes that have not arrived; above the share while an earlier announcement is
+    /// used up.
     pub announced_bytes: u32,
     /// Queuing delay of the last packet, in microseconds.
     pub queuing_us: u32,
     /// The last round-trip time, in microseconds; 0: none yet.
     pub rtt_us: u32,
-    /// The window is what limits the sender.
+    /// Whether the window limits the sender.
     pub hungry: bool,
-    /// Delays come from TCP timestamps; otherwise from round-trip times.
+    /// Whether delays come from TCP timestamps; otherwise they come from round-trip times.
     pub timestamps: bool,
-    /// Received in sequence, in bytes.
+    /// Bytes received in sequence.
     pub received_bytes: u64,
     /// Inode number of the program's socket, as in `/proc/PID/fd`; 0 where the program has closed
     /// it.
     pub inode: u64,
-    /// The user whose it is.
+    /// The user who owns the socket.
     pub uid: u32,
 }
 
