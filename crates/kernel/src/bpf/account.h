@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a cgroup sent and received, and what the law of its uploads did meanwhile. Everything is kept here, in the kernel,
- * so that nobody has to look again and again; docs/run.md says what the figures mean.
+ * The traffic of a cgroup, and the work of the law of its uploads. The kernel keeps these figures,
+ * so that no process has to poll; docs/run.md says what they mean.
  */
 #ifndef LEEWAY_ACCOUNT_H
 #define LEEWAY_ACCOUNT_H
 
 #include "glue.h"
 
-#define LEEWAY_LOOK_US      5000    /* between two looks at a connection */
-#define LEEWAY_LOOK_MOST_US 3000000 /* a longer gap is a connection that had nothing to do */
+#define LEEWAY_LOOK_US      5000    /* least time between two samples of a connection */
+#define LEEWAY_LOOK_MOST_US 3000000 /* a longer gap means that the connection was idle */
 #define LEEWAY_SECOND_US    1000000
-/* A share: seconds in a row at a steady part of the best rate, with a queue of its own that does not drive the law away. */
+/*
+ * A share: seconds in a row at a steady part of the best rate, with an own queue that does not
+ * drive the law away.
+ */
 #define LEEWAY_SHARE_S              10
-#define LEEWAY_SHARE_MOST_PM        750 /* thousandths of the best rate: above it, the line is as good as its own */
-#define LEEWAY_SHARE_LEAST_PM       100 /* below it, the law gives way */
+#define LEEWAY_SHARE_MOST_PM        750 /* thousandths of the best rate: above it, no share */
+#define LEEWAY_SHARE_LEAST_PM       100 /* below it, the law yields */
 #define LEEWAY_SHARE_LEAST_QUEUE_US 500
 
 struct leeway_account {
@@ -22,11 +25,11 @@ struct leeway_account {
 	leeway_u64 received_bytes; /* likewise */
 	leeway_u64 acked_bytes;    /* of TCP under the law */
 	leeway_u64 lost_packets;   /* of TCP under the law: retransmissions */
-	leeway_u64 watched_us;     /* for how long a connection had more to send than the law let it */
-	leeway_u64 held_us;        /* of that, with less than half of the largest window that it had */
-	leeway_u64 queue_us2;      /* queuing delay times time, of that */
-	leeway_u64 last_us;        /* when a connection was last looked at */
-	/* The second that goes on: when it began, and the figures then. */
+	leeway_u64 watched_us;     /* time with more to send than the law allowed */
+	leeway_u64 held_us;        /* part of it with less than half of the largest window */
+	leeway_u64 queue_us2;      /* queuing delay times time, over watched_us */
+	leeway_u64 last_us;        /* time of the last sample of a connection */
+	/* The present second: its start, and the figures at its start. */
 	leeway_u64 second_us;
 	leeway_u64 second_acked_bytes;
 	leeway_u64 second_watched_us;
@@ -44,7 +47,7 @@ struct leeway_account {
 	leeway_u32 share_queue_us; /* its mean queuing delay */
 };
 
-/* What is kept for a connection. */
+/* State of a connection. */
 struct leeway_watched {
 	leeway_u64 looked_us;
 	leeway_u64 acked_bytes;
@@ -53,16 +56,19 @@ struct leeway_watched {
 	leeway_u32 reserved;
 };
 
-/* One look at a connection that has something to send. */
+/* One sample of a connection that has something to send. */
 struct leeway_look {
 	leeway_u64 now_us;
-	leeway_u64 gap_us; /* since the last look at any */
+	leeway_u64 gap_us; /* since the last sample of any connection */
 	leeway_u64 queuing_us;
 	leeway_u32 held;
-	leeway_u32 target_us; /* of the law; 0: it has none */
+	leeway_u32 target_us; /* of the law; 0: the law has no target */
 };
 
-/* Whether the seconds of the row look like a share: steady, not still growing, and limited by a queue of its own or by losses. */
+/*
+ * Whether the seconds of the row look like a share: steady, not still growing, and limited by a
+ * queue of its own or by losses.
+ */
 LEEWAY_INLINE int leeway_is_share(const struct leeway_account *a, leeway_u32 target_us)
 {
 	leeway_u64 early = a->early_bytes / 5, queue_us = a->row_queue_us / (a->row_s ? a->row_s : 1);
@@ -72,7 +78,7 @@ LEEWAY_INLINE int leeway_is_share(const struct leeway_account *a, leeway_u32 tar
 	return queue_us >= LEEWAY_SHARE_LEAST_QUEUE_US && (queue_us >= target_us / 2 || a->row_lost);
 }
 
-/* The end of a second: of one processor only. */
+/* The end of a second, on one processor only. */
 LEEWAY_INLINE void leeway_account_second(struct leeway_account *a, leeway_u64 span_us, leeway_u32 target_us)
 {
 	leeway_u64 acked = a->acked_bytes - a->second_acked_bytes;
@@ -85,7 +91,7 @@ LEEWAY_INLINE void leeway_account_second(struct leeway_account *a, leeway_u64 sp
 	a->second_watched_us = a->watched_us;
 	a->second_queue_us2 = a->queue_us2;
 	a->second_lost_packets = a->lost_packets;
-	/* A second in which the program had nothing to send tells nothing. */
+	/* A second without data to send says nothing about a share. */
 	if (span_us > 3 * LEEWAY_SECOND_US || watched * 8 < span_us * 7) {
 		a->row_s = 0;
 		return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The estimators as global functions, which the verifier judges by themselves, once each: it walks every path of a
- * program, and the paths of their loops would otherwise multiply with those of the laws that call them.
+ * The estimators as global functions, which the verifier checks once each. The verifier walks
+ * every path of a program; inlined, the paths of their loops would multiply with those of the laws
+ * that call them.
  */
 #ifndef LEEWAY_ALONE_H
 #define LEEWAY_ALONE_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the kernel hands to programs of cgroups. These are its user interface, so their layout is fixed. */
+/*
+ * The contexts of the programs of cgroups. They are part of the kernel's user interface, so their
+ * layout is fixed.
+ */
 #ifndef LEEWAY_CONTEXT_H
 #define LEEWAY_CONTEXT_H
 
@@ -53,7 +56,7 @@ struct bpf_sock_ops {
 	struct bpf_sock *sk;
 };
 
-/* struct __sk_buff up to what tells of merged segments. */
+/* struct __sk_buff up to the fields for merged segments. */
 struct __sk_buff {
 	__u32 len;
 	__u32 pkt_type;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the kernel's programs and the loader share: configuration, state of a socket, records. */
+/* Structs of the kernel's programs and the loader: configuration, state of a socket, records. */
 #ifndef LEEWAY_GLUE_H
 #define LEEWAY_GLUE_H
 
@@ -24,16 +24,16 @@ struct leeway_config {
 	char spec[LEEWAY_SPEC_MAX];
 };
 
-/* What the glue keeps for a socket; in socket storage the law's state follows. */
+/* The glue's state of a socket; in socket storage the law's state follows. */
 struct leeway_glue {
-	struct leeway_sender common;    /* what the simulator's sender has, too; the kernel paces by itself */
+	struct leeway_sender common;    /* shared with the simulator's sender; the kernel does the pacing */
 	leeway_u64 undo_cwnd_q16;       /* window before the last loss */
 	leeway_u64 undo_ssthresh_bytes; /* threshold before the last loss */
 	leeway_u32 initial_window_bytes;
 	leeway_u32 min_rtt_us;
 	leeway_u32 una;             /* snd_una at the last acknowledgement */
 	leeway_u32 round_delivered; /* tp->delivered when the round began */
-	leeway_u32 events;          /* that the law was told of */
+	leeway_u32 events;          /* number of events of the law */
 	leeway_u8 live;             /* the law is initialised */
 	leeway_u8 recovering;       /* fast recovery, up to the acknowledgement that ends it */
 	leeway_u8 congested;        /* this host's own queue dropped: to be reported as a mark */
@@ -50,7 +50,7 @@ enum leeway_record_kind {
 
 /* One event, and the law's state after it. */
 struct leeway_record {
-	leeway_u64 socket; /* its address: a name, nothing more */
+	leeway_u64 socket; /* the socket's address, as an identifier only */
 	leeway_u32 number; /* of the event in its socket, from 1 */
 	leeway_u32 kind;   /* enum leeway_record_kind */
 	struct leeway_path path;
@@ -76,8 +76,8 @@ struct leeway_socket {
 	leeway_u32 inflight;    /* packets */
 	leeway_u64 acked_bytes; /* acknowledged since the connection began */
 	leeway_u64 inode;       /* of the program's socket; 0: the program has closed it */
-	leeway_u32 uid;         /* whose it is */
-	leeway_u32 busy;        /* 1: the program has more to send than the law lets it */
+	leeway_u32 uid;         /* user id of the owner */
+	leeway_u32 busy;        /* 1: the program has more to send than the law allows */
 };
 
 #endif

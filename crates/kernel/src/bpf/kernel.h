@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The kernel's types as far as the glue touches them. Offsets are relocated when the program is loaded (CO-RE), so
- * neither the build nor another kernel needs these to be complete; names and kinds of fields are Linux 6.10's.
+ * The fields of the kernel's types that the glue uses. Offsets are relocated at load (CO-RE), so
+ * the structs need not be complete, and other kernels may differ. Names and types of fields are
+ * those of Linux 6.10.
  */
 #ifndef LEEWAY_KERNEL_H
 #define LEEWAY_KERNEL_H
@@ -220,7 +221,7 @@ struct sock___cgroup {
 
 #pragma clang attribute pop
 
-/* Matched member by member with the kernel's when it is loaded; what is left out is zero. */
+/* Matched member by member with the kernel's struct at load; missing members are zero. */
 struct tcp_congestion_ops {
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);

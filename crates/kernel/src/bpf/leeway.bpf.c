@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The control laws as TCP congestion control: one struct_ops for each, from one glue text. docs/kernel.md says where
- * each field of what a law is told comes from.
+ * The control laws as TCP congestion control: one struct_ops for each law, from one glue text.
+ * docs/kernel.md says where each input of a law comes from.
  */
 #include "kernel.h"
 
@@ -26,7 +26,10 @@ struct {
 
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 
-/* The parameters as the law's init takes them; the loader wrote them, which the compiler must not know better. */
+/*
+ * The parameters of the law's init. The loader writes them, so the compiler must not assume their
+ * value.
+ */
 static __always_inline const void *leeway_params(void)
 {
 	const void *params = (const void *)leeway_config.params;
@@ -50,7 +53,7 @@ static __always_inline void leeway_see_path(struct leeway_path *path, const stru
 	path->min_rtt_us = g->min_rtt_us;
 }
 
-/* When the first segment that is not acknowledged was last sent. */
+/* Time of the last transmission of the first unacknowledged segment. */
 static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
 {
 	struct rb_node *node = sk->tcp_rtx_queue.rb_node, *left;
@@ -59,7 +62,7 @@ static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
 
 	if (!node)
 		return 0;
-	/* The verifier takes what lies in a union for its first member, so every step says what it is. */
+	/* The verifier takes a union for its first member, so every step casts. */
 	for (depth = 0; depth < 40; depth++) { /* a red-black tree of 2^20 is at most 40 deep */
 		node = bpf_rdonly_cast(node, bpf_core_type_id_kernel(struct rb_node));
 		left = node->rb_left;
@@ -73,8 +76,9 @@ static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
 }
 
 /*
- * The window stopped sending. As the kernel's own laws see it (tcp_is_cwnd_limited), where slow start may use half of
- * the window; below one segment, and under a law that paces, it is the pacing that stops sending, so unsent data tells.
+ * Whether the window limits the sender, as for the kernel's own laws (tcp_is_cwnd_limited): in
+ * slow start, half of the window in use is enough. Below one segment, and under a law that paces,
+ * the pacing limits the sender; there, unsent data shows the limit.
  */
 static __always_inline int leeway_limited(struct tcp_sock *tp, const struct leeway_output *out)
 {
@@ -85,7 +89,10 @@ static __always_inline int leeway_limited(struct tcp_sock *tp, const struct leew
 	return out->phase == LEEWAY_SLOW_START && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* The kernel's delivery-rate sample counts packets (net/ipv4/tcp_rate.c); it has no losses or flight of the segment. */
+/*
+ * The kernel's delivery-rate sample counts packets (net/ipv4/tcp_rate.c). It has neither losses
+ * nor the flight at the segment's departure.
+ */
 static __always_inline void leeway_see_rate(struct leeway_rate *rate, const struct tcp_sock *tp,
 					    const struct rate_sample *rs)
 {
@@ -101,9 +108,9 @@ static __always_inline void leeway_see_rate(struct leeway_rate *rate, const stru
 }
 
 /*
- * A one-way delay sample: the receiver's clock minus the sender's, as the timestamps of this acknowledgement have them.
- * Only where it acknowledges in sequence: behind a hole the receiver echoes the last segment before the hole (RFC 7323,
- * 4.3).
+ * A one-way delay sample: the receiver's clock minus the sender's, from the timestamps of this
+ * acknowledgement. Only acknowledgements in sequence give a sample: behind a hole the receiver
+ * echoes the last segment before the hole (RFC 7323, 4.3).
  */
 static __always_inline void leeway_see_owd(struct leeway_ack *ack, struct tcp_sock *tp)
 {
@@ -130,7 +137,10 @@ static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_so
 		ack->rtt_us = rs->rtt_us >> 32 ? ~0U : (__u32)rs->rtt_us;
 		if (!g->min_rtt_us || ack->rtt_us < g->min_rtt_us)
 			g->min_rtt_us = ack->rtt_us;
-		/* The kernel's own sample is that of the newest segment (tcp_clean_rtx_queue, last_ackt). */
+		/*
+		 * The kernel's own sample is from the newest segment (tcp_clean_rtx_queue,
+		 * last_ackt).
+		 */
 		ack->last_rtt_us = ack->rtt_us;
 		ack->last_kind = leeway_sender_last(&g->common, ack->acked_bytes, mss, g->recovering);
 	}
@@ -162,7 +172,7 @@ static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct soc
 	loss->sent_us = leeway_first_sent_us(sk);
 	if (state == TCP_CA_LOSS) {
 		loss->kind = LEEWAY_LOSS_TIMEOUT;
-		/* The kernel counts this one after it has told us. */
+		/* The kernel counts this timeout after this call. */
 		loss->timeouts = tp->inet_conn.icsk_retransmits + 1;
 	}
 	/* A timeout within a recovery, and further timeouts, belong to the same loss. */
@@ -174,11 +184,12 @@ static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct soc
 }
 
 /*
- * The rate that paces. A window below one segment is sent as one segment every 1/W round trips, so it paces; otherwise
- * leeway_pace_stack() does what the kernel does for laws without cong_control: it sizes TSO bursts, and paces under fq.
+ * The pacing rate. A window below one segment is paced: one segment every 1/W round trips.
+ * Otherwise leeway_pace_stack() does what the kernel does for laws without cong_control: it sizes
+ * TSO bursts, and paces under fq.
  *
- * Pacing goes on until the departure that it last planned: what leaves before would carry that time, later than now, in
- * its timestamp and in the round-trip time that is taken from it.
+ * Pacing ends only after the last planned departure. A segment that left earlier would carry that
+ * departure, which lies in the future, in its timestamp and in its round-trip time.
  */
 static __always_inline void leeway_set_pace(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
 					    const struct leeway_output *out)
@@ -224,7 +235,10 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 	leeway_set_pace(sk, tp, g, out);
 }
 
-/* RFC 5681, 4.1; the kernel leaves it to laws with cong_control. The same as the simulator's. */
+/*
+ * Restart after idling (RFC 5681, 4.1), which the kernel leaves to laws with cong_control. The
+ * simulator does the same.
+ */
 static __always_inline void leeway_idle(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g)
 {
 	if ((__s32)((__u32)bpf_jiffies64() - tp->lsndtime) <= (__s32)tp->inet_conn.icsk_rto)
@@ -233,7 +247,7 @@ static __always_inline void leeway_idle(struct sock *sk, struct tcp_sock *tp, st
 		leeway_sender_idle(&g->common, g->initial_window_bytes);
 }
 
-/* Undo of a loss that was none: window and threshold as before, unless they are higher by now. */
+/* Undo of a spurious loss: window and threshold as before it, unless they are higher by now. */
 static __always_inline void leeway_undo(struct leeway_glue *g, struct leeway_output *out)
 {
 	if (!g->undoable)

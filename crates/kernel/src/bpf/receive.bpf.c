@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Control from the receiver: a law holds back what a cgroup's connections receive, by the window that they announce
- * (RFC 9840 in spirit). All of them share one law and one window. docs/receive.md says how each number comes about.
+ * Control from the receiver: a law holds the downloads of a cgroup back by the announced windows,
+ * after the idea of RFC 9840. All connections share one law and one window. docs/receive.md
+ * explains each number.
  *
- * One program measures every packet that arrives, before TCP sees it, and tells the law. Another one sets the window
- * just before TCP chooses what to announce; TCP itself never takes back what it has announced.
+ * One program measures every arriving packet before TCP sees it, and tells the law. Another sets
+ * the window just before TCP chooses the announced window. TCP itself never takes back what it has
+ * announced.
  */
 #include "context.h"
 
@@ -16,7 +18,7 @@
 #include "receive_packet.h"
 #include "receive_share.h"
 
-/* After what keeps the estimators apart from the programs. */
+/* After alone.h, which makes the estimators global functions. */
 #include "account.h"
 
 #define LEEWAY_SYN_LEAST 2 /* segments: a smaller first window makes senders halve their segments */
@@ -63,7 +65,7 @@ static __always_inline struct leeway_budget *leeway_the_budget(void)
 	return bpf_map_lookup_elem(&leeway_budgets, &key);
 }
 
-/* Whoever comes second goes on without: a packet never waits for the law. */
+/* A second processor goes on without the law, because a packet never waits for the law. */
 static __always_inline bool leeway_claim(struct leeway_budget *b)
 {
 	return !__sync_val_compare_and_swap(&b->busy, 0, 1);
@@ -74,7 +76,10 @@ static __always_inline void leeway_release(struct leeway_budget *b)
 	__sync_val_compare_and_swap(&b->busy, 1, 0);
 }
 
-/* A connection within this host has no queue on the way, and would only make the window that all share look harmless. */
+/*
+ * A connection within this host has no queue on its path, so its samples would hide the queues of
+ * the others.
+ */
 static __always_inline bool leeway_is_local(const struct sock_common *common)
 {
 	struct in6_addr here, there;
@@ -93,7 +98,9 @@ static __always_inline bool leeway_is_local(const struct sock_common *common)
 	       here.in6_u.u6_addr32[3] == there.in6_u.u6_addr32[3];
 }
 
-/* A connection that begins counts at once, so that thirty do not think each that it is alone. */
+/*
+ * A new connection counts at once, so that each of thirty new ones does not take the whole window.
+ */
 static __always_inline struct leeway_connection *leeway_enter(struct bpf_sock *sk, struct leeway_budget *b)
 {
 	struct leeway_connection *c = bpf_sk_storage_get(&leeway_received, sk, NULL, 0);
@@ -134,7 +141,10 @@ static __always_inline void leeway_begin(struct bpf_sock_ops *ops, struct leeway
 	if (!c || !tp)
 		return;
 	leeway_look_at(c, tp);
-	/* The handshake is one round trip, and the packet that ends it has seen the queue that the data will see. */
+	/*
+	 * The handshake is one round trip, and its last packet has passed the queue that the data
+	 * will pass.
+	 */
 	rtt_us = tp->srtt_us >> 3;
 	if (rtt_us && leeway_claim(b)) {
 		if (!b->srtt_us)
@@ -190,9 +200,12 @@ int leeway_windows(struct bpf_sock_ops *ops)
 		bpf_setsockopt(ops, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
 		break;
 	case BPF_SOCK_OPS_RWND_INIT:
-		/* Not by the clamp: before the handshake that would choose a window scale too small for good. */
+		/*
+		 * Not by the clamp: before the handshake the clamp would choose a window scale
+		 * that is too small for the whole connection.
+		 */
 		segments = leeway_share(b, &stranger) / leeway_segment_bytes(&stranger);
-		/* The answer lies where the arguments did. */
+		/* The reply is in the field of the arguments. */
 		ops->args[0] = leeway_clamp_u32(segments, LEEWAY_SYN_LEAST, LEEWAY_SYN_MOST);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
@@ -207,7 +220,10 @@ int leeway_windows(struct bpf_sock_ops *ops)
 	return 1;
 }
 
-/* A loss as the receiver sees it: a hole that three segments have overtaken. 1: tell the law now. */
+/*
+ * A loss at the receiver: a hole that three segments have overtaken. Returns 1 if the law is to be
+ * told now.
+ */
 static __always_inline bool leeway_see_loss(struct leeway_connection *c, const struct leeway_segment *seg,
 					    __u32 rcv_nxt)
 {
@@ -224,12 +240,12 @@ static __always_inline bool leeway_see_loss(struct leeway_connection *c, const s
 	}
 	if (c->overtaken > LEEWAY_DUPTHRESH)
 		return 0;
-	/* Merged segments count as the one that they came in as. */
+	/* Segments that the kernel merged count as one. */
 	c->overtaken++;
 	return c->overtaken > LEEWAY_DUPTHRESH;
 }
 
-/* Bytes that were not seen before, and where the stream stands now. */
+/* Counts new bytes, and moves the highest sequence number. */
 static __always_inline __u64 leeway_see_bytes(struct leeway_connection *c, const struct leeway_segment *seg)
 {
 	__u32 end = seg->seq + seg->bytes, fresh = 0;
@@ -261,7 +277,7 @@ static __always_inline struct leeway_record *leeway_record(struct leeway_budget 
 	return record;
 }
 
-/* What the law hears of a segment. */
+/* The law's input for a segment. */
 struct leeway_told {
 	struct leeway_ack ack;
 	struct leeway_loss loss;
@@ -269,7 +285,7 @@ struct leeway_told {
 	__u32 lost;
 };
 
-/* Everything but the law itself; the budget is ours alone. */
+/* Everything but the law itself. This processor alone works on the budget. */
 static __always_inline void leeway_measure(struct leeway_budget *b, struct leeway_connection *c,
 					   const struct leeway_segment *seg, struct tcp_sock *tp,
 					   struct leeway_told *told)
@@ -288,11 +304,14 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 	c->queuing_us = queuing_us;
 	told->ack.acked_bytes = leeway_see_bytes(c, seg);
 	b->received_bytes += told->ack.acked_bytes;
-	/* A sender that waits for its program, or for its persist timer, makes round trips look long. */
+	/* A sender that waits for its program, or for its persist timer, lengthens round trips. */
 	if (rtt_us && ((c->hungry && !c->probe_below_one) || rtt_us < b->srtt_us)) {
 		c->rtt_us = rtt_us;
 		leeway_see_rtt(b, rtt_us);
-		/* Connections to near and far hosts look alike: as far as the nearest, plus the queue. */
+		/*
+		 * Near and far hosts get the same round-trip time: that of the nearest, plus the
+		 * queue.
+		 */
 		told->ack.rtt_us = b->min_rtt_us + leeway_less(rtt_us, least_rtt_us);
 	}
 	b->mss_bytes = leeway_segment_bytes(c);
@@ -319,7 +338,7 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 	told->loss.sent_us = leeway_less(c->hole_us, b->srtt_us);
 }
 
-/* For how long the law held back, and the queue meanwhile. */
+/* Counts the time for which the law held the sender back, and the queue in this time. */
 static __always_inline void leeway_note(struct leeway_budget *b, const struct leeway_told *told)
 {
 	__u64 gap_us = told->ack.now_us - b->seen_us;
@@ -423,8 +442,8 @@ static __always_inline bool leeway_inside(const struct tcp_sock *tp)
 }
 
 /*
- * Connections of one network namespace that run already. What they have announced is used up first; their base delays
- * are those of their first packets from now on.
+ * The present connections of one network namespace. Their announced windows are used up first;
+ * their base delays begin with their next packets.
  */
 SEC("iter/tcp")
 int leeway_adopt_all(struct bpf_iter__tcp *ctx)
@@ -454,7 +473,10 @@ int leeway_adopt_all(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* Nobody holds back any more: the connections of one network namespace may announce again what their buffers take. */
+/*
+ * The end of control: the connections of one network namespace may announce as much as their
+ * buffers hold again.
+ */
 SEC("iter/tcp")
 int leeway_release_all(struct bpf_iter__tcp *ctx)
 {

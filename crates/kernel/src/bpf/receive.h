@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What control from the receiver shares between the kernel's programs and the loader: a budget and its connections. */
+/*
+ * Structs of control from the receiver, for the kernel's programs and the loader: a budget and its
+ * connections.
+ */
 #ifndef LEEWAY_RECEIVE_H
 #define LEEWAY_RECEIVE_H
 
@@ -7,7 +10,10 @@
 #include "leeway_ledbat.h"
 #include "leeway_ledbatpp.h"
 
-/* The laws that drive a window from the receiver: those on delay whose window means bytes in flight. */
+/*
+ * The laws that can drive a window from the receiver: laws on delay whose window means bytes in
+ * flight.
+ */
 union leeway_receive_law {
 	struct leeway_output out;
 	struct leeway_ledbat ledbat;
@@ -15,13 +21,14 @@ union leeway_receive_law {
 };
 
 /*
- * What all connections of a cgroup share. The programs that measure change it, one processor at a time; those that
- * announce windows read single words of it, and count themselves in by atomic addition.
+ * The shared state of all connections of a cgroup. The measuring programs change it, one processor
+ * at a time. The announcing programs read single words of it, and count themselves in by atomic
+ * addition.
  */
 struct leeway_budget {
 	leeway_u32 busy;           /* a processor is at work here */
 	leeway_u32 live;           /* the law is initialised */
-	leeway_u64 window_bytes;   /* what the law decided, for everybody together */
+	leeway_u64 window_bytes;   /* decision of the law, for all connections together */
 	leeway_u64 modest_bytes;   /* what connections that do not fill their windows keep */
 	leeway_u64 modest_coming;  /* the same, counted in this epoch */
 	leeway_u64 received_bytes; /* since the beginning */
@@ -58,11 +65,11 @@ enum leeway_tick {
 	LEEWAY_TICK_UNKNOWN = 2, /* no one-way delays from this peer */
 };
 
-/* What is kept for a connection. */
+/* State of a connection. */
 struct leeway_connection {
 	struct leeway_base down; /* one-way delays from the peer, with an unknown offset */
 	struct leeway_base up;   /* round-trip time less those: the other way, with the opposite offset */
-	leeway_u64 missed_bytes; /* received while another processor was at work */
+	leeway_u64 missed_bytes; /* received while another processor held the budget */
 	leeway_u64 epoch_bytes;  /* received in this epoch */
 	leeway_u64 first_us;     /* when the first timestamp came */
 	leeway_u64 hole_us;      /* when the hole was seen */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Round-trip times, one-way delays and the queue behind them, as a receiver sees them. */
+/* Round-trip times, one-way delays and queuing delays at a receiver. */
 #ifndef LEEWAY_RECEIVE_DELAY_H
 #define LEEWAY_RECEIVE_DELAY_H
 
@@ -19,7 +19,7 @@ const volatile struct leeway_config leeway_config SEC(".rodata.config");
 #define LEEWAY_TICK_FAST_US 100000
 #define LEEWAY_TICK_SEEN_US 2000000
 
-/* The other end: what its smallest round-trip time was outlives connections. */
+/* A remote host. Its smallest round-trip time outlives connections. */
 struct leeway_remote {
 	__u32 address[4];
 };
@@ -39,10 +39,13 @@ static __always_inline const void *leeway_params(void)
 	return params;
 }
 
-/* The history of the law's own base delay, here for round-trip times of the other end and delays of a connection. */
+/*
+ * The base history of the law, applied to round-trip times of a remote host and to delays of a
+ * connection.
+ */
 static __always_inline void leeway_base_begin(struct leeway_base *b)
 {
-	/* Both laws' parameters begin with the window's and the delay's. */
+	/* The parameters of both laws begin with those of window and delay. */
 	const struct leeway_ledbat_params *p = leeway_params();
 
 	leeway_base_init(b, p->delay.base_history, p->delay.base_interval_us, p->delay.skew);
@@ -99,8 +102,10 @@ static __always_inline bool leeway_after(__u32 a, __u32 b)
 	return (__s32)(a - b) > 0;
 }
 
-/* What went out last and what it allowed: the beginning of a round-trip time, and of the question whether the sender
- * fills its window. */
+/*
+ * Starts a probe: the last acknowledgement with its right edge. A probe measures a round-trip
+ * time, and whether the sender fills its window.
+ */
 static __always_inline void leeway_probe(struct tcp_sock *tp, struct leeway_connection *c)
 {
 	__u32 ns = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1000 : 1000000;
@@ -109,7 +114,7 @@ static __always_inline void leeway_probe(struct tcp_sock *tp, struct leeway_conn
 	edge += tp->rcv_ssthresh < tp->window_clamp ? tp->rcv_ssthresh : tp->window_clamp;
 	c->probe_edge = leeway_after(held, edge) ? held : edge;
 	if (!c->timestamps) {
-		/* What was allowed before says nothing, so there has to be something new. */
+		/* A probe has to allow something new, because earlier edges say nothing. */
 		if (c->probe_edge - held < leeway_segment_bytes(c))
 			return;
 		c->probe_edge = held;
@@ -121,7 +126,10 @@ static __always_inline void leeway_probe(struct tcp_sock *tp, struct leeway_conn
 	c->probe = LEEWAY_PROBE_SENT;
 }
 
-/* How the peer's timestamps tick: milliseconds nearly always, microseconds or something else where the clocks say so. */
+/*
+ * The tick of the peer's timestamps: nearly always milliseconds; microseconds or unknown if the
+ * comparison of the clocks says so.
+ */
 static __always_inline void leeway_see_tick(struct leeway_connection *c, const struct leeway_segment *seg)
 {
 	__u64 elapsed_us = seg->now_us - c->first_us, tick_ns;
@@ -135,7 +143,10 @@ static __always_inline void leeway_see_tick(struct leeway_connection *c, const s
 	if (elapsed_us < LEEWAY_TICK_FAST_US || !ticks)
 		return;
 	tick_ns = elapsed_us * 1000 / ticks;
-	/* A queue that grows or empties changes the figure, by a factor of two within two seconds at most. */
+	/*
+	 * A queue that grows or empties changes the ratio, at most by a factor of two within two
+	 * seconds.
+	 */
 	if (elapsed_us < LEEWAY_TICK_SEEN_US && tick_ns > 50000)
 		return;
 	if (tick_ns >= 500 && tick_ns <= 2000)
@@ -152,9 +163,9 @@ static __always_inline void leeway_see_tick(struct leeway_connection *c, const s
 }
 
 /*
- * The answer to a probe: the first data that its arrival at the sender can have caused. Where there are timestamps, it
- * echoes the probe's; where there are none, it lies beyond the edge that was known before, which takes longer where
- * the window is not what limits the sender.
+ * The answer to a probe: the first data that the probe's arrival at the sender can have caused.
+ * With timestamps, this data echoes the probe's timestamp. Without, the data lies beyond the
+ * earlier right edge, which takes longer if the window does not limit the sender.
  */
 static __always_inline __u32 leeway_see_answer(struct leeway_connection *c, const struct leeway_segment *seg)
 {
@@ -175,7 +186,7 @@ static __always_inline __u32 leeway_see_answer(struct leeway_connection *c, cons
 		c->probe = LEEWAY_PROBE_ANSWERED;
 	}
 	if (c->probe == LEEWAY_PROBE_ANSWERED && leeway_after(seg->tsecr, c->probe_ts)) {
-		/* All that the probe allowed has come before: less than a segment was left. */
+		/* All data that the probe allowed arrived before, up to less than a segment. */
 		c->hungry = leeway_after(c->high + leeway_segment_bytes(c), c->probe_edge);
 		c->probe = LEEWAY_PROBE_NONE;
 	}
@@ -183,9 +194,10 @@ static __always_inline __u32 leeway_see_answer(struct leeway_connection *c, cons
 }
 
 /*
- * The queue that this packet stood in. A connection's smallest one-way delay is not enough: one that begins in a
- * standing queue has never seen less. But round-trip times to the same host have no unknown offset and outlive
- * connections, and base_down = base_rtt - base_up, so an empty way up is enough to know the way down.
+ * The queuing delay of this packet. A connection's smallest one-way delay is not enough: a
+ * connection that begins in a standing queue has never seen less. But round-trip times to the same
+ * host have no unknown offset and outlive connections. Since base_down = base_rtt - base_up, an
+ * empty direction up is enough to know the base of the direction down.
  */
 static __always_inline __u32 leeway_see_queue(struct leeway_connection *c, const struct leeway_segment *seg,
 					      __u32 rtt_us, __u32 least_rtt_us)

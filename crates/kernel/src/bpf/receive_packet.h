@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What control from the receiver reads in a packet that arrives. */
+/* The fields of an arriving packet that control from the receiver reads. */
 #ifndef LEEWAY_RECEIVE_PACKET_H
 #define LEEWAY_RECEIVE_PACKET_H
 
@@ -8,7 +8,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-/* What one packet says. */
+/* The fields of one packet. */
 struct leeway_segment {
 	__u64 now_us;
 	__u32 seq;
@@ -20,7 +20,7 @@ struct leeway_segment {
 	__u8 marked; /* congestion experienced */
 };
 
-/* RFC 7323, 3.2: the timestamps option, wherever it stands. */
+/* The timestamps option at any position (RFC 7323, 3.2). */
 static __always_inline void leeway_see_timestamps(struct __sk_buff *skb, struct leeway_segment *seg, __u32 at,
 						  __u32 end)
 {
@@ -28,7 +28,7 @@ static __always_inline void leeway_see_timestamps(struct __sk_buff *skb, struct 
 	__u8 option[2];
 	int i;
 
-	/* What nearly everybody sends: two NOPs and the option. */
+	/* The usual form: two NOPs and the option. */
 	if (at + 12 <= end && !bpf_skb_load_bytes(skb, at, words, sizeof(words)) &&
 	    words[0] == bpf_htonl(0x0101080a)) {
 		seg->tsval = bpf_ntohl(words[1]);
@@ -54,7 +54,7 @@ static __always_inline void leeway_see_timestamps(struct __sk_buff *skb, struct 
 	}
 }
 
-/* Reads the headers; the packet has no payload for us where bytes stays 0. */
+/* Reads the headers; `bytes` stays 0 for a packet without a payload to count. */
 __weak int leeway_see_packet(struct __sk_buff *skb, struct leeway_segment *seg __arg_nonnull)
 {
 	__u32 at, end, total;
@@ -69,7 +69,7 @@ __weak int leeway_see_packet(struct __sk_buff *skb, struct leeway_segment *seg _
 		at = (ip[0] & 15) * 4;
 		seg->marked = (ip[1] & 3) == 3;
 	} else {
-		/* With extension headers it is received all the same, but not measured. */
+		/* A packet with extension headers is received, but not measured. */
 		if (ip[6] != 6)
 			return 0;
 		at = 40;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* How the connections of a cgroup share one window. */
+/* The shares of a cgroup's connections in one window. */
 #ifndef LEEWAY_RECEIVE_SHARE_H
 #define LEEWAY_RECEIVE_SHARE_H
 
@@ -11,8 +11,10 @@
 
 #define LEEWAY_SEGMENTS_FIRST 10    /* RFC 6928: of the whole budget, before anything was measured */
 #define LEEWAY_EPOCH_US       40000 /* a delayed acknowledgement: the least of an epoch beyond round trips */
-/* The least that the kernel lets a clamp be, and less than a segment: a sender sends that much when its persist timer
- * expires. */
+/*
+ * The smallest clamp that the kernel takes, less than a segment. A sender sends this much when its
+ * persist timer expires.
+ */
 #define LEEWAY_CLOSED_BYTES 1152
 #define LEEWAY_SAVED_ROUNDS 16 /* for which a share below one segment may be saved up */
 
@@ -22,8 +24,8 @@ static __always_inline __u32 leeway_segment_bytes(const struct leeway_connection
 }
 
 /*
- * What one connection may have in flight. Those that fill their windows share what the others leave; nobody gets less
- * than an equal part of all.
+ * The share of one connection, in bytes. Connections that fill their windows share what the others
+ * leave. No connection gets less than an equal part of the window.
  */
 static __always_inline __u32 leeway_share(const struct leeway_budget *b, const struct leeway_connection *c)
 {
@@ -42,9 +44,9 @@ static __always_inline __u32 leeway_share(const struct leeway_budget *b, const s
 }
 
 /*
- * The share in whole segments; what is left over becomes one more for a part of the connections, so that the sum is
- * right. Less than one is one segment now and then: the window is closed, as far as that goes, until the share of the
- * time since pays for what came.
+ * The share in whole segments. The remainder becomes one more segment for some of the connections,
+ * so that the sum is right. A share below one segment is one segment from time to time: the window
+ * is as good as closed until the share of the time since then covers the bytes that arrived.
  */
 static __always_inline __u32 leeway_window(const struct leeway_budget *b, struct leeway_connection *c)
 {
@@ -60,7 +62,7 @@ static __always_inline __u32 leeway_window(const struct leeway_budget *b, struct
 	if (srtt_us)
 		__sync_fetch_and_add(&c->owed_bytes, -(__s64)(elapsed_us * share / srtt_us));
 	c->owed_bytes = c->owed_bytes > (__s64)mss ? (__s64)mss : c->owed_bytes;
-	/* Nothing is saved up that the share of today would not pay soon. */
+	/* At most LEEWAY_SAVED_ROUNDS round trips of the present share are saved up. */
 	if (c->owed_bytes < -LEEWAY_SAVED_ROUNDS * (__s64)share)
 		c->owed_bytes = -LEEWAY_SAVED_ROUNDS * (__s64)share;
 	if (c->owed_bytes > 0 && mss > LEEWAY_CLOSED_BYTES)
@@ -72,13 +74,13 @@ static __always_inline void leeway_count_in(struct leeway_connection *c, struct 
 {
 	c->hungry = 1;
 	c->epoch = b->epoch;
-	/* Multiples of the golden ratio, modulo 1: any few of them in a row are spread evenly. */
+	/* Multiples of the golden ratio, modulo 1: consecutive ones are spread evenly. */
 	c->place = (__u16)(__sync_fetch_and_add(&b->connections, 1) * 40503);
 	__sync_fetch_and_add(&b->active_coming, 1);
 	__sync_fetch_and_add(&b->hungry_coming, 1);
 }
 
-/* Counts who is active: an epoch is long enough for everybody to receive something. */
+/* Counts the active connections: an epoch is long enough for each of them to receive something. */
 static __always_inline void leeway_count(struct leeway_budget *b, struct leeway_connection *c, __u64 now_us)
 {
 	__u64 length_us = 2ULL * b->srtt_us + LEEWAY_EPOCH_US, since_us = now_us - b->epoch_us;

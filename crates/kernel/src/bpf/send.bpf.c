@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The sockets of a cgroup: all of TCP is under one law, all packets carry one DSCP, whatever the programs in it ask for.
- * docs/run.md says when each hook comes.
+ * The sockets of a cgroup: all TCP connections are under one law and all packets carry one DSCP,
+ * whatever its programs ask for. docs/run.md says when each hook runs.
  */
 #include "context.h"
 
@@ -23,7 +23,7 @@
 #define ECN_MASK       3
 #define ETH_P_IP       0x0800
 #define ETH_P_IPV6     0x86dd
-#define TCX_NEXT       (-1) /* what other programs of the device say */
+#define TCX_NEXT       (-1) /* the device's other programs decide */
 
 /* uapi/linux/bpf.h */
 #define BPF_SOCK_OPS_TCP_CONNECT_CB         3
@@ -41,8 +41,8 @@ extern void *bpf_cast_to_kern_ctx(void *context) __ksym;
 const volatile struct leeway_send leeway_send SEC(".rodata.send");
 
 /*
- * The depth of the cgroup whose programs decided about a socket. All attachments share this map: where cgroups are
- * nested, the innermost decides, although the kernel runs its programs first.
+ * The depth of the cgroup that decided about a socket. All attachments share this map. With nested
+ * cgroups the innermost decides, although the kernel runs its programs first.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -65,7 +65,7 @@ struct {
 	__type(value, struct leeway_watched);
 } leeway_watched SEC(".maps");
 
-/* The beginning of what every law keeps for a socket. The loader puts the map of the law here. */
+/* The beginning of every law's state of a socket. The loader puts the map of the law here. */
 struct leeway_law {
 	struct leeway_glue glue;
 	struct leeway_output out;
@@ -95,7 +95,7 @@ struct bpf_iter__tcp {
 
 #pragma clang attribute pop
 
-/* Whether no cgroup further in has decided about the socket. */
+/* Whether no cgroup deeper in the hierarchy has decided about the socket. */
 #define leeway_decides(sk)                                                                                   \
 	({                                                                                                   \
 		__u32 *level = bpf_sk_storage_get(&leeway_levels, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);   \
@@ -105,7 +105,7 @@ struct bpf_iter__tcp {
 		mine;                                                                                        \
 	})
 
-/* `to` is what bpf_setsockopt takes here: a context or a socket. */
+/* `to` is the first argument of bpf_setsockopt: a context or a socket. */
 static __always_inline void leeway_put_law(void *to)
 {
 	char law[LEEWAY_CA_NAME_MAX];
@@ -116,7 +116,10 @@ static __always_inline void leeway_put_law(void *to)
 	bpf_setsockopt(to, IPPROTO_TCP, TCP_CONGESTION, law, sizeof(law));
 }
 
-/* The kernel lets programs set the byte of the socket's own family only; leeway_packets does the other. */
+/*
+ * The kernel lets programs set only the byte of the socket's own family; leeway_packets sets the
+ * other one.
+ */
 static __always_inline void leeway_put_mark(void *to, __u32 family)
 {
 	int level = family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP;
@@ -136,7 +139,7 @@ static __always_inline struct leeway_account *leeway_the_account(void)
 	return bpf_map_lookup_elem(&leeway_accounts, &key);
 }
 
-/* Looks at a connection under the law, with one of its round-trip samples. */
+/* Samples a connection under the law, at one of its round-trip samples. */
 static __always_inline void leeway_watch(struct bpf_sock_ops *ctx)
 {
 	__u64 now_us = bpf_ktime_get_ns() / 1000, acked, cwnd, gap_us, second_us;
@@ -201,8 +204,9 @@ int leeway_came(struct __sk_buff *skb)
 }
 
 /*
- * A connection that begins: before its SYN, and again when it is established, because routes may choose a congestion
- * control in between (`congctl`). A listener: what it accepts inherits both, and the SYN-ACK carries its mark.
+ * A new connection: before its SYN, and again when it is established, because routes may choose a
+ * congestion control in between (`congctl`). A listener: its accepted connections inherit law and
+ * mark, and the SYN-ACK carries the listener's mark.
  */
 SEC("sockops")
 int leeway_connections(struct bpf_sock_ops *ctx)
@@ -226,8 +230,9 @@ int leeway_connections(struct bpf_sock_ops *ctx)
 }
 
 /*
- * What a program asks for itself: its choice of congestion control is answered with success and left out (an optlen of
- * -1 keeps it from the kernel); of its DSCP only the bits of ECN stay, which a transport over UDP may own.
+ * The program's own choices. A choice of congestion control gets the answer "success" and is
+ * dropped (an optlen of -1 keeps it from the kernel). Of a DSCP only the ECN bits stay, which a
+ * transport over UDP may use.
  */
 SEC("cgroup/setsockopt")
 int leeway_options(struct bpf_sockopt *ctx)
@@ -254,7 +259,7 @@ int leeway_options(struct bpf_sockopt *ctx)
 	return 1;
 }
 
-/* Sockets of datagrams and raw ones, mostly before something leaves by them (docs/run.md). */
+/* Datagram and raw sockets, mostly before their first packet (docs/run.md). */
 static __always_inline int leeway_datagram(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk && leeway_decides(ctx->sk))
@@ -328,7 +333,9 @@ static __always_inline void leeway_mark_ipv6(struct __sk_buff *skb, __u32 at)
 	bpf_skb_store_bytes(skb, at, head, sizeof(head), 0);
 }
 
-/* A packet at a device: marked whatever its socket says, also that of IPv6 which speaks IPv4. */
+/*
+ * A packet at a device: marked whatever its socket says, including IPv4 packets of IPv6 sockets.
+ */
 SEC("tcx/egress")
 int leeway_packets(struct __sk_buff *skb)
 {
@@ -369,7 +376,7 @@ static __always_inline int leeway_inside(struct sock___cgroup *sk)
 	return 0;
 }
 
-/* Connections that run already, of one network namespace; a byte of output for each. */
+/* The present connections of one network namespace; one byte of output for each. */
 SEC("iter/tcp")
 int leeway_running(struct bpf_iter__tcp *ctx)
 {

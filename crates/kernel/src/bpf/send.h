@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the programs of a cgroup and their loader share. */
+/* Structs of the programs of a cgroup and their loader. */
 #ifndef LEEWAY_SEND_H
 #define LEEWAY_SEND_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Every socket under a law of one network namespace, from both sides. The iterator is that over TCP sockets: kernels
- * that are locked down refuse the one over socket storage.
+ * Every socket of one network namespace that is under a law, at the sender or at the receiver. The
+ * iterator is the one over TCP sockets, because locked-down kernels refuse the one over socket
+ * storage.
  */
 #include "kernel.h"
 
@@ -35,7 +36,10 @@ struct value {
 	struct leeway_output out;
 };
 
-/* Whose sockets are listed: the loader puts the map of a loaded law, or of a receiver, in the place of one of these. */
+/*
+ * The map whose sockets are listed. The loader puts the map of a loaded law, or of a receiver, in
+ * the place of one of these.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
