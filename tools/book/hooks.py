@@ -20,6 +20,14 @@ import reference
 ROOT = Path(__file__).resolve().parent.parent.parent
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+# Pages of the book that are written elsewhere in the checkout, beside what they are about.
+BORROWED = {
+    "python.md": "python/README.md",
+    "c-library.md": "control/README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+    "changelog.md": "CHANGELOG.md",
+}
 
 
 def on_config(config: Any) -> Any:
@@ -46,6 +54,7 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/cli.md": reference.command_line(program),
         "reference/scenario.md": reference.scenario_fields(program),
         "reference/gateway.md": reference.gateway_configuration(ROOT / "packaging/gateway.toml"),
+        **{page: (ROOT / source).read_text(encoding="utf-8") for page, source in BORROWED.items()},
     }
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
@@ -53,19 +62,24 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
-    """Files of the checkout outside docs/ are no pages of the book: a link to one leads to the repository."""
-    folder = posixpath.dirname(page.file.src_uri)
+    """Leads links to other pages of the book, or where there is no such page to the repository."""
+    here = page.file.src_uri
+    source = BORROWED.get(here, f"docs/{here}")
+    pages = {borrowed: name for name, borrowed in BORROWED.items()}
 
-    def elsewhere(match: re.Match[str]) -> str:
+    def led(match: re.Match[str]) -> str:
         before, link, anchor, after = match.groups(default="")
-        inside = posixpath.normpath(posixpath.join("docs", folder, link))
-        if "://" in link or link.startswith("mailto:") or inside == "docs" or inside.startswith("docs/"):
+        if "://" in link or link.startswith("mailto:"):
             return match.group()
-        kind = "tree" if (ROOT / inside).is_dir() else "blob"
-        return f"{before}{config['repo_url']}/{kind}/main/{inside}{anchor}{after}"
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
+        name = pages.get(target, target.removeprefix("docs/") if target.startswith("docs/") else "")
+        if not name:
+            kind = "tree" if (ROOT / target).is_dir() else "blob"
+            return f"{before}{config['repo_url']}/{kind}/main/{target}{anchor}{after}"
+        return f"{before}{posixpath.relpath(name, posixpath.dirname(here) or '.')}{anchor}{after}"
 
     pieces, at = [], 0
     for fence in FENCE.finditer(markdown):
-        pieces += [LINK.sub(elsewhere, markdown[at : fence.start()]), fence.group()]
+        pieces += [LINK.sub(led, markdown[at : fence.start()]), fence.group()]
         at = fence.end()
-    return "".join([*pieces, LINK.sub(elsewhere, markdown[at:])])
+    return "".join([*pieces, LINK.sub(led, markdown[at:])])
