@@ -1,7 +1,8 @@
 //! The bare loop: the least that any simulator of windows over one queue must do.
 //!
-//! No protocol at all: two events a packet (it leaves the queue, its acknowledgement arrives), a FIFO, and windows
-//! that grow by 1/W and halve on a drop. What a full protocol costs is told against this, in the same run.
+//! No protocol at all: two events a packet (it leaves the queue, its acknowledgement arrives), a
+//! FIFO, and windows that grow by 1/W and halve on a drop. What a full protocol costs is told
+//! against this, in the same run.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
-//! What the simulator costs: packets per second, events and nanoseconds a packet, memory, and the ratio to a bare loop.
+//! What the simulator costs: packets per second, events and nanoseconds a packet, memory, and the
+//! ratio to a bare loop.
 //!
-//! Every figure is the median of several rounds; a round runs the bare loop right beside each scenario, so that the
-//! ratio holds on a machine that is busy with other things. A scenario runs in a process of its own: its peak
-//! memory is the process's.
+//! Every figure is the median of several rounds; a round runs the bare loop right beside each
+//! scenario, so that the ratio holds on a machine that is busy with other things. A scenario runs
+//! in a process of its own: its peak memory is the process's.
 
 mod bare;
 
@@ -67,8 +68,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one scenario in this process and prints what it cost. `series` is a sampling interval, `flows` a number of
-/// flows in all, each with a share of 1 Mbit/s; "-" leaves both as they are.
+/// Runs one scenario in this process and prints what it cost. `series` is a sampling interval,
+/// `flows` a number of flows in all, each with a share of 1 Mbit/s; "-" leaves both as they are.
 fn one(file: &Path, series: &str, flows: &str) -> Outcome<()> {
     let mut scenario = Scenario::load(file)?;
     if series != "-" {

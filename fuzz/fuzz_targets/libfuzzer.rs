@@ -1,4 +1,5 @@
-//! One target of libFuzzer for all harnesses: `LEEWAY_FUZZ` names the one to play. `tools/fuzz.sh` builds and runs it.
+//! One target of libFuzzer for all harnesses: `LEEWAY_FUZZ` names the one to play. `tools/fuzz.sh`
+//! builds and runs it.
 #![no_main]
 
 use leeway_fuzz::Harness;

@@ -4,7 +4,8 @@ use leeway_gateway::{Config, law_or_none};
 use leeway_tunnel::{Network4, Pool, Secret, parse_clients};
 use std::collections::BTreeSet;
 
-/// `gateway.toml`: refused in words or a configuration, and the same text is the same configuration.
+/// `gateway.toml`: refused in words or a configuration, and the same text is the same
+/// configuration.
 pub fn gateway_toml(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Config::parse(&text) {

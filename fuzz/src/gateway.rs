@@ -22,7 +22,8 @@ pub fn question(bytes: &[u8]) {
     }
 }
 
-/// What clients say in SOCKS5: read within what was given, and a part of a message is never a whole one.
+/// What clients say in SOCKS5: read within what was given, and a part of a message is never a
+/// whole one.
 pub fn socks(bytes: &[u8]) {
     type Parser = fn(&[u8]) -> Result<usize, WireError>;
     let parsers: [Parser; 4] = [

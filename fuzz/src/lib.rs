@@ -1,8 +1,8 @@
 //! Harnesses over everything that reads what strangers send or people write.
 //!
-//! A [`Harness`] is a plain function of bytes that panics where a promise is broken. Two programs play it: libFuzzer, guided
-//! by coverage (`tools/fuzz.sh`), and the test `tests/bounded.rs`, which plays the committed inputs and seeded mutations of
-//! them ([`mutate`]) on any compiler.
+//! A [`Harness`] is a plain function of bytes that panics where a promise is broken. Two programs
+//! play it: libFuzzer, guided by coverage (`tools/fuzz.sh`), and the test `tests/bounded.rs`,
+//! which plays the committed inputs and seeded mutations of them ([`mutate`]) on any compiler.
 
 mod config;
 mod gateway;

@@ -96,8 +96,9 @@ fn play(stage: &Stage, bytes: &[u8], shut: bool) -> Vec<u8> {
     heard
 }
 
-/// One conversation: the proxy does not panic, the connection ends when its client does, a good request is served afterwards,
-/// and no server sees a request that was not addressed to it. `SERVER` in the input is a server's address.
+/// One conversation: the proxy does not panic, the connection ends when its client does, a good
+/// request is served afterwards, and no server sees a request that was not addressed to it.
+/// `SERVER` in the input is a server's address.
 pub fn request(bytes: &[u8]) {
     let stage = &*STAGE;
     let mut said = Vec::new();

@@ -44,8 +44,8 @@ pub fn token(bytes: &[u8]) {
     }
 }
 
-/// A packet inside the tunnel: its ends are read where it has both, a mark changes the ECN field alone and keeps the header's
-/// checksum, and every queue gives back what went in.
+/// A packet inside the tunnel: its ends are read where it has both, a mark changes the ECN field
+/// alone and keeps the header's checksum, and every queue gives back what went in.
 pub fn inside(packet: &[u8]) {
     let ends = (source(packet), destination(packet));
     match ends {

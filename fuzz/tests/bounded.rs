@@ -1,6 +1,7 @@
 //! A bounded run of every harness: the committed inputs, then seeded mutations of them.
 //!
-//! `LEEWAY_FUZZ_SEED` chooses other mutations than those of seed 1, `LEEWAY_FUZZ_TIMES` so many times as many.
+//! `LEEWAY_FUZZ_SEED` chooses other mutations than those of seed 1, `LEEWAY_FUZZ_TIMES` so many
+//! times as many.
 
 use leeway_fuzz::mutate::Mutator;
 use leeway_fuzz::{HARNESSES, Harness, named};

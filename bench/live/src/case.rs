@@ -14,7 +14,8 @@ pub const LAWS: [&str; 9] = [
     "newreno",
     "cubic",
 ];
-/// On the base network only: RFC 6817 with its own target; FLOWER whose lowest window is not held by delayed ACKs.
+/// On the base network only: RFC 6817 with its own target; FLOWER whose lowest window is not held
+/// by delayed ACKs.
 pub const VARIANTS: [&str; 2] = ["ledbat", "flower:target=25ms,floor=2"];
 
 /// A bottleneck; the round trip is its propagation delay.
@@ -106,7 +107,8 @@ pub struct Case {
     pub at_once: bool,
 }
 
-/// When things happen, in seconds: the background flow is alone, then beside the other one, then alone again.
+/// When things happen, in seconds: the background flow is alone, then beside the other one, then
+/// alone again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     /// Until the other flow starts.
@@ -217,8 +219,8 @@ impl Network {
     pub fn testnet(&self, log: &str) -> String {
         let mut text = String::new();
         for host in ["background", "primary", "left", "right", "receiver"] {
-            // What one connection learns of the path is not for the next; and there is room for what a sender that waits
-            // for its turn on a busy machine would else write later.
+            // What one connection learns of the path is not for the next; and there is room for
+            // what a sender that waits for its turn on a busy machine would else write later.
             let _ = writeln!(
                 text,
                 "[host.{host}.sysctl]\n\"net.ipv4.tcp_no_metrics_save\" = 1\n\"net.ipv4.tcp_wmem\" = \"4096 4194304 16777216\""
@@ -260,7 +262,8 @@ pub fn without_delayed_acks() -> Vec<Case> {
     .into()
 }
 
-/// Everything to measure: what is compared, a fast line for longer, and a few cases without delayed ACKs.
+/// Everything to measure: what is compared, a fast line for longer, and a few cases without
+/// delayed ACKs.
 pub fn matrix() -> Vec<Case> {
     let mut cases = compared();
     cases.extend(FAST_LAWS.map(|law| Case::fast(Some(law))));
@@ -268,8 +271,8 @@ pub fn matrix() -> Vec<Case> {
     cases
 }
 
-/// What simulator and kernel are compared by: every law on the base network beside everything, on the other networks
-/// beside CUBIC, and CUBIC and BBR without any law.
+/// What simulator and kernel are compared by: every law on the base network beside everything, on
+/// the other networks beside CUBIC, and CUBIC and BBR without any law.
 pub fn compared() -> Vec<Case> {
     let mut cases = Vec::new();
     for beside in Beside::ALL {

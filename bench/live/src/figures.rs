@@ -1,4 +1,5 @@
-//! From what passed the bottleneck to the figures of a case. Live and simulated runs go through the same.
+//! From what passed the bottleneck to the figures of a case. Live and simulated runs go through
+//! the same.
 
 use crate::case::Case;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,8 @@ impl Passed {
         self.bits[flow][at(from).min(at(to))..at(to)].iter().sum()
     }
 
-    /// How long after `from` a flow has had most of the link for two round trips (0.2 s at least); their end.
+    /// How long after `from` a flow has had most of the link for two round trips (0.2 s at least);
+    /// their end.
     fn reaches(&self, flow: usize, from: f64, to: f64, rtt: f64, link: f64) -> Option<f64> {
         let span = ((2.0 * rtt).max(0.2) / BIN_S).ceil() as usize;
         let wanted = MOST * link * span as f64 * BIN_S;
@@ -121,7 +123,8 @@ mod tests {
         let mut passed = Passed { other: (15.0, 33.0), ..Passed::default() };
         for bin in 0..2000 {
             let at = f64::from(bin) * BIN_S + BIN_S / 2.0;
-            // It yields to all but a tenth a second late, and is back half a second after the other has gone.
+            // It yields to all but a tenth a second late, and is back half a second after the
+            // other has gone.
             let background = if (16.0..33.5).contains(&at) { 0.05 } else { 0.95 };
             passed.add(0, at, background * 10e6 * BIN_S);
             passed.add(

@@ -1,5 +1,6 @@
-//! The laws on real TCP: a background flow under a law of the kernel, a primary flow that comes and goes, a bottleneck
-//! between test hosts; and the simulator's values for the same network and schedule.
+//! The laws on real TCP: a background flow under a law of the kernel, a primary flow that comes
+//! and goes, a bottleneck between test hosts; and the simulator's values for the same network and
+//! schedule.
 
 pub mod case;
 pub mod figures;

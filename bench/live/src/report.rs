@@ -1,4 +1,5 @@
-//! The tables of `docs/live.md`: medians of the runs, the simulator's value for the same network in brackets.
+//! The tables of `docs/live.md`: medians of the runs, the simulator's value for the same network
+//! in brackets.
 
 use crate::Outcome;
 use crate::case::{
@@ -13,7 +14,8 @@ use std::path::Path;
 /// What two shares of the link may differ by, and still agree.
 const AGREED: f64 = 0.1;
 
-/// Writes the tables of the results in a file into a page: what is between `<!-- NAME -->` and `<!-- end -->`.
+/// Writes the tables of the results in a file into a page: what is between `<!-- NAME -->` and
+/// `<!-- end -->`.
 ///
 /// # Errors
 /// Files that cannot be used; a page that lacks a table's place.

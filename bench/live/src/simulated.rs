@@ -20,7 +20,8 @@ pub fn run(case: &Case, seed: u64) -> Outcome<Option<Figures>> {
     Ok(Some(figures(case, &run)))
 }
 
-/// The scenario of a case: what the kernel's segments and acknowledgements carry, 12 bytes of timestamps among it.
+/// The scenario of a case: what the kernel's segments and acknowledgements carry, 12 bytes of
+/// timestamps among it.
 fn scenario(case: &Case) -> String {
     let schedule = &case.schedule;
     let acks = if case.at_once { "tcp = { delayed_ack = \"off\" }\n" } else { "" };

@@ -42,7 +42,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a file, which is made if need be. Half a line at its end, of a campaign that was killed, is cut off.
+    /// Opens a file, which is made if need be. Half a line at its end, of a campaign that was
+    /// killed, is cut off.
     ///
     /// # Errors
     /// The file system's; a line that is no result.

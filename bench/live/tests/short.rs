@@ -1,4 +1,5 @@
-//! One case in a few seconds, so that the campaign cannot rot: root, namespaces, a kernel with BTF.
+//! One case in a few seconds, so that the campaign cannot rot: root, namespaces, a kernel with
+//! BTF.
 
 use leeway_live::case::{BASE, Beside, Case, Schedule};
 use leeway_live::laws::Laws;

@@ -1,8 +1,9 @@
-//! What the glue between the laws and the kernel costs: throughput on loopback beside the kernel's own laws, nanoseconds
-//! an acknowledgement, and ten thousand sockets. Needs root.
+//! What the glue between the laws and the kernel costs: throughput on loopback beside the kernel's
+//! own laws, nanoseconds an acknowledgement, and ten thousand sockets. Needs root.
 //!
-//! A round runs the law of the kernel right beside the same law of ours, in alternating order, so that the ratio holds on
-//! a machine that is busy with other things. Everything runs in a network namespace of its own.
+//! A round runs the law of the kernel right beside the same law of ours, in alternating order, so
+//! that the ratio holds on a machine that is busy with other things. Everything runs in a network
+//! namespace of its own.
 
 use leeway_kernel::{Load, Loaded};
 use rustix::net::sockopt::set_tcp_congestion;
@@ -250,8 +251,8 @@ fn many(rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Opens the connections, does something while they are open, and closes them: microseconds a connection and bytes of the
-/// kernel's slabs a connection.
+/// Opens the connections, does something while they are open, and closes them: microseconds a
+/// connection and bytes of the kernel's slabs a connection.
 fn crowd(law: &str, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<(f64, f64)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     rustix::net::listen(&listener, 2 * SOCKETS as i32)?;
