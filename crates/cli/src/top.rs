@@ -1,4 +1,5 @@
-//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their own, by the helper.
+//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their
+//! own, by the helper.
 
 mod layout;
 mod sampler;
@@ -90,7 +91,8 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Columns of the terminal, or as many as `COLUMNS` says; where there is neither, as many as there is to say.
+/// Columns of the terminal, or as many as `COLUMNS` says; where there is neither, as many as there
+/// is to say.
 fn width() -> usize {
     let terminal = io::stdout().is_terminal().then(ratatui::crossterm::terminal::size).and_then(Result::ok);
     let said = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -104,7 +106,8 @@ struct Row {
     name: String,
     /// The law with its parameters.
     law: String,
-    /// `up`: what this machine sends; `down`: what it receives, held back by the windows that it announces.
+    /// `up`: what this machine sends; `down`: what it receives, held back by the windows that it
+    /// announces.
     way: Way,
     program: Option<String>,
     pid: Option<u32>,
