@@ -10,6 +10,7 @@
 #define LEEWAY_LAWS_H
 
 #include "leeway_cubic.h"
+#include "leeway_ebb.h"
 #include "leeway_fledbat.h"
 #include "leeway_flower.h"
 #include "leeway_ledbat.h"
@@ -441,6 +442,29 @@ static const struct leeway_probe leeway_flower_probe_table[] = {
 	LEEWAY_PROBE(flower, "base_delay", "us", base.min_us, 0, 0, 1),
 };
 
+static const struct leeway_param leeway_ebb_param_table[] = {
+	LEEWAY_FLOOR(ebb, 10),
+	LEEWAY_SLOW_START_PARAM(ebb, LEEWAY_SLOW_START_STANDARD),
+	LEEWAY_DURATION(ebb, "threshold", threshold_us, 2500U, LEEWAY_EBB_T_MIN_US, 1000000U,
+			"most queuing delay that is no queue, where neither packets nor noise take longer",
+			"own"),
+	LEEWAY_DURATION(ebb, "step", step_us, 5000U, 100U, 10000000U,
+			"a round trip of so long adds one packet, with a pipe of 32 packets or more", "own"),
+	LEEWAY_RATIO(ebb, "fill", fill_permille, 100, 0, 300,
+		     "part of what lacks to 0.9 of the pipe that a round trip of up to 60 ms adds", "own"),
+	LEEWAY_RATIO(ebb, "fade", fade_permille, 30, 0, 1000,
+		     "part of the remembered window that a round trip of yielding takes", "own"),
+};
+
+static const struct leeway_probe leeway_ebb_probe_table[] = {
+	LEEWAY_PROBE(ebb, "base_delay", "us", base.min_us, 0, 0, 1),
+	LEEWAY_PROBE(ebb, "packet_time", "us", s_us, 0, 0, 1),
+	LEEWAY_PROBE(ebb, "threshold", "us", t_us, 0, 0, 1),
+	LEEWAY_PROBE(ebb, "noise", "us", line.noise_us[0], 0, 0, 1),
+	LEEWAY_PROBE(ebb, "memory", "B", memory_q16, 0, 16, 1),
+	LEEWAY_PROBE(ebb, "line", "B/s", line.most, 0, 0, 1),
+};
+
 LEEWAY_LAW_ENTRIES(newreno)
 LEEWAY_LAW_ENTRIES(cubic)
 LEEWAY_LAW_ENTRIES(vegas)
@@ -450,6 +474,7 @@ LEEWAY_LAW_ENTRIES(ledbat)
 LEEWAY_LAW_ENTRIES(fledbat)
 LEEWAY_LAW_ENTRIES(ledbatpp)
 LEEWAY_LAW_ENTRIES(flower)
+LEEWAY_LAW_ENTRIES(ebb)
 
 static const struct leeway_law leeway_laws[] = {
 	LEEWAY_LAW_ROW(newreno, "TCP NewReno: additive increase, halved by loss", "RFC 5681, RFC 3465"),
@@ -467,6 +492,9 @@ static const struct leeway_law leeway_laws[] = {
 	LEEWAY_LAW_ROW(ledbatpp, "LEDBAT++: LEDBAT on round-trip times with periodic slowdowns",
 		       "draft-irtf-iccrg-ledbat-plus-plus"),
 	LEEWAY_LAW_ROW(flower, "FLOWER: fuzzy control of the queuing delay", "Trang 2014"),
+	LEEWAY_LAW_ROW_NEEDS(ebb,
+			     "Ebb: fills an idle path below its first queue, runs dry while others are there",
+			     "own", LEEWAY_NEEDS_RATE),
 };
 
 #endif

@@ -65,6 +65,12 @@ LEEWAY_INLINE leeway_s64 leeway_div_s64(leeway_s64 numerator, leeway_u64 denomin
 	return numerator < 0 ? (leeway_s64)(0 - magnitude) : (leeway_s64)magnitude;
 }
 
+/* permille of x, which is at most 2^55. */
+LEEWAY_INLINE leeway_u64 leeway_permille(leeway_u64 x, leeway_u32 permille)
+{
+	return x / 1000 * permille;
+}
+
 /* Thousandths as q16, rounded; at most 100. */
 LEEWAY_INLINE leeway_u32 leeway_permille_q16(leeway_u32 permille)
 {

@@ -45,10 +45,18 @@ LEEWAY_INLINE void leeway_sender_idle(struct leeway_sender *s, leeway_u32 initia
 	s->restart_bytes = initial_window_bytes;
 }
 
-/* What may be in flight. Below one segment, see leeway_rate_below_one(). */
-LEEWAY_INLINE leeway_u64 leeway_sender_window(const struct leeway_sender *s, const struct leeway_output *out)
+/*
+ * What may be in flight. A law that paces is held by its rate: its window leaves room for a quantum that is about to
+ * leave and, where segments leave together, for one whose ack waits. Below one segment, see leeway_pace_below_one().
+ */
+LEEWAY_INLINE leeway_u64 leeway_sender_window(const struct leeway_sender *s, const struct leeway_output *out,
+					      leeway_u32 mss)
 {
-	return leeway_min_u64(out->cwnd_q16 >> 16, s->restart_bytes);
+	leeway_u64 window = out->cwnd_q16 >> 16, segments = leeway_min_u32(out->quantum, 1000);
+
+	if (out->pacing_bytes_per_s)
+		window += (segments > 1 ? segments + 1 : 1) * mss;
+	return leeway_min_u64(window, s->restart_bytes);
 }
 
 /*

@@ -131,7 +131,7 @@ static void send_packets(struct flow *flows, leeway_u64 now_us)
 	for (int i = 0; i < 2; i++) {
 		struct flow *flow = &flows[i];
 		const struct leeway_output *out = flow->state;
-		leeway_u64 window = leeway_max_u64(leeway_sender_window(&flow->sender, out), MSS);
+		leeway_u64 window = leeway_max_u64(leeway_sender_window(&flow->sender, out, MSS), MSS);
 
 		if (now_us < flow->from_us || now_us >= flow->until_us)
 			continue;

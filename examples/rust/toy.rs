@@ -99,7 +99,7 @@ impl Connection {
     /// Fills the window.
     fn send(&mut self, now_us: u64) {
         let mss = u64::from(MSS);
-        let window = self.common.window(self.law.output()).max(mss);
+        let window = self.common.window(self.law.output(), MSS).max(mss);
         while self.path.inflight_bytes + mss <= window {
             let wait_us = self.free_at_us.saturating_sub(now_us);
             let is_lost = wait_us >= BUFFER_PACKETS * PACKET_US;

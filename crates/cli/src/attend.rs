@@ -1,5 +1,4 @@
-//! Running a command and waiting for it, as if it were this process: its signals, its job control,
-//! its end.
+//! Running a command and waiting for it, as if it were this process: its signals, its job control, its end.
 
 use crate::{Failure, link};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, setrlimit, waitpid};
@@ -15,15 +14,13 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// What is sent to this process alone and meant for the command. Ctrl-C and Ctrl-\ reach both of
-/// them by the terminal.
+/// What is sent to this process alone and meant for the command. Ctrl-C and Ctrl-\ reach both of them by the terminal.
 const PASSED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 const OF_THE_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
 
 /// Runs it.
 pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
-    // What was ignored stays ignored, also for the command (nohup); a handler would be reset in
-    // it.
+    // What was ignored stays ignored, also for the command (nohup); a handler would be reset in it.
     let ignored = ignored();
     let heard =
         PASSED_ON.into_iter().chain(OF_THE_TERMINAL).filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -33,8 +30,7 @@ pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
     let pid = Pid::from_child(&child);
     std::thread::spawn(move || {
         for signal in signals.forever().filter(|signal| PASSED_ON.contains(signal)) {
-            // One that has ended is a zombie until this process ends, so the number is nobody
-            // else's.
+            // One that has ended is a zombie until this process ends, so the number is nobody else's.
             if let Some(signal) = Signal::from_named_raw(signal) {
                 let _ = kill_process(pid, signal);
             }

@@ -220,8 +220,7 @@ fn bpf_file_system(by_helper: bool) -> Check {
     essential(check("BPF files", LAWS, found))
 }
 
-/// The real thing: a law in the kernel for a moment; `by_helper` is what the helper said of its
-/// own attempt.
+/// The real thing: a law in the kernel for a moment; `by_helper` is what the helper said of its own attempt.
 fn trial(capabilities: u64, by_helper: Option<&str>) -> Check {
     let found = match (able(capabilities), by_helper) {
         (true, _) => attempt().map_err(|error| (error.to_string(), "see what the kernel said".to_owned())),

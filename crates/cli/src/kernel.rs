@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What to do with congestion control in the kernel.
 #[derive(Subcommand)]
 pub enum KernelCommand {
-    /// Make a law available to every program of this machine, under a name; it stays until it is
-    /// unloaded or the machine restarts.
+    /// Make a law available to every program of this machine, under a name; it stays until it is unloaded or the
+    /// machine restarts.
     #[command(after_help = "Examples:\n  \
         leeway kernel load ledbat                        as leeway_ledbat\n  \
         leeway kernel load ledbat:target=5ms --name lb5  another beside it\n  \
@@ -27,14 +27,13 @@ pub enum KernelCommand {
         /// The kernel's name for it, up to 15 characters; `leeway_` and the law by default.
         #[arg(long)]
         name: Option<String>,
-        /// Ignore TCP timestamps: the law sees round-trip times only. For peers whose clocks do
-        /// not tick in milliseconds.
+        /// Ignore TCP timestamps: the law sees round-trip times only. For peers whose clocks do not tick in
+        /// milliseconds.
         #[arg(long)]
         no_timestamps: bool,
-        /// Load the laws of this file instead: a line each with a law and, if it is to have
-        /// another name than the default one, that name and `no-timestamps`; `#` begins a comment.
-        /// What is loaded like that already stays as it is, other parameters replace the old ones
-        /// for new connections.
+        /// Load the laws of this file instead: a line each with a law and, if it is to have another name than the default
+        /// one, that name and `no-timestamps`; `#` begins a comment. What is loaded like that already stays as it is, other
+        /// parameters replace the old ones for new connections.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["law", "name", "no_timestamps"])]
         file: Option<PathBuf>,
     },
@@ -95,8 +94,7 @@ pub fn run(command: &KernelCommand) -> Result<(), Failure> {
     }
 }
 
-/// The name that a law is loaded under: itself, or that of the law which `load` was given
-/// (`ledbat:target=5ms`).
+/// The name that a law is loaded under: itself, or that of the law which `load` was given (`ledbat:target=5ms`).
 fn resolved(text: &str) -> Result<String, Failure> {
     let names = leeway_kernel::names()?;
     let Ok(spec) = text.parse::<LawSpec>() else { return Ok(text.to_owned()) };

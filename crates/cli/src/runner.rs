@@ -1,7 +1,7 @@
 //! Runs over all cores, results in order.
 //!
-//! Results are handed over one by one in the order of the plan whatever the number of threads, and
-//! no thread gets far ahead: series of at most a few runs per thread are in memory at once.
+//! Results are handed over one by one in the order of the plan whatever the number of threads, and no thread gets
+//! far ahead: series of at most a few runs per thread are in memory at once.
 
 use crate::Failure;
 use crate::plan::Plan;
@@ -81,8 +81,7 @@ pub fn run_all(
     result
 }
 
-/// The number of the next run for a thread, once it is not too far ahead; nothing when there is no
-/// more to do.
+/// The number of the next run for a thread, once it is not too far ahead; nothing when there is no more to do.
 fn claim(progress: &Mutex<Progress>, changed: &Condvar, total: usize, threads: usize) -> Option<usize> {
     let guard = progress.lock().unwrap_or_else(PoisonError::into_inner);
     let far_ahead =

@@ -1,5 +1,4 @@
-//! The connections under the laws of this machine: what `leeway top` shows, and what the helper
-//! tells its users.
+//! The connections under the laws of this machine: what `leeway top` shows, and what the helper tells its users.
 
 use crate::Failure;
 use crate::account::Part;
@@ -58,8 +57,7 @@ pub struct Seen {
 }
 
 impl Sight {
-    /// What there is: of one user, or of all. `laws` are names as loaded or of laws; none: all of
-    /// them.
+    /// What there is: of one user, or of all. `laws` are names as loaded or of laws; none: all of them.
     pub fn look(laws: &[String], of: Option<u32>) -> Result<Sight, Failure> {
         let wanted =
             |name: &str, law: &str| laws.is_empty() || laws.iter().any(|one| one == name || one == law);

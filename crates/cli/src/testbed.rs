@@ -1,5 +1,4 @@
-//! `leeway testbed`: a shared line with everybody on it, and what each way to share it does to
-//! them.
+//! `leeway testbed`: a shared line with everybody on it, and what each way to share it does to them.
 
 use crate::Failure;
 use clap::Args;
@@ -24,8 +23,7 @@ pub struct Testbed {
     /// Mechanisms to compare instead of the experiment's own. May be repeated.
     #[arg(long, short, value_delimiter = ';', value_name = "NAME")]
     mechanism: Vec<Mechanism>,
-    /// Rounds; in each all mechanisms take their turn and meet the same requests. Medians are over
-    /// them.
+    /// Rounds; in each all mechanisms take their turn and meet the same requests. Medians are over them.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// How long each measurement counts; the experiment's own by default.
@@ -34,8 +32,7 @@ pub struct Testbed {
     /// How long nothing is counted before that.
     #[arg(long, value_name = "TIME")]
     warmup: Option<Duration>,
-    /// Lines of up to 2 Mbit/s that are played at the same time, each on hosts of its own; a
-    /// faster line takes the place of several.
+    /// Lines of up to 2 Mbit/s that are played at the same time, each on hosts of its own; a faster line takes the place of several.
     #[arg(long, short, default_value_t = jobs(), value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
     jobs: usize,
     /// One round of three seconds each: to see that it works, not what comes out.
@@ -62,8 +59,7 @@ pub struct Testbed {
     /// Loss at the access of every client, such as `random:p=1%`.
     #[arg(long, value_name = "LOSS")]
     access_loss: Option<String>,
-    /// The congestion control of servers, and of clients that upload, by the kernel's name;
-    /// `cubic` by default.
+    /// The congestion control of servers, and of clients that upload, by the kernel's name; `cubic` by default.
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// The primary's requests a second.
@@ -194,8 +190,7 @@ impl Testbed {
         Ok(Finished { id: experiment.id, title: experiment.title, rounds, duration_s, points, claims })
     }
 
-    /// The points of the experiment with what was asked for instead. Where that makes them the
-    /// same they are one.
+    /// The points of the experiment with what was asked for instead. Where that makes them the same they are one.
     fn points(&self, experiment: &Experiment) -> Vec<Point> {
         let changed = |point: &Point| Point { setup: self.changed(&point.setup), ..point.clone() };
         let mut points: Vec<Point> = experiment.points.iter().map(changed).collect();

@@ -19,8 +19,7 @@ pub struct Testnet {
     /// Only read the file and say what is wrong with it.
     #[arg(long, conflicts_with_all = ["on", "command"])]
     check: bool,
-    /// Print at the end what the links carried, dropped and how late they were; otherwise only
-    /// warnings.
+    /// Print at the end what the links carried, dropped and how late they were; otherwise only warnings.
     #[arg(long, short)]
     verbose: bool,
     /// The command and its arguments; a shell by default.

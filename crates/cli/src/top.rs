@@ -1,5 +1,4 @@
-//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their
-//! own, by the helper.
+//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their own, by the helper.
 
 mod layout;
 mod sampler;
@@ -91,8 +90,7 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Columns of the terminal, or as many as `COLUMNS` says; where there is neither, as many as there
-/// is to say.
+/// Columns of the terminal, or as many as `COLUMNS` says; where there is neither, as many as there is to say.
 fn width() -> usize {
     let terminal = io::stdout().is_terminal().then(ratatui::crossterm::terminal::size).and_then(Result::ok);
     let said = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -106,8 +104,7 @@ struct Row {
     name: String,
     /// The law with its parameters.
     law: String,
-    /// `up`: what this machine sends; `down`: what it receives, held back by the windows that it
-    /// announces.
+    /// `up`: what this machine sends; `down`: what it receives, held back by the windows that it announces.
     way: Way,
     program: Option<String>,
     pid: Option<u32>,

@@ -1,5 +1,4 @@
-//! What people see who write a scenario that cannot be run: each bad input with its error, to be
-//! read.
+//! What people see who write a scenario that cannot be run: each bad input with its error, to be read.
 
 use assert_cmd::Command;
 use std::fmt::Write;
@@ -7,8 +6,7 @@ use std::fmt::Write;
 const LINK: &str = "duration = \"10 s\"\n\n[dumbbell.bottleneck]\nrate = \"10 Mbit/s\"\ndelay = \"25 ms\"\n";
 const FLOW: &str = "\n[[flow]]\nname = \"tcp\"\n";
 
-/// Runs `leeway sim scenario.toml` with more arguments and returns what it says, with the exit
-/// code.
+/// Runs `leeway sim scenario.toml` with more arguments and returns what it says, with the exit code.
 fn complaint(text: &str, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("scenario.toml"), text).unwrap();

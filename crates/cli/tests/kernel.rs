@@ -1,5 +1,4 @@
-//! `leeway kernel`, `top` and `doctor` with the real kernel: need root, `python3`, `nft` and
-//! `unshare`.
+//! `leeway kernel`, `top` and `doctor` with the real kernel: need root, `python3`, `nft` and `unshare`.
 
 mod live;
 
@@ -76,8 +75,7 @@ fn top_prints_a_table_or_json_where_there_is_no_terminal() {
     assert!(text(&unknown.stderr).contains("neither a law nor the name of one that is loaded"));
 }
 
-/// Runs a command in a pseudo-terminal: waits for a text, types or signals, and sees what is left
-/// of the terminal.
+/// Runs a command in a pseudo-terminal: waits for a text, types or signals, and sees what is left of the terminal.
 const TERMINAL: &str = "
 import fcntl, os, pty, select, signal, struct, sys, termios, time
 wanted, end, command = sys.argv[1].encode(), sys.argv[2], sys.argv[3:]
@@ -272,8 +270,7 @@ fn doctor_cleans_up_what_nobody_uses_and_nothing_else() {
     if !possible(&["nft", "unshare"]) {
         return;
     }
-    // In a namespace of its own: a table of a process that has ended, one of a process that lives,
-    // somebody else's.
+    // In a namespace of its own: a table of a process that has ended, one of a process that lives, somebody else's.
     let script = "sleep 0 & dead=$!; wait
         for name in leeway7_$dead leeway8_$$ mine_$dead; do nft add table ip $name; done
         $0 doctor; $0 doctor --clean; $0 doctor --clean; nft list tables; echo $dead $$";

@@ -19,8 +19,7 @@ fn link(options: &str, command: &[&str]) -> Command {
     leeway
 }
 
-/// Round trips of 12 datagrams, one after the other, over an echo at the gateway; the shortest in
-/// seconds.
+/// Round trips of 12 datagrams, one after the other, over an echo at the gateway; the shortest in seconds.
 const ROUND_TRIPS: &str = "
 import os, socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -175,8 +174,7 @@ fn nothing_stays_behind_a_supervisor_that_was_killed() {
     running.child.kill().unwrap();
     running.child.wait().unwrap();
 
-    // Another link may take the freed name at once, so it is this link's process and namespace
-    // that have to go too.
+    // Another link may take the freed name at once, so it is this link's process and namespace that have to go too.
     let gone = || {
         let lives = Path::new("/proc").join(&pid).exists();
         let inside = std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {

@@ -1,5 +1,4 @@
-//! What other users of the machine do to root's confinements: needs root, BTF, cgroup v2,
-//! `unshare`, `setpriv`, `flock`.
+//! What other users of the machine do to root's confinements: needs root, BTF, cgroup v2, `unshare`, `setpriv`, `flock`.
 //!
 //! Each test has a BPF file system of its own, which is everybody's to write, as the real one is.
 
@@ -15,8 +14,7 @@ use std::time::{Duration, Instant};
 /// How long another user holds what root needs.
 const HELD_S: u64 = 60;
 
-/// Runs a script in such a place; `$LEEWAY` is the program, and `$OTHER COMMAND` is what another
-/// user does.
+/// Runs a script in such a place; `$LEEWAY` is the program, and `$OTHER COMMAND` is what another user does.
 fn with(script: &str) -> Output {
     let script = format!("set -e; mount -t bpf -o mode=1777 bpf /sys/fs/bpf; cd /sys/fs/bpf\n{script}");
     Command::new("unshare")

@@ -40,10 +40,17 @@ impl Sender {
         self.restart_bytes = initial_window_bytes.into();
     }
 
-    /// Bytes that may be in flight; below one segment the window is a rate, see [`gap_below_one_ns`].
+    /// Bytes that may be in flight; below one segment the window is a rate, see [`gap_below_one_ns`]. A law that paces is
+    /// held by its rate: its window leaves room for a quantum that is about to leave, and for one segment whose ack waits.
     #[inline]
-    pub fn window(&self, output: &Output) -> u64 {
-        (output.cwnd_q16 >> 16).min(self.restart_bytes)
+    pub fn window(&self, output: &Output, mss_bytes: u32) -> u64 {
+        let window = output.cwnd_q16 >> 16;
+        let room = match (output.pacing_bytes_per_s, output.quantum.min(1000)) {
+            (0, _) => 0,
+            (_, 0 | 1) => 1,
+            (_, segments) => u64::from(segments) + 1,
+        };
+        (window + room * u64::from(mss_bytes)).min(self.restart_bytes)
     }
 
     /// Whether the law is told that its window was not the limit, where `limited` says that the window is what stopped
@@ -209,11 +216,11 @@ mod tests {
         let (out, mut sender) = (output(30_000, 0, 0), Sender::default());
         assert!(!sender.app_limited(&out, 1000, true));
         sender.idle(10_000);
-        assert_eq!(sender.window(&out), 10_000);
+        assert_eq!(sender.window(&out, 1000), 10_000);
         assert!(sender.app_limited(&out, 19_000, true));
-        assert_eq!(sender.window(&out), 29_000);
+        assert_eq!(sender.window(&out, 1000), 29_000);
         assert!(!sender.app_limited(&out, 1000, true));
-        assert_eq!(sender.window(&out), 30_000);
+        assert_eq!(sender.window(&out, 1000), 30_000);
     }
 
     #[test]

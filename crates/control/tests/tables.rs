@@ -31,7 +31,7 @@ fn columns(sets: &[(&str, &str)]) -> (String, Vec<Law>) {
     (head, all)
 }
 
-const CALM: [(&str, &str); 9] = [
+const CALM: [(&str, &str); 10] = [
     ("newreno", "newreno:slow_start=none"),
     ("cubic", "cubic:slow_start=none"),
     ("vegas", "vegas:slow_start=none"),
@@ -41,6 +41,7 @@ const CALM: [(&str, &str); 9] = [
     ("fledbat", "fledbat:slow_start=none"),
     ("ledbatpp", "ledbatpp:slow_start=none,slowdown=off"),
     ("flower", "flower:slow_start=none"),
+    ("ebb", "ebb"),
 ];
 
 #[test]
@@ -106,6 +107,7 @@ fn slow_starts() {
         ("ledbat", "ledbat:slow_start=standard,ssthresh=100"),
         ("ledbatpp", "ledbatpp"),
         ("flower", "flower:ssthresh=300"),
+        ("ebb", "ebb"),
     ];
     let mut head = String::new();
     let mut all = Vec::new();

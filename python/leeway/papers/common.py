@@ -48,6 +48,7 @@ _LOOKS = {
     "fledbat": ("fLEDBAT", "green", "-.", "D"),
     "ledbatpp": ("LEDBAT++", "brown", "--", "v"),
     "flower": ("FLOWER", "purple", "-", "P"),
+    "ebb": ("Ebb", "grey", "-", "*"),
     "vegas": ("Vegas", "olive", "-.", "X"),
     "nice": ("Nice", "red", ":", "<"),
     "lp": ("TCP-LP", "pink", ":", ">"),

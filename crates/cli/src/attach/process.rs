@@ -38,8 +38,7 @@ pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Res
     let confinement = Confinement::of_process(&process, policy, &asker)?;
     let mut moved = BTreeSet::from([pid]);
     let mut changed = 0;
-    // What is started while we look is started by one that is there already, or is found in the
-    // next round.
+    // What is started while we look is started by one that is there already, or is found in the next round.
     loop {
         let new: Vec<u32> = descendants(&moved).into_iter().filter(|one| !moved.contains(one)).collect();
         for one in &new {
@@ -68,8 +67,7 @@ pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Res
     Ok(())
 }
 
-/// The number of the process that started one; the second field after the name, which may contain
-/// anything.
+/// The number of the process that started one; the second field after the name, which may contain anything.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -102,8 +100,8 @@ fn descendants(of: &BTreeSet<u32>) -> BTreeSet<u32> {
     }
 }
 
-/// Puts the TCP sockets that a process has open under the law and the mark. They were made in
-/// another cgroup, whose programs look after them, so this goes by the sockets themselves.
+/// Puts the TCP sockets that a process has open under the law and the mark. They were made in another cgroup, whose
+/// programs look after them, so this goes by the sockets themselves.
 fn connections(pid: u32, law: &str, dscp: Option<Dscp>) -> usize {
     let handle = Pid::from_raw(pid.cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let Some(handle) = handle else { return 0 };

@@ -6,8 +6,7 @@ use leeway_kernel::{KernelError, Load, Loaded};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Loads them. A file with a mistake changes nothing; a law that the kernel refuses does not keep
-/// the others out.
+/// Loads them. A file with a mistake changes nothing; a law that the kernel refuses does not keep the others out.
 pub fn load(file: &Path) -> Result<(), Failure> {
     let mut refused = None;
     for load in read(file)? {

@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file without a name until it is complete. Dropped or killed before [`AtomicFile::commit`], it
-/// leaves nothing.
+/// A file without a name until it is complete. Dropped or killed before [`AtomicFile::commit`], it leaves nothing.
 pub struct AtomicFile {
     file: BufWriter<File>,
     target: PathBuf,
@@ -26,8 +25,7 @@ impl AtomicFile {
         Ok(AtomicFile { file: BufWriter::new(file), target: target.to_owned(), temporary })
     }
 
-    /// Puts the file in place, replacing one of that name in one step, once all of it is on the
-    /// disk.
+    /// Puts the file in place, replacing one of that name in one step, once all of it is on the disk.
     pub fn commit(mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;

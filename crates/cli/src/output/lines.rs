@@ -2,11 +2,9 @@
 
 use leeway_sim::results::Series;
 
-/// Pairs of points (smallest and largest) along the time axis; series with fewer samples are kept
-/// whole.
+/// Pairs of points (smallest and largest) along the time axis; series with fewer samples are kept whole.
 const BUCKETS: usize = 2_000;
-/// Parts of the time axis that rates are means over: a rate over less than a round trip is only
-/// noise.
+/// Parts of the time axis that rates are means over: a rate over less than a round trip is only noise.
 const RATE_BINS: usize = 200;
 
 /// Values along the time axis; `None` where there is nothing yet.
@@ -33,8 +31,7 @@ impl Axis {
         })
     }
 
-    /// Where a sample belongs; samples come in order of time, so the search begins at the last
-    /// place.
+    /// Where a sample belongs; samples come in order of time, so the search begins at the last place.
     fn place(&self, time: f64, after: usize) -> usize {
         match self {
             Axis::Whole(times) => after + times[after..].partition_point(|&t| t < time),
@@ -51,8 +48,7 @@ impl Axis {
         }
     }
 
-    /// What a rate is the mean over, in seconds: a part of the axis, rounded to 1, 2 or 5 of its
-    /// decade.
+    /// What a rate is the mean over, in seconds: a part of the axis, rounded to 1, 2 or 5 of its decade.
     pub fn rate_bin(&self) -> f64 {
         let (start, end) = self.ends();
         let exact = (end - start).max(1e-9) / RATE_BINS as f64;

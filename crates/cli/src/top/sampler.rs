@@ -114,8 +114,7 @@ impl Sampler {
         }
     }
 
-    /// Looks through the descriptors of all programs, but only when there are sockets that it has
-    /// not seen before.
+    /// Looks through the descriptors of all programs, but only when there are sockets that it has not seen before.
     fn find_programs(&mut self, inodes: impl Iterator<Item = u64>) {
         let present: BTreeSet<u64> = inodes.filter(|inode| *inode != 0).collect();
         self.programs.retain(|inode, _| present.contains(inode));

@@ -22,8 +22,7 @@ const KEYS: [&str; 2] = [
     "sort r w d t l p  / filter  space hold  q quit",
 ];
 
-/// Shows the sockets until the user has seen enough. The terminal is as before then, also after
-/// SIGTERM.
+/// Shows the sockets until the user has seen enough. The terminal is as before then, also after SIGTERM.
 pub fn run(sampler: &mut Sampler, order: Order, interval: Duration) -> Result<(), Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {

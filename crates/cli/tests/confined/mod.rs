@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Whether commands can be confined here; says why not, and fails where everything has to be
-/// tested.
+/// Whether commands can be confined here; says why not, and fails where everything has to be tested.
 pub fn possible() -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     live::ready([
@@ -23,8 +22,8 @@ pub fn possible() -> bool {
     ])
 }
 
-/// `leeway run` with options and a command. Downloads are left alone, because loading what holds
-/// them back takes as long as everything else.
+/// `leeway run` with options and a command. Downloads are left alone, because loading what holds them back takes as long
+/// as everything else.
 pub fn run(options: &str, command: &[&str]) -> Command {
     let mut leeway = Command::new(leeway());
     leeway.args(["run", "--receive=none"]).args(options.split_whitespace()).arg("--").args(command);

@@ -106,6 +106,8 @@ impl Bottleneck {
             acked_bytes: u64::from(MSS),
             prior_inflight_bytes: flow.inflight * u64::from(MSS),
             rtt_us,
+            last_kind: Ack::LAST_EXACT,
+            last_rtt_us: rtt_us,
             owd_us: (delivery.departed_us - delivery.sent_us) as u32,
             owd_resolution_us: 1,
             round_start: u8::from(round_start),

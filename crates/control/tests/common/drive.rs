@@ -1,7 +1,7 @@
 //! A made-up network: delays wander, packets are lost, marked and acknowledged in twos, applications pause.
 
 use super::{Chance, MSS};
-use leeway_control::{Ack, Law, Loss, Path};
+use leeway_control::{Ack, Law, Loss, Path, Rate};
 
 /// What happens in a run, once in so many acks; 0: never.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +60,7 @@ pub fn drive(law: &mut Law, weather: &Weather, mut see: impl FnMut(&Event, &Path
     let mut recovering_until_us = 0;
     let mut paused_until_us = 0;
     let mut timeouts = 0;
+    let mut delivered: u64 = 0;
     let mut path = Path {
         mss_bytes: weather.mss,
         initial_window_bytes: 10 * weather.mss,
@@ -118,8 +119,17 @@ pub fn drive(law: &mut Law, weather: &Weather, mut see: impl FnMut(&Event, &Path
             app_limited: u8::from(now_us < paused_until_us),
             round_start: u8::from(round_start),
             recovering: u8::from(now_us < recovering_until_us),
+            last_kind: Ack::LAST_EXACT,
+            last_rtt_us: rtt_us + noise,
+            rate: Rate {
+                delivered_bytes: delivered + acked,
+                prior_delivered_bytes: delivered.saturating_sub((window * f64::from(weather.mss)) as u64),
+                interval_us: rtt_us + noise,
+                ..Rate::default()
+            },
             ..Ack::default()
         };
+        delivered += acked;
         path.inflight_bytes = ack.prior_inflight_bytes.saturating_sub(acked);
         law.on_ack(&ack, &path);
         see(&Event::Ack(ack), &path, law);

@@ -34,6 +34,8 @@ pub fn ack(now_us: u64, queue_us: u32) -> Ack {
         acked_bytes: u64::from(MSS),
         prior_inflight_bytes: 1 << 32,
         rtt_us: 50_000 + queue_us,
+        last_kind: Ack::LAST_EXACT,
+        last_rtt_us: 50_000 + queue_us,
         owd_us: 25_000 + queue_us,
         owd_resolution_us: 1,
         ..Ack::default()

@@ -224,7 +224,7 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 					 const struct leeway_output *out)
 {
 	__u32 mss = tp->mss_cache ? tp->mss_cache : 1;
-	__u64 packets = leeway_sender_window(&g->common, out) / mss;
+	__u64 packets = leeway_sender_window(&g->common, out, mss) / mss;
 	__u64 ssthresh = TCP_INFINITE_SSTHRESH;
 
 	packets = leeway_min_u64(packets, tp->snd_cwnd_clamp);

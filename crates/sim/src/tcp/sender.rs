@@ -314,7 +314,9 @@ impl Sender {
         let payload = match lost {
             Some((_, payload)) => u64::from(payload),
             None if self.unsent == 0 || outstanding >= options.receive_window => {
-                if self.unsent == 0 && self.board.pipe() < self.common.window(self.law.output()) {
+                if self.unsent == 0
+                    && self.board.pipe() < self.common.window(self.law.output(), self.path.mss_bytes)
+                {
                     self.delivery.app_limited(self.board.pipe());
                 }
                 self.window_limited = false;
@@ -328,7 +330,7 @@ impl Sender {
         {
             self.common.idle(self.path.initial_window_bytes); // RFC 5681, 4.1
         }
-        let window = self.common.window(self.law.output());
+        let window = self.common.window(self.law.output(), self.path.mss_bytes);
         let mss = u64::from(self.path.mss_bytes);
         if !(self.urgent && lost.is_some()) {
             let pipe = self.believed_in_flight(options);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Ebb: fills an idle path to just below its first queue, asks by a small cut whose queue it was, and runs dry while
+ * somebody else is there. docs/laws/ebb.md derives the equations and says what each part is worth.
+ *
+ * base: least round trip; q = RTT - base; S: time of a segment on the line (leeway_line.h); P = base/S, the pipe in
+ * segments; W: the window, paced at W/base; n: segments that leave together; N: noise of the path (leeway_line.h).
+ *
+ *	T = max(clamp(base/100, 1 ms, threshold), min(1.2 S, base/4), N) + (n - 1) S	q > T: a busy sample
+ *	begin (slow start)	W doubles each round trip, up to 3/4 P or to the first queue
+ *	fill (avoidance)	W += max(1/4, min(base/step, P/32)) + fill (0.9 P - W) min(1, 60 ms/base)
+ *	check (inference)	max(2, 0.3 W) busy samples: R = 0.9 W base/(base + q), W = 0.9 R
+ *				clear: the queue was ours, fill from R; busy: yield
+ *	yield			W/2 with each busy round trip, 0.7 W below one segment; clear: fill, from 3/4 M
+ *
+ * M, the memory: the largest W that met no queue; fade less with each round trip of check or yield.
+ *
+ * Scope and limitations:
+ * - Behind a fair queue a flow meets its own queue alone: it takes a fair share and cannot know better.
+ * - A route that becomes longer looks like a queue until the base forgets, for up to ten minutes.
+ * - A queue on the way of the acks counts as one on the way of the data.
+ */
+#ifndef LEEWAY_EBB_H
+#define LEEWAY_EBB_H
+
+#include "leeway_delay.h"
+#include "leeway_line.h"
+#include "leeway_window.h"
+
+#define LEEWAY_EBB_T_MIN_US 1000U    /* what a clock of 1 ms shows */
+#define LEEWAY_EBB_FAR_US   60000U   /* base from which a round trip adds less than fill */
+#define LEEWAY_EBB_QUIET_US 1000000U /* no queue for so long: nobody is there, fill triples */
+#define LEEWAY_EBB_PROBE_US 1000000U /* longest time between probes; 100 S where that is longer */
+#define LEEWAY_EBB_CHANCE   20       /* of so many segments one may be lost by chance, for long; */
+#define LEEWAY_EBB_CHANCES  200      /* and so many over it in a burst, together */
+
+struct leeway_ebb_params {
+	struct leeway_window_config window;
+	leeway_u32 threshold_us;  /* most of T on a fast, quiet path */
+	leeway_u32 step_us;       /* a round trip of so long adds a segment */
+	leeway_u32 fill_permille; /* part of what lacks to 0.9 P that a round trip adds */
+	leeway_u32 fade_permille; /* what a round trip of check or yield takes of M */
+};
+
+struct leeway_ebb {
+	struct leeway_window w;
+	struct leeway_base base;
+	struct leeway_line line;
+	leeway_u64 resume_q16;   /* R */
+	leeway_u64 memory_q16;   /* M */
+	leeway_u64 since_us;     /* what left before says nothing of this phase */
+	leeway_u64 busy_us;      /* the last queue: when it was seen, */
+	leeway_u64 busy_sent_us; /* and when the segment that met it left */
+	leeway_u64 queue_us;     /* sum of q over the busy samples of this phase */
+	leeway_u32 busy;         /* samples of this phase, in segments */
+	leeway_u32 clear;
+	leeway_u32 s_us;    /* S; 0: not seen yet */
+	leeway_u32 t_us;    /* T */
+	leeway_u32 chances; /* CHANCE for each loss by chance, one less with each segment */
+	leeway_u32 threshold_us;
+	leeway_u32 step_us;
+	leeway_u16 fill_permille;
+	leeway_u16 fade_permille;
+	leeway_u32 probed; /* 1: a probe was clear */
+};
+
+LEEWAY_INLINE void leeway_ebb_enter(struct leeway_ebb *s, leeway_u32 phase, leeway_u64 since_us)
+{
+	s->w.out.phase = phase;
+	s->probed = 0;
+	s->since_us = since_us;
+	s->busy = 0;
+	s->clear = 0;
+	s->queue_us = 0;
+}
+
+/* Lowers W to permille of w_q16: to a probe each PROBE_US, or to the floor, at most. */
+LEEWAY_INLINE void leeway_ebb_cut(struct leeway_ebb *s, leeway_u64 w_q16, leeway_u32 permille, leeway_u32 mss)
+{
+	leeway_u64 one_q16 = (leeway_u64)mss << 16, low_q16 = leeway_permille(w_q16, permille);
+	leeway_u64 probe_us = leeway_max_u64(LEEWAY_EBB_PROBE_US, 100ULL * s->s_us);
+	leeway_u64 probe_q16 = leeway_min_u64(one_q16 * s->base.min_us / probe_us, one_q16 / 4);
+
+	low_q16 = leeway_max_u64(low_q16, leeway_max_u64(probe_q16, leeway_floor_q16(&s->w, mss)));
+	s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, low_q16);
+}
+
+/* Pacing at W/base; below one segment at W/srtt, as a probe must not join the one before in a queue. */
+LEEWAY_INLINE void leeway_ebb_output(struct leeway_ebb *s, const struct leeway_path *path)
+{
+	leeway_u64 one_q16 = (leeway_u64)leeway_mss(path) << 16, round_us = s->base.min_us;
+
+	s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, LEEWAY_WINDOW_MAX_BYTES << 16);
+	if (!round_us)
+		return;
+	if (s->w.out.cwnd_q16 < one_q16)
+		round_us = leeway_max_u64(round_us, path->srtt_us);
+	s->w.out.quantum = leeway_line_quantum(&s->line, s->w.out.phase == LEEWAY_SLOW_START ||
+								 s->w.out.cwnd_q16 < 4 * one_q16);
+	s->w.out.pacing_bytes_per_s = leeway_max_u64((s->w.out.cwnd_q16 >> 12) * 1000000 / round_us >> 4, 1);
+}
+
+LEEWAY_INLINE void leeway_ebb_init(struct leeway_ebb *s, const struct leeway_ebb_params *p,
+				   const struct leeway_path *path)
+{
+	__builtin_memset(s, 0, sizeof(*s));
+	leeway_window_init(&s->w, &p->window, path);
+	s->w.out.ssthresh_bytes = LEEWAY_UNLIMITED;
+	leeway_base_init(&s->base, 10, 60000000, 0); /* RFC 6817, 2.4.2 */
+	s->threshold_us = leeway_clamp_u32(p->threshold_us, LEEWAY_EBB_T_MIN_US, 1000000);
+	s->step_us = leeway_clamp_u32(p->step_us, 100, 10000000);
+	s->fill_permille = (leeway_u16)leeway_min_u32(p->fill_permille, 300);
+	s->fade_permille = (leeway_u16)leeway_min_u32(p->fade_permille, 1000);
+}
+
+/* T, from S, the base and the noise. */
+LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(const struct leeway_ebb *s)
+{
+	leeway_u64 base_us = s->base.min_us, t_us;
+
+	t_us = leeway_clamp_u32((leeway_u32)base_us / 100, LEEWAY_EBB_T_MIN_US, s->threshold_us);
+	t_us = leeway_max_u64(t_us, leeway_min_u64(s->s_us * 6ULL / 5, base_us / 4));
+	t_us = leeway_max_u64(t_us, leeway_line_noise_us(&s->line));
+	return (leeway_u32)(t_us + leeway_less(s->w.out.quantum, 1) * s->s_us);
+}
+
+LEEWAY_INLINE void leeway_ebb_grow(struct leeway_ebb *s, const struct leeway_ack *ack, leeway_u32 mss)
+{
+	leeway_u64 acked_q16 = leeway_min_u64(ack->acked_bytes, LEEWAY_WINDOW_MAX_BYTES) << 16, step_q16;
+	leeway_u64 base_us = s->base.min_us, pipe_q16 = s->s_us ? (base_us << 16) / s->s_us : 0;
+	leeway_u64 ramp_q16 = leeway_permille(s->memory_q16, 900), *w_q16 = &s->w.out.cwnd_q16;
+	leeway_u32 k = (ack->now_us - s->busy_us > LEEWAY_EBB_QUIET_US ? 3 : 1) * s->fill_permille;
+
+	if (!acked_q16 || ack->app_limited || !base_us)
+		return;
+	if (s->w.out.phase == LEEWAY_SLOW_START) {
+		*w_q16 += acked_q16;
+		if (pipe_q16 && *w_q16 / mss >= pipe_q16 / 4 * 3) {
+			step_q16 = leeway_max_u64(pipe_q16 / 4 * 3, LEEWAY_ONE_Q16);
+			s->memory_q16 = *w_q16 = leeway_min_u64(*w_q16, step_q16 * mss);
+			leeway_ebb_enter(s, LEEWAY_AVOIDANCE, s->since_us);
+		}
+		return;
+	}
+	if (*w_q16 < ramp_q16) {
+		*w_q16 += leeway_min_u64(acked_q16, ramp_q16 - *w_q16);
+		return;
+	}
+	step_q16 = leeway_min_u64((base_us << 16) / s->step_us, (pipe_q16 ? pipe_q16 : *w_q16 / mss) / 32);
+	step_q16 = leeway_max_u64(step_q16, LEEWAY_ONE_Q16 / 4);
+	step_q16 += leeway_permille(leeway_less(leeway_permille(pipe_q16, 900), *w_q16 / mss), k) *
+		    leeway_min_u64(base_us, LEEWAY_EBB_FAR_US) / base_us;
+	step_q16 = leeway_share_q16(mss * leeway_min_u64(step_q16, LEEWAY_RATE_MAX_Q16), acked_q16 >> 16,
+				    leeway_divisor_q8(&s->w, mss), &s->w.carry);
+	*w_q16 += leeway_min_u64(step_q16, acked_q16);
+}
+
+LEEWAY_INLINE void leeway_ebb_yield(struct leeway_ebb *s, leeway_u64 now_us, leeway_u32 permille,
+				    leeway_u32 mss)
+{
+	leeway_ebb_cut(s, s->w.out.cwnd_q16, permille, mss);
+	leeway_ebb_enter(s, LEEWAY_YIELDING, now_us);
+}
+
+/* Go on at R if the next round trip is clear, from a part of it. */
+LEEWAY_INLINE void leeway_ebb_check(struct leeway_ebb *s, leeway_u64 now_us, leeway_u64 resume_q16,
+				    leeway_u32 permille, leeway_u32 mss)
+{
+	s->resume_q16 = resume_q16;
+	leeway_ebb_cut(s, resume_q16, permille, mss);
+	leeway_ebb_enter(s, LEEWAY_INFERENCE, now_us);
+}
+
+/* Enough busy samples: whose is the queue? */
+LEEWAY_INLINE void leeway_ebb_met(struct leeway_ebb *s, leeway_u64 now_us, leeway_u32 mss)
+{
+	leeway_u64 base_us = s->base.min_us, mean_us = s->queue_us / s->busy, w_q16 = s->w.out.cwnd_q16;
+
+	if (s->w.out.phase ==
+	    LEEWAY_SLOW_START) { /* what is seen left a round trip ago, from half the window */
+		s->memory_q16 = w_q16 / 2;
+		leeway_ebb_check(s, now_us, w_q16 / 2, 900, mss);
+	} else if (s->w.out.phase == LEEWAY_AVOIDANCE) {
+		w_q16 = (leeway_permille(w_q16, 900) >> 16) * base_us / (base_us + mean_us) << 16;
+		leeway_ebb_check(s, now_us, w_q16, 900, mss);
+	} else {
+		leeway_ebb_yield(s, now_us, w_q16 >> 16 <= mss ? 700 : 500, mss);
+	}
+}
+
+/* Enough clear samples in check or yield. A single probe may be clear by chance: another one a round trip later. */
+LEEWAY_INLINE void leeway_ebb_free(struct leeway_ebb *s, leeway_u64 now_us, leeway_u32 srtt_us,
+				   leeway_u64 one_q16)
+{
+	int yielding = s->w.out.phase == LEEWAY_YIELDING, again = s->w.out.cwnd_q16 < one_q16 && !s->probed;
+	leeway_u64 back_q16 = s->resume_q16;
+
+	if (yielding) {
+		back_q16 = leeway_max_u64(one_q16, leeway_permille(s->memory_q16, 750));
+		s->w.out.probe_us = now_us + (again ? srtt_us : 1);
+	}
+	if (!yielding || !again)
+		s->w.out.cwnd_q16 = leeway_max_u64(s->w.out.cwnd_q16, back_q16);
+	leeway_ebb_enter(s, yielding && again ? LEEWAY_YIELDING : LEEWAY_AVOIDANCE, now_us);
+	s->probed = yielding && again;
+}
+
+LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_ack *ack,
+				     const struct leeway_path *path)
+{
+	leeway_u32 mss = leeway_mss(path),
+		   segments = s->line.delays_acks && ack->acked_bytes / mss >= 2 ? 2 : 1;
+	leeway_u64 sent_us = ack->now_us - ack->last_rtt_us, one_q16 = (leeway_u64)mss << 16;
+	leeway_u64 need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
+	int waits = s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING, busy;
+
+	leeway_base_update(&s->base, ack->now_us, ack->last_rtt_us);
+	s->w.out.queuing_delay_us =
+		leeway_before_u32(ack->last_rtt_us, s->base.min_us) ? 0 : ack->last_rtt_us - s->base.min_us;
+	s->s_us = leeway_line_sample(&s->line, ack, sent_us, s->base.min_us, mss);
+	s->t_us = leeway_ebb_threshold_us(s);
+	busy = s->w.out.queuing_delay_us > s->t_us;
+	if (busy) {
+		s->busy_us = ack->now_us;
+		s->busy_sent_us = sent_us;
+	}
+	if (sent_us < s->since_us)
+		return;
+	s->busy += busy ? segments : 0;
+	s->clear += busy ? 0 : segments;
+	s->queue_us += busy ? (leeway_u64)s->w.out.queuing_delay_us * segments : 0;
+	if (s->busy >= leeway_max_u64(need, waits && s->w.out.cwnd_q16 < one_q16 ? 1 : 2)) {
+		leeway_ebb_met(s, ack->now_us, mss);
+	} else if (waits && s->clear >= leeway_max_u64(need, 1) && !ack->app_limited) {
+		leeway_ebb_free(s, ack->now_us, path->srtt_us, one_q16);
+	} else if (!waits && s->clear * one_q16 >= s->w.out.cwnd_q16 && s->w.out.phase == LEEWAY_AVOIDANCE) {
+		s->memory_q16 = leeway_max_u64(s->memory_q16, s->w.out.cwnd_q16);
+		leeway_ebb_enter(s, LEEWAY_AVOIDANCE, s->since_us);
+	}
+}
+
+LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_ack *ack,
+				     const struct leeway_path *path)
+{
+	leeway_u32 mss = leeway_mss(path);
+
+	leeway_line_on_ack(&s->line, ack, mss);
+	s->chances = (leeway_u32)leeway_less(s->chances, ack->acked_bytes / mss);
+	if (ack->round_start && (s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING))
+		s->memory_q16 -= leeway_permille(s->memory_q16, s->fade_permille);
+	if (ack->last_kind == LEEWAY_LAST_EXACT && ack->last_rtt_us)
+		leeway_ebb_sample(s, ack, path);
+	if (s->w.out.phase == LEEWAY_SLOW_START || s->w.out.phase == LEEWAY_AVOIDANCE)
+		leeway_ebb_grow(s, ack, mss);
+	if (leeway_marked(&s->w, ack, path)) { /* RFC 3168, 5: as a loss, of which nothing is lost */
+		leeway_ebb_yield(s, ack->now_us, 500, mss);
+		leeway_reacted(&s->w, ack->now_us);
+	}
+	leeway_ebb_output(s, path);
+}
+
+/*
+ * A loss that no queue announced is chance; one while nearly all of the line is ours is our own doing. Both unless they
+ * are many. Every other one is somebody else's queue: a twentieth of W is left, and yield.
+ */
+LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_loss *loss,
+				      const struct leeway_path *path)
+{
+	leeway_u32 mss = leeway_mss(path), phase = s->w.out.phase;
+	leeway_u64 one_q16 = (leeway_u64)mss << 16;
+	int timeout = loss->kind == LEEWAY_LOSS_TIMEOUT;
+	int few = !timeout && s->w.out.cwnd_q16 >= 2 * one_q16 && s->chances < LEEWAY_EBB_CHANCES;
+	int chance = few && s->busy_sent_us + s->base.min_us / 2 < loss->sent_us;
+	int ours = few && (phase == LEEWAY_AVOIDANCE || phase == LEEWAY_INFERENCE) &&
+		   s->line.rate / mss * s->s_us >= 850000;
+
+	if (!timeout && !leeway_new_loss(&s->w, loss))
+		return;
+	s->chances += chance || ours ? LEEWAY_EBB_CHANCE : 0;
+	if (chance) {
+		leeway_ebb_cut(s, s->w.out.cwnd_q16, 950, mss);
+		if (phase == LEEWAY_SLOW_START) {
+			s->memory_q16 = leeway_max_u64(s->memory_q16, s->w.out.cwnd_q16);
+			leeway_ebb_enter(s, LEEWAY_AVOIDANCE, s->since_us);
+		}
+	} else if (ours) {
+		leeway_ebb_check(s, loss->now_us, leeway_permille(s->w.out.cwnd_q16, 900), 944, mss);
+	} else {
+		if (timeout)
+			s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, one_q16);
+		leeway_ebb_yield(s, loss->now_us, timeout ? 500 : 50, mss);
+		s->memory_q16 = leeway_permille(s->memory_q16, 800);
+	}
+	leeway_reacted(&s->w, loss->now_us);
+	leeway_ebb_output(s, path);
+}
+
+#endif

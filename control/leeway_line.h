@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The slowest line of a path as acks show it: the time of one segment on it, how much the path's delay varies by itself,
+ * and what was delivered at most.
+ *
+ * Segments that left together come apart on the slowest line (packet pairs: Keshav 1991, A control-theoretic approach to
+ * flow control): its time is the least gap. Cross traffic in a FIFO never comes between two segments that arrive
+ * together, so it leaves their gap alone. Jitter and aggregation do not: three mean deviations of the gap are the path's
+ * own noise.
+ *
+ * Scope and limitations:
+ * - Behind a fair queue a gap holds the segments of others, so it is a share of the line.
+ * - Where noise hides the gap, the mean gap stands for the least one, and the largest delivery rate bounds it. Without
+ *   delivery rates that is too long.
+ * - A receiver is taken for one that delays its acks as in leeway_sender.h.
+ */
+#ifndef LEEWAY_LINE_H
+#define LEEWAY_LINE_H
+
+#include "leeway_math.h"
+
+#define LEEWAY_LINE_BURST_US 30U       /* departures that are one burst */
+#define LEEWAY_LINE_PAUSE_US 1000000U  /* a longer gap is a pause */
+#define LEEWAY_LINE_SLOW_US  8000U     /* time of a segment from which no noise hides it */
+#define LEEWAY_LINE_NOISE_US 15000U    /* most noise: more would hide a home line's queue */
+#define LEEWAY_LINE_AGE_US   20000000U /* half of the history of noise */
+
+struct leeway_line {
+	leeway_u64 sent_us;     /* of the last sample: when its segment left, */
+	leeway_u64 acked_us;    /* and when its ack came */
+	leeway_u64 mean_ns;     /* of the gap within a pair, per segment */
+	leeway_u64 dev_ns;      /* its mean deviation */
+	leeway_u64 since_us;    /* when the newer half of the history of noise began */
+	leeway_u64 rate;        /* last delivery rate, bytes/s */
+	leeway_u64 most;        /* largest one; follows by a quarter of the difference */
+	leeway_u32 noise_us[2]; /* the most of the newer half, and of the older one */
+	leeway_u32 least_us;    /* least gap per segment; 0: none yet */
+	leeway_u32 run;         /* segments acknowledged since the first sample of this burst */
+	leeway_u32 run_us;      /* in this time */
+	leeway_u8 gaps;         /* seen, 16 at most */
+	leeway_u8 delays_acks;  /* an ack waits for the second segment */
+	leeway_u8 reserved[2];
+};
+
+/* Moves a mean by 1/n of what is new. */
+LEEWAY_INLINE leeway_u64 leeway_toward(leeway_u64 mean, leeway_u64 value, leeway_u32 n)
+{
+	return value > mean ? mean + (value - mean) / n : mean - (mean - value) / n;
+}
+
+/* Whether noise hides the gap. */
+LEEWAY_INLINE int leeway_line_hazy(const struct leeway_line *l)
+{
+	return l->gaps >= 3 && l->least_us < LEEWAY_LINE_SLOW_US && l->dev_ns > l->mean_ns / 8;
+}
+
+/* A segment's time on the line; 0: not seen yet. */
+LEEWAY_INLINE leeway_u32 leeway_line_segment_us(const struct leeway_line *l, leeway_u32 mss)
+{
+	leeway_u64 mean_us = l->mean_ns / 1000 + 1;
+
+	if (!leeway_line_hazy(l))
+		return l->least_us;
+	return (leeway_u32)(l->most ? leeway_min_u64(mean_us, mss * 1000000ULL / l->most + 1) : mean_us);
+}
+
+/* The path's own noise in the last 20 to 40 s. */
+LEEWAY_INLINE leeway_u32 leeway_line_noise_us(const struct leeway_line *l)
+{
+	if (l->least_us >= LEEWAY_LINE_SLOW_US)
+		return 0;
+	return l->noise_us[0] > l->noise_us[1] ? l->noise_us[0] : l->noise_us[1];
+}
+
+/* Segments that have to leave together: two where acks wait for the second, twice as many to look at the gap. */
+LEEWAY_INLINE leeway_u32 leeway_line_quantum(const struct leeway_line *l, int look)
+{
+	look = leeway_line_hazy(l) || (look && l->gaps < 8 && l->least_us < LEEWAY_LINE_SLOW_US);
+	return (l->delays_acks ? 2 : 1) << look;
+}
+
+/* The gap between the first sample of a burst and the next one, a segment's part of it. */
+LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, leeway_u64 gap_ns,
+				   leeway_u32 base_us)
+{
+	leeway_u64 dev_ns = gap_ns > l->mean_ns ? gap_ns - l->mean_ns : l->mean_ns - gap_ns, noise_us;
+
+	l->gaps = (leeway_u8)leeway_min_u32(l->gaps + 1U, 16);
+	l->mean_ns = leeway_toward(l->mean_ns, gap_ns, l->gaps);
+	l->dev_ns = leeway_toward(l->dev_ns, l->gaps > 1 ? dev_ns : 0, leeway_min_u32(l->gaps, 8));
+	if (now_us - l->since_us > LEEWAY_LINE_AGE_US) {
+		l->noise_us[1] = l->noise_us[0];
+		l->noise_us[0] = 0;
+		l->since_us = now_us;
+	}
+	noise_us = leeway_min_u64(3 * l->dev_ns / 1000, leeway_min_u32(LEEWAY_LINE_NOISE_US, base_us / 5));
+	if (l->gaps >= 6 && noise_us > l->noise_us[0])
+		l->noise_us[0] = (leeway_u32)noise_us;
+}
+
+/* Takes the round-trip sample of an ack, whose newest segment left at sent_us; a segment's time on the line. */
+LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
+					   const struct leeway_ack *ack LEEWAY_NONNULL, leeway_u64 sent_us,
+					   leeway_u32 base_us, leeway_u32 mss)
+{
+	leeway_u32 segments = (leeway_u32)leeway_max_u64(leeway_min_u64(ack->acked_bytes / mss, 1000), 1);
+	leeway_u64 gap_us = ack->now_us - l->acked_us;
+
+	if (l->acked_us && sent_us - l->sent_us < LEEWAY_LINE_BURST_US && gap_us < LEEWAY_LINE_PAUSE_US &&
+	    l->run < 1000) {
+		if (l->run <= l->delays_acks) /* later ones of a burst may wait for each other */
+			leeway_line_gap(l, ack->now_us, gap_us * 1000 / segments, base_us);
+		l->run += segments;
+		l->run_us += (leeway_u32)gap_us;
+		gap_us = l->run_us / l->run;
+		if (gap_us && (!l->least_us || gap_us < l->least_us))
+			l->least_us = (leeway_u32)gap_us;
+	} else {
+		l->run = 0;
+		l->run_us = 0;
+	}
+	l->sent_us = sent_us;
+	l->acked_us = ack->now_us;
+	return leeway_line_segment_us(l, mss);
+}
+
+/* Takes the rest of an ack: its delivery rate, and whether it waited for a second segment. */
+LEEWAY_INLINE void leeway_line_on_ack(struct leeway_line *l, const struct leeway_ack *ack, leeway_u32 mss)
+{
+	leeway_u64 bytes = leeway_less(ack->rate.delivered_bytes, ack->rate.prior_delivered_bytes);
+
+	if (ack->rate.interval_us) {
+		l->rate = leeway_min_u64(bytes, 1ULL << 40) * 1000000 / ack->rate.interval_us;
+		if (bytes >= 16ULL * mss && !ack->recovering && l->rate > l->most)
+			l->most += (l->rate - l->most) / 4 + 1;
+	}
+	if (!ack->recovering && ack->acked_bytes >= 2ULL * mss)
+		l->delays_acks = 1;
+}
+
+#endif

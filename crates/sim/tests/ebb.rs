@@ -1,0 +1,57 @@
+//! What `ebb` promises, on one line of 10 Mbit/s and 50 ms with a buffer of one bandwidth-delay product, for hosts of
+//! ns-2 and of Linux (delayed acknowledgements).
+
+use leeway_sim::results::Run;
+use leeway_sim::scenario::Scenario;
+
+/// A run of 90 s of which the last 60 s count.
+fn play(profile: &str, flows: &str) -> Run {
+    let text = format!(
+        "duration = \"90 s\"\nprofile = \"{profile}\"\n[dumbbell.bottleneck]\nrate = \"10 Mbit/s\"\ndelay = \"25 ms\"\n\
+         buffer = \"42 pkt\"\n{flows}[[window]]\nname = \"w\"\nfrom = \"30 s\"\nto = \"90 s\"\n"
+    );
+    let scenario = Scenario::parse(&text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    leeway_sim::run(&scenario, 1).expect("the scenario has routes")
+}
+
+/// Throughput of each group in Mbit/s, by their order.
+fn rates(run: &Run) -> Vec<f64> {
+    run.windows[0].groups.iter().map(|group| group.throughput_bps / 1e6).collect()
+}
+
+#[test]
+fn alone_it_uses_the_line_and_makes_no_queue() {
+    for profile in ["ns2", "linux"] {
+        let run = play(profile, "[[flow]]\nname = \"a\"\nlaw = \"ebb\"\n");
+        let link = &run.windows[0].links[0];
+        assert!(link.utilisation >= 0.9, "{profile}: {}", link.utilisation);
+        let wait_ms = 1e3 * link.delay.expect("packets waited").p95_s;
+        assert!(wait_ms < 10.0, "{profile}: {wait_ms} ms");
+        assert_eq!(link.dropped, 0, "{profile}");
+    }
+}
+
+#[test]
+fn beside_others_it_runs_dry() {
+    for (profile, law) in [("ns2", "newreno"), ("ns2", "cubic"), ("linux", "newreno"), ("linux", "cubic")] {
+        let primary = format!("[[flow]]\nname = \"a\"\nlaw = \"{law}\"\n");
+        let alone = rates(&play(profile, &primary))[0];
+        let beside = rates(&play(
+            profile,
+            &format!("{primary}[[flow]]\nname = \"b\"\nlaw = \"ebb\"\nrole = \"background\"\n"),
+        ))[0];
+        assert!(beside >= 0.98 * alone, "{law}, {profile}: {beside} beside, {alone} alone");
+    }
+}
+
+#[test]
+fn two_of_a_kind_are_equal() {
+    for profile in ["ns2", "linux"] {
+        let rates = rates(&play(
+            profile,
+            "[[flow]]\nname = \"a\"\nlaw = \"ebb\"\n[[flow]]\nname = \"b\"\nlaw = \"ebb\"\nstart = \"10 s\"\n",
+        ));
+        let share = rates[1] / (rates[0] + rates[1]);
+        assert!((0.4..0.6).contains(&share) && rates[0] + rates[1] > 8.8, "{profile}: {rates:?}");
+    }
+}
