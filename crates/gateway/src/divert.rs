@@ -7,7 +7,7 @@
 //! block the home.
 
 use crate::config::TransparentConfig;
-use leeway_net::{Family, Table, given_ports, ip_of, nft, remove_rules};
+use leeway_net::{Family, Leftover, Rule, Table, given_ports, ip_of, nft, remove_rules};
 use std::io;
 
 /// Marks packets for the proxy, and numbers the routing table in which everything is local: "LW" and the number of the
@@ -37,7 +37,7 @@ impl Divert {
         remove_routes(mark);
         let open = open.iter().chain([port]).map(u16::to_string).collect::<Vec<_>>().join(", ");
         nft(&guard(interface, mark, &open)).map_err(io::Error::other)?;
-        let table = format!("leeway_divert_{}", std::process::id());
+        let table = format!("{DIVERT}{}", std::process::id());
         let script = divert(&table, interface, mark, *port, &open);
         match add_routes(mark).and_then(|()| Table::own("inet", &table, &script)) {
             Ok(table) => Ok(Divert { interface: interface.clone(), mark, divert: Some(table) }),
@@ -86,8 +86,43 @@ fn remove_routes(mark: u32) {
     }
 }
 
+/// The name of the table that diverts, for which its process's number follows.
+const DIVERT: &str = "leeway_divert_";
+/// The name of a table that guards, for which the interface follows.
+const GUARD: &str = "leeway_guard_";
+/// Who has left what there is.
+const KILLED: &str = "a gateway that was killed";
+
+/// What gateways that were killed have left in this network namespace, and what is not in use.
+///
+/// # Errors
+/// Rights: without them nobody sees which of it is in use.
+pub fn leftovers() -> Result<Vec<Leftover>, leeway_net::Error> {
+    // A table that diverts goes with its process.
+    let serving = leeway_net::tables(DIVERT)?;
+    let left = |mark: u32| {
+        mark & 0xffff_0000 == MARK && !serving.iter().any(|(_, text)| text.contains(&format!("{mark:#010x}")))
+    };
+    let mut found = Vec::new();
+    for (name, text) in leeway_net::tables(GUARD)? {
+        let words = text.split_whitespace().filter_map(|word| word.strip_prefix("0x"));
+        if words.filter_map(|word| u32::from_str_radix(word, 16).ok()).any(left) {
+            let interface = name.trim_start_matches(GUARD);
+            let what = format!("by which {KILLED} still refuses what comes in by {interface}");
+            found.push(Leftover::Table(name, what));
+        }
+    }
+    let rules = Rule::all()?.into_iter().filter(|rule| rule.mark == Some(rule.table) && left(rule.table));
+    found.extend(rules.map(|rule| Leftover::Rule(rule, KILLED)));
+    for &family in families() {
+        let tables = leeway_net::routing_tables(family)?.into_iter().filter(|&table| left(table));
+        found.extend(tables.map(|table| Leftover::Routes(family, table, KILLED)));
+    }
+    Ok(found)
+}
+
 fn guard_name(interface: &str) -> String {
-    format!("leeway_guard_{}", interface.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
+    format!("{GUARD}{}", interface.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
 }
 
 /// Nothing of the interface is forwarded, and of this machine it reaches the proxy, DHCP, and datagrams to ports that the

@@ -37,4 +37,5 @@ pub mod users;
 mod window;
 
 pub use config::{Config, law_or_none};
+pub use divert::leftovers;
 pub use gateway::{Gateway, GatewayError};

@@ -3,12 +3,14 @@
 //! All of it concerns the network namespace of the calling thread.
 
 mod attached;
+mod leftover;
 mod lookout;
 mod netlink;
 mod public;
 mod table;
 
 pub use attached::{Attached, Attachment, Surroundings};
+pub use leftover::{Leftover, Rule, devices, routing_tables, tables};
 pub use lookout::{Lookout, Sight, Watch};
 pub use public::{TCP_PORTS, UDP_PORTS, special, special_destinations};
 pub use table::Table;
@@ -66,6 +68,15 @@ impl Family {
             Family::V4 => "-4",
             Family::V6 => "-6",
         }
+    }
+}
+
+impl std::fmt::Display for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+        })
     }
 }
 

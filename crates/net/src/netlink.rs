@@ -7,6 +7,7 @@ use netlink_packet_core::{
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
@@ -58,6 +59,14 @@ pub(crate) fn routes(family: Family) -> Result<Vec<RouteMessage>, Error> {
     asked.header.address_family = family.of_netlink();
     list(RouteNetlinkMessage::GetRoute(asked), |message| match message {
         RouteNetlinkMessage::NewRoute(route) => Some(route),
+        _ => None,
+    })
+}
+
+/// All routing rules of both families.
+pub(crate) fn rules() -> Result<Vec<RuleMessage>, Error> {
+    list(RouteNetlinkMessage::GetRule(RuleMessage::default()), |message| match message {
+        RouteNetlinkMessage::NewRule(rule) => Some(rule),
         _ => None,
     })
 }

@@ -3,13 +3,15 @@
 //! Nothing here outlives the process in a way that blocks anybody: the device goes with its descriptor and takes its
 //! addresses and routes along, the nftables table goes with its owner. Two routing rules of a client that was killed
 //! stay; they look into a table that is empty then, and go when the next client starts. So does the rule of a program that
-//! binds its sockets.
+//! binds its sockets. [`leftovers`] names them.
 
 use crate::Error;
 use crate::device::Tun;
 use crate::pool::{Pool, V6_BITS};
 use crate::wire::Welcome;
-use leeway_net::{Family, TCP_PORTS, Table, UDP_PORTS, ip, ip_of, special_destinations, sysctl};
+use leeway_net::{
+    Family, Leftover, Rule, TCP_PORTS, Table, UDP_PORTS, ip, ip_of, special_destinations, sysctl,
+};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -301,6 +303,29 @@ fn remove_rules() {
             leeway_net::remove_rules(family, &format!("priority {priority}"));
         }
     }
+}
+
+/// What clients that were killed have left in this network namespace, and what is not in use.
+///
+/// # Errors
+/// The kernel does not list its rules.
+pub fn leftovers() -> Result<Vec<Leftover>, leeway_net::Error> {
+    let devices = leeway_net::devices()?;
+    // A client that lives has its route in there before there are rules.
+    let lives = |&family: &Family| leeway_net::routing_tables(family).map(|tables| tables.contains(&MARK));
+    let client = Family::ALL.iter().map(lives).collect::<Result<Vec<bool>, _>>()?.contains(&true);
+    let left = |rule: Rule| {
+        let bound = rule.priority == PRIORITY - 1 && rule.table & 0xffff_0000 == BOUND;
+        let around = rule.priority == PRIORITY || rule.priority == PRIORITY + 1 && rule.mark == Some(MARK);
+        match &rule.device {
+            Some(device) if bound && !devices.contains(device) => {
+                Some(Leftover::Rule(rule, "a gateway with a relay that was killed"))
+            }
+            _ if around && !client => Some(Leftover::Rule(rule, "a `leeway join` that was killed")),
+            _ => None,
+        }
+    };
+    Ok(Rule::all()?.into_iter().filter_map(left).collect())
 }
 
 /// Whether the device can have IPv6 addresses; also where the host's other devices have none.

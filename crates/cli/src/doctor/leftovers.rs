@@ -1,7 +1,8 @@
 //! What a crash may leave and nobody uses any more.
 //!
 //! A link's device goes with its descriptor and its table of rules with its owner, a law that was loaded is whole or not
-//! there; what confines a command stays where its reaper was killed.
+//! there; what confines a command stays where its reaper was killed. Of a gateway or a `leeway join`, routing rules stay, and
+//! what refuses users who would get past the gateway.
 
 use std::fmt;
 use std::io;
@@ -12,6 +13,8 @@ use std::process::Command;
 pub enum Leftover {
     /// A table of `leeway link`, whose process has ended.
     Table(String),
+    /// Of a gateway or a client of a relay.
+    Net(leeway_net::Leftover),
     /// What confined a program, or was loaded for one.
     Run(leeway_kernel::Leftover),
 }
@@ -20,6 +23,7 @@ impl fmt::Display for Leftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Leftover::Table(name) => write!(f, "nftables table ip {name}"),
+            Leftover::Net(leftover) => leftover.fmt(f),
             Leftover::Run(leftover) => leftover.fmt(f),
         }
     }
@@ -36,6 +40,7 @@ impl Leftover {
                     false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
                 }
             }
+            Leftover::Net(leftover) => leftover.remove().map_err(io::Error::other),
             Leftover::Run(leftover) => leftover.remove().map_err(io::Error::other),
         }
     }
@@ -44,7 +49,10 @@ impl Leftover {
 /// Everything that was left. Without rights there is nothing to be seen.
 pub fn find() -> Vec<Leftover> {
     let of_runs = leeway_kernel::leftovers().unwrap_or_default().into_iter().map(Leftover::Run);
-    tables().into_iter().chain(of_runs).collect()
+    let of_gateways = leeway_gateway::leftovers().unwrap_or_default();
+    let of_clients = leeway_tunnel::host::leftovers().unwrap_or_default();
+    let of_networks = of_gateways.into_iter().chain(of_clients).map(Leftover::Net);
+    tables().into_iter().chain(of_networks).chain(of_runs).collect()
 }
 
 /// Tables called `leewayN_PID` without a process PID. Without rights or nft there is nothing to be seen or removed.

@@ -135,7 +135,7 @@ impl Testbed {
     /// UDP at 443 and 444, names at 53.
     pub fn serving() -> Testbed {
         let mut bed = Testbed::new();
-        bed.servers = [GATEWAYS, INTERNET].map(|at| Program(bed.start(at, SERVER, &[&bed.names[at]]))).into();
+        bed.serve(&[GATEWAYS, INTERNET]);
         wait("the servers answer", || {
             (0..2).all(|v| {
                 let all = [SERVERS[v], PRIVATE[v], MESH[v]];
@@ -143,6 +143,11 @@ impl Testbed {
             })
         });
         bed
+    }
+
+    /// Starts these servers on those machines.
+    pub fn serve(&mut self, at: &[usize]) {
+        self.servers = at.iter().map(|&at| Program(self.start(at, SERVER, &[&self.names[at]]))).collect();
     }
 
     /// A script on one of the machines.
@@ -258,6 +263,13 @@ impl Drop for Testbed {
 pub fn sh(script: &str) {
     let output = Command::new("sh").args(["-ec", script]).output().unwrap();
     assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Waits until a script says that it is ready.
+pub fn ready(child: &mut Child) {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
 }
 
 /// Waits until `done`.

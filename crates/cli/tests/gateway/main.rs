@@ -2,6 +2,8 @@
 //! and a home beside it.
 
 mod bed;
+mod inside;
+mod leftovers;
 #[path = "../live/mod.rs"]
 mod live;
 mod overload;

@@ -124,13 +124,6 @@ fn left(bed: &Testbed) -> u64 {
     String::from_utf8_lossy(&output.unwrap().stdout).trim().parse().unwrap()
 }
 
-fn ready(child: &mut std::process::Child) {
-    use std::io::{BufRead, BufReader};
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-}
-
 /// The queue of the line holds 400 ms, and each of these loads keeps it full where nothing holds it back: then the median is
 /// above 300 ms. The law aims at 9 ms. A busy machine adds tens of milliseconds to single packets, not to the median; 100 ms
 /// are ten times the target and a third of what happens without the law.

@@ -118,6 +118,13 @@ impl Bed {
         ping.args(["-c", "1", "-W", "1", address]).output().unwrap().status.success()
     }
 
+    /// What `doctor` finds in a namespace that somebody left who was killed, or removes.
+    pub fn left(&self, netns: &str, arguments: &[&str]) -> Vec<String> {
+        let output = self.at(netns, leeway()).arg("doctor").args(arguments).output().unwrap();
+        let said = text(&output.stdout);
+        said.lines().filter(|line| line.contains("that was killed")).map(str::to_owned).collect()
+    }
+
     /// Sends a signal to what was started and returns its exit code, if it has one.
     pub fn signal(&mut self, child: usize, signal: &str) -> Option<i32> {
         // `ip netns exec` becomes the program.

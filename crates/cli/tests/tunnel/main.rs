@@ -4,6 +4,7 @@ mod bed;
 #[path = "../live/mod.rs"]
 mod live;
 mod peers;
+mod reach;
 
 use bed::*;
 use std::process::Command;
@@ -153,6 +154,8 @@ fn killed_ends_leave_nothing_that_blocks() {
     let links = |netns: &str| text(&succeed(Command::new("ip").args(["-n", netns, "link"])).stdout);
     until(|| !tables().contains("lwrelay"), tables);
     until(|| !links(&relay).contains("lwrelay"), || links(&relay));
+    assert_eq!(bed.left(&relay, &[]), [""; 0], "a relay leaves nothing");
+    assert_eq!(bed.left(&client, &[]), [""; 0], "the client still runs");
     bed.relay("--private --ports any");
     // The client notices and comes back by itself.
     bed.reaches(&client, "10.77.2.1");
@@ -162,6 +165,17 @@ fn killed_ends_leave_nothing_that_blocks() {
     // Its own network, and the way around the tunnel.
     bed.reaches(&client, "10.77.1.2");
     bed.reaches(&client, "10.77.2.2");
+    let found = bed.left(&client, &[]);
+    for rule in [
+        "IPv4 routing rule 31000",
+        "IPv4 routing rule 31001",
+        "IPv6 routing rule 31000",
+        "IPv6 routing rule 31001",
+    ] {
+        assert_eq!(found.iter().filter(|line| line.contains(rule)).count(), 1, "{rule}: {found:#?}");
+    }
+    assert_eq!(bed.left(&client, &["--clean"]).len(), 4);
+    assert_eq!(bed.left(&client, &[]), [""; 0]);
     let join = bed.join("again", &token, "");
     bed.reaches(&client, "10.77.2.1");
     let rules = text(&succeed(Command::new("ip").args(["-n", &client, "rule"])).stdout);
