@@ -8,7 +8,9 @@
  *
  * Scope and limitations:
  * - flavour=2010 is what Linux 2.6.x and ns-2 ran: beta 0.8, the Reno-friendly increase keeps its factor for ever,
- *   the target is not limited to 1.5 cwnd, and t is not advanced by a round trip.
+ *   the target is not limited to 1.5 cwnd, t is not advanced by a round trip, and ACKs count by the estimate below.
+ * - ack_ratio=estimate: a running mean of packets per ACK with 4 fractional bits that begins at 2. Its integer
+ *   arithmetic rests at 31/16 where each packet has an ACK: the window grows almost twice as fast as meant.
  * - Time during which the law may not grow (recovery, application-limited) does not count (RFC 9438, 5.8).
  * - K and t are limited to 8192 s; the cube is exact to a thousandth of a segment.
  * - W_est starts from the window at the first ack of congestion avoidance, not at the loss itself.
@@ -25,6 +27,12 @@ enum leeway_cubic_flavour {
 	LEEWAY_CUBIC_2010 = 1,
 };
 
+enum leeway_cubic_acks {
+	LEEWAY_CUBIC_ACKS_AUTO = 0, /* exact in RFC 9438, estimated in the 2010 flavour */
+	LEEWAY_CUBIC_ACKS_EXACT = 1,
+	LEEWAY_CUBIC_ACKS_ESTIMATE = 2,
+};
+
 struct leeway_cubic_params {
 	struct leeway_window_config window;
 	leeway_u32 flavour;          /* enum leeway_cubic_flavour */
@@ -33,6 +41,7 @@ struct leeway_cubic_params {
 	leeway_u32 fast_convergence; /* 1: RFC 9438, 4.7 */
 	leeway_u32 friendly;         /* 1: RFC 9438, 4.3 */
 	leeway_u32 hystart;          /* 1: HyStart++ in the first slow start */
+	leeway_u32 ack_ratio;        /* enum leeway_cubic_acks */
 };
 
 struct leeway_cubic {
@@ -53,11 +62,16 @@ struct leeway_cubic {
 	leeway_u8 fast_convergence;
 	leeway_u8 friendly;
 	leeway_u8 hystart_on;
-	leeway_u16 reserved;
+	leeway_u8 estimates; /* packets per ACK */
+	leeway_u8 reserved;
+	leeway_u32 ratio_q4; /* packets per ACK */
 	struct leeway_hystart hystart;
 };
 
 #define LEEWAY_CUBIC_LONGEST_Q12 (1U << 25) /* 8192 s */
+
+/* Packets per ACK before any is known (Linux 2.6.22, bictcp_reset). */
+#define LEEWAY_CUBIC_RATIO_FIRST_Q4 32U
 
 /* Cube root of a number below 2^63, rounded down. */
 LEEWAY_ALONE leeway_u32 leeway_cube_root(leeway_u64 x)
@@ -141,6 +155,9 @@ LEEWAY_INLINE void leeway_cubic_init(struct leeway_cubic *s, const struct leeway
 	s->k_q12 = 0;
 	s->in_epoch = 0;
 	s->timed_out = 0;
+	s->estimates = p->ack_ratio == LEEWAY_CUBIC_ACKS_ESTIMATE ||
+		       (p->ack_ratio != LEEWAY_CUBIC_ACKS_EXACT && s->flavour == LEEWAY_CUBIC_2010);
+	s->ratio_q4 = LEEWAY_CUBIC_RATIO_FIRST_Q4;
 	s->reserved = 0;
 }
 
@@ -171,19 +188,38 @@ LEEWAY_INLINE void leeway_cubic_estimate(struct leeway_cubic *s, leeway_u64 acke
 	s->estimate_q16 = leeway_min_u64(s->estimate_q16, LEEWAY_WINDOW_MAX_BYTES << 16);
 }
 
+/* Bytes that an ACK counts for: what it acknowledged, or a segment times the estimate of segments per ACK. */
+LEEWAY_INLINE leeway_u64 leeway_cubic_counted(const struct leeway_cubic *s, leeway_u64 acked_bytes,
+					      leeway_u32 mss)
+{
+	return s->estimates ? (leeway_u64)mss * s->ratio_q4 / 16 : acked_bytes;
+}
+
+/* Linux 2.6.22, bictcp_acked(): while no loss is repaired. */
+LEEWAY_INLINE void leeway_cubic_note_ratio(struct leeway_cubic *s, const struct leeway_ack *ack,
+					   leeway_u32 mss)
+{
+	leeway_u64 packets = (leeway_min_u64(ack->acked_bytes, 1U << 24) + mss - 1) / mss;
+
+	if (packets && !ack->recovering)
+		s->ratio_q4 =
+			leeway_min_u32(s->ratio_q4 - (s->ratio_q4 >> 4) + (leeway_u32)packets, 1U << 20);
+}
+
 LEEWAY_INLINE void leeway_cubic_avoid(struct leeway_cubic *s, const struct leeway_ack *ack,
 				      const struct leeway_path *path, leeway_u64 acked_bytes)
 {
 	leeway_u32 mss = leeway_mss(path);
 	leeway_u64 before_q16 = s->w.out.cwnd_q16;
 	leeway_u64 most_q16 = leeway_min_u64(acked_bytes, LEEWAY_WINDOW_MAX_BYTES) << 16;
-	leeway_u64 elapsed_us, target_q16, step_q16 = 0;
+	leeway_u64 elapsed_us, counted, target_q16, step_q16 = 0;
 
 	if (!s->in_epoch)
 		leeway_cubic_begin(s, ack->now_us, mss);
 	if (s->friendly)
 		leeway_cubic_estimate(s, acked_bytes, mss);
 	elapsed_us = leeway_less(ack->now_us, s->epoch_us);
+	counted = leeway_cubic_counted(s, acked_bytes, mss);
 	target_q16 = elapsed_us;
 	if (s->flavour == LEEWAY_CUBIC_RFC9438)
 		target_q16 = leeway_min_u64(elapsed_us, 1ULL << 40) + path->srtt_us; /* W_cubic(t + RTT) */
@@ -191,8 +227,8 @@ LEEWAY_INLINE void leeway_cubic_avoid(struct leeway_cubic *s, const struct leewa
 	if (s->flavour == LEEWAY_CUBIC_RFC9438)
 		target_q16 = leeway_min_u64(target_q16, before_q16 + before_q16 / 2);
 	if (target_q16 > before_q16)
-		step_q16 = leeway_share_q16(target_q16 - before_q16, acked_bytes,
-					    leeway_divisor_q8(&s->w, mss), &s->w.carry);
+		step_q16 = leeway_share_q16(target_q16 - before_q16, counted, leeway_divisor_q8(&s->w, mss),
+					    &s->w.carry);
 	leeway_raise(&s->w, leeway_min_u64(step_q16, most_q16));
 	/* RFC 9438, 4.3: below W_est, CUBIC is slower than Reno would be. */
 	if (s->friendly && s->estimate_q16 > s->w.out.cwnd_q16 &&
@@ -221,6 +257,7 @@ LEEWAY_INLINE void leeway_cubic_on_ack(struct leeway_cubic *s, const struct leew
 	leeway_u64 since_us = leeway_less(ack->now_us, s->last_us);
 
 	s->last_us = ack->now_us;
+	leeway_cubic_note_ratio(s, ack, mss);
 	if (leeway_marked(&s->w, ack, path)) {
 		leeway_cubic_remember(s);
 		leeway_back_off(&s->w, s->beta_permille, mss, ack->now_us);
@@ -256,6 +293,7 @@ LEEWAY_INLINE void leeway_cubic_on_loss(struct leeway_cubic *s, const struct lee
 	if (loss->kind == LEEWAY_LOSS_TIMEOUT) {
 		s->in_epoch = 0;
 		s->timed_out = 1;
+		s->ratio_q4 = LEEWAY_CUBIC_RATIO_FIRST_Q4;
 	}
 	leeway_reno_on_loss(&s->w, loss, s->beta_permille, leeway_mss(path));
 }

@@ -245,6 +245,9 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 		     "a round trip with a queue q of more than r targets takes 1 - r/q of the window, half "
 		     "at most; 0: off",
 		     "after ledbat-plus-plus 4.2"),
+	LEEWAY_CHOICE(ledbat, "window", whole, 0, "continuous|whole",
+		      "moves by any part of a packet, or by whole packets with a credit, as in ns-2",
+		      "TCP-LEDBAT (Valenti 2010)"),
 	LEEWAY_PACKETS(ledbat, "segments", segments_permille, 0, 0, 1000000,
 		       "least target in segments at the line's rate, where the stack measures delivery "
 		       "rates; 0: off",
@@ -295,6 +298,9 @@ static const struct leeway_param leeway_cubic_param_table[] = {
 	LEEWAY_RATIO(cubic, "beta", beta_permille, 0, 0, 999,
 		     "part of the window left after a loss; 0: the flavour's own, 0.7 or 0.8",
 		     "RFC 9438 4.6"),
+	LEEWAY_CHOICE(cubic, "ack_ratio", ack_ratio, LEEWAY_CUBIC_ACKS_AUTO, "auto|exact|estimate",
+		      "an ACK counts by its bytes, or by Linux 2.6's packets per ACK; auto: by flavour",
+		      "Linux 2.6.22, tcp_cubic.c"),
 	LEEWAY_SWITCH(cubic, "fast_convergence", fast_convergence, 1,
 		      "release capacity when the window at a loss fell", "RFC 9438 4.7"),
 	LEEWAY_SWITCH(cubic, "friendly", friendly, 1, "never slower than Reno", "RFC 9438 4.3"),

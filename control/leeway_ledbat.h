@@ -15,6 +15,9 @@
  * - accelerate (off unless set) is ours, after the max probing of BIC-TCP (Xu, Harfoush, Rhee 2004): a packet per round trip
  *   takes minutes to fill a long fat path. The increase doubles with each round trip that grew and saw no queue of 3/4
  *   target, up to that part of the window, and is the gain's again with a longer queue or a loss.
+ * - window=whole is the module of ns-2 and Linux (TCP-LEDBAT, Valenti 2010): the window is whole packets.
+ *   Each segment acked adds (target - q) / target to a credit. A credit of a window is a packet more; a negative one
+ *   a packet less at once, and the credit is then a packet short of full.
  * - retreat (off unless set) is ours, after the multiplicative decrease of LEDBAT++ (4.2): a packet per round trip takes seconds
  *   to leave a line whose rate has halved. A round trip whose least queue q is above so many targets r takes 1 - r/q of the
  *   window, half at most; the next one is not judged, because what it shows was sent before. Others' bursts, which are over within
@@ -45,6 +48,7 @@ struct leeway_ledbat_params {
 	leeway_u32 accelerate_permille; /* of the window, a round trip; 0: off */
 	leeway_u32 retreat_permille;    /* targets; 0: off */
 	leeway_u32 segments_permille;   /* least target in segments at the line's rate; 0: off */
+	leeway_u32 whole;               /* 1: the window moves by whole packets */
 };
 
 struct leeway_ledbat {
@@ -53,6 +57,7 @@ struct leeway_ledbat {
 	leeway_u64 down_q40;            /* gain_down / target */
 	leeway_u64 line_bytes_per_s[2]; /* highest delivery rate since line_us, and in the time before */
 	leeway_u64 line_us;
+	leeway_u64 credit_q16; /* packets, where the window is whole packets */
 	leeway_u32 target_us;
 	leeway_u32 target_least_us;
 	leeway_u32 segments_permille;
@@ -67,7 +72,8 @@ struct leeway_ledbat {
 	leeway_u32 least_us;       /* queue of this round trip */
 	leeway_u8 doublings;       /* of the gain */
 	leeway_u8 accelerates;     /* this round trip could have grown faster, and saw no queue in the end */
-	leeway_u8 reserved[2];
+	leeway_u8 whole;
+	leeway_u8 reserved;
 	struct leeway_delay delay;
 };
 
@@ -130,8 +136,9 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	s->least_us = ~0U;
 	s->doublings = 0;
 	s->accelerates = 0;
-	s->reserved[0] = 0;
-	s->reserved[1] = 0;
+	s->whole = p->whole != 0;
+	s->reserved = 0;
+	s->credit_q16 = 0;
 	leeway_delay_init(&s->delay, &p->delay);
 }
 
@@ -192,6 +199,42 @@ LEEWAY_INLINE void leeway_ledbat_retreat(struct leeway_ledbat *s, const struct l
 		s->least_us = leeway_min_u32(s->least_us, s->delay.queuing_us);
 }
 
+/* The step of one ack where the window is whole packets: tcp_ledbat_cong_avoid() of the module. */
+LEEWAY_INLINE void leeway_ledbat_step_whole(struct leeway_ledbat *s, const struct leeway_ack *ack,
+					    leeway_u64 acked_bytes, leeway_u32 mss)
+{
+	leeway_u32 queuing_us = s->delay.queuing_us;
+	leeway_u64 packets = leeway_max_u64((s->w.out.cwnd_q16 >> 16) / mss, 1);
+	leeway_u64 acked =
+		leeway_clamp_u32((leeway_u32)(leeway_min_u64(acked_bytes, 1U << 30) / mss), 1, 1024);
+	leeway_u64 step_q16;
+
+	if (queuing_us > s->target_us) {
+		s->w.out.phase = LEEWAY_YIELDING;
+		step_q16 = leeway_ratio_q16(queuing_us - s->target_us, s->down_q40);
+		step_q16 = leeway_min_u64(step_q16, s->rate_limit_q16) * acked;
+		if (step_q16 <= s->credit_q16) {
+			s->credit_q16 -= step_q16;
+			return;
+		}
+		s->credit_q16 = 0;
+		if (packets > 1 && s->w.out.cwnd_q16 > leeway_floor_q16(&s->w, mss)) {
+			s->credit_q16 = (packets - 2) << 16;
+			leeway_yield(&s->w, (leeway_u64)mss << 16, mss);
+		}
+		return;
+	}
+	s->w.out.phase = LEEWAY_AVOIDANCE;
+	if (!leeway_may_grow(ack))
+		return;
+	s->credit_q16 += leeway_ratio_q16(s->target_us - queuing_us, s->up_q40) * acked;
+	if (s->credit_q16 >= packets << 16) {
+		s->credit_q16 = 0;
+		if (s->w.out.cwnd_q16 < LEEWAY_WINDOW_MAX_BYTES << 16)
+			s->w.out.cwnd_q16 = (packets + 1) * mss << 16;
+	}
+}
+
 /* The delay-based step of one ack. */
 LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leeway_ack *ack,
 				      leeway_u64 acked_bytes, leeway_u32 mss)
@@ -243,7 +286,9 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 			return;
 		acked_bytes = leeway_slow_start(&s->w, acked_bytes, mss);
 	}
-	if (acked_bytes)
+	if (acked_bytes && s->whole)
+		leeway_ledbat_step_whole(s, ack, acked_bytes, mss);
+	else if (acked_bytes)
 		leeway_ledbat_step(s, ack, acked_bytes, mss);
 }
 

@@ -731,7 +731,8 @@ fn lp_begins_anew_with_a_new_source() {
 fn cubic_limits_its_target_or_not() {
     for (flavour, factor) in [("rfc9438", 1.5), ("2010", 2.0)] {
         let start = path(1000);
-        let mut law = build(&format!("cubic:flavour={flavour},slow_start=none,friendly=off"), &start);
+        let mut law =
+            build(&format!("cubic:flavour={flavour},ack_ratio=exact,slow_start=none,friendly=off"), &start);
         law.on_ack(&ack(0, 0), &start);
         let before = packets(&law);
         law.on_ack(&Ack { acked_bytes: law.output().cwnd_q16 >> 16, ..ack(1_000_000_000, 0) }, &start);
@@ -739,12 +740,62 @@ fn cubic_limits_its_target_or_not() {
     }
 }
 
+/// The running mean of Linux 2.6 begins at 2 and rests at 31/16 where each packet has an ACK.
+#[test]
+fn cubic_of_2010_counts_acks_by_its_estimate() {
+    let grown = |ratio: &str, acked: u64| {
+        let start = path(1000);
+        let mut law =
+            build(&format!("cubic:flavour=2010,ack_ratio={ratio},slow_start=none,friendly=off"), &start);
+        // At one instant, so that nothing grows yet.
+        for _ in 0..200 {
+            law.on_ack(&Ack { acked_bytes: acked * u64::from(start.mss_bytes), ..ack(0, 0) }, &start);
+        }
+        let before = packets(&law);
+        law.on_ack(&Ack { acked_bytes: acked * u64::from(start.mss_bytes), ..ack(5_000_000, 0) }, &start);
+        packets(&law) - before
+    };
+    for (acked, factor) in [(1, 31.0 / 16.0), (2, 1.0)] {
+        let (auto, exact) = (grown("auto", acked), grown("exact", acked));
+        assert!((auto / exact / factor - 1.0).abs() < 0.01, "{acked} packets an ACK: {auto} and {exact}");
+        assert_eq!(grown("estimate", acked), auto);
+    }
+}
+
+/// The module of ns-2: whole packets; the first ACK that makes the credit negative takes one.
+#[test]
+fn ledbat_moves_by_whole_packets() {
+    let start = path(10);
+    let mut law = build("ledbat:target=100ms,window=whole,filter_length=1,slow_start=none,floor=1", &start);
+    law.on_ack(&ack(0, 0), &start);
+    let mut now_us = 0;
+    let mut step = |law: &mut leeway_control::Law, count: u32, queue_us: u32| {
+        for _ in 0..count {
+            now_us += 1000;
+            let inflight = law.output().cwnd_q16 >> 16;
+            law.on_ack(
+                &Ack { owd_us: queue_us, prior_inflight_bytes: inflight, ..ack(now_us, 0) },
+                &path(10),
+            );
+        }
+        packets(law)
+    };
+    assert_eq!(step(&mut law, 8, 0), 10.0, "a credit of nine, with the first");
+    assert_eq!(step(&mut law, 1, 0), 11.0);
+    assert_eq!(step(&mut law, 10, 0), 11.0);
+    assert_eq!(step(&mut law, 1, 0), 12.0);
+    // 100 ms above the target: a packet less at once, then none for the credit of ten.
+    assert_eq!(step(&mut law, 1, 200_000), 11.0);
+    assert_eq!(step(&mut law, 10, 200_000), 11.0);
+    assert_eq!(step(&mut law, 1, 200_000), 10.0);
+}
+
 /// C t^3 packets from 10 s to a quarter of an hour, over both resolutions of the cube.
 #[test]
 fn cubic_cubes() {
     for seconds in [10u64, 100, 160, 162, 200, 900] {
         let start = Path { initial_window_bytes: u32::MAX, ..path(1) };
-        let mut law = build("cubic:flavour=2010,c=0.01,slow_start=none,friendly=off", &start);
+        let mut law = build("cubic:flavour=2010,ack_ratio=exact,c=0.01,slow_start=none,friendly=off", &start);
         law.on_ack(&Ack { acked_bytes: 1, ..ack(0, 0) }, &start);
         let before = packets(&law);
         law.on_ack(&Ack { acked_bytes: u64::MAX, ..ack(seconds * 1_000_000, 0) }, &start);

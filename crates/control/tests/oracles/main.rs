@@ -157,7 +157,7 @@ fn lp() {
 #[test]
 fn cubic() {
     compare("cubic", |path| Cubic::new(path, false), 2e-3);
-    compare("cubic:flavour=2010", |path| Cubic::new(path, true), 2e-3);
+    compare("cubic:flavour=2010,ack_ratio=exact", |path| Cubic::new(path, true), 2e-3);
     compare(
         "cubic:c=0.04,fast_convergence=off,friendly=off",
         |path| {
