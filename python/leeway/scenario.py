@@ -156,7 +156,7 @@ class Flow(Part):
     from_: str | None = None
     to: str | None = None
     via: list[str] = field(default_factory=list)
-    start: Drawn = "0 s"
+    start: Drawn | None = None
     stagger: Quantity = "0 s"
     stop: Quantity | None = None
     intervals: list[list[Quantity]] = field(default_factory=list)

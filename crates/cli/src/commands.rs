@@ -14,6 +14,9 @@ use std::path::Path;
 /// Simulates and reports.
 pub fn sim(args: &Sim) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
+    if !args.quiet {
+        plan.warnings().iter().for_each(|warning| eprintln!("leeway: {warning}"));
+    }
     let mut results = Collector::new(&plan, args.out.as_deref())?;
     runner::run_all(&plan, args.jobs, !args.quiet, |point, run| results.take(point, run))?;
     let page = results.write()?;

@@ -70,6 +70,21 @@ impl Plan {
         Ok(Plan { points, runs })
     }
 
+    /// What makes results doubtful, each said once however many points of a sweep it concerns.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for point in &self.points {
+            for warning in point.scenario.warnings() {
+                let help = warning.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+                let text = format!("{}: warning: {warning}{help}", point.file);
+                if !said.contains(&text) {
+                    said.push(text);
+                }
+            }
+        }
+        said
+    }
+
     /// Whether any run records a series.
     pub fn records(&self) -> bool {
         self.points.iter().any(|point| matches!(point.scenario.series, Some(Series { .. })))

@@ -75,6 +75,17 @@ impl Schedule {
         if end <= self.until { end } else { self.finish_across(start, bytes) }
     }
 
+    /// Bytes that have passed by `now` of the transmission that started last, at `start`.
+    pub fn sent(&self, start: Time, now: Time) -> f64 {
+        let (mut from, mut rate, mut work) = (start, self.rate, 0.0);
+        for &(change, next) in self.changes.iter().take_while(|&&(change, _)| change < now) {
+            work += rate.bits_per_sec() as f64 * change.since(from).nanos() as f64;
+            (from, rate) = (change.max(from), next);
+        }
+        work += rate.bits_per_sec() as f64 * now.since(from).nanos() as f64;
+        work / WORK_PER_BYTE as f64
+    }
+
     /// The end of a transmission that meets a change of rate: each rate does its part of the work.
     fn finish_across(&self, start: Time, bytes: u64) -> Time {
         let mut work = u128::from(bytes) * WORK_PER_BYTE;

@@ -119,6 +119,20 @@ impl Trace {
         Rate::of(Bytes::new(opportunities * u64::from(OPPORTUNITY)), self.period())
     }
 
+    /// What can be delivered from `from` on, up to and including `to`.
+    pub fn bytes_between(&self, from: Time, to: Time) -> u64 {
+        self.opportunities_until(to).saturating_sub(self.opportunities_until(from)) * u64::from(OPPORTUNITY)
+    }
+
+    /// Opportunities after the start, up to and including `time`.
+    fn opportunities_until(&self, time: Time) -> u64 {
+        let ms = time.nanos() / 1_000_000;
+        let (rounds, within) = (ms / self.period, ms % self.period);
+        let index = self.stamps.partition_point(|&(stamp, _)| stamp <= within);
+        let before = if index == 0 { 0 } else { self.stamps[index - 1].1 };
+        rounds * self.stamps.last().map_or(0, |&(_, total)| total) + before
+    }
+
     /// The first stamp after `time`, with its number of opportunities.
     fn after(&self, time: Time) -> (Time, u64) {
         // An opportunity is exactly on its millisecond, so one after `time` is after the millisecond that has begun.

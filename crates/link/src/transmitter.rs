@@ -222,6 +222,25 @@ impl<P: Packet> Transmitter<P> {
         self.serving.as_ref().map(|serving| &serving.packet)
     }
 
+    /// Bytes of the packet in service that have gone over the link by `now`; its own events up to `now` were played. Of
+    /// a packet that is sent several times they count as parts of one, of one that the link loses as nothing.
+    pub fn sent_in_part(&self, now: Time) -> f64 {
+        let Some(Serving { packet, started, .. }) = &self.serving else { return 0.0 };
+        let bytes = f64::from(packet.bytes());
+        let sent = match self.extra.as_deref() {
+            None => self.schedule.sent(*started, now),
+            Some(extra) if extra.fate.lost.is_some() => 0.0,
+            Some(extra) => {
+                let tries = f64::from(extra.fate.tries.max(1));
+                match extra.trace {
+                    Some(_) => bytes - extra.bytes_left as f64 / tries,
+                    None => self.schedule.sent(*started, now) / tries,
+                }
+            }
+        };
+        sent.clamp(0.0, bytes)
+    }
+
     /// Departures that were played but not yet taken or not yet released.
     pub fn ready(&self) -> impl ExactSizeIterator<Item = &Departure<P>> {
         self.ready.iter()

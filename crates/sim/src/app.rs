@@ -1,6 +1,7 @@
 //! What a flow's application keeps between its turns. What it does is in the scenario, when it does it in the engine.
 
 use crate::scenario::{Dist, Quantity};
+use leeway_units::Duration;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -18,6 +19,8 @@ pub struct App {
     /// Requests that the server has answered.
     pub answered: u32,
     rng: Xoshiro256PlusPlus,
+    /// Of the host's processing delay, apart from what the application draws.
+    host: Xoshiro256PlusPlus,
 }
 
 impl App {
@@ -29,12 +32,18 @@ impl App {
             tries: 0,
             answered: 0,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            host: Xoshiro256PlusPlus::seed_from_u64(part_seed(seed, part::HOST, 0)),
         }
     }
 
     /// Draws from `dist`.
     pub fn draw<T: Quantity>(&mut self, dist: &Dist<T>) -> T {
         dist.quantile(unit(&mut self.rng))
+    }
+
+    /// How long the host takes this time to send what it may, `most` at most.
+    pub fn host_delay(&mut self, most: Duration) -> Duration {
+        Duration::from_nanos((most.nanos() as f64 * unit(&mut self.host)) as u64)
     }
 }
 
@@ -51,6 +60,8 @@ pub mod part {
     pub const ARRIVALS: u64 = 2 << 32;
     /// Changes of loss during the run.
     pub const LOSS_EVENT: u64 = 3 << 32;
+    /// Processing delay of a flow's sending host.
+    pub const HOST: u64 = 4 << 32;
 }
 
 /// The seed of part `index` of kind `kind` in a run seeded with `seed`: different parts are unrelated, and adding a

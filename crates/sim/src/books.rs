@@ -19,6 +19,8 @@ pub struct LinkCounts {
     pub marked: u64,
     /// Bytes that have left.
     pub departed_bytes: u64,
+    /// Bytes that have gone over the link of the packet that is under way, in a snapshot.
+    pub partial_bytes: f64,
     /// Times in the queue.
     pub wait: Histogram,
 }
@@ -31,6 +33,7 @@ impl LinkCounts {
             dropped: self.dropped - before.dropped,
             marked: self.marked - before.marked,
             departed_bytes: self.departed_bytes - before.departed_bytes,
+            partial_bytes: self.partial_bytes - before.partial_bytes,
             wait: self.wait.since(&before.wait),
         }
     }
@@ -123,7 +126,7 @@ impl Watch for Books {
             Kind::Ack => {
                 self.sacks.take(&packet);
             }
-            Kind::Request => {}
+            Kind::Request | Kind::Syn | Kind::SynAck => {}
         }
     }
 

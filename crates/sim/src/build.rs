@@ -191,7 +191,11 @@ impl Builder<'_> {
             return Ok(Built { link: None, delay: self.line(channel, &events, seed) });
         };
         let rate = service.rate();
-        let limit = channel.buffer_limit(rate, self.packet);
+        let limit = self.waiting_limit(channel, channel.buffer_limit(rate, self.packet));
+        let trace = match &service {
+            Service::Trace(trace) => Some(trace.clone()),
+            Service::Rates(_) => None,
+        };
         let spec = LinkSpec {
             queue: channel.queue.clone(),
             delay: channel.delay,
@@ -208,14 +212,14 @@ impl Builder<'_> {
         let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
         let changes = changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?))));
         let changes: Vec<_> = changes.collect();
-        let steady = changes.is_empty() && channel.trace.is_none();
+        let steady = changes.is_empty() && trace.is_none() && channel.arq.is_none();
         self.reported.push(ReportedLink {
             name: match direction {
                 Direction::Forward => link.name.clone(),
                 Direction::Reverse => format!("{} (reverse)", link.name),
             },
-            capacity: Capacity::new(rate, changes),
-            full: match limit {
+            capacity: trace.map_or_else(|| Capacity::new(rate, changes), Capacity::Trace),
+            full: match shared_limit(&channel.queue, limit) {
                 _ if !steady => None,
                 BufferLimit::Packets(packets) => Some(rate.time_for(self.packet) * u64::from(packets)),
                 BufferLimit::Bytes(bytes) => Some(rate.time_for(bytes)),
@@ -223,6 +227,17 @@ impl Builder<'_> {
             },
         });
         Ok(Built { link: Some(step), delay })
+    }
+
+    /// What may wait beside the packet in service. DropTail of ns-2 counts that packet: `limit_` L lets L - 1 wait, and
+    /// one in any case. (With 1 it drops everything.)
+    fn waiting_limit(&self, channel: &Channel, limit: BufferLimit) -> BufferLimit {
+        match (self.scenario.profile, &channel.queue, limit) {
+            (scenario::Profile::Ns2, QueueSpec::DropTail(_), BufferLimit::Packets(packets)) => {
+                BufferLimit::Packets(packets.saturating_sub(1).max(1))
+            }
+            _ => limit,
+        }
     }
 
     /// The propagation of a channel: part of a shared delay line where it never changes, else a line of its own.
@@ -276,7 +291,7 @@ impl Builder<'_> {
         let mut arrivals = Vec::new();
         for i in 0..u64::from(spec.count) {
             let mut app = App::new(part_seed(self.seed, index as u64, i));
-            let start = app.draw(&spec.start) + spec.stagger * i;
+            let start = app.draw(&spec.start_times(self.scenario.duration)) + spec.stagger * i;
             let access = spec.access_delay.as_ref().map_or(Duration::ZERO, |dist| app.draw(dist));
             let routes = match shared {
                 Some((known, routes)) if known == access && spec.access_rate.is_none() => routes,
@@ -375,6 +390,28 @@ fn trace(path: &Path) -> Result<Trace, SimError> {
 /// The direction of its link that a hop takes; `back` for acknowledgements.
 fn side(built: &[[Built; 2]], hop: &Hop, back: bool) -> Built {
     built[hop.link][usize::from((hop.direction == Direction::Reverse) != back)]
+}
+
+/// The buffer that everything in `queue` shares, where the link's has the size `limit`; unlimited where classes have
+/// buffers and rates of their own, so that none of them is "full".
+fn shared_limit(queue: &QueueSpec, limit: BufferLimit) -> BufferLimit {
+    let own = match queue {
+        QueueSpec::DropTail(params) => params.limit,
+        QueueSpec::Red(params) => params.limit,
+        QueueSpec::CoDel(params) => params.limit,
+        QueueSpec::Pie(params) => params.limit,
+        QueueSpec::Sfq(params) => params.limit,
+        QueueSpec::FqCoDel(params) => params.limit,
+        QueueSpec::Drr(params) => params.limit,
+        QueueSpec::Priority(params) => params.limit,
+        QueueSpec::Borrowing(_) => Some(Size::Unlimited),
+    };
+    match own {
+        None | Some(Size::Bdp(_)) => limit,
+        Some(Size::Packets(packets)) => BufferLimit::Packets(packets.max(1)),
+        Some(Size::Bytes(bytes)) => BufferLimit::Bytes(bytes),
+        Some(Size::Unlimited) => BufferLimit::Unlimited,
+    }
 }
 
 fn capacity(limit: BufferLimit) -> Size {

@@ -1,12 +1,16 @@
 //! How much a link could have carried.
 
+use leeway_link::Trace;
 use leeway_units::{Rate, Time};
+use std::sync::Arc;
 
-/// A rate over time.
+/// What a link can carry over time.
 #[derive(Debug, Clone)]
-pub struct Capacity {
+pub enum Capacity {
     /// Each rate with its beginning, in order; the first begins at zero.
-    rates: Vec<(Time, Rate)>,
+    Rates(Vec<(Time, Rate)>),
+    /// What a trace has opportunities for.
+    Trace(Arc<Trace>),
 }
 
 impl Capacity {
@@ -15,13 +19,17 @@ impl Capacity {
         changes.sort_by_key(|&(at, _)| at);
         let mut rates = vec![(Time::ZERO, rate)];
         rates.append(&mut changes);
-        Capacity { rates }
+        Capacity::Rates(rates)
     }
 
     /// Bits between two instants.
     pub fn bits(&self, from: Time, to: Time) -> f64 {
-        let ends = self.rates.iter().skip(1).map(|&(at, _)| at).chain([Time::NEVER]);
-        let spans = self.rates.iter().zip(ends).map(|(&(begin, rate), end)| {
+        let rates = match self {
+            Capacity::Trace(trace) => return trace.bytes_between(from, to) as f64 * 8.0,
+            Capacity::Rates(rates) => rates,
+        };
+        let ends = rates.iter().skip(1).map(|&(at, _)| at).chain([Time::NEVER]);
+        let spans = rates.iter().zip(ends).map(|(&(begin, rate), end)| {
             let span = end.min(to) - begin.max(from);
             rate.bits_per_sec() as f64 * span.secs_f64()
         });
@@ -42,5 +50,18 @@ mod tests {
         assert_eq!(capacity.bits(at(5), at(25)), 50.0 + 1000.0 + 25.0);
         assert_eq!(capacity.bits(at(30), at(31)), 5.0);
         assert_eq!(capacity.bits(at(3), at(3)), 0.0);
+    }
+
+    #[test]
+    fn counts_the_opportunities_of_a_window() {
+        // One a millisecond for 10 ms, then none for 90 ms.
+        let stamps: Vec<u64> = (1..=10).chain([100]).collect();
+        let capacity = Capacity::Trace(Arc::new(Trace::from_millis(&stamps).expect("a trace")));
+        let opportunities =
+            |from, to| capacity.bits(Time::from_millis(from), Time::from_millis(to)) / (1504.0 * 8.0);
+        assert_eq!(opportunities(0, 10), 10.0);
+        assert_eq!(opportunities(10, 99), 0.0);
+        assert_eq!(opportunities(99, 105), 6.0);
+        assert_eq!(opportunities(0, 1000), 110.0);
     }
 }

@@ -5,6 +5,7 @@ use crate::engine::{Engine, Timer};
 use crate::flow::Flow;
 use crate::packet::{Fields, Kind, NO_SACK, Packet};
 use crate::scenario;
+use crate::tcp::sender::Sender;
 use crate::voice;
 use leeway_units::{Bytes, Duration, Time};
 
@@ -22,7 +23,16 @@ impl Engine {
 
     fn connect(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
-        flow.connect(self.world.now, &self.groups[flow.group as usize].profile);
+        let group = &self.groups[flow.group as usize];
+        flow.connect(self.world.now, &group.profile);
+        flow.opening = group.profile.options.tcp.handshake;
+        match group.spec.app {
+            scenario::App::Voice { .. } => flow.opening = false,
+            // A client opens: its SYN goes out in place of the request.
+            scenario::App::Request { .. } => {}
+            _ if flow.opening => self.send_syn(index),
+            _ => {}
+        }
     }
 
     /// It is the turn of flow `index`'s application.
@@ -121,7 +131,6 @@ impl Engine {
         }
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
-        let header = self.groups[flow.group as usize].profile.header;
         if flow.app.tries == 0 {
             flow.app.turn += 1;
             flow.since = now;
@@ -130,8 +139,21 @@ impl Engine {
             return; // the answer is under way
         }
         flow.app.tries += 1;
+        let patience = REQUEST_TIMEOUT * (1 << (flow.app.tries - 1).min(6));
+        self.wake(index, now + patience);
+        if self.flows[index as usize].opening {
+            self.send_syn(index);
+        } else {
+            self.ask(index, size, request);
+        }
+    }
+
+    /// Sends the present request.
+    fn ask(&mut self, index: u32, size: &scenario::Dist<Bytes>, request: Bytes) {
+        let flow = &mut self.flows[index as usize];
+        let header = self.groups[flow.group as usize].profile.header;
         let packet = Fields {
-            sent: now,
+            sent: self.world.now,
             seq: flow.app.turn,
             step: flow.reverse,
             size: u16::try_from(request.get()).unwrap_or(u16::MAX).saturating_add(header),
@@ -141,19 +163,84 @@ impl Engine {
             value: u32::try_from(flow.app.draw(size).get()).unwrap_or(u32::MAX),
             ..Fields::blank(index)
         };
-        let patience = REQUEST_TIMEOUT * (1 << (flow.app.tries - 1).min(6));
-        self.wake(index, now + patience);
         self.world.send(packet.pack());
     }
 
     /// A request is at the server.
     pub(crate) fn request_arrives(&mut self, packet: &Packet) {
         let flow = &mut self.flows[packet.flow() as usize];
+        if let Some(sent) = flow.answered_syn.take() {
+            let rtt = self.groups[flow.group as usize].profile.clocks.round_trip(sent, self.world.now);
+            flow.sender.connected(rtt);
+        }
         if packet.seq() != flow.app.turn || flow.app.answered == packet.seq() {
             return; // an old request, or the same again
         }
         flow.app.answered = packet.seq();
         self.write(packet.flow(), Bytes::new(u64::from(packet.value())));
+    }
+
+    /// The host that opens sends a SYN, or sends it again. A client's timer is that of its request.
+    pub(crate) fn send_syn(&mut self, index: u32) {
+        let now = self.world.now;
+        let flow = &mut self.flows[index as usize];
+        let group = &self.groups[flow.group as usize];
+        let by_client = matches!(group.spec.app, scenario::App::Request { .. });
+        if !by_client {
+            let span = Sender::handshake_timeout(flow.syns, &group.profile.options);
+            if let Some(at) = flow.sender.timer.set(now + span) {
+                self.world.set(at, Timer::Retransmit(index));
+            }
+        }
+        flow.syns += 1;
+        let packet = Fields {
+            sent: now,
+            step: if by_client { flow.reverse } else { flow.forward },
+            size: group.profile.header,
+            kind: Kind::Syn,
+            bits: Packet::bits(flow.epoch, false),
+            ..Fields::blank(index)
+        };
+        self.world.send(packet.pack());
+    }
+
+    /// The other host answers a SYN.
+    pub(crate) fn syn_arrives(&mut self, packet: &Packet) {
+        let index = packet.flow();
+        let flow = &mut self.flows[index as usize];
+        if !flow.opening {
+            return; // it was answered before
+        }
+        let group = &self.groups[flow.group as usize];
+        let by_client = matches!(group.spec.app, scenario::App::Request { .. });
+        flow.answered_syn = by_client.then_some(self.world.now);
+        let answer = Fields {
+            sent: packet.sent,
+            step: if by_client { flow.forward } else { flow.reverse },
+            size: group.profile.header,
+            kind: Kind::SynAck,
+            bits: Packet::bits(flow.epoch, false),
+            ..Fields::blank(index)
+        };
+        self.world.send(answer.pack());
+    }
+
+    /// The connection is there: the host that opened it may send.
+    pub(crate) fn syn_ack_arrives(&mut self, packet: &Packet) {
+        let (index, now) = (packet.flow(), self.world.now);
+        let flow = &mut self.flows[index as usize];
+        if !std::mem::take(&mut flow.opening) {
+            return; // the answer to a SYN that was sent again
+        }
+        let group = &self.groups[flow.group as usize];
+        if let scenario::App::Request { size, request, .. } = group.spec.app {
+            flow.app.tries = 1;
+            self.wake(index, now + REQUEST_TIMEOUT);
+            return self.ask(index, &size, request);
+        }
+        flow.sender.timer.clear();
+        flow.sender.connected(group.profile.clocks.round_trip(packet.sent, now));
+        self.pump(index);
     }
 
     /// One talk packet.

@@ -20,6 +20,8 @@ pub enum Timer {
     Retransmit(u32),
     /// Flow: pacing lets the next segment go.
     Pace(u32),
+    /// Flow: the host gets round to sending.
+    Send(u32),
     /// Flow: the delayed acknowledgement is due.
     Acknowledge(u32),
     /// Flow: the application's turn.
@@ -113,9 +115,24 @@ impl World {
         debug_assert!(arrived.is_none());
     }
 
-    /// Sends what `flow`, the `index`-th, may send now.
+    /// Sends what `flow`, the `index`-th, may send now, or as soon as its host gets round to it.
     #[inline(always)] // as `send`
     pub(crate) fn pump(&mut self, index: u32, flow: &mut Flow, profile: &Profile) {
+        if flow.opening {
+            return;
+        }
+        let most = profile.options.tcp.overhead;
+        if most.is_zero() {
+            self.send_all(index, flow, profile);
+        } else if !flow.send_timer.is_set() {
+            let at = flow.send_timer.set(self.now + flow.app.host_delay(most));
+            self.set_if(at, Timer::Send(index));
+        }
+    }
+
+    /// Sends what `flow`, the `index`-th, may send now.
+    #[inline(always)] // as `send`
+    fn send_all(&mut self, index: u32, flow: &mut Flow, profile: &Profile) {
         loop {
             match flow.next_packet(index, self.now, profile) {
                 Ok(packet) => {
@@ -217,6 +234,8 @@ impl Engine {
                 flow.counts.goodput_bytes += u64::from(packet.value());
             }
             Kind::Request => self.request_arrives(&packet),
+            Kind::Syn => self.syn_arrives(&packet),
+            Kind::SynAck => self.syn_ack_arrives(&packet),
         }
     }
 
@@ -226,6 +245,12 @@ impl Engine {
         self.world.pump(index, flow, &self.groups[flow.group as usize].profile);
     }
 
+    /// The same, without the host's delay.
+    fn send_all(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        self.world.send_all(index, flow, &self.groups[flow.group as usize].profile);
+    }
+
     /// Plays the first timer, or puts it back where it stands too early.
     fn play_timer(&mut self) {
         let Some(&(_, timer)) = self.world.timers.first() else { return };
@@ -233,6 +258,7 @@ impl Engine {
         let look = match timer {
             Timer::Retransmit(index) => flows[index as usize].sender.timer.look(now),
             Timer::Pace(index) => flows[index as usize].pace_timer.look(now),
+            Timer::Send(index) => flows[index as usize].send_timer.look(now),
             Timer::Acknowledge(index) => flows[index as usize].ack_timer.look(now),
             Timer::App(index) => flows[index as usize].app.timer.look(now),
             _ => Ok(()),
@@ -253,7 +279,7 @@ impl Engine {
     fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Retransmit(index) => self.retransmit(index),
-            Timer::Pace(index) => self.pump(index),
+            Timer::Pace(index) | Timer::Send(index) => self.send_all(index),
             Timer::Acknowledge(index) => self.acknowledge(index),
             Timer::App(index) => self.turn(index),
             Timer::Stop(index) => self.stop(index),
@@ -267,6 +293,9 @@ impl Engine {
     fn retransmit(&mut self, index: u32) {
         let Engine { world, flows, groups, .. } = self;
         let flow = &mut flows[index as usize];
+        if flow.opening {
+            return self.send_syn(index);
+        }
         let profile = &groups[flow.group as usize].profile;
         flow.note_window(world.now);
         flow.counts.timeouts += 1;
@@ -310,7 +339,9 @@ impl Engine {
 
     fn snapshot(&mut self) {
         for link in 0..self.world.books.reported_links {
-            self.world.network.queue(self.world.now, link as u32, &mut self.world.books);
+            let World { now, network, books, .. } = &mut self.world;
+            network.queue(*now, link as u32, books);
+            books.links[link].partial_bytes = network.sent_in_part(*now, link as u32);
         }
         for flow in &mut self.flows {
             flow.note_window(self.world.now);

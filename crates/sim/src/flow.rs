@@ -148,6 +148,12 @@ pub struct Flow {
     pub epoch: u8,
     /// Whether a connection is there.
     pub open: bool,
+    /// The handshake is under way: nothing is sent yet.
+    pub opening: bool,
+    /// Times that the SYN was sent.
+    pub syns: u32,
+    /// When the sending host, asked by a client, last answered a SYN; until the client's next packet.
+    pub answered_syn: Option<Time>,
     /// A message is on its way that the application waits for.
     pub waiting: bool,
     /// When the message, or the connection, began.
@@ -156,6 +162,8 @@ pub struct Flow {
     pub ack_timer: LazyTimer,
     /// Pacing lets the next segment go.
     pub pace_timer: LazyTimer,
+    /// The host has got round to sending.
+    pub send_timer: LazyTimer,
     /// What it has done.
     pub counts: Counts,
     /// What the application is at.
@@ -190,7 +198,7 @@ impl Sacks {
     /// Takes the blocks of `packet` out.
     #[inline]
     pub fn take(&mut self, packet: &Packet) -> ([Block; MAX_BLOCKS], usize) {
-        if packet.sack() == NO_SACK {
+        if packet.kind() != Kind::Ack || packet.sack() == NO_SACK {
             return ([(0, 0); MAX_BLOCKS], 0);
         }
         self.free.push(packet.sack());
@@ -211,10 +219,14 @@ impl Flow {
             reverse,
             epoch: 0,
             open: false,
+            opening: false,
+            syns: 0,
+            answered_syn: None,
             waiting: false,
             since: Time::ZERO,
             ack_timer: LazyTimer::new(),
             pace_timer: LazyTimer::new(),
+            send_timer: LazyTimer::new(),
             counts: Counts::default(),
             app,
             window_since: Time::ZERO,
@@ -230,6 +242,9 @@ impl Flow {
         }
         self.epoch = (self.epoch + 1) % 16;
         self.open = true;
+        self.opening = false;
+        self.syns = 0;
+        self.answered_syn = None;
         self.waiting = false;
         self.since = now;
         self.window_since = now;
@@ -239,10 +254,12 @@ impl Flow {
     pub fn disconnect(&mut self, now: Time) {
         self.note_window(now);
         self.open = false;
+        self.opening = false;
         self.waiting = false;
         self.sender.timer.clear();
         self.ack_timer.clear();
         self.pace_timer.clear();
+        self.send_timer.clear();
     }
 
     /// Adds the window since the last change to the average.

@@ -165,6 +165,11 @@ impl Network {
         entry.transmitter.queue()
     }
 
+    /// Bytes of the packet in service of link `link` that have left by `now`, up to which it was played.
+    pub fn sent_in_part(&self, now: Time, link: u32) -> f64 {
+        self.links[link as usize].transmitter.sent_in_part(now)
+    }
+
     /// Changes the transmitter of link `link` at `now`, and looks again when its next arrival is.
     pub fn change_link<W: Watch>(
         &mut self,

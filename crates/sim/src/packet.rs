@@ -15,10 +15,18 @@ pub enum Kind {
     Request,
     /// A datagram of a voice call.
     Voice,
+    /// The first packet of a connection.
+    Syn,
+    /// The answer to it; `sent` is the time of the packet that it answers.
+    SynAck,
 }
 
 /// No selective acknowledgement blocks.
 pub const NO_SACK: u32 = u32::MAX;
+/// In place of the blocks: a SYN.
+const SYN: u32 = u32::MAX - 1;
+/// In place of the blocks: the answer to one.
+const SYN_ACK: u32 = u32::MAX - 2;
 
 /// One packet on its way.
 ///
@@ -63,14 +71,20 @@ impl Fields {
     /// Packs them.
     #[inline]
     pub fn pack(self) -> Packet {
+        // Two bits for the kind: a handshake is told apart where other packets have their SACK blocks.
+        let (kind, sack) = match self.kind {
+            Kind::Syn => (Kind::Request, SYN),
+            Kind::SynAck => (Kind::Request, SYN_ACK),
+            kind => (kind, self.sack),
+        };
         Packet {
             sent: self.sent,
             flow_seq: u64::from(self.flow) << 32 | u64::from(self.seq),
-            value_sack: u64::from(self.value) << 32 | u64::from(self.sack),
+            value_sack: u64::from(self.value) << 32 | u64::from(sack),
             step_size_kind_bits: u64::from(self.step) << 32
                 | u64::from(self.size) << 16
                 | u64::from(self.class & Packet::MAX_CLASS) << CLASS_SHIFT
-                | u64::from(self.kind as u8) << 8
+                | u64::from(kind as u8) << 8
                 | u64::from(self.bits),
         }
     }
@@ -146,7 +160,11 @@ impl Packet {
         match self.step_size_kind_bits >> 8 & 3 {
             0 => Kind::Data,
             1 => Kind::Ack,
-            2 => Kind::Request,
+            2 => match self.sack() {
+                SYN => Kind::Syn,
+                SYN_ACK => Kind::SynAck,
+                _ => Kind::Request,
+            },
             _ => Kind::Voice,
         }
     }

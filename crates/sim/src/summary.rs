@@ -66,7 +66,7 @@ impl<'a> Between<'a> {
     }
 
     fn link(&self, index: usize) -> LinkSummary {
-        let LinkCounts { offered, dropped, marked, departed_bytes, wait } =
+        let LinkCounts { offered, dropped, marked, departed_bytes, partial_bytes, wait } =
             self.after.links[index].since(&self.before.links[index]);
         let link = &self.plan.links[index];
         let bits = link.capacity.bits(self.from, self.to);
@@ -74,7 +74,7 @@ impl<'a> Between<'a> {
         LinkSummary {
             name: link.name.clone(),
             capacity_bps: ratio(bits, self.seconds()),
-            utilisation: ratio(departed_bytes as f64 * 8.0, bits),
+            utilisation: ratio((departed_bytes as f64 + partial_bytes) * 8.0, bits),
             loss: ratio(dropped as f64, offered as f64),
             dropped,
             marked,

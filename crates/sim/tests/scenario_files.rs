@@ -85,7 +85,7 @@ fn changes_reach_every_kind_of_field() {
     assert_eq!(scenario.flow[0].law.to_string(), "ledbat:target=25ms,gain_down=10");
     assert_eq!((scenario.flow[1].count, scenario.flow[1].tcp.sack), (3, Some(false)));
     let zero_to_three = Spread::Uniform([Time::ZERO, Time::from_secs(3)]);
-    assert_eq!(scenario.flow[1].start, Dist::Drawn(zero_to_three));
+    assert_eq!(scenario.flow[1].start, Some(Dist::Drawn(zero_to_three)));
     assert_eq!(scenario.links()[0].backward().delay, Duration::from_millis(5));
     assert_eq!((scenario.seed, scenario.title.as_str()), (9, "two words"));
 }

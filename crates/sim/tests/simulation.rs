@@ -414,12 +414,14 @@ fn a_queue_is_part_full_only_where_the_rate_is_always_the_same() {
     assert_eq!(fill(&(dumbbell("rate = \"5 Mbit/s\"") + event)), None);
 }
 
+/// A flow that got nothing for 5 s waits out its doubled timeout before it uses a pause; so that is bounded to 1 s here.
 #[test]
 fn a_lower_class_of_strict_priority_takes_what_the_higher_one_leaves() {
     let share = |class: u32, app: &str| {
         let text = format!(
             "duration = \"60 s\"\n[dumbbell]\nbottleneck = {{ rate = \"8 Mbit/s\", delay = \"20 ms\", queue = \"priority\" }}\n\
-             [[flow]]\nname = \"first\"\napp = {{ {app} }}\n[[flow]]\nname = \"second\"\nlaw = \"cubic\"\nclass = {class}\n"
+             [[flow]]\nname = \"first\"\napp = {{ {app} }}\n[[flow]]\nname = \"second\"\nlaw = \"cubic\"\nclass = {class}\n\
+             tcp.max_rto = \"1 s\"\n"
         );
         let run = play(&text);
         ["first", "second"].map(|name| group(&run, name).share.unwrap())

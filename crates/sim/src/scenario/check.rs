@@ -356,9 +356,7 @@ pub(super) fn within(at: FieldPath, instant: Time, duration: Duration) -> Checke
 
 /// Whether a distribution is one, with its mean in bounds.
 pub(super) fn dist<T: Quantity>(at: &FieldPath, dist: &Dist<T>, most: T) -> Checked {
-    let too_large = |at: FieldPath| {
-        Problem::new(at, "it is too large").help(format!("at most {} in base units", most.base()))
-    };
+    let too_large = |at: FieldPath| Problem::new(at, "it is too large").help(format!("at most {most}"));
     match dist {
         Dist::Constant(value) if value.base() > most.base() => return Err(too_large(at.clone())),
         Dist::Drawn(Spread::Uniform([low, high])) if low.base() > high.base() => {

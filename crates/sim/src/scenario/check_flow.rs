@@ -2,7 +2,7 @@
 
 use super::check::{at_most, between, bounded, dist, entries, positive, within};
 use super::error::Problem;
-use super::{App, FieldPath, FlowGroup, Scenario, Tcp, limits};
+use super::{App, Dist, FieldPath, FlowGroup, Scenario, Tcp, limits};
 use crate::packet::Packet;
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
 
@@ -52,15 +52,16 @@ pub(super) fn check(at: &FieldPath, group: &FlowGroup, scenario: &Scenario, limi
 
 fn check_times(at: &FieldPath, group: &FlowGroup, duration: Duration) -> Checked {
     let end = Time::ZERO + duration;
-    dist(&at.key("start"), &group.start, end)?;
-    if group.start.min() >= end {
+    let start = group.start_times(duration);
+    dist(&at.key("start"), &start, end)?;
+    if start.min() >= end {
         return Err(Problem::new(at.key("start"), "it never starts")
             .help(format!("the run ends at {duration}; start before that")));
     }
     at_most(at.key("stagger"), group.stagger, limits::DURATION)?;
     if let Some(stop) = group.stop {
         within(at.key("stop"), stop, duration)?;
-        if stop <= group.start.min() {
+        if stop <= start.min() {
             return Err(Problem::new(at.key("stop"), format!("it stops at {stop}, before it starts")));
         }
     }
@@ -90,6 +91,7 @@ fn check_app(at: &FieldPath, group: &FlowGroup, duration: Duration) -> Checked {
         App::Bulk => Ok(()),
         App::Transfer { size, count, gap } => {
             dist(&at.key("size"), size, size_limit)?;
+            something(&at.key("size"), size)?;
             at_most(at.key("gap"), *gap, limits::DURATION)?;
             between(at.key("count"), (*count).into(), 1, 1_000_000)?;
             let transfers = f64::from(*count) * f64::from(group.count);
@@ -103,6 +105,7 @@ fn check_app(at: &FieldPath, group: &FlowGroup, duration: Duration) -> Checked {
         }
         App::Poisson { arrivals_per_s, size } => {
             dist(&at.key("size"), size, size_limit)?;
+            something(&at.key("size"), size)?;
             if arrivals_per_s.is_nan() || *arrivals_per_s <= 0.0 {
                 return Err(Problem::new(
                     at.key("arrivals_per_s"),
@@ -114,11 +117,20 @@ fn check_app(at: &FieldPath, group: &FlowGroup, duration: Duration) -> Checked {
         }
         App::Request { size, request, think } => {
             dist(&at.key("size"), size, size_limit)?;
+            something(&at.key("size"), size)?;
             dist(&at.key("think"), think, limits::DURATION)?;
             let most = group.packet - group.header;
             between(at.key("request"), request.get(), 1, most.get())
         }
         App::Voice { .. } => bounded(at.clone(), seconds * 50.0, limits::PACKETS / 10.0, "datagrams"),
+    }
+}
+
+/// Whether there is anything to transfer. What a distribution draws below one byte is sent as one byte.
+fn something(at: &FieldPath, size: &Dist<Bytes>) -> Checked {
+    match size.mean() == 0.0 {
+        true => Err(Problem::new(at.clone(), "there is nothing to transfer").help("1 B or more")),
+        false => Ok(()),
     }
 }
 
@@ -147,6 +159,7 @@ fn check_tcp(at: &FieldPath, group: &FlowGroup, tcp: &Tcp) -> Checked {
     let granularity = tcp.rto_granularity;
     positive(at.key("rto_granularity"), granularity)?;
     at_most(at.key("rto_granularity"), granularity, Duration::from_secs(10))?;
+    at_most(at.key("overhead"), tcp.overhead, Duration::from_secs(10))?;
     at_most(at.key("timestamp_resolution"), tcp.timestamp_resolution, Duration::from_secs(10))?;
     at_most(at.key("max_rto"), tcp.max_rto, limits::DELAY)?;
     let least = Duration::from_millis(1);

@@ -48,7 +48,7 @@ pub struct Pareto<T> {
 }
 
 /// What can be drawn: a unit type that converts to and from its base unit.
-pub trait Quantity: Copy + FromStr<Err = leeway_units::ParseError> + JsonSchema {
+pub trait Quantity: Copy + fmt::Display + FromStr<Err = leeway_units::ParseError> + JsonSchema {
     /// Name of the distribution in the JSON Schema.
     const NAME: &'static str;
     /// The value in its base unit (nanoseconds, bytes).

@@ -1,7 +1,7 @@
 //! Flow groups: who sends what, when, under which law.
 
 use super::specs::newreno;
-use super::{Dist, TcpOptions};
+use super::{Dist, Spread, TcpOptions};
 use leeway_control::LawSpec;
 use leeway_units::{Bytes, Duration, ParseError, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -35,9 +35,11 @@ pub struct FlowGroup {
     /// Links to take, in order; the shortest route (fewest links, earlier ones first) where empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<String>,
-    /// When a flow starts: one instant for all, or a distribution that each flow draws from.
-    #[serde(default = "at_zero", skip_serializing_if = "is_at_zero")]
-    pub start: Dist<Time>,
+    /// When a flow starts: one instant for all, or a distribution that each flow draws from. Where absent: at 0. With
+    /// a `count` above 1 and neither `stagger` nor `intervals`: anywhere in the first second, or in the first tenth
+    /// of the run if that is shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Dist<Time>>,
     /// The flow of index i (from 0) starts i times this later still.
     #[serde(default, skip_serializing_if = "is_no_time")]
     pub stagger: Duration,
@@ -85,14 +87,6 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-fn at_zero() -> Dist<Time> {
-    Dist::Constant(Time::ZERO)
-}
-
-fn is_at_zero(start: &Dist<Time>) -> bool {
-    *start == at_zero()
-}
-
 fn wire_packet() -> Bytes {
     Bytes::new(1500)
 }
@@ -107,6 +101,24 @@ fn is_first_class(class: &u8) -> bool {
 
 fn is_no_time(span: &Duration) -> bool {
     span.is_zero()
+}
+
+/// Over which starts are spread where a group of several flows does not say when they start: many round trips, so that
+/// no flow's packets are in step with another's.
+const START_SPREAD: Duration = Duration::from_secs(1);
+
+impl FlowGroup {
+    /// When flows start in a run of `duration`, before `stagger`.
+    pub fn start_times(&self, duration: Duration) -> Dist<Time> {
+        match self.start {
+            Some(start) => start,
+            None if self.count > 1 && self.stagger.is_zero() && self.intervals.is_empty() => {
+                let spread = START_SPREAD.min(Duration::from_nanos(duration.nanos() / 10));
+                Dist::Drawn(Spread::Uniform([Time::ZERO, Time::ZERO + spread]))
+            }
+            None => Dist::Constant(Time::ZERO),
+        }
+    }
 }
 
 /// Whose capacity it is.

@@ -12,8 +12,11 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The ns-2 simulator, on which much of the literature ran: no delayed ACKs, initial window 2.
+    /// The ns-2 simulator, on which much of the literature ran: no delayed ACKs, initial window 2, and its own ways with
+    /// backoff, limited transmit and drop-tail buffers.
     Ns2,
+    /// What the RFCs say where `ns2` goes its own way; otherwise the same.
+    Rfc,
     /// Linux: SACK, delayed ACKs, initial window 10.
     #[default]
     Linux,
@@ -26,8 +29,15 @@ pub struct Tcp {
     pub sack: bool,
     /// A new segment on each of the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
+    /// After a timeout too, the first two duplicate ACKs release a segment each: one that was sent before, whether or
+    /// not the receiver has it. Only without SACK and with `limited_transmit`.
+    pub limited_retransmit: bool,
     /// Duplicate ACKs that mean a loss.
     pub dupthresh: u32,
+    /// A connection begins with SYN and SYN-ACK, which give the first round-trip sample.
+    pub handshake: bool,
+    /// A host waits for a time drawn from 0 to this before it sends what an ACK or the application allows.
+    pub overhead: Duration,
     /// Whether and how the receiver delays ACKs; absent: every segment is acknowledged at once.
     pub delayed_ack: Option<DelayedAck>,
     /// Window at the start, in segments.
@@ -36,10 +46,14 @@ pub struct Tcp {
     pub receive_window: Size,
     /// Retransmission timeout before the first RTT sample.
     pub initial_rto: Duration,
-    /// Smallest retransmission timeout.
+    /// Smallest retransmission timeout, or smallest part of it above SRTT; see `rto_floor`.
     pub min_rto: Duration,
+    /// What `min_rto` bounds.
+    pub rto_floor: RtoFloor,
     /// Largest retransmission timeout, backoff included.
     pub max_rto: Duration,
+    /// When a doubled timeout is the estimate again.
+    pub backoff_until: BackoffUntil,
     /// Clock granularity G of RFC 6298: the least that the deviation adds to a timeout.
     pub rto_granularity: Duration,
     /// Resolution of the timestamps that RTT and one-way delay come from.
@@ -52,6 +66,26 @@ pub struct Tcp {
     pub pacing: bool,
     /// After an idle time of one RTO, start again from the initial window (RFC 5681, 4.1).
     pub idle_restart: bool,
+}
+
+/// What the smallest retransmission timeout bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RtoFloor {
+    /// The timeout as a whole (RFC 6298, 2.4).
+    Timeout,
+    /// The term of the variance, so that a timeout is never below SRTT + `min_rto`, as Linux has it.
+    Variance,
+}
+
+/// When a retransmission timeout that was doubled is the estimate again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BackoffUntil {
+    /// New data is acknowledged (RFC 6298, 5.7, with timestamps; Linux).
+    Progress,
+    /// A segment is acknowledged that was sent after the timeout for the first time (Karn's algorithm; ns-2).
+    Fresh,
 }
 
 /// When a receiver that delays ACKs sends one (RFC 5681, 4.2).
@@ -79,18 +113,24 @@ impl Profile {
     pub fn tcp(self) -> Tcp {
         match self {
             // ns-2.35, tcl/lib/ns-default.tcl: singledup_ 1, numdupacks_ 3, windowInit_ 2, rtxcur_init_ 3.0 (RFC 2988,
-            // 2.1), minrto_ 0.2, maxrto_ 60, tcpTick_ 0.01, no delayed ACKs in Agent/TCPSink. The literature raises
-            // window_ (20) until it does not matter. TCP-Linux carries delays in microseconds.
+            // 2.1), minrto_ 0.2, maxrto_ 60, tcpTick_ 0.01, ts_resetRTO_ false, overhead_ 0, no delayed ACKs in
+            // Agent/TCPSink. No SYN: Agent/TCP sends data first. The literature raises window_ (20) until it does not
+            // matter. TCP-Linux carries delays in microseconds.
             Profile::Ns2 => Tcp {
                 sack: false,
                 limited_transmit: true,
+                limited_retransmit: true,
                 dupthresh: 3,
+                handshake: false,
+                overhead: Duration::ZERO,
                 delayed_ack: None,
                 initial_window: 2,
                 receive_window: Size::Unlimited,
                 initial_rto: Duration::from_secs(3),
                 min_rto: Duration::from_millis(200),
+                rto_floor: RtoFloor::Timeout,
                 max_rto: Duration::from_secs(60),
+                backoff_until: BackoffUntil::Fresh,
                 rto_granularity: Duration::from_millis(10),
                 timestamp_resolution: Duration::from_micros(1),
                 one_way_delay: true,
@@ -98,19 +138,28 @@ impl Profile {
                 pacing: false,
                 idle_restart: false,
             },
-            // Linux 6.x: tcp_sack 1, TCP_INIT_CWND 10 (RFC 6928), TCP_TIMEOUT_INIT 1 s (RFC 6298, 2.1), TCP_RTO_MIN
-            // 200 ms, TCP_RTO_MAX 120 s, TCP_DELACK_MIN 40 ms, tcp_rmem maximum 6 MB, tcp_slow_start_after_idle 1,
-            // timestamps in milliseconds, ECN only when the peer asks for it.
+            Profile::Rfc => {
+                Tcp { limited_retransmit: false, backoff_until: BackoffUntil::Progress, ..Profile::Ns2.tcp() }
+            }
+            // Linux 6.x: tcp_sack 1, TCP_INIT_CWND 10 (RFC 6928), TCP_TIMEOUT_INIT 1 s (RFC 6298, 2.1),
+            // TCP_RTO_MIN 200 ms as the least of the variance term (tcp_rtt_estimator), TCP_RTO_MAX 120 s,
+            // TCP_DELACK_MIN 40 ms, tcp_rmem maximum 6 MB, tcp_slow_start_after_idle 1, timestamps in
+            // milliseconds, ECN only when the peer asks for it.
             Profile::Linux => Tcp {
                 sack: true,
                 limited_transmit: true,
+                limited_retransmit: false,
                 dupthresh: 3,
+                handshake: true,
+                overhead: Duration::ZERO,
                 delayed_ack: Some(DelayedAck { every: 2, timeout: Duration::from_millis(40) }),
                 initial_window: 10,
                 receive_window: Size::Bytes(Bytes::new(6_000_000)),
                 initial_rto: Duration::from_secs(1),
                 min_rto: Duration::from_millis(200),
+                rto_floor: RtoFloor::Variance,
                 max_rto: Duration::from_secs(120),
+                backoff_until: BackoffUntil::Progress,
                 rto_granularity: Duration::from_millis(1),
                 timestamp_resolution: Duration::from_millis(1),
                 one_way_delay: true,
@@ -132,9 +181,18 @@ pub struct TcpOptions {
     /// A new segment on each of the first two duplicate ACKs (RFC 3042).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
+    /// After a timeout too, the first two duplicate ACKs release a segment each that was sent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_retransmit: Option<bool>,
     /// Duplicate ACKs that mean a loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dupthresh: Option<u32>,
+    /// A connection begins with SYN and SYN-ACK, which give the first round-trip sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<bool>,
+    /// A host waits for a time drawn from 0 to this before it sends what an ACK or the application allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Duration>,
     /// `"off"`, or `{ every = 2, timeout = "40 ms" }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<AckPolicy>,
@@ -147,12 +205,19 @@ pub struct TcpOptions {
     /// Retransmission timeout before the first RTT sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_rto: Option<Duration>,
-    /// Smallest retransmission timeout.
+    /// Smallest retransmission timeout, or smallest part of it above SRTT; see `rto_floor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Duration>,
+    /// What `min_rto` bounds: `"timeout"` as a whole (RFC 6298), or its `"variance"` term (Linux).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rto_floor: Option<RtoFloor>,
     /// Largest retransmission timeout, backoff included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rto: Option<Duration>,
+    /// A doubled timeout stays so until `"progress"`: new data is acknowledged, or `"fresh"`: a segment is that was
+    /// sent after the timeout for the first time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_until: Option<BackoffUntil>,
     /// Clock granularity G of RFC 6298.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_granularity: Option<Duration>,
@@ -185,13 +250,18 @@ impl TcpOptions {
         Tcp {
             sack: self.sack.unwrap_or(base.sack),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
+            limited_retransmit: self.limited_retransmit.unwrap_or(base.limited_retransmit),
             dupthresh: self.dupthresh.unwrap_or(base.dupthresh),
+            handshake: self.handshake.unwrap_or(base.handshake),
+            overhead: self.overhead.unwrap_or(base.overhead),
             delayed_ack: self.delayed_ack.map_or(base.delayed_ack, |policy| policy.0),
             initial_window: self.initial_window.unwrap_or(base.initial_window),
             receive_window: self.receive_window.unwrap_or(base.receive_window),
             initial_rto: self.initial_rto.unwrap_or(base.initial_rto),
             min_rto: self.min_rto.unwrap_or(base.min_rto),
+            rto_floor: self.rto_floor.unwrap_or(base.rto_floor),
             max_rto: self.max_rto.unwrap_or(base.max_rto),
+            backoff_until: self.backoff_until.unwrap_or(base.backoff_until),
             rto_granularity: self.rto_granularity.unwrap_or(base.rto_granularity),
             timestamp_resolution: self.timestamp_resolution.unwrap_or(base.timestamp_resolution),
             one_way_delay: self.one_way_delay.unwrap_or(base.one_way_delay),

@@ -1,6 +1,6 @@
 //! Round-trip estimation and the retransmission timeout (RFC 6298).
 
-use crate::scenario::Tcp;
+use crate::scenario::{RtoFloor, Tcp};
 use leeway_units::{Duration, Time};
 
 /// Smoothed round-trip time and the timeout that follows from it.
@@ -10,14 +10,16 @@ pub struct Rto {
     srtt_x8: u64,
     /// 4 x RTTVAR in nanoseconds.
     rttvar_x4: u64,
-    /// Timeouts in a row: each doubles the timeout (5.5).
+    /// How often the timeout is doubled: once for each that expired (5.5).
     backoff: u32,
+    /// Timeouts without an acknowledgement of new data between them.
+    in_a_row: u32,
 }
 
 impl Rto {
     /// Before the first sample.
     pub fn new() -> Self {
-        Rto { srtt_x8: 0, rttvar_x4: 0, backoff: 0 }
+        Rto { srtt_x8: 0, rttvar_x4: 0, backoff: 0, in_a_row: 0 }
     }
 
     /// Takes a sample (RFC 6298, 2.2 and 2.3).
@@ -34,16 +36,20 @@ impl Rto {
         self.srtt_x8 = self.srtt_x8 - self.srtt_x8 / 8 + r;
     }
 
-    /// New data was acknowledged: no timeout is outstanding any more.
+    /// New data was acknowledged. `confirmed`: the estimate counts again, without the doubling.
     #[inline]
-    pub fn progress(&mut self) {
-        self.backoff = 0;
+    pub fn progress(&mut self, confirmed: bool) {
+        self.in_a_row = 0;
+        if confirmed {
+            self.backoff = 0;
+        }
     }
 
     /// The timer expired (5.5); how many in a row that makes.
     pub fn expired(&mut self) -> u32 {
         self.backoff = self.backoff.saturating_add(1);
-        self.backoff
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.in_a_row
     }
 
     /// Smoothed round-trip time; zero before the first sample.
@@ -58,15 +64,17 @@ impl Rto {
         u32::try_from(self.srtt_x8 / 8_000).unwrap_or(u32::MAX)
     }
 
-    /// The timeout now: SRTT + max(G, 4 RTTVAR), within its bounds, doubled for every timeout in a row.
+    /// The timeout now: SRTT + max(G, 4 RTTVAR), within its bounds, doubled for every one that expired.
     #[inline]
     pub fn timeout(&self, tcp: &Tcp) -> Duration {
+        let least = match tcp.rto_floor {
+            RtoFloor::Timeout => tcp.rto_granularity,
+            // Linux, tcp_rtt_estimator: rttvar >= tcp_rto_min.
+            RtoFloor::Variance => tcp.rto_granularity.max(tcp.min_rto),
+        };
         let base = match self.srtt_x8 {
             0 => tcp.initial_rto,
-            srtt_x8 => {
-                Duration::from_nanos(srtt_x8 / 8)
-                    + Duration::from_nanos(self.rttvar_x4).max(tcp.rto_granularity)
-            }
+            srtt_x8 => Duration::from_nanos(srtt_x8 / 8) + Duration::from_nanos(self.rttvar_x4).max(least),
         };
         let base = base.max(tcp.min_rto);
         if self.backoff == 0 {
@@ -176,6 +184,21 @@ mod tests {
     }
 
     #[test]
+    fn the_minimum_of_linux_is_one_of_the_variance() {
+        let linux = Tcp { rto_floor: RtoFloor::Variance, ..tcp() };
+        let mut rto = Rto::new();
+        for _ in 0..1000 {
+            rto.sample(Duration::from_millis(310));
+        }
+        assert_eq!(rto.timeout(&linux), Duration::from_millis(510));
+        assert_eq!(
+            rto.timeout(&tcp()),
+            Duration::from_millis(320),
+            "RFC 6298: the whole is above its minimum"
+        );
+    }
+
+    #[test]
     fn backs_off_to_the_maximum_and_recovers() {
         let mut rto = Rto::new();
         rto.sample(Duration::from_millis(100));
@@ -186,7 +209,10 @@ mod tests {
             })
             .collect();
         assert_eq!(timeouts, [600, 1200, 2400, 4800, 9600, 19_200, 38_400, 60_000, 60_000]);
-        rto.progress();
+        rto.progress(false);
+        assert_eq!(rto.timeout(&tcp()), Duration::from_secs(60), "it stays doubled until it is confirmed");
+        assert_eq!(rto.expired(), 1, "none in a row");
+        rto.progress(true);
         assert_eq!(rto.timeout(&tcp()), Duration::from_millis(300));
     }
 

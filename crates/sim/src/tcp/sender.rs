@@ -8,6 +8,7 @@ use super::delivery::Delivery;
 use super::receiver::Block;
 use super::rto::{LazyTimer, Rto};
 use super::scoreboard::Scoreboard;
+use crate::scenario::BackoffUntil;
 use leeway_control::{Ack, Law, Loss, Path, sender};
 use leeway_units::{Duration, Time};
 
@@ -74,6 +75,8 @@ pub struct Sender {
     partial: bool,
     /// Recovery ends when this is acknowledged.
     recover: u32,
+    /// The timeout stays doubled until this is passed, where [`BackoffUntil::Fresh`] says so.
+    backed_off: u32,
     /// Duplicate acknowledgements: segments that have left the network, where SACK does not say which.
     duplicates: u32,
     /// A round trip ends when this is acknowledged.
@@ -106,6 +109,7 @@ impl Sender {
             recovery: Recovery::Open,
             partial: false,
             recover: 0,
+            backed_off: 0,
             duplicates: 0,
             round_end: 0,
             round_began: Time::ZERO,
@@ -116,6 +120,18 @@ impl Sender {
             last_sent: Time::ZERO,
             common: sender::Sender::default(),
         }
+    }
+
+    /// The connection is there: SYN-ACK or the ACK of one took `rtt` (RFC 6298, 2.2).
+    pub fn connected(&mut self, rtt: Duration) {
+        self.rto.sample(rtt);
+        self.path.min_rtt_us = rtt.micros().clamp(1, u64::from(u32::MAX)) as u32;
+        self.update_path();
+    }
+
+    /// How long to wait for the answer to a SYN that was sent `tries` times already (RFC 6298, 5.5).
+    pub fn handshake_timeout(tries: u32, options: &Options) -> Duration {
+        (options.tcp.initial_rto * (1u64 << tries.min(32))).min(options.tcp.max_rto)
     }
 
     /// Starts over as a new connection under `law`, keeping the memory.
@@ -183,7 +199,8 @@ impl Sender {
         let progress = self.board.acknowledge(ack.next, ack.blocks);
         let una = self.board.una();
         if progress.advanced > 0 {
-            self.rto.progress();
+            let fresh = una > self.backed_off;
+            self.rto.progress(fresh || options.tcp.backoff_until == BackoffUntil::Progress);
             if self.recovery != Recovery::Open && una >= self.recover {
                 self.recovery = Recovery::Open;
             }
@@ -297,6 +314,7 @@ impl Sender {
         self.delivery.lost(lost_bytes);
         self.recovery = Recovery::Timeout;
         self.recover = self.board.next();
+        self.backed_off = self.recover;
         self.duplicates = 0;
         self.urgent = true;
         self.update_path();
@@ -393,7 +411,10 @@ impl Sender {
                 pipe + u64::from(self.board.sacked()) * mss
             }
             // RFC 3042: the first two duplicates release a segment each.
-            (Recovery::Open, false) if options.tcp.limited_transmit => {
+            (Recovery::Open | Recovery::Timeout, false)
+                if options.tcp.limited_transmit
+                    && (self.recovery == Recovery::Open || options.tcp.limited_retransmit) =>
+            {
                 pipe.saturating_sub(u64::from(self.duplicates.min(options.tcp.dupthresh - 1)) * mss)
             }
             (Recovery::Open, false) => pipe,

@@ -162,7 +162,7 @@ fn group() -> impl Strategy<Value = FlowGroup> {
         1u32..4,
         law,
         role,
-        spread(at(0..900).boxed()),
+        option::weighted(0.7, spread(at(0..900).boxed())),
         ms(0..300),
         app(),
         (600u64..1600),

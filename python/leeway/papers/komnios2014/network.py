@@ -72,7 +72,7 @@ def scenario(
     """300 s of these flows on a backhaul."""
     return Scenario(
         duration="300 s",
-        profile="ns2",
+        profile="rfc",
         dumbbell=BACKHAULS[backhaul].dumbbell(queue, buffer_factor),
         flow=list(flows),
         **fields,

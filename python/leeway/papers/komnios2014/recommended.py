@@ -178,7 +178,7 @@ def two_links(flows: int) -> Scenario:
             bulk(f"tcp-{name}", LAWS["newreno"], tcp, **ends),
             bulk(f"lbe-{name}", LISTENING, flows, role="background", **ends),
         ]
-    return Scenario(duration="300 s", profile="ns2", link=links, flow=groups, series=Series(every="event"))
+    return Scenario(duration="300 s", profile="rfc", link=links, flow=groups, series=Series(every="event"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,7 +287,7 @@ def linked(count: int, target_ms: float, seed: int) -> Scenario:
                 for part, times in cubic_times(group).items()
             ]
     flows += [flow(f"ledbat {i}", ledbat(target_ms), from_=sender(f"host {i}"), to="earth") for i in range(count)]
-    return Scenario(duration=f"{DURATION_S} s", profile="ns2", link=links, flow=flows)
+    return Scenario(duration=f"{DURATION_S} s", profile="rfc", link=links, flow=flows)
 
 
 @experiment("kuhn2013:difference-access", title="What the access links' rate does", kind="difference")

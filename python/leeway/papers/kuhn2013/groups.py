@@ -59,7 +59,7 @@ def scenario(
         flows.append(flow("ledbat", ledbat(target_ms, gain), count=count, **until(end), **access))
     return Scenario(
         duration=f"{DURATION_S} s",
-        profile="ns2",
+        profile="rfc",
         dumbbell=Dumbbell(bottleneck=Channel(rate="5 Mbit/s", delay="250 ms", buffer="50 pkt", queue="droptail")),
         flow=flows,
         window=list(window),

@@ -40,7 +40,7 @@ def scenario(number: int, buffer: str = "unlimited", jitter: float = 0.0, slow_s
         flows.append(flow("secondary", secondary, start=start))
     return Scenario(
         duration="800 s",
-        profile="ns2",
+        profile="rfc",
         dumbbell=Dumbbell(bottleneck=Channel(rate="10 Mbit/s", delay="250 ms", buffer=buffer, queue="droptail")),
         flow=flows,
         window=[Window(name="shared", from_="500 s", to="800 s")],

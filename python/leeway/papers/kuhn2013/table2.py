@@ -62,7 +62,7 @@ def scenario(
     """CUBIC from 0 to 225 s and from 270 to 450 s, LEDBAT from 112.5 to 337.5 s, over a link that a trace drives."""
     return Scenario(
         duration="450 s",
-        profile="ns2",
+        profile="rfc",
         dumbbell=Dumbbell(bottleneck=downlink(trace, buffer, errors_percent)),
         flow=[
             flow("cubic", CUBIC, app={"kind": "on_off", "on": "225 s", "off": "45 s"}),

@@ -13,7 +13,7 @@ TARGET_MS = 25.0
 TARGET_PKT = 20.8
 ROUND_TRIP_S = 0.05
 TCP = "newreno:slow_start=none"
-LEDBAT = "ledbat:target=25ms,base_history=0,filter_length=1,slow_start=none,floor=1"
+LEDBAT = "ledbat:target=25ms,base_history=0,filter_length=1,slow_start=none,floor=1,window=whole"
 FIG3 = ((2, 40), (10, 40), (10, 100))
 """Start of the second flow (s) and buffer (packets) of figure 3's cases."""
 

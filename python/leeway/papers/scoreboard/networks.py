@@ -64,7 +64,7 @@ class Network:
     dumbbell: Callable[[], Dumbbell]
     quick: bool = False
     start_s: float = 10
-    profile: str = "ns2"
+    profile: str = "rfc"
     tcp: Mapping[str, Any] = field(default_factory=lambda: {"sack": True})
     events: Sequence[Event] = ()
     fair: bool = False

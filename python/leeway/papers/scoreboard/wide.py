@@ -33,7 +33,7 @@ QUEUES = {
     "fq_codel": "fq_codel",
 }
 FAIR = ("sfq", "fq_codel")
-PROFILES = {"ns2": {"sack": True}, "linux": {"timestamp_resolution": "1 us"}}
+PROFILES = {"rfc": {"sack": True}, "linux": {"timestamp_resolution": "1 us"}}
 """Platforms of all endpoints, and what differs."""
 
 ROUNDS, LEAST_S, MOST_S, MOST_PACKETS = 60, 10, 60, 150_000

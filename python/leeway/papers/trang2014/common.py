@@ -118,7 +118,7 @@ def network(
     return Scenario(
         title=title,
         duration=f"{duration:g} s",
-        profile="ns2",
+        profile="rfc",
         dumbbell=Dumbbell(
             bottleneck=Channel(rate=f"{rate} Mbit/s", delay=f"{owd} ms", buffer=f"{buffer} pkt", queue=queue)
         ),
