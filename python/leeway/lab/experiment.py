@@ -150,7 +150,7 @@ class Setting:
         return range(1, 1 + (self.seed_count or self.pick(quick, full)))
 
 
-Verdict = Literal["holds", "differs", "open"]
+Verdict = Literal["holds", "differs", "undecided", "open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,9 @@ class Claim:
         shows it comes first, followed by a colon and one sentence.
     accept
         In words, what is accepted as agreement: "0.60 to 0.70".
+    undecided
+        The confidence interval reaches over a bound of what is accepted: `holds` says on which side its mean is, and
+        more runs may say otherwise.
     """
 
     text: str
@@ -180,11 +183,16 @@ class Claim:
     holds: bool | None
     why: str = ""
     accept: str = ""
+    undecided: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """In a word."""
-        return "open" if self.holds is None else "holds" if self.holds else "differs"
+        if self.holds is None:
+            return "open"
+        if self.undecided:
+            return "undecided"
+        return "holds" if self.holds else "differs"
 
     def cause(self, known: Container[str]) -> tuple[str, str]:
         """The experiment, one of those that are `known` by id, that `why` begins with, and the sentence behind it.
@@ -204,10 +212,16 @@ class Claim:
         digits: int = 3,
         why: str = "",
     ) -> Claim:
-        """A number that has to lie between two bounds (inclusive; infinite ones are allowed)."""
+        """A number that has to lie between two bounds (inclusive; infinite ones are allowed).
+
+        It holds if its confidence interval is between them, differs if the interval is beyond one of them, and is
+        undecided if it reaches over one. A single run has no interval: its value decides.
+        """
         low, high = accept
+        mean = low <= found.mean <= high
+        decided = found.count < 2 or (low <= found.low and found.high <= high if mean else not found.meets(low, high))
         return Claim(
-            text, published, found.text(unit, digits), low <= found.mean <= high, why, _between(low, high, unit)
+            text, published, found.text(unit, digits), mean, why, _between(low, high, unit), undecided=not decided
         )
 
     @staticmethod

@@ -43,6 +43,10 @@ class Interval:
         """Upper end."""
         return self.mean + self.half
 
+    def meets(self, low: float, high: float) -> bool:
+        """Whether some of it is from `low` to `high`."""
+        return self.low <= high and low <= self.high
+
     def scaled(self, factor: float) -> Interval:
         """In another unit."""
         return Interval(self.mean * factor, self.half * abs(factor), self.count)

@@ -10,7 +10,7 @@ from leeway.lab.cache import Cache
 from leeway.lab.driver import Finished
 from leeway.lab.experiment import Claim, Table, registered
 
-COLUMN = 9  # width of a verdict, with the blank after it
+COLUMN = 10  # width of a verdict, with the blank after it
 
 
 def finished_text(finished: Finished) -> str:
@@ -44,6 +44,7 @@ def summary_text(finished: Sequence[Finished]) -> str:
         f"{_number(claims, 'holds')} hold",
         f"{_number(claims, 'differs')} differ"
         + (f" ({len(unexplained(finished))} of them without a cause)" if unexplained(finished) else ""),
+        *([f"{undecided} undecided"] if (undecided := _number(claims, "undecided")) else []),
         f"{_number(claims, 'open')} open in the paper",
     ]
     text = f"{count(len(finished), 'experiment')}, {count(len(claims), 'claim')}: {', '.join(parts)}"

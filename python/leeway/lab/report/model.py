@@ -26,6 +26,7 @@ class Standing(Enum):
     HOLDS = ("✓", "holds")
     EXPLAINED = ("≠", "differs, cause known")
     DIFFERS = ("✗", "differs, cause unknown")
+    UNDECIDED = ("?", "undecided")
     OPEN = ("○", "open, recorded")
 
     @property
@@ -88,6 +89,8 @@ class Row:
         """How the claim stands."""
         if self.claim.holds is None:
             return Standing.OPEN
+        if self.claim.undecided:
+            return Standing.UNDECIDED
         if self.claim.holds:
             return Standing.HOLDS
         return Standing.EXPLAINED if self.cause_id else Standing.DIFFERS
@@ -298,7 +301,7 @@ class Report:
             for chapter in self.papers
             for section in chapter.sections
             for row in section.rows
-            if row.claim.holds is False
+            if row.claim.verdict == "differs"
         ]
 
     @property
@@ -430,7 +433,7 @@ def _link(sections: Iterable[Section]) -> None:
             row.cause_id, row.why = row.claim.cause(known)
             if row.cause_id:
                 row.cause = by_id.get(row.cause_id)
-                if row.cause and row.claim.holds is False:
+                if row.cause and row.claim.verdict == "differs":
                     row.cause.explains.append(row)
 
 
