@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live pictures docs fuzz install uninstall ci clean
+.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,11 @@ live: ## measure the laws on real TCP beside the simulator (root, 1 to 2 hours),
 	cargo build --release --locked --package leeway-live
 	@$${CARGO_TARGET_DIR:-target}/release/leeway-live run
 	@$${CARGO_TARGET_DIR:-target}/release/leeway-live report
+
+results: ## repeat every published experiment at full size (hours), write docs/results.md and docs/scoreboard.md
+	@tools/setup.sh build python
+	@target/python/bin/leeway-lab report --full --cache out/results.sqlite --out out/report-full
+	@target/python/bin/python tools/results.py out/report-full
 
 pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build

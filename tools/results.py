@@ -1,16 +1,21 @@
-"""Writes docs/results.md, the claims of all experiments, from a report of the lab.
+"""Writes docs/results.md, the claims of all experiments, and the table of docs/scoreboard.md from a report of the lab.
 
-usage: results.py REPORT_FOLDER > docs/results.md
+usage: results.py REPORT_FOLDER [DOCS_FOLDER]
+
+Both pages carry the version of the engine that made them. `make results` makes the report and calls this.
 """
 
+import contextlib
+import io
 import json
+import re
 import sys
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
-SIGNS = {"holds": "✓", "explained": "≠", "differs": "✗", "open": "○"}
+SIGNS = {"holds": "✓", "explained": "≠", "differs": "✗", "undecided": "?", "open": "○"}
 PAPERS = {
     "rossi2010": "Rossi 2010",
     "kuhn2013": "Kuhn 2013",
@@ -23,7 +28,7 @@ What was published, and what comes out here, of every experiment of four papers 
 `tools/results.py` from what this command gives; the report itself has the figures, tables and notes as well.
 
 ```
-leeway-lab report --full --out report
+make results
 ```
 
 Engine {engine}; {machine}. {runs:,} runs, {hours:.1f} hours of one
@@ -34,14 +39,40 @@ core; runs that several experiments share are counted in each.
 | ✓ holds | {holds} |
 | ≠ differs, and an experiment shows [the cause](known-differences.md) | {explained} |
 | ✗ differs, cause unknown | {differs} |
+| ? undecided: the interval reaches over a bound of what is accepted | {undecided} |
 | ○ the paper's outcome was left open: recorded | {open} |
 
 ± is the half-width of the 95 % confidence interval of the mean over *n* seeds.
 """
 
 
+BETWEEN = re.compile(r"(<!-- made by tools/results.py -->\n).*(<!-- end -->)", re.DOTALL)
+
+
 def main() -> None:
-    report = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    report = json.loads((Path(sys.argv[1]) / "claims.json").read_text(encoding="utf-8"))
+    docs = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).parents[1] / "docs"
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        results(report)
+    (docs / "results.md").write_text(text.getvalue().rstrip() + "\n", encoding="utf-8")
+    board = docs / "scoreboard.md"
+    page = board.read_text(encoding="utf-8")
+    if not BETWEEN.search(page):
+        sys.exit(f"{board} has no place for the stamp: <!-- made by tools/results.py --> and <!-- end -->")
+    board.write_text(BETWEEN.sub(lambda found: found[1] + stamp(report) + found[2], page), encoding="utf-8")
+
+
+def stamp(report: Record) -> str:
+    """Which engine made the numbers, from how many runs."""
+    runs = sum(each["runs"] for each in report["experiments"] if each["kind"] == "scoreboard")
+    return f"\nEngine {report['context']['engine']}, {runs:,} runs.\n\n"
+
+
+def results(report: Record) -> None:
+    """Prints docs/results.md."""
     experiments = report["experiments"]
     print(
         HEAD.format(
