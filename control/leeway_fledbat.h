@@ -24,8 +24,8 @@ struct leeway_fledbat_params {
 	struct leeway_window_config window;
 	struct leeway_delay_config delay;
 	leeway_u32 target_us;
-	leeway_u32 alpha_permille; /* segments per round trip */
-	leeway_u32 zeta_permille;
+	leeway_u32 alpha_ppm; /* segments per round trip */
+	leeway_u32 zeta_ppm;
 	leeway_u32 climb_permille; /* 0: off */
 };
 
@@ -45,9 +45,8 @@ LEEWAY_INLINE void leeway_fledbat_init(struct leeway_fledbat *s, const struct le
 	leeway_window_init(&s->w, &p->window, path);
 	leeway_delay_init(&s->delay, &p->delay);
 	s->target_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
-	s->zeta_q40 = leeway_reciprocal_q40(leeway_min_u32(p->zeta_permille, LEEWAY_GAIN_MAX_PERMILLE),
-					    s->target_us);
-	s->alpha_q16 = leeway_permille_q16(p->alpha_permille);
+	s->zeta_q40 = leeway_gain_q40(p->zeta_ppm, s->target_us);
+	s->alpha_q16 = leeway_ppm_q16(p->alpha_ppm);
 	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
 	s->reserved = 0;
 }
@@ -57,7 +56,7 @@ LEEWAY_INLINE void leeway_fledbat_on_ack(struct leeway_fledbat *s, const struct 
 {
 	leeway_u32 mss = leeway_mss(path);
 	leeway_u64 acked_bytes = ack->acked_bytes;
-	leeway_u32 excess_q16;
+	leeway_u64 step_q16;
 
 	leeway_delay_on_ack(&s->delay, ack, path);
 	s->w.out.queuing_delay_us = s->delay.queuing_us;
@@ -81,8 +80,9 @@ LEEWAY_INLINE void leeway_fledbat_on_ack(struct leeway_fledbat *s, const struct 
 		leeway_increase(&s->w, acked_bytes, mss, s->alpha_q16);
 	if (s->delay.queuing_us > s->target_us) {
 		s->w.out.phase = LEEWAY_YIELDING;
-		excess_q16 = leeway_ratio_q16(s->delay.queuing_us - s->target_us, s->zeta_q40);
-		leeway_yield(&s->w, excess_q16 * leeway_min_u64(acked_bytes, 1ULL << 32), mss);
+		step_q16 = leeway_ratio_of_bytes_q16(s->delay.queuing_us - s->target_us, s->zeta_q40,
+						     acked_bytes);
+		leeway_yield(&s->w, step_q16, mss);
 	}
 }
 

@@ -41,9 +41,9 @@ enum leeway_flower_and {
 struct leeway_flower_params {
 	struct leeway_window_config window;
 	leeway_u32 target_us;
-	leeway_u32 conjunction;   /* enum leeway_flower_and */
-	leeway_u32 step_permille; /* segments per round trip and linguistic value: 200 */
-	leeway_u32 delay;         /* enum leeway_delay_source */
+	leeway_u32 conjunction; /* enum leeway_flower_and */
+	leeway_u32 step_ppm;    /* segments per round trip and linguistic value: 200000 */
+	leeway_u32 delay;       /* enum leeway_delay_source */
 	leeway_u32 base_history;
 	leeway_u32 base_interval_us;
 	leeway_u32 skew;
@@ -60,7 +60,7 @@ struct leeway_flower {
 	leeway_s32 change_q16;  /* de as an index */
 	leeway_s32 output_q16;  /* of the rules, before the step size */
 	leeway_u32 target_us;
-	leeway_u32 step_permille;
+	leeway_u32 step_ppm;
 	leeway_u8 conjunction;
 	leeway_u8 in_round; /* round_us is valid */
 	leeway_u8 started;  /* queuing_us is valid */
@@ -78,7 +78,7 @@ LEEWAY_INLINE void leeway_flower_init(struct leeway_flower *s, const struct leew
 	leeway_peaks_init(&s->peaks);
 	leeway_base_init(&s->base, p->base_history, p->base_interval_us, p->skew);
 	s->target_us = leeway_min_u32(p->target_us, LEEWAY_TARGET_MAX_US);
-	s->step_permille = leeway_min_u32(p->step_permille, 1000);
+	s->step_ppm = leeway_min_u32(p->step_ppm, 1000000);
 	s->conjunction =
 		p->conjunction == LEEWAY_FLOWER_PRODUCT ? LEEWAY_FLOWER_PRODUCT : LEEWAY_FLOWER_MINIMUM;
 	s->grown_bytes = 0;
@@ -217,15 +217,15 @@ LEEWAY_INLINE void leeway_flower_step(struct leeway_flower *s, const struct leew
 		return;
 	}
 	s->output_q16 = leeway_flower_infer_q16(s);
-	size_q16 = (leeway_u64)mss * s->step_permille;
+	size_q16 = (leeway_u64)mss * s->step_ppm;
 	if (s->output_q16 < 0) {
-		step_q16 = size_q16 * (leeway_u32)-s->output_q16 / 1000;
+		step_q16 = size_q16 * (leeway_u32)-s->output_q16 / 1000000;
 		leeway_lower(&s->w, step_q16, mss);
 		s->w.out.phase = LEEWAY_YIELDING;
 		return;
 	}
 	s->w.out.phase = LEEWAY_AVOIDANCE;
-	step_q16 = size_q16 * (leeway_u32)s->output_q16 / 1000;
+	step_q16 = size_q16 * (leeway_u32)s->output_q16 / 1000000;
 	if (ack->acked_bytes && !ack->app_limited)
 		leeway_raise(&s->w, leeway_min_u64(step_q16, leeway_min_u64(s->grown_bytes, mss) << 16));
 }

@@ -27,6 +27,7 @@ enum leeway_param_kind {
 	LEEWAY_PARAM_RATIO = 2, /* thousandths */
 	LEEWAY_PARAM_COUNT = 3,
 	LEEWAY_PARAM_CHOICE = 4, /* index into the words of choices */
+	LEEWAY_PARAM_GAIN = 5,   /* millionths */
 };
 
 /* One parameter: a leeway_u32 at offset in the law's params struct. */
@@ -120,6 +121,12 @@ struct leeway_law {
 #define LEEWAY_RATIO(X, NAME, FIELD, FALLBACK, MIN, MAX, DOC, SOURCE)                                        \
 	{                                                                                                    \
 		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_RATIO, FALLBACK, MIN, MAX, LEEWAY_NO_CHOICES, DOC,   \
+			SOURCE                                                                               \
+	}
+/* What an ack or a round trip adds or takes; a part or a multiple of something is a ratio. */
+#define LEEWAY_GAIN(X, NAME, FIELD, FALLBACK, MIN, MAX, DOC, SOURCE)                                         \
+	{                                                                                                    \
+		NAME, LEEWAY_AT(X, FIELD), LEEWAY_PARAM_GAIN, FALLBACK, MIN, MAX, LEEWAY_NO_CHOICES, DOC,    \
 			SOURCE                                                                               \
 	}
 #define LEEWAY_COUNT(X, NAME, FIELD, FALLBACK, MIN, MAX, DOC, SOURCE)                                        \
@@ -222,10 +229,10 @@ static const struct leeway_probe leeway_newreno_probe_table[] = {
 static const struct leeway_param leeway_ledbat_param_table[] = {
 	LEEWAY_DURATION(ledbat, "target", target_us, 100000U, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US,
 			"queuing delay aimed at", "RFC 6817 2.4.2 (TARGET)"),
-	LEEWAY_RATIO(ledbat, "gain_up", gain_up_permille, 1000, 1, LEEWAY_GAIN_MAX_PERMILLE,
-		     "packets per round trip that an empty queue adds", "RFC 6817 2.4.2 (GAIN)"),
-	LEEWAY_RATIO(ledbat, "gain_down", gain_down_permille, 1000, 0, LEEWAY_GAIN_MAX_PERMILLE,
-		     "gain of the decrease above the target", "Trang 2014, 3.2"),
+	LEEWAY_GAIN(ledbat, "gain_up", gain_up_ppm, 1000000, 1000, LEEWAY_GAIN_MAX_PPM,
+		    "packets per round trip that an empty queue adds", "RFC 6817 2.4.2 (GAIN)"),
+	LEEWAY_GAIN(ledbat, "gain_down", gain_down_ppm, 1000000, 0, LEEWAY_GAIN_MAX_PPM,
+		    "gain of the decrease above the target", "Trang 2014, 3.2"),
 	LEEWAY_SWITCH(ledbat, "clamp", clamp, 0, "limit the decrease to gain_down packets per round trip",
 		      "RFC-era deployments"),
 	LEEWAY_FLOOR(ledbat, 2000),
@@ -267,11 +274,11 @@ static const struct leeway_probe leeway_ledbat_probe_table[] = {
 static const struct leeway_param leeway_fledbat_param_table[] = {
 	LEEWAY_DURATION(fledbat, "target", target_us, 100000U, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US,
 			"queuing delay above which the window decreases", "Carofiglio 2013, eq. 5 (tau)"),
-	LEEWAY_RATIO(fledbat, "alpha", alpha_permille, 1000, 1, LEEWAY_GAIN_MAX_PERMILLE,
-		     "packets added per round trip", "Carofiglio 2013, eq. 5"),
-	LEEWAY_RATIO(fledbat, "zeta", zeta_permille, 100, 1, LEEWAY_GAIN_MAX_PERMILLE,
-		     "packets removed per packet acked at twice the target",
-		     "Carofiglio 2013, eq. 5; Komnios 2014: 5"),
+	LEEWAY_GAIN(fledbat, "alpha", alpha_ppm, 1000000, 1000, LEEWAY_GAIN_MAX_PPM,
+		    "packets added per round trip", "Carofiglio 2013, eq. 5"),
+	LEEWAY_GAIN(fledbat, "zeta", zeta_ppm, 100000, 100, LEEWAY_GAIN_MAX_PPM,
+		    "packets removed per packet acked at twice the target",
+		    "Carofiglio 2013, eq. 5; Komnios 2014: 5"),
 	LEEWAY_FLOOR(fledbat, 2000),
 	LEEWAY_SLOW_START_DELAY_PARAM(fledbat, LEEWAY_SLOW_START_NONE),
 	LEEWAY_SSTHRESH(fledbat),
@@ -395,8 +402,8 @@ static const struct leeway_param leeway_ledbatpp_param_table[] = {
 			"queuing delay aimed at", "ledbat-plus-plus 4.5"),
 	LEEWAY_COUNT(ledbatpp, "gain_divisor", gain_divisor, 16, 1, 255,
 		     "largest divisor of the gain, 1/min(16, ceil(2 target/base))", "ledbat-plus-plus 4.2"),
-	LEEWAY_RATIO(ledbatpp, "constant", constant_permille, 1000, 1, LEEWAY_GAIN_MAX_PERMILLE,
-		     "of the multiplicative decrease", "ledbat-plus-plus 4.2"),
+	LEEWAY_GAIN(ledbatpp, "constant", constant_ppm, 1000000, 1000, LEEWAY_GAIN_MAX_PPM,
+		    "of the multiplicative decrease", "ledbat-plus-plus 4.2"),
 	LEEWAY_SWITCH(ledbatpp, "slowdown", slowdown, 1, "slow down periodically to see the base delay",
 		      "ledbat-plus-plus 4.4"),
 	LEEWAY_CHOICE(ledbatpp, "ramp", ramp, LEEWAY_RAMP_STANDARD, "standard|scaled",
@@ -426,8 +433,8 @@ static const struct leeway_param leeway_flower_param_table[] = {
 			"queuing delay aimed at", "Trang 2014, 5.2"),
 	LEEWAY_CHOICE(flower, "and", conjunction, LEEWAY_FLOWER_MINIMUM, "minimum|product",
 		      "conjunction of the two conditions of a rule", "Trang 2014, 5.2"),
-	LEEWAY_RATIO(flower, "step", step_permille, 200, 1, 1000,
-		     "packets per round trip and linguistic value of the output", "Trang 2014, 5.2"),
+	LEEWAY_GAIN(flower, "step", step_ppm, 200000, 1000, 1000000,
+		    "packets per round trip and linguistic value of the output", "Trang 2014, 5.2"),
 	LEEWAY_FLOOR(flower, 1000),
 	LEEWAY_SLOW_START_PARAM(flower, LEEWAY_SLOW_START_STANDARD),
 	LEEWAY_SSTHRESH(flower),

@@ -40,8 +40,8 @@ struct leeway_ledbat_params {
 	struct leeway_window_config window;
 	struct leeway_delay_config delay;
 	leeway_u32 target_us;
-	leeway_u32 gain_up_permille;
-	leeway_u32 gain_down_permille;
+	leeway_u32 gain_up_ppm;
+	leeway_u32 gain_down_ppm;
 	leeway_u32 clamp;               /* 1: off is at least -1 */
 	leeway_u32 allowed_permille;    /* ALLOWED_INCREASE, thousandths of a segment */
 	leeway_u32 climb_permille;      /* 0: off */
@@ -61,8 +61,8 @@ struct leeway_ledbat {
 	leeway_u32 target_us;
 	leeway_u32 target_least_us;
 	leeway_u32 segments_permille;
-	leeway_u32 gain_up_permille;
-	leeway_u32 gain_down_permille;
+	leeway_u32 gain_up_ppm;
+	leeway_u32 gain_down_ppm;
 	leeway_u32 retreat_permille;
 	leeway_u32 rate_limit_q16; /* of the decrease */
 	leeway_u32 allowed_permille;
@@ -83,8 +83,8 @@ LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_
 	leeway_u64 retreat_us;
 
 	s->target_us = leeway_clamp_u32(target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
-	s->up_q40 = leeway_reciprocal_q40(s->gain_up_permille, s->target_us);
-	s->down_q40 = leeway_reciprocal_q40(s->gain_down_permille, s->target_us);
+	s->up_q40 = leeway_gain_q40(s->gain_up_ppm, s->target_us);
+	s->down_q40 = leeway_gain_q40(s->gain_down_ppm, s->target_us);
 	/* At most the longest queue that is told of, so that it fits. */
 	retreat_us = (leeway_u64)s->target_us * s->retreat_permille / 1000;
 	s->retreat_us = (leeway_u32)leeway_min_u64(retreat_us, 0xffffffffu);
@@ -118,8 +118,8 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 				      const struct leeway_path *path)
 {
 	leeway_window_init(&s->w, &p->window, path);
-	s->gain_up_permille = leeway_min_u32(p->gain_up_permille, LEEWAY_GAIN_MAX_PERMILLE);
-	s->gain_down_permille = leeway_min_u32(p->gain_down_permille, LEEWAY_GAIN_MAX_PERMILLE);
+	s->gain_up_ppm = p->gain_up_ppm;
+	s->gain_down_ppm = p->gain_down_ppm;
 	s->retreat_permille = leeway_min_u32(p->retreat_permille, 1000000);
 	s->segments_permille = leeway_min_u32(p->segments_permille, 1000000);
 	leeway_ledbat_aim(s, p->target_us);
@@ -129,7 +129,7 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	s->line_us = 0;
 	s->rate_limit_q16 = LEEWAY_RATE_MAX_Q16;
 	if (p->clamp)
-		s->rate_limit_q16 = leeway_permille_q16(s->gain_down_permille);
+		s->rate_limit_q16 = leeway_ppm_q16(s->gain_down_ppm);
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
 	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
 	s->accelerate_q16 = leeway_permille_q16(leeway_min_u32(p->accelerate_permille, 1000));

@@ -41,10 +41,10 @@ struct leeway_ledbatpp_params {
 	struct leeway_window_config window;
 	struct leeway_delay_config delay;
 	leeway_u32 target_us;
-	leeway_u32 gain_divisor;      /* largest divisor of GAIN: 16 */
-	leeway_u32 constant_permille; /* of the decrease */
-	leeway_u32 slowdown;          /* 1: slow down periodically */
-	leeway_u32 ramp;              /* enum leeway_ledbatpp_ramp */
+	leeway_u32 gain_divisor; /* largest divisor of GAIN: 16 */
+	leeway_u32 constant_ppm; /* of the decrease */
+	leeway_u32 slowdown;     /* 1: slow down periodically */
+	leeway_u32 ramp;         /* enum leeway_ledbatpp_ramp */
 };
 
 struct leeway_ledbatpp {
@@ -80,8 +80,7 @@ LEEWAY_INLINE void leeway_ledbatpp_init(struct leeway_ledbatpp *s, const struct 
 	leeway_window_init(&s->w, &p->window, path);
 	leeway_delay_init(&s->delay, &p->delay);
 	s->target_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
-	s->decrease_q40 = leeway_reciprocal_q40(
-		leeway_min_u32(p->constant_permille, LEEWAY_GAIN_MAX_PERMILLE), s->target_us);
+	s->decrease_q40 = leeway_gain_q40(p->constant_ppm, s->target_us);
 	s->gain_divisor = (leeway_u8)leeway_clamp_u32(p->gain_divisor, 1, 255);
 	s->gain_base_us = 0;
 	s->gain_q16 = leeway_ledbatpp_gain_q16(0, s->target_us, s->gain_divisor);

@@ -17,10 +17,11 @@
 #define LEEWAY_RATE_MAX_Q16     0x7fffffffU
 #define LEEWAY_ONE_Q16          65536U
 
-/* Bounds of the parameters that leeway_reciprocal_q40() takes. */
+/* Bounds of the parameters that leeway_gain_q40() takes. */
 #define LEEWAY_TARGET_MIN_US     100U
 #define LEEWAY_TARGET_MAX_US     10000000U
 #define LEEWAY_GAIN_MAX_PERMILLE 100000U
+#define LEEWAY_GAIN_MAX_PPM      100000000U
 
 LEEWAY_INLINE leeway_u32 leeway_min_u32(leeway_u32 a, leeway_u32 b)
 {
@@ -77,15 +78,26 @@ LEEWAY_INLINE leeway_u32 leeway_permille_q16(leeway_u32 permille)
 	return ((leeway_min_u32(permille, LEEWAY_GAIN_MAX_PERMILLE) << 13) + 62) / 125;
 }
 
+/* Millionths as q16, rounded; at most 100. */
+LEEWAY_INLINE leeway_u32 leeway_ppm_q16(leeway_u32 ppm)
+{
+	return (leeway_u32)((((leeway_u64)leeway_min_u32(ppm, LEEWAY_GAIN_MAX_PPM) << 16) + 500000) /
+			    1000000);
+}
+
 /*
  * gain / span, rounded, as a multiplier for leeway_ratio_q16(), computed once: the ack path then multiplies instead of
- * dividing. gain_permille below 2^17 and span_us of at least 100 keep it below 2^41.
+ * dividing. gain_ppm of at most LEEWAY_GAIN_MAX_PPM and span_us of at least 100 keep it below 2^41. Rounding is below
+ * 0.05 % at a gain of 1e-4 and a span of 100 ms.
  */
-LEEWAY_INLINE leeway_u64 leeway_reciprocal_q40(leeway_u32 gain_permille, leeway_u32 span_us)
+LEEWAY_INLINE leeway_u64 leeway_gain_q40(leeway_u32 gain_ppm, leeway_u32 span_us)
 {
+	/* gain 2^40 / 10^6 = gain 2^34 / 5^6 */
+	leeway_u64 divisor = 15625ULL * span_us;
+
 	if (!span_us)
 		return 0;
-	return (((leeway_u64)gain_permille << 40) + 500ULL * span_us) / (1000ULL * span_us);
+	return (((leeway_u64)leeway_min_u32(gain_ppm, LEEWAY_GAIN_MAX_PPM) << 34) + divisor / 2) / divisor;
 }
 
 /* gain x delay / span in q16, rounded, at most LEEWAY_RATE_MAX_Q16. */
@@ -98,6 +110,21 @@ LEEWAY_INLINE leeway_u32 leeway_ratio_q16(leeway_u32 delay_us, leeway_u64 recipr
 	else
 		ratio_q16 = (delay_us * reciprocal_q40 + (1ULL << 23)) >> 24;
 	return (leeway_u32)leeway_min_u64(ratio_q16, LEEWAY_RATE_MAX_Q16);
+}
+
+/* gain x delay / span x bytes, in q16. Where the ratio is below 8 it has 28 fractional bits, for gains such as 1e-4. */
+LEEWAY_INLINE leeway_u64 leeway_ratio_of_bytes_q16(leeway_u32 delay_us, leeway_u64 reciprocal_q40,
+						   leeway_u64 bytes)
+{
+	leeway_u64 ratio_q28;
+
+	bytes = leeway_min_u64(bytes, 1ULL << 32);
+	if (delay_us >> 22)
+		return leeway_ratio_q16(delay_us, reciprocal_q40) * bytes;
+	ratio_q28 = (delay_us * reciprocal_q40 + (1ULL << 11)) >> 12;
+	if (ratio_q28 >> 31)
+		return leeway_ratio_q16(delay_us, reciprocal_q40) * bytes;
+	return ratio_q28 * bytes >> 12;
 }
 
 #endif

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "laws"
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 UNLIMITED = 2**32 - 1
-DURATION, PACKETS, RATIO, COUNT, CHOICE = range(5)
+DURATION, PACKETS, RATIO, COUNT, CHOICE, GAIN = range(6)
 
 
 @dataclass
@@ -42,7 +42,9 @@ class Param:
             return str(raw)
         if self.kind == PACKETS and raw == UNLIMITED:
             return "unlimited"
-        return duration(raw) if self.kind == DURATION else decimal(raw)
+        if self.kind == DURATION:
+            return duration(raw)
+        return decimal(raw, 6 if self.kind == GAIN else 3)
 
     def range(self) -> str:
         if self.kind == CHOICE:
@@ -146,8 +148,9 @@ def duration(microseconds: int) -> str:
     return f"{microseconds}us"
 
 
-def decimal(thousandth: int) -> str:
-    return f"{thousandth // 1000}.{thousandth % 1000:03}".rstrip("0").rstrip(".")
+def decimal(raw: int, digits: int = 3) -> str:
+    """`raw` units of the last of so many decimals."""
+    return f"{raw // 10**digits}.{raw % 10**digits:0{digits}}".rstrip("0").rstrip(".")
 
 
 if __name__ == "__main__":

@@ -52,8 +52,10 @@ pub enum ParamKind {
     Duration,
     /// Packets, in thousandths: `2`, `0.02`, or `unlimited` where the maximum is `u32::MAX`.
     Packets,
-    /// A ratio, in thousandths: `0.1`, `10`.
+    /// A part or a multiple of something, in thousandths: `0.1`, `10`.
     Ratio,
+    /// What an acknowledgement or a round trip adds or takes, in millionths: `1`, `0.0001`.
+    Gain,
     /// A whole number.
     Count,
     /// One of a list of words, by its index.
@@ -81,6 +83,7 @@ impl ParamKind {
             1 => ParamKind::Packets,
             2 => ParamKind::Ratio,
             3 => ParamKind::Count,
+            5 => ParamKind::Gain,
             _ => ParamKind::Choice,
         }
     }
@@ -91,6 +94,7 @@ impl ParamKind {
             ParamKind::Duration => "duration",
             ParamKind::Packets => "packets",
             ParamKind::Ratio => "ratio",
+            ParamKind::Gain => "gain",
             ParamKind::Count => "count",
             ParamKind::Choice => "choice",
         }

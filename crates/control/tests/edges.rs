@@ -236,6 +236,25 @@ fn decreases_stop_at_the_floor_and_spare_what_is_below() {
     assert_eq!(packets(&law), 1.0, "below the floor after a timeout, and no lower");
 }
 
+/// zeta = 1e-4, far above the target and just above it: what each packet acked takes is exact to a percent.
+#[test]
+fn fledbat_decreases_by_a_small_gain() {
+    for (target_ms, queue_ms) in [(100, 200), (100, 101), (10_000, 20_000)] {
+        let start = Path { initial_window_bytes: u32::MAX, ..path(1) };
+        let mut law =
+            build(&format!("fledbat:zeta=0.0001,alpha=0.001,filter_length=1,target={target_ms}ms"), &start);
+        law.on_ack(&ack(0, 0), &start);
+        let before = packets(&law);
+        for i in 1..=10_000u64 {
+            law.on_ack(&Ack { app_limited: 1, ..ack(i * 100, queue_ms * 1000) }, &start);
+        }
+        let expected = f64::from(queue_ms - target_ms) / f64::from(target_ms);
+        let taken = before - packets(&law);
+        let tolerance = if target_ms == 100 { 0.01 } else { 0.1 };
+        assert!((taken / expected - 1.0).abs() < tolerance, "{target_ms} ms: {taken}, expected {expected}");
+    }
+}
+
 #[test]
 fn growth_leads_the_flight_by_allowed_increase() {
     for (allowed, expected) in [("0", 10.0), ("0.05", 10.05), ("1", 10.1)] {

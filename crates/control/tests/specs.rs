@@ -21,6 +21,7 @@ fn only_what_differs_is_shown() {
         ("ledbat:target=1500us", "ledbat:target=1.5ms"),
         ("flower:and=product,floor=2", "flower:and=product,floor=2"),
         ("fledbat:zeta=5,floor=0.02", "fledbat:zeta=5,floor=0.02"),
+        ("fledbat:zeta=0.0001,alpha=1.000001", "fledbat:alpha=1.000001,zeta=0.0001"),
         ("newreno:ssthresh=unlimited", "newreno"),
         ("newreno:ssthresh=64", "newreno:ssthresh=64"),
         (
@@ -57,9 +58,14 @@ fn errors_say_what_would_be_right() {
     assert_eq!(error("ledbat:target=11s"), "ledbat: target=11s is outside 100us to 10s");
     assert_eq!(error("ledbat:target=2h"), "ledbat: target=2h is outside 100us to 10s");
     assert_eq!(error("ledbat:gain_up=0"), "ledbat: gain_up=0 is outside 0.001 to 100");
+    assert_eq!(error("ledbat:gain_up=0.0001"), "ledbat: gain_up=0.0001 is outside 0.001 to 100");
     assert_eq!(
-        error("ledbat:gain_up=0.0001"),
-        "ledbat: gain_up=0.0001 is not a number with at most three decimals, such as 0.1 or 10"
+        error("fledbat:zeta=0.0000001"),
+        "fledbat: zeta=0.0000001 is not a number with at most six decimals, such as 0.0001 or 10"
+    );
+    assert_eq!(
+        error("newreno:beta=0.5001"),
+        "newreno: beta=0.5001 is not a number with at most three decimals, such as 0.1 or 10"
     );
     assert_eq!(
         error("ledbat:floor=unlimited"),
