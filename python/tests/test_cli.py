@@ -77,8 +77,8 @@ def test_list_as_json(run):
 def test_run_prints_claims_and_takes_the_rest_from_the_cache(run):
     code, out, _ = run("run", "own:share", "--workers", "2")
     assert code == 0
-    assert re.search(r"^  holds    NewReno's share beside LEDBAT\n +published: 0\.9 · here: 0\.\d+ ± ", out, re.M)
-    assert re.search(r"^  open     NewReno's share beside FLOWER$", out, re.M)
+    assert re.search(r"^  holds     NewReno's share beside LEDBAT\n +published: 0\.9 · here: 0\.\d+ ± ", out, re.M)
+    assert re.search(r"^  open      NewReno's share beside FLOWER$", out, re.M)
     assert "6 runs over 3 seeds, " in out
     assert "1 experiment, 2 claims: 1 hold, 0 differ, 1 open in the paper" in out
     code, again, _ = run("run", "own:share", "--workers", "1")
@@ -114,7 +114,7 @@ def test_exit_codes_of_run(run, ids, without, with_check):
 
 def test_an_experiment_that_fails_does_not_stop_the_others(run):
     _, out, _ = run("run", "other:fails", "own:share")
-    assert "failed   RuntimeError: 1 is too few (own_experiments.py:" in out
+    assert "failed    RuntimeError: 1 is too few (own_experiments.py:" in out
     assert "2 experiments, 2 claims: 1 hold, 0 differ, 1 open in the paper; 1 experiment failed" in out
 
 

@@ -30,7 +30,7 @@ def test_the_experiment_of_the_page_runs(voice, tmp_path, capfd):
     place = ["--load", str(voice), "--cache", str(tmp_path / "results.sqlite")]
     assert main(["run", "home:voice", *place, "--out", str(tmp_path / "results")]) == 0
     out = capfd.readouterr().out
-    assert "holds    CUBIC spoils a call the most" in out
+    assert "holds     CUBIC spoils a call the most" in out
     assert "12 runs over 3 seeds" in out
     assert (tmp_path / "results" / "home" / "voice" / "scores.svg").exists()
     assert main(["report", "home", *place, "--out", str(tmp_path / "report")]) == 0

@@ -44,7 +44,7 @@ def test_what_differs_has_a_cause_that_was_shown(name, cache):
         assert claim.found, claim.text
         if claim.verdict == "differs":
             assert claim.why.partition(":")[0] == "komnios2014" and claim.why.partition(": ")[0] in DIFFERENCES, claim
-        else:
+        elif claim.holds is not False:  # one that is undecided with its mean outside may have a cause
             assert not claim.why, f"{claim.text}: a cause for what does not differ"
 
 

@@ -8,11 +8,13 @@ from leeway.papers import rossi2010
 from leeway.papers import kuhn2013
 from leeway.papers import komnios2014
 from leeway.papers import trang2014
+from leeway.papers import ns2
 from leeway.papers import scoreboard
 
 __all__ = [
     "komnios2014",
     "kuhn2013",
+    "ns2",
     "rossi2010",
     "scoreboard",
     "trang2014",

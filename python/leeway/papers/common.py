@@ -102,7 +102,7 @@ def curve(axes: Axes, x: Sequence[float], y: Sequence[Interval], **keywords: Any
 
 def with_causes(claims: Iterable[Claim]) -> list[Claim]:
     """The claims; one that holds keeps no cause why it should not."""
-    return [claim if claim.verdict == "differs" else replace(claim, why="") for claim in claims]
+    return [claim if claim.holds is False else replace(claim, why="") for claim in claims]
 
 
 @dataclass(frozen=True, slots=True)

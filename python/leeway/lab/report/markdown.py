@@ -34,7 +34,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _table(
         ["chapter", "experiments", *(standing.words for standing in Standing), "runs", "processor time"],
         [_chapter_row(chapter) for chapter in report.chapters],
-        "l" + "r" * 7,
+        "l" + "r" * (len(Standing) + 3),
     )
     if context.command:
         yield f"```\n{context.command}\n```\n"

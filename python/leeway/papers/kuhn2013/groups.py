@@ -56,7 +56,7 @@ def scenario(
         for name, times in cubic_times(group).items()
     ]
     if count:
-        flows.append(flow("ledbat", ledbat(target_ms, gain), count=count, **until(end), **access))
+        flows.append(flow("ledbat", ledbat(target_ms, gain), count=count, start="0 s", **until(end), **access))
     return Scenario(
         duration=f"{DURATION_S} s",
         profile="rfc",

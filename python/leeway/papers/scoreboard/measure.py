@@ -38,7 +38,7 @@ def web(network: Network) -> Flow:
     mean_bytes = max(1500, round(network.rate_bps * 0.1 / 8))
     size = {"pareto": {"mean": f"{mean_bytes} B", "shape": 1.5}}
     app = {"kind": "request", "size": size, "think": {"exponential": "1 s"}}
-    return Flow(name="primary", law="cubic", count=CLIENTS, app=app, tcp=dict(network.tcp))
+    return Flow(name="primary", law="cubic", count=CLIENTS, app=app, start="0 s", tcp=dict(network.tcp))
 
 
 SHORT_LOAD = 0.1

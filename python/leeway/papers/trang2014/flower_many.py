@@ -116,7 +116,7 @@ def fig5_2(setting: Setting) -> Steps:
                 ],
             )
         ],
-        notes=[RECOVERY],
+        notes=[RECOVERY, f"Beside CUBIC, {BASE_DELAY.partition(': ')[2]} ({BASE_DELAY.partition(': ')[0]})."],
     )
 
 
