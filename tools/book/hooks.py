@@ -15,6 +15,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
+import notebooks
 import reference
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -54,6 +55,7 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/cli.md": reference.command_line(program),
         "reference/scenario.md": reference.scenario_fields(program),
         "reference/gateway.md": reference.gateway_configuration(ROOT / "packaging/gateway.toml"),
+        **{f"notebooks/{file.stem}.md": notebooks.page(file) for file in (ROOT / "examples/notebooks").glob("*.ipynb")},
         **{page: (ROOT / source).read_text(encoding="utf-8") for page, source in BORROWED.items()},
     }
     for name, text in pages.items():
