@@ -36,9 +36,12 @@ live: ## measure the laws on real TCP beside the simulator (root, 1 to 2 hours),
 	@$${CARGO_TARGET_DIR:-target}/release/leeway-live run
 	@$${CARGO_TARGET_DIR:-target}/release/leeway-live report
 
-results: ## repeat every published experiment at full size (hours), write docs/results.md and docs/scoreboard.md
+# What of the published grids; SIZE="" is the short form, SIZE="--full --seeds 5" the whole grid with five seeds.
+SIZE ?= --full
+
+results: ## repeat every published experiment at full size (hours; SIZE=...), write docs/results.md and docs/scoreboard.md
 	@tools/setup.sh build python
-	@target/python/bin/leeway-lab report --full --cache out/results.sqlite --out out/report-full
+	@target/python/bin/leeway-lab report $(SIZE) --cache out/results.sqlite --out out/report-full
 	@target/python/bin/python tools/results.py out/report-full
 
 pictures: ## draw the pictures of the documents anew

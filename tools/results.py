@@ -25,15 +25,16 @@ PAPERS = {
 }
 HEAD = """# Results
 
-What was published, and what comes out here, of every experiment of four papers at full size. Written by
-`tools/results.py` from what this command gives; the report itself has the figures, tables and notes as well.
+What was published, and what comes out here, of every experiment of four papers, {size}.
+`tools/results.py` writes this page from what this command gives. The report itself has the figures,
+tables and notes as well.
 
 ```
-make results
+{command}
 ```
 
-Engine {engine}; {machine}. {runs:,} runs, {hours:.1f} hours of one
-core; runs that several experiments share are counted in each.
+Engine {engine}; {machine}.
+{runs:,} runs, {hours:.1f} hours of one core; runs that several experiments share are counted in each.
 
 | | |
 |---|---:|
@@ -72,11 +73,34 @@ def stamp(report: Record) -> str:
     return f"\nEngine {report['context']['engine']}, {runs:,} runs.\n\n"
 
 
+def size(setting: Record) -> str:
+    """How much of the published grids was run, in words."""
+    words = "at full size" if setting["full"] else "in the short form: a small part of each grid that shows the same"
+    if setting["sample"]:
+        words += f", {setting['sample']:,} runs of the very large grids and as many networks of the boards"
+    if setting["seed_count"]:
+        words += f", {setting['seed_count']} seeds for each case"
+    return words
+
+
+def command(setting: Record) -> str:
+    """What repeats it."""
+    options = (
+        (setting["full"], "--full"),
+        (setting["seed_count"], f"--seeds {setting['seed_count']}"),
+        (setting["sample"], f"--sample {setting['sample']}"),
+    )
+    asked = " ".join(option for given, option in options if given)
+    return "make results" if asked == "--full" else f'make results SIZE="{asked}"'
+
+
 def results(report: Record) -> None:
     """Prints docs/results.md."""
     experiments = report["experiments"]
     print(
         HEAD.format(
+            size=size(experiments[0]["setting"]),
+            command=command(experiments[0]["setting"]),
             engine=report["context"]["engine"],
             machine=report["context"]["machine"],
             runs=sum(each["runs"] for each in experiments),
