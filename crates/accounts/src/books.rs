@@ -29,7 +29,8 @@ impl Books {
         Ok(Books { clock, ledger: Ledger::new(store.sequence(), patience) })
     }
 
-    /// Counts bytes of a user, or of the home with an empty name; returns the time that they count for.
+    /// Counts bytes of a user, or of the home with an empty name; returns the time that they
+    /// count for.
     pub fn count(
         &mut self,
         now: Moment,
@@ -84,7 +85,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Opens the store at `url`, to count as `gateway`. It may refuse for `patience` before sharing stops.
+    /// Opens the store at `url`, to count as `gateway`. It may refuse for `patience` before
+    /// sharing stops.
     ///
     /// # Errors
     /// The store cannot be opened.

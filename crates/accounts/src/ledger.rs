@@ -69,7 +69,8 @@ pub enum State {
         /// What the store says.
         error: String,
     },
-    /// The store has refused for too long: neighbours must pause, since more would be lost with the process.
+    /// The store has refused for too long: neighbours must pause, since more would be lost with
+    /// the process.
     Stopped {
         /// Steady time of the first refusal.
         since: Duration,
@@ -82,8 +83,8 @@ pub enum State {
 
 /// Counts that wait for their transaction.
 ///
-/// A batch keeps its number until the store has it. A commit whose outcome is unknown is repeated, and
-/// the store, which knows the last number, adds it once.
+/// A batch keeps its number until the store has it. A commit whose outcome is unknown is
+/// repeated, and the store, which knows the last number, adds it once.
 #[derive(Debug)]
 pub struct Ledger {
     pending: BTreeMap<Key, u64>,
@@ -95,7 +96,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Goes on after the store's last number. The store may refuse for `patience` before sharing stops.
+    /// Goes on after the store's last number. The store may refuse for `patience` before sharing
+    /// stops.
     pub fn new(sequence: u64, patience: Duration) -> Ledger {
         Ledger { pending: BTreeMap::new(), flight: None, sequence, written: None, failure: None, patience }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Length of a slot in seconds: the sample of transit billing.
 pub const SLOT_S: i64 = 300;
 
-/// How far the wall clock may be off the steady one before that counts as a jump. NTP slews by 0.5 ms
-/// a second at most, and steps by less than this while it runs.
+/// How far the wall clock may be off the steady one before that counts as a jump. NTP slews by
+/// 0.5 ms a second at most, and steps by less than this while it runs.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long the wall clock must keep a time that it jumped to before it is believed.
@@ -48,10 +48,11 @@ pub struct Moment {
     pub steady: Duration,
 }
 
-/// What time it is for the accounts: the wall clock's, but a jump is believed only after ten minutes.
+/// What time it is for the accounts: the wall clock's, but a jump is believed only after ten
+/// minutes.
 ///
-/// A machine without a battery for its clock boots in 1970 or at the time of its last shutdown. A wrong
-/// time would put bytes into another month, where no cap sees them.
+/// A machine without a battery for its clock boots in 1970 or at the time of its last shutdown.
+/// A wrong time would put bytes into another month, where no cap sees them.
 #[derive(Debug)]
 pub struct Clock {
     anchor: Moment,

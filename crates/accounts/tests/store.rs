@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::ledger::{Class, Direction, Key, Ledger, State};
 use leeway_accounts::store::{Store, StoreError, Usage};
 use leeway_accounts::time::{Moment, Slot};
-use leeway_accounts::{Accounts, Books, write};
+use leeway_accounts::vouchers::{Terms, Voucher, VoucherError};
+use leeway_accounts::{Accounts, Books, export, write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -31,6 +32,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("a_clock_that_jumps", a_clock_that_jumps),
     ("a_year_is_forgotten", a_year_is_forgotten),
     ("by_the_real_clocks", by_the_real_clocks),
+    ("exports", exports),
+    ("vouchers", vouchers),
+    ("a_voucher_is_redeemed_once", a_voucher_is_redeemed_once),
 ];
 
 #[test]
@@ -173,7 +177,7 @@ fn several_gateways_at_a_time(url: &str) {
             });
         }
     });
-    assert_eq!(total(url), (0..4).map(|gateway| 10 * 40 * (100 + gateway)).sum());
+    assert_eq!(total(url), (0..4).map(|gateway| 10 * 40 * (100 + gateway)).sum::<u64>());
 }
 
 fn killed_at_any_moment(url: &str) {
@@ -214,7 +218,8 @@ fn killed_at_any_moment(url: &str) {
         before += after;
         assert!(after >= stored, "{after} of {stored} bytes that were stored are there");
         assert!(BTreeSet::from_iter(&counted).contains(&after), "{after} is no sum of whole batches");
-        // The child counts once in a second of its clock, and may have been killed before it said so.
+        // The child counts once in a second of its clock, and may have been killed before it
+        // said so.
         let lost = counted.iter().filter(|&&sum| sum > after).count();
         assert!(lost <= 10, "the last {lost} seconds are lost");
     }
@@ -283,7 +288,7 @@ fn a_clock_that_jumps(url: &str) {
         counted.keys().all(|second| (first.min(slot(0).second())..=last).contains(second)),
         "{counted:?}"
     );
-    assert_eq!(counted.values().sum::<u64>(), (0..6000).map(|second| 1000 + second).sum());
+    assert_eq!(counted.values().sum::<u64>(), (0..6000).map(|second| 1000 + second).sum::<u64>());
 }
 
 fn a_year_is_forgotten(url: &str) {
@@ -312,6 +317,95 @@ fn by_the_real_clocks(url: &str) {
     assert_eq!((accounts.state(), accounts.jump()), (State::Current, None));
     drop(accounts);
     assert_eq!(total(url), 3 * 10_000 * 1400);
+}
+
+fn exports(url: &str) {
+    let mut store = Store::open(url, "attic, left").unwrap();
+    let mut ledger = Ledger::new(0, PATIENCE);
+    for day in [0, 1, 5] {
+        for user in ["", "ann", "bob \"b\""] {
+            ledger.count(key(86_400 * day, user, Direction::Down), 100 + day as u64);
+        }
+    }
+    store.add(&ledger.batch(Duration::ZERO).unwrap()).unwrap();
+    let (from, to) = (slot(0), slot(86_400 * 5));
+    let mut text = Vec::new();
+    assert_eq!(export::csv(&mut store, from, to, &mut text).unwrap(), 6);
+    let text = String::from_utf8(text).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "time,gateway,user,direction,class,bytes");
+    assert_eq!(lines[1], "2026-11-18T11:05:00Z,\"attic, left\",,down,home,100");
+    assert_eq!(lines[6], "2026-11-19T11:05:00Z,\"attic, left\",\"bob \"\"b\"\"\",down,neighbours,101");
+    let (_, last) = store.range().unwrap().unwrap();
+    let mut none = Vec::new();
+    assert_eq!(export::csv(&mut store, last.next(), to, &mut none).unwrap(), 0);
+}
+
+fn vouchers(url: &str) {
+    let mut store = Store::reading(url).unwrap();
+    let (start, day) = (moment(0).wall, SignedDuration::from_hours(24));
+    let wrong = |result: Result<Voucher, StoreError>| match result {
+        Err(StoreError::Voucher(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    let terms = |days, bytes| Terms { days, bytes, valid_until: None };
+    for nothing in [terms(None, None), terms(Some(0), None), terms(None, Some(0)), terms(Some(1), Some(0))] {
+        assert!(store.make_vouchers(start, &nothing, 1).is_err(), "{nothing:?}");
+    }
+    assert!(store.make_vouchers(start, &terms(Some(1), None), 1001).is_err());
+    let codes = store.make_vouchers(start, &terms(Some(7), Some(5_000_000_000)), 20).unwrap();
+    assert_eq!(BTreeSet::from_iter(&codes).len(), 20);
+    // Typed as people do.
+    let typed = codes[0].to_lowercase().replace('-', " ");
+    let voucher = store.redeem(start + day, &typed, "ann").unwrap();
+    assert_eq!((voucher.terms.bytes, voucher.ends()), (Some(5_000_000_000), Some(start + day * 8)));
+    assert_eq!(wrong(store.redeem(start + day, &codes[0], "bob")), VoucherError::Redeemed);
+    let almost =
+        format!("{}{}", &codes[1][..codes[1].len() - 1], if codes[1].ends_with('A') { 'C' } else { 'A' });
+    for code in
+        ["", "AAAA", &almost, &codes[1][..10], &format!("{}A", codes[1]), "' OR 1=1 --", &codes[1][5..]]
+    {
+        assert_eq!(wrong(store.redeem(start, code, "eve")), VoucherError::Unknown, "{code}");
+    }
+    assert!(store.revoke_voucher(start, &codes[2][..4]).unwrap());
+    assert!(
+        !store.revoke_voucher(start, &codes[2][..4]).unwrap() && !store.revoke_voucher(start, "").unwrap()
+    );
+    assert_eq!(wrong(store.redeem(start, &codes[2], "eve")), VoucherError::Revoked);
+    let until = start + day * 30;
+    let short = Terms { valid_until: Some(until), ..terms(None, Some(1)) };
+    let code = &store.make_vouchers(start, &short, 1).unwrap()[0];
+    assert_eq!(wrong(store.redeem(until, code, "eve")), VoucherError::Void(until));
+    let all = Store::reading(url).unwrap().vouchers().unwrap();
+    let count = |word| all.iter().filter(|voucher| voucher.standing(start + day * 40) == word).count();
+    assert_eq!(["over", "revoked", "void", "new", "redeemed"].map(count), [1, 1, 1, 18, 0]);
+    // The store has no code.
+    for code in &codes {
+        let secret = code[5..].replace('-', "");
+        assert!(!format!("{all:?}").contains(&secret));
+    }
+}
+
+fn a_voucher_is_redeemed_once(url: &str) {
+    let terms = Terms { days: Some(1), bytes: None, valid_until: None };
+    let codes = Store::reading(url).unwrap().make_vouchers(moment(0).wall, &terms, 10).unwrap();
+    let redeemed: usize = std::thread::scope(|scope| {
+        let codes = &codes;
+        let redeem = move |user: usize| {
+            let mut store = Store::reading(url).unwrap();
+            let mut once = |code: &String| loop {
+                match store.redeem(moment(1).wall, code, &format!("user {user}")) {
+                    Ok(_) => return true,
+                    Err(StoreError::Voucher(VoucherError::Redeemed)) => return false,
+                    Err(error) => assert!(error.to_string().contains("locked"), "{error}"),
+                }
+            };
+            codes.iter().filter(|code| once(code)).count()
+        };
+        let threads: Vec<_> = (0..4).map(|user| scope.spawn(move || redeem(user))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(redeemed, codes.len());
 }
 
 fn the_server_dies_under_load(server: &mut Server) {

@@ -1,7 +1,7 @@
 //! One connection to SQLite or PostgreSQL, which take the same statements.
 //!
-//! Parameters are `$1`, `$2` ... in the order of their first use, which both read alike. Values are
-//! integers, texts and nulls.
+//! Parameters are `$1`, `$2` ... in the order of their first use, which both read alike. Values
+//! are integers, texts and nulls.
 
 use super::StoreError;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut};
@@ -37,8 +37,8 @@ impl Db {
         let open = |path: &Path| -> rusqlite::Result<rusqlite::Connection> {
             let connection = rusqlite::Connection::open(path)?;
             connection.busy_timeout(PATIENCE)?;
-            // Readers do not wait for the writer. FULL syncs once a transaction, which is once in ten
-            // seconds: a power cut loses no more than a killed process does.
+            // Readers do not wait for the writer. FULL syncs once a transaction, which is once
+            // in ten seconds: a power cut loses no more than a killed process does.
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             // The log goes back to this size after a checkpoint, in bytes.
@@ -108,13 +108,14 @@ impl Db {
         }
     }
 
-    /// Does `work` whole or not at all. After an error the outcome may be unknown: the commit may have
-    /// been done and its answer lost.
+    /// Does `work` whole or not at all. After an error the outcome may be unknown: the commit
+    /// may have been done and its answer lost.
     pub fn transaction<T>(
         &mut self,
         work: impl FnOnce(&mut Db) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // SQLite takes the lock at once, so that two processes wait instead of failing in the middle.
+        // SQLite takes the lock at once, so that two processes wait instead of failing in the
+        // middle.
         let begin = if matches!(self, Db::Sqlite(_)) { "BEGIN IMMEDIATE" } else { "BEGIN" };
         self.execute(begin, &[])?;
         let done = work(self).and_then(|result| self.execute("COMMIT", &[]).map(|_| result));

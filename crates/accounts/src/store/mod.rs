@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// Version of the tables.
 const VERSION: i64 = 1;
 
-/// Rows of one INSERT. Each has six parameters, of which SQLite takes 32,766 and PostgreSQL 65,535.
+/// Rows of one INSERT. Each has six parameters, of which SQLite takes 32,766 and PostgreSQL
+/// 65,535.
 const CHUNK: usize = 500;
 
 /// Why the store does not do what it is asked for.
@@ -35,6 +36,9 @@ pub enum StoreError {
          and stop the other process"
     )]
     Taken(String),
+    /// A voucher cannot be made or used.
+    #[error(transparent)]
+    Voucher(#[from] crate::vouchers::VoucherError),
 }
 
 enum Place {
@@ -71,8 +75,8 @@ pub struct Usage {
 }
 
 impl Store {
-    /// Opens the store at `url`, a file's path or `postgresql://...`, to write as `gateway`. Any other
-    /// process that writes under this name is shut out.
+    /// Opens the store at `url`, a file's path or `postgresql://...`, to write as `gateway`. Any
+    /// other process that writes under this name is shut out.
     ///
     /// # Errors
     /// There is no such file or server, or its tables are of another version.
@@ -83,7 +87,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store at `url` to read, beside the gateway that writes. Vouchers may be written as well.
+    /// Opens the store at `url` to read, beside the gateway that writes. Vouchers may be written
+    /// as well.
     ///
     /// # Errors
     /// There is no such file or server, or its tables are of another version.
@@ -180,7 +185,8 @@ impl Store {
         Ok(rows.into_iter().map(usage).collect())
     }
 
-    /// Bytes of each user, down and up, from slot `from` until before `to`. The home is the empty name.
+    /// Bytes of each user, down and up, from slot `from` until before `to`. The home is the
+    /// empty name.
     ///
     /// # Errors
     /// The database refuses or is gone.

@@ -1,0 +1,272 @@
+//! Caps that protect the bill of a line: what a neighbour may have now, and why not more.
+//!
+//! Nothing here reads a clock. Whoever moves bytes asks first ([`Caps::ask`]), moves at most
+//! what is granted, and says what it was ([`Caps::settle`]). What is granted and not settled
+//! counts as used, so that a volume is kept to the byte at any rate and over any delay.
+
+mod bucket;
+mod calendar;
+mod config;
+mod hours;
+mod limiter;
+mod percentile;
+mod quota;
+mod verdict;
+
+pub use calendar::{Every, Period};
+pub use config::{Billing, CapsConfig, Day, HoursConfig, LimitConfig, MonthConfig, PercentileConfig};
+pub use percentile::billed;
+pub use verdict::Verdict;
+
+use crate::ledger::{Class, Direction};
+use crate::store::Usage;
+use bucket::later;
+use hours::Hours;
+use jiff::{SignedDuration, Timestamp};
+use limiter::{Limiter, View};
+use percentile::Percentile;
+use quota::Quota;
+use std::collections::BTreeMap;
+
+/// Users whose state is kept without need; above that, those who have used nothing are forgotten.
+const REMEMBERED: usize = 4096;
+
+/// When to ask again while the accounts cannot be stored.
+const RETRY: SignedDuration = SignedDuration::from_secs(5);
+
+/// Which cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The volume of a billing month.
+    Month,
+    /// The 95th percentile of a billing month.
+    Percentile,
+    /// Hours of the week.
+    Hours,
+    /// The daily volume of all neighbours.
+    AllDaily,
+    /// The rate of all neighbours.
+    AllRate,
+    /// The daily volume of this one.
+    UserDaily,
+    /// The rate of this one.
+    UserRate,
+    /// The data of a voucher.
+    Voucher,
+    /// The days of a voucher.
+    VoucherOver,
+    /// The accounts cannot be stored.
+    Store,
+}
+
+/// All caps of a line.
+#[derive(Debug)]
+pub struct Caps {
+    config: CapsConfig,
+    all: Vec<Limiter>,
+    users: BTreeMap<String, Vec<Limiter>>,
+    stored: bool,
+}
+
+/// The answer to a neighbour's bytes.
+#[derive(Debug)]
+pub struct Answer {
+    /// What may pass.
+    pub grant: Option<Grant>,
+    /// When to ask again if nothing may.
+    pub again: Timestamp,
+    /// What to say.
+    pub verdict: Verdict,
+}
+
+/// Bytes that are reserved until [`Caps::settle`] is told how many were moved.
+#[derive(Debug)]
+#[must_use = "what is not settled stays reserved"]
+pub struct Grant {
+    user: String,
+    direction: Direction,
+    bytes: u64,
+}
+
+/// How a volume stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Which.
+    pub reason: Reason,
+    /// Bytes that neighbours have used.
+    pub used: u64,
+    /// Bytes that they may use.
+    pub limit: u64,
+    /// When it begins anew, or ends.
+    pub until: Timestamp,
+}
+
+impl Grant {
+    /// How many may be moved.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Caps {
+    /// The caps of a configuration that was checked.
+    pub fn new(config: &CapsConfig, at: Timestamp) -> Caps {
+        let zone = config.time_zone.clone();
+        let month = Every::Month(zone.clone(), config.billing_day);
+        let mut all = limits(config, &config.all, [Reason::AllDaily, Reason::AllRate], at);
+        if let Some(volume) = &config.month {
+            let quota = Quota::new(month.clone(), volume.volume.get(), volume.slow_at, Reason::Month, at);
+            all.push(Limiter::Quota(quota.with_home(volume.keep_for_home.get())));
+        }
+        if let Some(percentile) = &config.percentile {
+            all.push(Limiter::Percentile(Percentile::new(percentile, month)));
+        }
+        if !config.hours.is_empty() {
+            all.push(Limiter::Hours(Hours::new(zone, config.hours.clone(), at)));
+        }
+        Caps { config: config.clone(), all, users: BTreeMap::new(), stored: true }
+    }
+
+    /// The first instant whose usage matters at `at`.
+    pub fn since(&self, at: Timestamp) -> Timestamp {
+        let month = Every::Month(self.config.time_zone.clone(), self.config.billing_day).period(at).start;
+        let day = Every::Day(self.config.time_zone.clone()).period(at).start;
+        let percentile = self.all.iter().filter_map(|limiter| match limiter {
+            Limiter::Percentile(percentile) => Some(percentile.since(at)),
+            _ => None,
+        });
+        percentile.chain([month.min(day)]).min().unwrap_or(month)
+    }
+
+    /// Counts what the ledger knows of the line of `gateway`, after a start.
+    pub fn restore(&mut self, gateway: &str, usage: &[Usage]) {
+        let own = usage.iter().filter(|usage| usage.gateway == gateway);
+        for Usage { slot, user, direction, class, bytes, .. } in own {
+            self.count(slot.start(), user, *direction, *class, *bytes);
+        }
+    }
+
+    /// Counts bytes that nobody has asked for: the home's, or those of another gateway.
+    pub fn count(&mut self, at: Timestamp, user: &str, direction: Direction, class: Class, bytes: u64) {
+        match class {
+            Class::Foreground => {
+                self.all.iter_mut().for_each(|limiter| limiter.count_home(at, direction, bytes));
+            }
+            Class::Background => {
+                let (all, own) = self.limiters(at, user);
+                all.iter_mut().chain(own).for_each(|limiter| limiter.count(at, direction, bytes));
+            }
+        }
+    }
+
+    /// A neighbour wants to move so many bytes.
+    pub fn ask(&mut self, at: Timestamp, user: &str, direction: Direction, wish: u64) -> Answer {
+        let view = self.view(at, user, direction, wish);
+        let bytes = view.bytes.min(wish);
+        if bytes == 0 {
+            return Answer { grant: None, again: view.again, verdict: view.verdict };
+        }
+        let (all, own) = self.limiters(at, user);
+        all.iter_mut().chain(own).for_each(|limiter| limiter.reserve(direction, bytes));
+        let grant = Grant { user: user.to_owned(), direction, bytes };
+        Answer { grant: Some(grant), again: at, verdict: view.verdict }
+    }
+
+    /// So many bytes of a grant were moved.
+    pub fn settle(&mut self, at: Timestamp, grant: Grant, used: u64) {
+        let Grant { user, direction, bytes } = grant;
+        let (all, own) = self.limiters(at, &user);
+        all.iter_mut().chain(own).for_each(|limiter| limiter.settle(at, direction, bytes, used));
+    }
+
+    /// How a neighbour stands, in the direction that is worse.
+    pub fn verdict(&mut self, at: Timestamp, user: &str) -> Verdict {
+        let [down, up] = Direction::ALL.map(|direction| self.view(at, user, direction, 1).verdict);
+        down.and(up)
+    }
+
+    /// How the volumes stand that hold for a neighbour.
+    pub fn left(&mut self, at: Timestamp, user: &str) -> Vec<Left> {
+        let (all, own) = self.limiters(at, user);
+        let quotas = all.iter_mut().chain(own).filter_map(|limiter| match limiter {
+            Limiter::Quota(quota) => Some(quota),
+            _ => None,
+        });
+        let left = |quota: &mut Quota| {
+            let (used, limit) = quota.standing(at);
+            Left { reason: quota.reason(), used, limit, until: quota.period(at).end }
+        };
+        quotas.map(left).collect()
+    }
+
+    /// A neighbour has what a voucher gives from its redemption on: data, or only days.
+    pub fn redeem(&mut self, at: Timestamp, user: &str, period: Period, bytes: Option<u64>) {
+        let every = Every::Once(period);
+        let quota = Quota::new(every, bytes.unwrap_or(u64::MAX), 1.0, Reason::Voucher, at);
+        let (_, own) = self.limiters(at, user);
+        own.retain(|limiter| !matches!(limiter, Limiter::Quota(quota) if quota.reason() == Reason::Voucher));
+        own.push(Limiter::Quota(quota));
+    }
+
+    /// Whether the ledger may go on; neighbours pause while it may not.
+    pub fn set_stored(&mut self, stored: bool) {
+        self.stored = stored;
+    }
+
+    /// Bytes of a slot of five minutes that home and neighbours may reach together, if transit
+    /// is billed.
+    pub fn level_bytes(&mut self, at: Timestamp) -> Option<u64> {
+        self.all.iter_mut().find_map(|limiter| match limiter {
+            Limiter::Percentile(percentile) => Some(percentile.level_bytes(at)),
+            _ => None,
+        })
+    }
+
+    fn view(&mut self, at: Timestamp, user: &str, direction: Direction, wish: u64) -> View {
+        let mut whole = View { bytes: u64::MAX, again: at, verdict: Verdict::Free };
+        if !self.stored {
+            let verdict = Verdict::Paused { until: None, reason: Reason::Store };
+            whole = View { bytes: 0, again: later(at, RETRY), verdict };
+        }
+        let (all, own) = self.limiters(at, user);
+        for limiter in all.iter_mut().chain(own) {
+            let view = limiter.view(at, direction, wish);
+            whole.bytes = whole.bytes.min(view.bytes);
+            if view.bytes == 0 {
+                whole.again = whole.again.max(view.again);
+            }
+            whole.verdict = whole.verdict.and(view.verdict);
+        }
+        whole
+    }
+
+    /// Those of all, and those of a user.
+    fn limiters(&mut self, at: Timestamp, user: &str) -> (&mut Vec<Limiter>, &mut Vec<Limiter>) {
+        if !self.users.contains_key(user) {
+            if self.users.len() >= REMEMBERED {
+                self.users.retain(|_, limiters| limiters.iter_mut().any(|limiter| !is_idle(limiter, at)));
+            }
+            let limit = self.config.users.get(user).unwrap_or(&self.config.user);
+            let own = limits(&self.config, limit, [Reason::UserDaily, Reason::UserRate], at);
+            self.users.insert(user.to_owned(), own);
+        }
+        let own = self.users.get_mut(user).expect("it is there, or was put there above");
+        (&mut self.all, own)
+    }
+}
+
+fn limits(config: &CapsConfig, limit: &LimitConfig, reasons: [Reason; 2], at: Timestamp) -> Vec<Limiter> {
+    let [daily, rate] = reasons;
+    let day = || Every::Day(config.time_zone.clone());
+    let quota = limit.daily.map(|bytes| Quota::new(day(), bytes.get(), limit.slow_at, daily, at));
+    let rate = limit.rate.map(|bits| Limiter::rate(bits, rate, at));
+    quota.map(Limiter::Quota).into_iter().chain(rate).collect()
+}
+
+/// Whether nothing is lost with it. A rate's bucket would be full again.
+fn is_idle(limiter: &mut Limiter, at: Timestamp) -> bool {
+    match limiter {
+        Limiter::Quota(quota) => quota.reason() != Reason::Voucher && quota.is_idle(at),
+        _ => true,
+    }
+}

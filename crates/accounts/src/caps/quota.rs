@@ -1,0 +1,176 @@
+//! A volume in a period: the last part is spread over the rest of the period, and then nothing
+//! passes.
+
+use super::Reason;
+use super::bucket::{Bucket, later};
+use super::calendar::{Every, Period};
+use super::limiter::View;
+use super::verdict::Verdict;
+use jiff::{SignedDuration, Timestamp};
+use leeway_units::Rate;
+use std::collections::BTreeMap;
+
+/// The rate to which a quota slows at least: less is of no use to anybody.
+const LEAST_BPS: u64 = 64_000;
+
+/// When to ask again while all that is left is reserved.
+const SOON: SignedDuration = SignedDuration::from_millis(50);
+
+/// Periods whose use is remembered, should the clock go back.
+const REMEMBERED: usize = 3;
+
+/// A volume. What is granted is reserved first, so that no rate and no delay takes it over the
+/// limit.
+#[derive(Debug, Clone)]
+pub struct Quota {
+    every: Every,
+    period: Period,
+    limit: u64,
+    /// The home's bytes count as well, as this many at least.
+    home: Option<u64>,
+    slow_at: f64,
+    reason: Reason,
+    used: BTreeMap<Timestamp, Used>,
+    reserved: u64,
+    bucket: Bucket,
+    slowed: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    home: u64,
+    neighbours: u64,
+}
+
+impl Quota {
+    /// So many bytes in every period.
+    pub fn new(every: Every, limit: u64, slow_at: f64, reason: Reason, at: Timestamp) -> Quota {
+        let period = every.period(at);
+        let bucket = Bucket::new(Rate::from_bits_per_sec(LEAST_BPS), at);
+        let (home, reserved) = (None, 0);
+        Quota {
+            every,
+            period,
+            limit,
+            home,
+            slow_at,
+            reason,
+            used: BTreeMap::new(),
+            reserved,
+            bucket,
+            slowed: false,
+        }
+    }
+
+    /// The home's bytes count as well, and at least `keep` bytes stay for it.
+    pub fn with_home(self, keep: u64) -> Quota {
+        Quota { home: Some(keep), ..self }
+    }
+
+    /// Counts bytes of the neighbours that were not reserved.
+    pub fn count(&mut self, at: Timestamp, bytes: u64) {
+        if let Every::Once(period) = &self.every
+            && !period.contains(at)
+        {
+            return;
+        }
+        let used = &mut self.used(at).neighbours;
+        *used = used.saturating_add(bytes);
+    }
+
+    /// Counts bytes of the home.
+    pub fn count_home(&mut self, at: Timestamp, bytes: u64) {
+        if self.home.is_some() {
+            let used = &mut self.used(at).home;
+            *used = used.saturating_add(bytes);
+        }
+    }
+
+    /// What may pass now, and why not more.
+    pub fn view(&mut self, at: Timestamp, wish: u64) -> View {
+        let reason = self.reason;
+        if let Every::Once(period) = &self.every
+            && !period.contains(at)
+        {
+            let verdict = Verdict::Paused { until: None, reason: Reason::VoucherOver };
+            return View { bytes: 0, again: later(at, SignedDuration::from_mins(1)), verdict };
+        }
+        self.roll(at);
+        let (used, limit) = self.standing(at);
+        if used >= limit {
+            let until = (!matches!(self.every, Every::Once(_))).then_some(self.period.end);
+            let verdict = Verdict::Paused { until, reason };
+            // The home's part may turn out smaller than it is now only in another period.
+            return View { bytes: 0, again: self.period.end, verdict };
+        }
+        let left = limit - used;
+        let free = left.saturating_sub(self.reserved);
+        self.slowed = used as f64 >= self.slow_at * limit as f64;
+        if !self.slowed {
+            let again = if free > 0 { at } else { later(at, SOON) };
+            return View { bytes: free, again, verdict: Verdict::Free };
+        }
+        let rest_ns = self.period.end.duration_since(at).as_nanos().max(1);
+        let bps = i128::from(left) * 8_000_000_000 / rest_ns;
+        let bps = u64::try_from(bps).unwrap_or(u64::MAX).max(LEAST_BPS);
+        self.bucket.set(Rate::from_bits_per_sec(bps), at);
+        let view = self.bucket.view(at, wish, reason);
+        if view.bytes > 0 && free == 0 {
+            return View { bytes: 0, again: later(at, SOON), ..view };
+        }
+        View { bytes: view.bytes.min(free), ..view }
+    }
+
+    /// Reserves bytes that `view` has offered.
+    pub fn reserve(&mut self, bytes: u64) {
+        self.reserved += bytes;
+        if self.slowed {
+            self.bucket.take(bytes);
+        }
+    }
+
+    /// Counts what was used of a reservation, and frees the rest.
+    pub fn settle(&mut self, at: Timestamp, reserved: u64, used: u64) {
+        self.reserved = self.reserved.saturating_sub(reserved);
+        self.bucket.put_back(reserved, used);
+        self.count(at, used);
+    }
+
+    /// Bytes that neighbours have used and may use in this period.
+    pub fn standing(&mut self, at: Timestamp) -> (u64, u64) {
+        let (limit, keep) = (self.limit, self.home);
+        let used = self.used(at);
+        let limit = keep.map_or(limit, |keep| limit.saturating_sub(keep.max(used.home)));
+        (used.neighbours, limit)
+    }
+
+    /// The period that `at` is in.
+    pub fn period(&mut self, at: Timestamp) -> Period {
+        self.roll(at);
+        self.period
+    }
+
+    /// Which cap it is.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Whether nothing is used, reserved or remembered.
+    pub fn is_idle(&mut self, at: Timestamp) -> bool {
+        self.reserved == 0 && self.used(at).neighbours == 0
+    }
+
+    fn roll(&mut self, at: Timestamp) {
+        if !self.period.contains(at) {
+            self.period = self.every.period(at);
+        }
+    }
+
+    fn used(&mut self, at: Timestamp) -> &mut Used {
+        self.roll(at);
+        while self.used.len() > REMEMBERED {
+            self.used.pop_first();
+        }
+        self.used.entry(self.period.start).or_default()
+    }
+}

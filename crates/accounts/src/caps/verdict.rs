@@ -1,0 +1,70 @@
+//! What a cap says, and the same in words.
+
+use super::Reason;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use leeway_units::Rate;
+
+/// What caps say to a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// As fast as the line has room.
+    Free,
+    /// No faster than a rate.
+    Slowed {
+        /// The rate.
+        rate: Rate,
+        /// Which cap.
+        reason: Reason,
+    },
+    /// Nothing for now.
+    Paused {
+        /// When it goes on; none: not by itself.
+        until: Option<Timestamp>,
+        /// Which cap.
+        reason: Reason,
+    },
+}
+
+impl Verdict {
+    /// The stricter of the two: the later end of a pause, the lower rate.
+    pub fn and(self, other: Verdict) -> Verdict {
+        let later = |verdict: Verdict| match verdict {
+            Verdict::Free => (0, Timestamp::MIN, 0),
+            Verdict::Slowed { rate, .. } => (1, Timestamp::MIN, u64::MAX - rate.bits_per_sec()),
+            Verdict::Paused { until, .. } => (2, until.unwrap_or(Timestamp::MAX), 0),
+        };
+        if later(other) > later(self) { other } else { self }
+    }
+
+    /// For the neighbour, in the time zone of the line.
+    pub fn words(&self, zone: &TimeZone) -> String {
+        match self {
+            Verdict::Free => "Free: as fast as the line has room.".into(),
+            Verdict::Slowed { rate, reason } => format!("Slowed to {rate}: {}.", reason.words()),
+            Verdict::Paused { until: Some(until), reason } => {
+                let until = until.to_zoned_datetime(zone.clone()).strftime("%A %-d %B, %H:%M");
+                format!("Paused until {until}: {}.", reason.words())
+            }
+            Verdict::Paused { until: None, reason } => format!("Paused: {}.", reason.words()),
+        }
+    }
+}
+
+impl Reason {
+    /// What has been reached.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::Month => "the neighbours' part of this month's volume is nearly or all used",
+            Reason::Percentile => "more would raise the bill of the line, which goes by its busy hours",
+            Reason::Hours => "the owner wants the line for the home in these hours",
+            Reason::AllDaily => "what all neighbours may use today is nearly or all used",
+            Reason::AllRate => "all neighbours together have a rate limit",
+            Reason::UserDaily => "what you may use today is nearly or all used",
+            Reason::UserRate => "each neighbour has a rate limit",
+            Reason::Voucher => "the data of your voucher is nearly or all used",
+            Reason::VoucherOver => "the days of your voucher are over",
+            Reason::Store => "the accounts cannot be stored; the owner can see why",
+        }
+    }
+}
