@@ -161,7 +161,8 @@ pub fn words(told: &Told, seconds: f64) -> String {
     text
 }
 
-fn bytes(count: u64) -> String {
+/// A number of bytes with its unit.
+pub fn bytes(count: u64) -> String {
     let count = count as f64;
     match count {
         ..1e3 => format!("{count} B"),
@@ -171,7 +172,8 @@ fn bytes(count: u64) -> String {
     }
 }
 
-fn duration(seconds: f64) -> String {
+/// A span with its unit.
+pub fn duration(seconds: f64) -> String {
     match seconds {
         ..60.0 => format!("{seconds:.1} s"),
         60.0..3600.0 => format!("{} min {:.0} s", (seconds / 60.0) as u64, (seconds % 60.0).floor()),

@@ -154,6 +154,12 @@ pub enum Command {
         configuration, and to see when the home is at work.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
     Gateway(crate::gateway::GatewayArgs),
+    /// Send a file over uTP (UDP); everything else on the way comes first.
+    #[command(after_help = crate::transfer::send::HELP)]
+    Send(crate::transfer::send::Send),
+    /// Receive a file that `leeway send` sends.
+    #[command(after_help = crate::transfer::recv::HELP)]
+    Recv(crate::transfer::recv::Recv),
     /// Print the JSON Schema of scenario files, for editors and checkers.
     #[command(after_help = "Example: leeway schema > scenario.schema.json")]
     Schema,

@@ -24,6 +24,7 @@ mod stats;
 mod testbed;
 mod testnet;
 mod top;
+mod transfer;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -101,6 +102,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Top(top) => top::run(&top),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Gateway(gateway) => gateway::run(&gateway),
+        Command::Send(send) => transfer::send::run(&send),
+        Command::Recv(recv) => transfer::recv::run(&recv),
         Command::Schema => commands::schema(),
         Command::Completions { shell } => commands::completions(shell),
         Command::Man { out } => commands::man(out.as_deref()),

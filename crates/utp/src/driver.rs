@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 pub use stream::Stream;
@@ -72,6 +72,8 @@ struct State {
     endpoint: Endpoint<SocketAddr>,
     waiting: BTreeMap<Handle, Wakers>,
     accepting: Vec<Waker>,
+    /// Who waits until what may leave has left.
+    flushing: Vec<oneshot::Sender<()>>,
     random: Random,
 }
 
@@ -129,6 +131,7 @@ impl Socket {
                 endpoint: Endpoint::new(CONNECTIONS_MAX),
                 waiting: BTreeMap::new(),
                 accepting: Vec::new(),
+                flushing: Vec::new(),
                 random: Random::default(),
             }),
             kick: Notify::new(),
@@ -192,6 +195,15 @@ impl Socket {
             }
         });
         Stream::new(Arc::clone(&self.shared), handle.await)
+    }
+
+    /// Waits until all packets that may leave now have left: acknowledgements too, which a program
+    /// that ends at once would keep to itself.
+    pub async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        self.shared.lock().flushing.push(done);
+        self.shared.kick.notify_one();
+        let _ = flushed.await;
     }
 
     /// How many connections there are, those that are closing included.
@@ -349,6 +361,7 @@ async fn drive(shared: Arc<Shared>) {
     let mut slots = vec![vec![0; RECEIVE_BYTES]; RECEIVE_SLOTS];
     let mut pending = None;
     let mut buffer = Vec::new();
+    let mut flushing: Vec<oneshot::Sender<()>> = Vec::new();
     loop {
         let more_arrives = shared.receive(&mut slots);
         let sending = shared.send(&mut pending, &mut buffer);
@@ -359,9 +372,17 @@ async fn drive(shared: Arc<Shared>) {
             if shared.is_closed.load(Ordering::Acquire) && state.endpoint.is_empty() {
                 return;
             }
-            match state.endpoint.is_ready() {
-                true => Some(0),
-                false => state.endpoint.deadline(),
+            let all_left = matches!(sending, Sending::Done) && !state.endpoint.is_ready();
+            if all_left {
+                // Who asked during this turn waits for the next one.
+                for done in flushing.drain(..) {
+                    let _ = done.send(());
+                }
+            }
+            flushing.append(&mut state.flushing);
+            match all_left && flushing.is_empty() {
+                true => state.endpoint.deadline(),
+                false => Some(0),
             }
         };
         match sending {

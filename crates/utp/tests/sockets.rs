@@ -103,6 +103,23 @@ async fn hundreds_of_connections_share_a_socket() {
 }
 
 #[tokio::test]
+async fn what_was_flushed_has_left() {
+    let (client, server, at) = pair("127.0.0.1:0");
+    let (near, far) = tokio::join!(client.connect(at, Config::default()), server.accept());
+    let (near, mut far) = (near.unwrap(), far);
+    // A reference reads and writes.
+    (&near).write_all(b"last words").await.unwrap();
+    client.flush().await;
+    let steering = near.steering().unwrap();
+    assert_eq!(steering.sent_bytes, 10, "{steering:?}");
+    let mut bytes = [0; 10];
+    far.read_exact(&mut bytes).await.unwrap();
+    (&far).write_all(b"answer").await.unwrap();
+    (&near).read_exact(&mut bytes[..6]).await.unwrap();
+    assert_eq!(&bytes[..6], b"answer");
+}
+
+#[tokio::test]
 async fn a_socket_that_does_not_listen_refuses() {
     let server = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let client = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();

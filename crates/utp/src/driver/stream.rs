@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 ///
 /// `shutdown` ends this side's stream, and waits until the peer has all of it; reading goes on. A
 /// stream that is dropped sends what was written, in the background; one with unread bytes is reset.
+/// `&Stream` reads and writes as well, so that one task can do both at once.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
@@ -86,6 +87,16 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_read(context, buffer)
+    }
+}
+
+impl AsyncRead for &Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let mut state = self.shared.lock();
         let Some(connection) = state.endpoint.get_mut(self.handle) else { return Poll::Ready(Ok(())) };
         match connection.read(buffer.initialize_unfilled()) {
@@ -106,6 +117,21 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut &*self).poll_write(context, bytes)
+    }
+
+    /// Does nothing: what was written is on its way. `shutdown` waits until it has arrived.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_shutdown(context)
+    }
+}
+
+impl AsyncWrite for &Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.shared.lock();
         let Some(connection) = state.endpoint.get_mut(self.handle) else {
             return Poll::Ready(Err(UtpError::Aborted.into()));
@@ -121,7 +147,6 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// Does nothing: what was written is on its way. `shutdown` waits until it has arrived.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,0 +1,191 @@
+//! How far a transfer is, and its account at the end.
+
+use crate::account::{bytes, duration};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use leeway_utp::Stream;
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often the connection is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Watches one transfer.
+pub struct Meter {
+    bar: ProgressBar,
+    began: Instant,
+    looked: Instant,
+    largest_window_bytes: u64,
+    sending: Sending,
+}
+
+/// What the law did; of sending only.
+#[derive(Clone, Default, Serialize)]
+pub struct Sending {
+    /// The law with its parameters.
+    law: String,
+    /// Payload bytes that were sent again, because they were lost or late.
+    resent_bytes: u64,
+    /// Seconds with something in flight.
+    busy_s: f64,
+    /// Of those, with less than half of the largest window.
+    gave_way_s: f64,
+    /// Mean queuing delay of the busy seconds, in milliseconds.
+    mean_queue_ms: f64,
+    /// Smoothed round-trip time at the end, in milliseconds.
+    srtt_ms: f64,
+}
+
+/// The account of a transfer.
+#[derive(Serialize)]
+pub struct Account {
+    pub file: String,
+    pub peer: String,
+    /// Of the file.
+    pub size_bytes: u64,
+    /// What was there from an earlier transfer.
+    pub resumed_bytes: u64,
+    pub seconds: f64,
+    pub blake3: String,
+    #[serde(flatten)]
+    pub sending: Option<Sending>,
+}
+
+impl Meter {
+    /// Of a transfer of `size_bytes`; a bar is drawn on a terminal.
+    pub fn new(size_bytes: u64, offset_bytes: u64, show: bool) -> Meter {
+        let bar = match show && io::stderr().is_terminal() {
+            true => ProgressBar::new(size_bytes),
+            false => ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()),
+        };
+        let template =
+            "{wide_bar} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+        let style = ProgressStyle::with_template(template);
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_position(offset_bytes);
+        bar.reset_eta();
+        let now = Instant::now();
+        let sending = Sending::default();
+        Meter { bar, began: now, looked: now, largest_window_bytes: 0, sending }
+    }
+
+    /// So many bytes more.
+    pub fn moved(&self, more_bytes: usize) {
+        self.bar.inc(more_bytes as u64);
+    }
+
+    /// Looks at the connection, where it is time.
+    pub fn look(&mut self, stream: &Stream) {
+        let span = self.looked.elapsed();
+        if span < LOOK_EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        let Some(steering) = stream.steering() else { return };
+        let sending = &mut self.sending;
+        sending.resent_bytes = steering.resent_bytes;
+        sending.srtt_ms = steering.srtt_us as f64 * 1e-3;
+        self.largest_window_bytes = self.largest_window_bytes.max(steering.window_bytes);
+        if steering.in_flight_bytes > 0 {
+            let seconds = span.as_secs_f64();
+            let queue_ms = f64::from(steering.queuing_delay_us) * 1e-3;
+            sending.busy_s += seconds;
+            sending.mean_queue_ms += (queue_ms - sending.mean_queue_ms) * seconds / sending.busy_s;
+            if steering.window_bytes < self.largest_window_bytes / 2 {
+                sending.gave_way_s += seconds;
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// What sending was like.
+    pub fn sending(&mut self, stream: &Stream, law: String) -> Sending {
+        self.looked -= LOOK_EVERY;
+        self.look(stream);
+        Sending { law, ..self.sending.clone() }
+    }
+}
+
+impl Account {
+    /// Tells it: as JSON on the standard output, or in words on the standard error.
+    pub fn tell(&self, json: bool, quiet: bool) -> io::Result<()> {
+        if json {
+            let mut out = io::stdout().lock();
+            serde_json::to_writer_pretty(&mut out, self)?;
+            return writeln!(out);
+        }
+        if !quiet {
+            eprint!("{}", self.words());
+        }
+        Ok(())
+    }
+
+    fn words(&self) -> String {
+        let moved = self.size_bytes - self.resumed_bytes;
+        let (verb, from) = if self.sending.is_some() { ("sent", "to") } else { ("received", "from") };
+        let rate = bytes((moved as f64 / self.seconds.max(1e-6)) as u64);
+        let mut text = format!(
+            "leeway: {verb} {} {from} {}: {} in {}, {rate}/s\n",
+            self.file,
+            self.peer,
+            bytes(moved),
+            duration(self.seconds)
+        );
+        if self.resumed_bytes > 0 {
+            text += &format!("leeway: {} were there already\n", bytes(self.resumed_bytes));
+        }
+        if let Some(sending) = self.sending.as_ref().filter(|sending| sending.busy_s >= 0.1) {
+            text += &format!(
+                "leeway: gave way for {} of {}; mean queue {:.1} ms, round trip {:.1} ms, {} sent again ({})\n",
+                duration(sending.gave_way_s),
+                duration(sending.busy_s),
+                sending.mean_queue_ms,
+                sending.srtt_ms,
+                bytes(sending.resent_bytes),
+                sending.law
+            );
+        }
+        text + &format!("leeway: BLAKE3 {}\n", self.blake3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_is_told_in_words() {
+        let sending = Sending {
+            law: "ledbat".into(),
+            resent_bytes: 3000,
+            busy_s: 124.0,
+            gave_way_s: 43.21,
+            mean_queue_ms: 21.44,
+            srtt_ms: 52.1,
+        };
+        let account = Account {
+            file: "a.iso".into(),
+            peer: "192.0.2.7:4434".into(),
+            size_bytes: 1_250_000_000,
+            resumed_bytes: 10_000_000,
+            seconds: 125.0,
+            blake3: "af13".into(),
+            sending: Some(sending),
+        };
+        assert_eq!(
+            account.words(),
+            "leeway: sent a.iso to 192.0.2.7:4434: 1.24 GB in 2 min 5 s, 9.9 MB/s\n\
+             leeway: 10.0 MB were there already\n\
+             leeway: gave way for 43.2 s of 2 min 4 s; mean queue 21.4 ms, round trip 52.1 ms, 3.0 kB sent again (ledbat)\n\
+             leeway: BLAKE3 af13\n"
+        );
+    }
+}

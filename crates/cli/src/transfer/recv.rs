@@ -1,0 +1,240 @@
+//! `leeway recv`: waits for a file.
+
+use super::frame::{Frame, Offer};
+use super::meter::{Account, Meter};
+use super::part::{Part, obstacle};
+use super::talk::{self, Alive, Stop};
+use super::{CHUNK_BYTES, PORT, config};
+use crate::Failure;
+use crate::account::bytes;
+use clap::Args;
+use leeway_utp::{Socket, Stream};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+pub const HELP: &str = "Examples:\n  \
+    leeway recv ~/incoming\n      \
+    one file into that folder, under the name that the sender gives\n  \
+    leeway recv --from 192.0.2.7 backup.tar\n      \
+    one file under this name, from this address only\n  \
+    leeway recv --resume ~/incoming\n      \
+    go on where the last transfer broke off\n\n\
+    Whoever reaches the port may send: nothing proves who the sender is, and nothing is encrypted.\n\
+    What exists is never overwritten. What has come of a file is in NAME.leeway-part until all of it is there.\n\n\
+    Exit codes: 0 the file is there, 1 the transfer failed, 2 bad usage, 130 or 143 interrupted.";
+
+/// Strangers who connect have this long to say what they offer, and so many may be at it.
+const OFFER_WITHIN: Duration = Duration::from_secs(10);
+const OFFERS_MAX: usize = 16;
+
+/// Receives one file.
+#[derive(Args)]
+pub struct Recv {
+    /// A folder, or the name of the file.
+    #[arg(value_name = "DIR|FILE", default_value = ".")]
+    target: PathBuf,
+    /// The port to wait at (UDP); 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = PORT)]
+    port: u16,
+    /// The address to wait at. All of this machine by default.
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<IpAddr>,
+    /// Take the file from this address only.
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<IpAddr>,
+    /// Go on with what an earlier transfer left, if it is the beginning of the file.
+    #[arg(long)]
+    resume: bool,
+    /// Print the account as JSON, on the standard output.
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub fn run(args: &Recv) -> Result<(), Failure> {
+    if !args.target.is_dir() {
+        if args.target.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(Failure::Usage(format!("there is no folder {}", args.target.display())));
+        }
+        let folder = args.target.parent().filter(|folder| *folder != Path::new(""));
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Failure::Usage(format!("there is no folder {}", folder.display())));
+        }
+        if let Some(obstacle) = obstacle(&args.target, args.resume) {
+            return Err(Failure::Usage(obstacle));
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(receive(args))
+}
+
+async fn receive(args: &Recv) -> Result<(), Failure> {
+    let socket = Arc::new(listen(args)?);
+    let (stream, offer, mut part) = chosen(args, &socket).await?;
+    socket.stop_listening();
+    let came = talk::until_signal(transfer(&stream, &offer, &mut part, args)).await;
+    let came = match came {
+        Ok(account) => completed(&stream, part, account).await,
+        Err(stop) => {
+            if let Some(words) = part.keep() {
+                eprintln!("leeway: {words}");
+            }
+            Err(stop)
+        }
+    };
+    match &came {
+        Ok(_) => talk::part_in_peace(&socket, &stream).await,
+        Err(stop) => talk::part_for(&socket, &stream, stop).await,
+    }
+    Ok(came?.tell(args.json, args.quiet)?)
+}
+
+fn listen(args: &Recv) -> Result<Socket, Failure> {
+    let bind = |address: IpAddr| Socket::bind((address, args.port).into());
+    let bound = match args.address {
+        Some(address) => bind(address),
+        // A socket of IPv6 takes IPv4 too; a machine without IPv6 has none.
+        None => match bind(Ipv6Addr::UNSPECIFIED.into()) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => bind(Ipv4Addr::UNSPECIFIED.into()),
+            bound => bound,
+        },
+    };
+    let socket = bound.map_err(|error| {
+        Failure::Run(format!("cannot wait at UDP port {}: {error}; --port takes another", args.port))
+    })?;
+    socket.listen(config());
+    if !args.quiet {
+        let port = socket.local_addr()?.port();
+        eprintln!("leeway: waiting for a file at UDP port {port}");
+    }
+    Ok(socket)
+}
+
+/// The first offer that can be taken. What others say is told, and they are told why.
+async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Stream, Offer, Part), Failure> {
+    let mut offers = JoinSet::new();
+    loop {
+        let (stream, offer) = tokio::select! {
+            stream = socket.accept(), if offers.len() < OFFERS_MAX => {
+                offers.spawn(async move {
+                    let offer = timeout(OFFER_WITHIN, Offer::read(&mut &stream)).await;
+                    let late = || io::Error::new(io::ErrorKind::TimedOut, "it has offered nothing for 10 s");
+                    (stream, offer.unwrap_or_else(|_| Err(late())))
+                });
+                continue;
+            }
+            Some(joined) = offers.join_next() => match joined {
+                Ok(heard) => heard,
+                Err(_) => continue,
+            },
+        };
+        let peer = stream.peer_addr();
+        let who = peer.map_or_else(String::new, |peer| peer.ip().to_canonical().to_string());
+        let considered = match offer {
+            _ if args.from.is_some_and(|from| peer.is_none_or(|peer| peer.ip().to_canonical() != from)) => {
+                Err("this sender is not the one that is waited for".to_owned())
+            }
+            Ok(offer) => consider(args, &offer).map(|part| (offer, part)),
+            Err(error) => Err(talk::ended(error).to_string()),
+        };
+        match considered {
+            Ok((offer, part)) => {
+                if !args.quiet {
+                    eprintln!("leeway: {} from {who}, {}", offer.name, bytes(offer.size_bytes));
+                }
+                return Ok((stream, offer, part));
+            }
+            Err(reason) => {
+                eprintln!("leeway: refused {who}: {reason}");
+                let socket = Arc::clone(socket);
+                tokio::spawn(async move {
+                    talk::part_for(&socket, &stream, &Stop::Refusal(reason)).await;
+                });
+            }
+        }
+    }
+}
+
+/// Opens what the file is to be written to, or says why it cannot be taken.
+fn consider(args: &Recv, offer: &Offer) -> Result<Part, String> {
+    let target = match args.target.is_dir() {
+        true => args.target.join(&offer.name),
+        false => args.target.clone(),
+    };
+    let part = Part::open(&target, args.resume)?;
+    let there_bytes = part.bytes();
+    let reason = match offer.size_bytes.checked_sub(there_bytes) {
+        None => format!("what is there ({there_bytes} bytes) is longer than the file ({})", offer.size_bytes),
+        Some(missing) => match part.room_bytes() {
+            Err(error) => format!("cannot tell how much room there is: {error}"),
+            Ok(room) if room < missing => {
+                format!("{} are to come, and there is room for {}", bytes(missing), bytes(room))
+            }
+            Ok(_) => return Ok(part),
+        },
+    };
+    if there_bytes == 0 {
+        part.keep(); // nothing of it
+    }
+    Err(reason)
+}
+
+async fn transfer(stream: &Stream, offer: &Offer, part: &mut Part, args: &Recv) -> Result<Account, Stop> {
+    let offset_bytes = part.bytes();
+    let mut alive = Alive::new(stream);
+    let hash = part.hash(async |_| alive.tick().await).await?;
+    talk::say(stream, &Frame::Go { offset_bytes, hash }).await?;
+    match talk::next(stream).await? {
+        Frame::Data => {}
+        other => return Err(talk::unexpected(&other)),
+    }
+    let meter = Meter::new(offer.size_bytes, offset_bytes, !args.quiet);
+    let mut reader = stream;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while part.bytes() < offer.size_bytes {
+        let left = usize::try_from(offer.size_bytes - part.bytes()).unwrap_or(usize::MAX);
+        let read = timeout(talk::QUIET, reader.read(&mut chunk[..left.min(CHUNK_BYTES)])).await;
+        let count = read.unwrap_or_else(|_| Err(talk::quiet())).map_err(talk::ended)?;
+        if count == 0 {
+            return Err(talk::ended(io::ErrorKind::UnexpectedEof.into()).into());
+        }
+        let written = part.write(&chunk[..count]);
+        written.map_err(|error| Stop::Refusal(format!("cannot write all of {}: {error}", offer.name)))?;
+        meter.moved(count);
+    }
+    let hash = match talk::next(stream).await? {
+        Frame::End { hash } => hash,
+        other => return Err(talk::unexpected(&other)),
+    };
+    meter.finish();
+    if hash != part.finalize() {
+        return Err(Stop::Refusal(format!("what has come of {} is not what was sent", offer.name)));
+    }
+    Ok(Account {
+        file: offer.name.clone(),
+        peer: stream.peer_addr().map_or_else(String::new, |peer| peer.ip().to_canonical().to_string()),
+        size_bytes: offer.size_bytes,
+        resumed_bytes: offset_bytes,
+        seconds: meter.seconds(),
+        blake3: hash.to_hex().to_string(),
+        sending: None,
+    })
+}
+
+/// Gives the file its name, and tells the sender.
+async fn completed(stream: &Stream, part: Part, account: Account) -> Result<Account, Stop> {
+    let named = tokio::task::spawn_blocking(move || part.complete());
+    let named = talk::working(stream, named).await?.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+    let path =
+        named.map_err(|error| Stop::Refusal(format!("cannot give {} its name: {error}", account.file)))?;
+    talk::say(stream, &Frame::Done).await?;
+    Ok(Account { file: path.display().to_string(), ..account })
+}

@@ -1,0 +1,217 @@
+//! `leeway send`: a file to somebody who waits for it.
+
+use super::frame::{Frame, Offer, bad_name};
+use super::meter::{Account, Meter};
+use super::part::hash;
+use super::place::Place;
+use super::talk::{self, Alive, Stop};
+use super::{CHUNK_BYTES, config};
+use crate::Failure;
+use clap::Args;
+use leeway_control::LawSpec;
+use leeway_utp::{Socket, Stream};
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use tokio::io::AsyncWriteExt;
+
+pub const HELP: &str = "Examples:\n  \
+    leeway recv\n      \
+    on the machine that is to have the file: waits at port 4434 (UDP)\n  \
+    leeway send backup.tar server.example.org\n      \
+    on the machine that has it; everything else on the way comes first\n  \
+    leeway send --law ledbat:target=5ms --name today.tar backup.tar [2001:db8::7]:7000\n      \
+    with another law, under another name, to another port\n\n\
+    Nothing is encrypted, and nothing proves who is at the other side: compare the BLAKE3 that both print,\n\
+    and send what is secret through a tunnel.\n\n\
+    Exit codes: 0 the other side has all of it, 1 it failed, 2 bad usage, 130 or 143 interrupted.";
+
+/// The law of files: that of `leeway run`.
+const LAW: &str = "ledbat:target=25ms";
+
+/// Sends one file.
+#[derive(Args)]
+pub struct Send {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where `leeway recv` waits: a name or an address, and its port if it is not 4434.
+    #[arg(value_name = "HOST[:PORT]")]
+    place: Place,
+    /// The control law; `leeway laws` lists them.
+    #[arg(long, value_name = "LAW", default_value = LAW)]
+    law: LawSpec,
+    /// The name that the other side is told. That of the file by default.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print the account as JSON, on the standard output.
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// An opened file with what it was when it was opened.
+struct Source {
+    file: File,
+    metadata: Metadata,
+    offer: Offer,
+}
+
+pub fn run(args: &Send) -> Result<(), Failure> {
+    let mut source = Source::open(args)?;
+    let addresses = args.place.addresses().map_err(Failure::Run)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
+        let (socket, stream) = connect(&addresses, &args.law).await?;
+        let sent = talk::until_signal(transfer(&stream, &mut source, args)).await;
+        match &sent {
+            Ok(_) => talk::part_in_peace(&socket, &stream).await,
+            Err(stop) => talk::part_for(&socket, &stream, stop).await,
+        }
+        Ok(sent?.tell(args.json, args.quiet)?)
+    })
+}
+
+impl Source {
+    fn open(args: &Send) -> Result<Source, Failure> {
+        let path = &args.file;
+        let failed = |error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
+        // Before it is opened: a FIFO would wait for a writer.
+        let is_file = std::fs::metadata(path).map_err(failed)?.is_file();
+        if !is_file {
+            return Err(Failure::Usage(format!(
+                "{} is not a file; a folder can go as a tar",
+                path.display()
+            )));
+        }
+        let own = || path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        let name = args.name.clone().or_else(own).ok_or_else(|| {
+            Failure::Usage(format!("{} has no name in UTF-8; --name NAME gives it one", path.display()))
+        })?;
+        if let Some(why) = bad_name(&name) {
+            let words = format!("nobody takes the name {name:?}: {why}; --name NAME gives the file another");
+            return Err(Failure::Usage(words));
+        }
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let offer = Offer { name, size_bytes: metadata.len() };
+        Ok(Source { file, metadata, offer })
+    }
+
+    /// Whether nobody has written to it since it was opened, as far as its size and times tell.
+    fn is_unchanged(&self) -> bool {
+        let times = |metadata: &Metadata| (metadata.len(), metadata.modified().ok());
+        self.file.metadata().is_ok_and(|now| times(&now) == times(&self.metadata))
+    }
+}
+
+/// A connection to the first address that answers.
+async fn connect(addresses: &[SocketAddr], law: &LawSpec) -> Result<(Socket, Stream), Failure> {
+    let mut words = Vec::new();
+    for &address in addresses {
+        let any = match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let mut config = config();
+        config.law = law.clone();
+        let socket = match Socket::bind((any, 0).into()) {
+            Ok(socket) => socket,
+            Err(error) => {
+                words.push(format!("{address}: {error}"));
+                continue;
+            }
+        };
+        match socket.connect(address, config).await {
+            Ok(stream) => return Ok((socket, stream)),
+            Err(error) => words.push(format!("{address}: {error}")),
+        }
+    }
+    Err(Failure::Run(format!("cannot connect to {}; does `leeway recv` run there?", words.join("; "))))
+}
+
+async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<Account, Stop> {
+    let size_bytes = source.offer.size_bytes;
+    let mut writer = stream;
+    writer.write_all(&source.offer.encode()).await?;
+    let (offset_bytes, theirs) = match talk::next(stream).await? {
+        Frame::Go { offset_bytes, hash } => (offset_bytes, hash),
+        other => return Err(talk::unexpected(&other)),
+    };
+    let mut hasher = same(stream, source, offset_bytes, theirs).await?;
+    talk::say(stream, &Frame::Data).await?;
+
+    let mut meter = Meter::new(size_bytes, offset_bytes, !args.quiet);
+    let mut answer = Box::pin(talk::next(stream));
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut left_bytes = size_bytes - offset_bytes;
+    while left_bytes > 0 {
+        let most = usize::try_from(left_bytes).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        let name = || args.file.display();
+        let read = source.file.read(&mut chunk[..most]);
+        let count = read.map_err(|error| Stop::Failure(format!("cannot read {}: {error}", name())))?;
+        if count == 0 {
+            return Err(Stop::Failure(format!("{} has become shorter while it was sent", name())));
+        }
+        hasher.update(&chunk[..count]);
+        tokio::select! {
+            written = writer.write_all(&chunk[..count]) => written?,
+            // The file is not there yet, so it is a refusal.
+            early = &mut answer => return Err(early.map_or_else(|stop| stop, |frame| talk::unexpected(&frame))),
+        }
+        left_bytes -= count as u64;
+        meter.moved(count);
+        meter.look(stream);
+    }
+    if !source.is_unchanged() {
+        return Err(Stop::Refusal(format!("{} has changed while it was sent", args.file.display())));
+    }
+    let blake3 = hasher.finalize();
+    talk::say(stream, &Frame::End { hash: blake3 }).await?;
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
+    let done = loop {
+        tokio::select! {
+            frame = &mut answer => break frame?,
+            _ = looks.tick() => meter.look(stream),
+        }
+    };
+    meter.finish();
+    match done {
+        Frame::Done => Ok(Account {
+            file: source.offer.name.clone(),
+            peer: stream.peer_addr().map_or_else(String::new, |address| address.to_string()),
+            size_bytes,
+            resumed_bytes: offset_bytes,
+            seconds: meter.seconds(),
+            blake3: blake3.to_hex().to_string(),
+            sending: Some(meter.sending(stream, args.law.to_string())),
+        }),
+        other => Err(talk::unexpected(&other)),
+    }
+}
+
+/// Checks that what the other side has is the beginning of this file; the hasher of it.
+async fn same(
+    stream: &Stream,
+    source: &mut Source,
+    offset_bytes: u64,
+    theirs: blake3::Hash,
+) -> Result<blake3::Hasher, Stop> {
+    if offset_bytes > source.offer.size_bytes {
+        let words = format!("what is there ({offset_bytes} bytes) is longer than the file");
+        return Err(Stop::Refusal(words));
+    }
+    let mut alive = Alive::new(stream);
+    let ours = hash(&mut source.file, offset_bytes, async |_| alive.tick().await).await?;
+    if ours.finalize() != theirs {
+        let words = format!(
+            "what is there ({offset_bytes} bytes) is not the beginning of this file, which may have changed since; \
+             remove it to begin anew"
+        );
+        return Err(Stop::Refusal(words));
+    }
+    Ok(ours)
+}
