@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Crates whose sources decide, and those of others whose version does.
-const CRATES: [&str; 5] = ["units", "control", "queue", "link", "sim"];
+const CRATES: [&str; 6] = ["units", "control", "queue", "link", "share", "sim"];
 const DEPENDENCIES: [&str; 2] = ["rand_core", "rand_xoshiro"];
 
 fn main() {

@@ -20,7 +20,7 @@ from leeway.results import (
     Work,
 )
 from leeway.running import run, run_many
-from leeway.scenario import Channel, Dumbbell, Event, Flow, Link, Scenario, Series, Window
+from leeway.scenario import Channel, Dumbbell, Event, Flow, Gateway, Link, Scenario, Series, Window
 from leeway.tables import summaries
 
 __version__ = ENGINE.partition("+")[0]
@@ -33,6 +33,7 @@ __all__ = [
     "Dumbbell",
     "Event",
     "Flow",
+    "Gateway",
     "GroupSummary",
     "Harm",
     "HarmSummary",

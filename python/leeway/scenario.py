@@ -117,6 +117,10 @@ class Flow(Part):
         "primary": flows to protect; "background": flows that should give way.
     law
         Control law with its parameters: "newreno", "ledbat:target=25ms"; see `leeway.laws`.
+    gateway
+        Gateway that holds this background group; none where None.
+    flows_per_user
+        Flows of one user of the gateway: users have equal shares.
     from_, to
         Nodes of the senders and of the receivers; ``left`` and ``right`` in a dumbbell.
     via
@@ -153,6 +157,8 @@ class Flow(Part):
     count: int = 1
     role: str = "primary"
     law: str = "newreno"
+    gateway: str | None = None
+    flows_per_user: int = 1
     from_: str | None = None
     to: str | None = None
     via: list[str] = field(default_factory=list)
@@ -169,6 +175,29 @@ class Flow(Part):
     sender_clock: dict[str, Any] = field(default_factory=dict)
     receiver_clock: dict[str, Any] = field(default_factory=dict)
     tcp: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True, repr=False)
+class Gateway(Part):
+    """Who shares a line that belongs to somebody else; background groups name it.
+
+    Attributes
+    ----------
+    name
+        Name that flow groups give; unique.
+    node
+        The node where it is: the home's end of the line.
+    law, uplink
+        The laws of what comes to the node and of what leaves it; those of the sharing where None.
+    policy
+        Constants that differ from their defaults, by name: ``{"min_share_permille": 50}``.
+    """
+
+    name: str
+    node: str
+    law: str | None = None
+    uplink: str | None = None
+    policy: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, repr=False)
@@ -251,6 +280,8 @@ class Scenario(Part):
         The usual topology.
     link
         Links of any other.
+    gateway
+        Who shares a line that belongs to somebody else.
     flow
         Who sends.
     event
@@ -283,6 +314,7 @@ class Scenario(Part):
     baseline: bool = False
     dumbbell: Dumbbell | None = None
     link: list[Link] = field(default_factory=list)
+    gateway: list[Gateway] = field(default_factory=list)
     flow: list[Flow] = field(default_factory=list)
     event: list[Event] = field(default_factory=list)
     window: list[Window] = field(default_factory=list)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leeway
-from leeway import Channel, Dumbbell, Event, Flow, Link, Scenario, ScenarioError, Series, Window, _core
+from leeway import Channel, Dumbbell, Event, Flow, Gateway, Link, Scenario, ScenarioError, Series, Window, _core
 from leeway.parts import Part
 
 ROOT = Path(__file__).parents[2]
@@ -141,6 +141,7 @@ CLASSES = {
     "FlowGroup": Flow,
     "Channel": Channel,
     "Dumbbell": Dumbbell,
+    "Gateway": Gateway,
     "Link": Link,
     "Event": Event,
     "Window": Window,

@@ -4,7 +4,7 @@
 //! with the answer or behind it, so the expected bytes count in the window from the request on:
 //!
 //! ```text
-//! expected = sum over connections of (usual answer - what has come), or rate x round trip where more has come than usual
+//! expected = sum over connections of (usual answer - what has come), or 2 x what came in a round trip, of a transfer
 //! ```
 //!
 //! A connection that is being made will ask for something once it is there. Its answer is expected from one base round
@@ -43,6 +43,8 @@ pub struct Foreground {
 struct Connection {
     stage: Stage,
     seen_us: u64,
+    /// What comes was asked for: it is an answer, not a call or a push.
+    asked: bool,
     /// Of the present answer.
     got_bytes: u64,
     /// In the present round trip, which began then, and in the one before.
@@ -83,6 +85,7 @@ impl Foreground {
         let fresh = Connection {
             stage: Stage::Idle,
             seen_us: now_us,
+            asked: false,
             got_bytes: 0,
             round_us: now_us,
             round_bytes: [0; 2],
@@ -98,7 +101,7 @@ impl Foreground {
             Sight::Connect => known.stage = Stage::Connecting { there_us: now_us + base_us },
             Sight::Request => {
                 self.learn(&mut known);
-                known = Connection { stage: Stage::Asked, ..fresh };
+                known = Connection { stage: Stage::Asked, asked: true, ..fresh };
             }
             Sight::Bytes(bytes) => {
                 if known.stage == Stage::Idle {
@@ -122,7 +125,7 @@ impl Foreground {
     pub fn expected_bytes(&mut self, now_us: u64, srtt_us: u64) -> u64 {
         self.sweep(now_us, srtt_us);
         let usual_bytes = self.usual_bytes.unwrap_or(0);
-        self.connections.values().map(|known| known.expected_bytes(now_us, usual_bytes)).sum()
+        self.connections.values().map(|known| known.expected_bytes(now_us, usual_bytes, &self.policy)).sum()
     }
 
     /// What an answer usually is, in bytes; 0 before the first.
@@ -137,7 +140,10 @@ impl Foreground {
 
     /// When the expectation changes although nothing is seen, in microseconds.
     pub fn deadline_us(&self, now_us: u64, srtt_us: u64) -> Option<u64> {
-        self.connections.values().filter_map(|known| known.deadline_us(now_us, srtt_us, &self.policy)).min()
+        self.connections
+            .values()
+            .filter_map(|known| known.deadline_us(now_us, srtt_us, self.usual_bytes(), &self.policy))
+            .min()
     }
 
     /// Forgets what will not come, or has come.
@@ -146,11 +152,12 @@ impl Foreground {
             return;
         }
         self.swept_us = now_us;
-        let policy = self.policy;
+        let (policy, usual_bytes) = (self.policy, self.usual_bytes());
         let mut learnt = Vec::new();
         self.connections.retain(|_, known| {
-            if known.deadline_us(0, srtt_us, &policy).is_some_and(|at_us| now_us >= at_us) {
+            if known.deadline_us(0, srtt_us, usual_bytes, &policy).is_some_and(|at_us| now_us >= at_us) {
                 learnt.push(*known);
+                known.asked = false;
                 known.stage = Stage::Idle;
                 known.got_bytes = 0;
                 known.round_bytes = [0; 2];
@@ -163,7 +170,7 @@ impl Foreground {
     /// The answer of a connection is over.
     fn learn(&mut self, known: &mut Connection) {
         let got_bytes = std::mem::take(&mut known.got_bytes).min(self.policy.answer_max_bytes);
-        if got_bytes == 0 {
+        if !std::mem::take(&mut known.asked) || got_bytes == 0 {
             return;
         }
         self.usual_bytes = Some(match self.usual_bytes {
@@ -174,24 +181,36 @@ impl Foreground {
 }
 
 impl Connection {
-    fn expected_bytes(&self, now_us: u64, usual_bytes: u64) -> u64 {
+    /// More has come than an answer that is a little longer than usual, or nothing was asked for.
+    fn is_transfer(&self, usual_bytes: u64) -> bool {
+        self.stage == Stage::Receiving && !(self.asked && self.got_bytes <= 2 * usual_bytes)
+    }
+
+    fn expected_bytes(&self, now_us: u64, usual_bytes: u64, policy: &Policy) -> u64 {
         match self.stage {
             Stage::Connecting { there_us } if now_us >= there_us => usual_bytes,
             Stage::Asked => usual_bytes,
-            Stage::Receiving if self.got_bytes < usual_bytes => usual_bytes - self.got_bytes,
-            Stage::Receiving if self.got_bytes > usual_bytes => self.round_bytes[0].max(self.round_bytes[1]),
+            Stage::Receiving if self.is_transfer(usual_bytes) => {
+                Policy::round_trips(policy.transfer_percent, self.round_bytes[0].max(self.round_bytes[1]))
+            }
+            Stage::Receiving => usual_bytes.saturating_sub(self.got_bytes),
             _ => 0,
         }
     }
 
     /// When it is over where nothing comes; with `now_us` of 0 the end alone, otherwise also the next change.
-    fn deadline_us(&self, now_us: u64, srtt_us: u64, policy: &Policy) -> Option<u64> {
+    fn deadline_us(&self, now_us: u64, srtt_us: u64, usual_bytes: u64, policy: &Policy) -> Option<u64> {
         let wait_us = policy.hold_least_us.min(srtt_us) + Policy::round_trips(policy.wait_percent, srtt_us);
         match self.stage {
             Stage::Connecting { there_us } if now_us > 0 && now_us < there_us => Some(there_us),
             Stage::Connecting { there_us } => Some(there_us + wait_us),
             Stage::Asked => Some(self.seen_us + wait_us),
-            Stage::Receiving => Some(self.seen_us + Policy::round_trips(policy.gap_percent, srtt_us).max(1)),
+            Stage::Receiving => {
+                let gap_us = Policy::round_trips(policy.gap_percent, srtt_us).max(1);
+                // A transfer that has lost something waits for its timeout.
+                let pause_us = if self.is_transfer(usual_bytes) { policy.away_us } else { 0 };
+                Some(self.seen_us + gap_us.max(pause_us))
+            }
             Stage::Idle => None,
         }
     }
@@ -262,13 +281,21 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_a_little_longer_than_usual_is_no_transfer() {
+        let mut foreground = taught();
+        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
+        foreground.seen(T + RTT_US, 1, Sight::Bytes(ANSWER + 500), RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 0);
+    }
+
+    #[test]
     fn a_transfer_is_expected_by_its_rate() {
         let mut foreground = taught();
         foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
         for n in 0..100 {
             foreground.seen(T + RTT_US + n * 1_000, 1, Sight::Bytes(1_500), RTT_US, RTT_US);
         }
-        assert_eq!(foreground.expected_bytes(T + RTT_US + 100_000, RTT_US), 30_000);
+        assert_eq!(foreground.expected_bytes(T + RTT_US + 100_000, RTT_US), 60_000);
         assert_eq!(foreground.usual_bytes(), ANSWER, "it is no answer before it is over");
     }
 
@@ -293,12 +320,12 @@ mod tests {
                 sum += bytes;
                 foreground.seen(now_us, connection, sight, RTT_US, RTT_US);
                 let expected = foreground.expected_bytes(now_us, RTT_US);
-                prop_assert!(expected <= 4 * policy.answer_max_bytes + sum);
+                prop_assert!(expected <= 4 * policy.answer_max_bytes + 2 * sum);
                 prop_assert!(foreground.connections.len() <= 4);
                 prop_assert!(expected == 0 || foreground.deadline_us(now_us, RTT_US).is_some());
             }
-            prop_assert_eq!(foreground.expected_bytes(now_us + 6 * RTT_US, RTT_US), 0);
-            foreground.expected_bytes(now_us + 6 * RTT_US + policy.away_us, RTT_US);
+            prop_assert_eq!(foreground.expected_bytes(now_us + policy.away_us, RTT_US), 0);
+            foreground.expected_bytes(now_us + 2 * policy.away_us, RTT_US);
             prop_assert!(foreground.connections.is_empty());
         }
     }

@@ -11,10 +11,11 @@ use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
 use std::collections::BTreeMap;
 
-/// The law where nothing else is asked for. The target is two segments at the line's rate, and 3 ms at least: on a fast
-/// line a foreground's request of two round trips is then 6 ms longer.
-pub const LAW: &str = "ledbat:delay=queue,target=3ms,segments=2,gain_up=0.5,gain_down=1,floor=1,filter_length=1,\
-                       slow_start=delay,accelerate=0.04,retreat=2";
+/// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least: on a fast line
+/// a foreground's request of two round trips is 4 ms longer then. Of four samples the least counts (RFC 6817, 2.4.2): a
+/// burst of the foreground, for which the ledger leaves room, is no queue of the background.
+pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.5,gain_down=1,floor=1,filter_length=4,\
+                       slow_start=delay,accelerate=0.1,retreat=2";
 
 /// One grant is this part of the window at most.
 const WINDOW_PARTS: u64 = 4;
@@ -40,6 +41,7 @@ pub struct Line {
     /// The last delay sample.
     sampled_us: u64,
     expired_bytes: u64,
+    expired: Vec<FlowId>,
 }
 
 /// How much the sender of a flow can have under way: what a slow start allows.
@@ -106,6 +108,7 @@ impl Line {
             round_bytes: [0; 2],
             sampled_us: 0,
             expired_bytes: 0,
+            expired: Vec::new(),
         }
     }
 
@@ -129,6 +132,7 @@ impl Line {
         self.ledger.close(flow);
         self.scheduler.close(flow);
         self.flows.remove(&flow);
+        self.expired.retain(|&expired| expired != flow);
     }
 
     /// `flow` wants `bytes` more under way. The answer is how many of them it waits for now: no more than its sender can
@@ -229,6 +233,11 @@ impl Line {
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
     }
 
+    /// Flows whose grants were given up since this was asked last: those that still want something ask again.
+    pub fn take_expired(&mut self) -> Vec<FlowId> {
+        std::mem::take(&mut self.expired)
+    }
+
     /// How it stands.
     pub fn state(&mut self, now_us: u64) -> State {
         let srtt_us = self.estimator.srtt_us();
@@ -285,6 +294,7 @@ impl Line {
         let Some(until_us) = now_us.checked_sub(hold_us) else { return };
         for (flow, bytes) in self.ledger.expire(until_us) {
             self.expired_bytes += bytes;
+            self.expired.push(flow);
             if let Some(reach) = self.flows.get_mut(&flow) {
                 reach.arrived_bytes = 0;
             }

@@ -116,6 +116,9 @@ policy! {
         "An answer of which nothing came for this long is over. A sender in slow start pauses for a round trip.";
     connections_max = 1024, 1..=1_000_000, "connections",
         "Connections of the foreground that are told apart; the one that was silent longest is forgotten.";
+    transfer_percent = 200, 100..=1000, "hundredths of a round trip's bytes",
+        "What is expected of a transfer, of what came of it in the last round trip. A transfer that is held up doubles \
+         (RFC 5681, slow start): with room for that it is never background that holds it up.";
     away_us = 500_000, 10_000..=600_000_000, "microseconds",
         "The foreground is away after this time without a packet. Longer than the gap between two requests of a page.";
 }

@@ -126,7 +126,7 @@ impl Watch for Books {
             Kind::Ack => {
                 self.sacks.take(&packet);
             }
-            Kind::Request | Kind::Syn | Kind::SynAck => {}
+            Kind::Request | Kind::Syn | Kind::SynAck | Kind::Permit => {}
         }
     }
 

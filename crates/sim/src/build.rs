@@ -4,6 +4,7 @@ use crate::app::{App, part, part_seed};
 use crate::books::{Books, GroupCounts, LinkCounts};
 use crate::engine::{Directed, Engine, Group, Timer, World};
 use crate::flow::{Clocks, Flow, Profile};
+use crate::gateway::Gateway;
 use crate::network::{Network, Step};
 use crate::recorder::Recorder;
 use crate::scenario::{self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Sampling, Scenario};
@@ -105,6 +106,8 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         seed,
         flows: Vec::new(),
         groups: Vec::new(),
+        gateways: scenario.gateway.iter().map(Gateway::new).collect(),
+        serving: false,
         events,
         snapshots: Vec::new(),
         work: Default::default(),
@@ -287,6 +290,7 @@ impl Builder<'_> {
             class: spec.class,
             clocks: Clocks::new(spec.sender_clock, spec.receiver_clock, tcp.timestamp_resolution),
         };
+        let met = self.scenario.gateway_of(spec);
         let mut shared = None;
         let mut arrivals = Vec::new();
         for i in 0..u64::from(spec.count) {
@@ -305,6 +309,10 @@ impl Builder<'_> {
             }
             let flow = engine.flows.len() as u32;
             engine.flows.push(Flow::new(index as u32, &profile, routes.0, routes.1, app));
+            if let Some((gateway, part)) = met.filter(|_| spec.gateway.is_some()) {
+                let user = ((index as u64) << 32) | (i / u64::from(spec.flows_per_user.max(1)));
+                engine.flows[flow as usize].permit = engine.gateways[gateway].hold(part, user, flow);
+            }
             let first = spec.intervals.first().map_or(start, |interval| start.max(interval[0]));
             engine.wake(flow, first);
             if let Some(stop) = spec.stop {
@@ -312,7 +320,14 @@ impl Builder<'_> {
             }
         }
         let routes = shared.map_or((0, 0), |(_, routes)| routes);
-        engine.groups.push(Group { spec: spec.clone(), profile, routes, free: Vec::new(), arrivals });
+        engine.groups.push(Group {
+            spec: spec.clone(),
+            profile,
+            gateway: met,
+            routes,
+            free: Vec::new(),
+            arrivals,
+        });
     }
 
     /// Lays the two routes of a flow: of data and of acknowledgements.

@@ -33,6 +33,7 @@ impl Engine {
             _ if flow.opening => self.send_syn(index),
             _ => {}
         }
+        self.gateway_connects(index);
     }
 
     /// It is the turn of flow `index`'s application.
@@ -103,6 +104,8 @@ impl Engine {
         let group = flow.group as usize;
         flow.waiting = false;
         self.world.books.groups[group].completion.add(now - flow.since);
+        self.gateway_rests(index);
+        let flow = &mut self.flows[index as usize];
         match self.groups[group].spec.app {
             scenario::App::Transfer { count, gap, .. } => {
                 flow.disconnect(now);
@@ -148,19 +151,27 @@ impl Engine {
         }
     }
 
-    /// Sends the present request.
+    /// Sends the present request, if no gateway holds it back.
     fn ask(&mut self, index: u32, size: &scenario::Dist<Bytes>, request: Bytes) {
+        let bytes = self.flows[index as usize].app.draw(size);
+        if self.gateway_lets_ask(index, u32::try_from(bytes.get()).unwrap_or(u32::MAX)) {
+            self.send_request(index, bytes, request);
+        }
+    }
+
+    /// Sends the present request, for `bytes`.
+    pub(crate) fn send_request(&mut self, index: u32, bytes: Bytes, request: Bytes) {
         let flow = &mut self.flows[index as usize];
-        let header = self.groups[flow.group as usize].profile.header;
+        let profile = &self.groups[flow.group as usize].profile;
         let packet = Fields {
             sent: self.world.now,
             seq: flow.app.turn,
             step: flow.reverse,
-            size: u16::try_from(request.get()).unwrap_or(u16::MAX).saturating_add(header),
+            size: u16::try_from(request.get()).unwrap_or(u16::MAX).saturating_add(profile.header),
             kind: Kind::Request,
-            class: self.groups[flow.group as usize].profile.class,
+            class: profile.class,
             bits: Packet::bits(flow.epoch, false),
-            value: u32::try_from(flow.app.draw(size).get()).unwrap_or(u32::MAX),
+            value: u32::try_from(bytes.get()).unwrap_or(u32::MAX),
             ..Fields::blank(index)
         };
         self.world.send(packet.pack());

@@ -4,6 +4,7 @@ use crate::app::{part, part_seed};
 use crate::books::{Books, Snapshot};
 use crate::calendar::{Heap, Key};
 use crate::flow::{Flow, Profile};
+use crate::gateway::Gateway;
 use crate::network::{Network, tick};
 use crate::packet::{Kind, Packet};
 use crate::results::Work;
@@ -28,6 +29,8 @@ pub enum Timer {
     App(u32),
     /// Flow: the application ends.
     Stop(u32),
+    /// Gateway: it may grant something.
+    Gateway(u32),
     /// Group: a connection arrives, of this arrival process.
     Arrival(u32, u32),
     /// A window of metrics begins or ends.
@@ -45,6 +48,8 @@ pub struct Group {
     pub spec: scenario::FlowGroup,
     /// What its flows share.
     pub profile: Profile,
+    /// The gateway that meets its packets, and how.
+    pub gateway: Option<(usize, scenario::Part)>,
     /// Routes of data and of acknowledgements, for connections that are made during the run.
     pub routes: (u32, u32),
     /// Slots without a connection, for arrivals.
@@ -86,6 +91,9 @@ pub struct Engine {
     pub(crate) seed: u64,
     pub(crate) flows: Vec<Flow>,
     pub(crate) groups: Vec<Group>,
+    pub(crate) gateways: Vec<Gateway>,
+    /// A gateway is being asked for all that it grants.
+    pub(crate) serving: bool,
     /// Changes of links, in the scenario's order, each with the link it is about.
     pub(crate) events: Vec<(Event, Directed)>,
     pub(crate) snapshots: Vec<(Time, Snapshot)>,
@@ -204,15 +212,22 @@ impl Engine {
         let counts = &mut world.books.groups[group];
         match packet.kind() {
             Kind::Ack => {
+                let acked = flow.sender.acked;
                 let (rtt, at) = flow.on_ack(world.now, &packet, profile, &mut world.books.sacks);
                 counts.rtt.add(rtt);
                 world.set_if(at, Timer::Retransmit(index));
                 world.pump(index, flow, profile);
                 world.record(index, flow, profile);
+                if groups[group].gateway.is_some() {
+                    let acked = flow.sender.acked - acked;
+                    self.gateway_is_acked(index, acked, rtt.micros(), packet.value());
+                }
             }
             Kind::Data => {
                 counts.owd.add(world.now - packet.sent);
+                let goodput_bytes = flow.counts.goodput_bytes;
                 let reply = flow.accept(&packet, profile);
+                let new = flow.counts.goodput_bytes > goodput_bytes;
                 if reply == Reply::Now {
                     flow.ack_timer.clear();
                     if let Some(ack) = flow.acknowledge(index, world.now, profile, &mut world.books.sacks) {
@@ -223,7 +238,11 @@ impl Engine {
                     let at = flow.ack_timer.set(world.now + span);
                     world.set_if(at, Timer::Acknowledge(index));
                 }
-                if flow.waiting && flow.is_delivered() {
+                let delivered = flow.waiting && flow.is_delivered();
+                if groups[group].gateway.is_some() {
+                    self.gateway_receives(index, &packet, new);
+                }
+                if delivered {
                     self.completed(index);
                 }
             }
@@ -236,13 +255,18 @@ impl Engine {
             Kind::Request => self.request_arrives(&packet),
             Kind::Syn => self.syn_arrives(&packet),
             Kind::SynAck => self.syn_ack_arrives(&packet),
+            Kind::Permit => self.permit_arrives(&packet),
         }
     }
 
     /// Sends what flow `index` may send now.
     pub(crate) fn pump(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
-        self.world.pump(index, flow, &self.groups[flow.group as usize].profile);
+        let group = &self.groups[flow.group as usize];
+        self.world.pump(index, flow, &group.profile);
+        if matches!(group.gateway, Some((_, scenario::Part::Upload))) {
+            self.gateway_wants(index);
+        }
     }
 
     /// The same, without the host's delay.
@@ -261,6 +285,7 @@ impl Engine {
             Timer::Send(index) => flows[index as usize].send_timer.look(now),
             Timer::Acknowledge(index) => flows[index as usize].ack_timer.look(now),
             Timer::App(index) => flows[index as usize].app.timer.look(now),
+            Timer::Gateway(index) => self.gateways[index as usize].timer.look(now),
             _ => Ok(()),
         };
         match look {
@@ -283,6 +308,7 @@ impl Engine {
             Timer::Acknowledge(index) => self.acknowledge(index),
             Timer::App(index) => self.turn(index),
             Timer::Stop(index) => self.stop(index),
+            Timer::Gateway(index) => self.gateway_serves(index as usize),
             Timer::Arrival(group, process) => self.arrival(group, process),
             Timer::Edge => self.snapshot(),
             Timer::Change(index) => self.change(index as usize),

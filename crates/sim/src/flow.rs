@@ -1,6 +1,7 @@
 //! One flow: a sending host, a receiving host, and the connection between them.
 
 use crate::app::App;
+use crate::gateway::Permit;
 use crate::packet::{self, CE, CWR, ECE, Fields, Kind, NO_SACK, Packet};
 use crate::scenario::Clock;
 use crate::tcp::Options;
@@ -166,6 +167,8 @@ pub struct Flow {
     pub send_timer: LazyTimer,
     /// What it has done.
     pub counts: Counts,
+    /// What it has of a gateway's line.
+    pub permit: Option<Permit>,
     /// What the application is at.
     pub app: App,
     window_since: Time,
@@ -228,6 +231,7 @@ impl Flow {
             pace_timer: LazyTimer::new(),
             send_timer: LazyTimer::new(),
             counts: Counts::default(),
+            permit: None,
             app,
             window_since: Time::ZERO,
         }

@@ -12,6 +12,7 @@ mod capacity;
 mod drive;
 mod engine;
 mod flow;
+mod gateway;
 mod harm;
 mod histogram;
 mod network;

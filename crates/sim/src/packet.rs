@@ -19,6 +19,8 @@ pub enum Kind {
     Syn,
     /// The answer to it; `sent` is the time of the packet that it answers.
     SynAck,
+    /// The receive window that a gateway grants: `value` is one past the last segment that may be sent.
+    Permit,
 }
 
 /// No selective acknowledgement blocks.
@@ -27,6 +29,8 @@ pub const NO_SACK: u32 = u32::MAX;
 const SYN: u32 = u32::MAX - 1;
 /// In place of the blocks: the answer to one.
 const SYN_ACK: u32 = u32::MAX - 2;
+/// In place of the blocks: a receive window.
+const PERMIT: u32 = u32::MAX - 3;
 
 /// One packet on its way.
 ///
@@ -71,10 +75,11 @@ impl Fields {
     /// Packs them.
     #[inline]
     pub fn pack(self) -> Packet {
-        // Two bits for the kind: a handshake is told apart where other packets have their SACK blocks.
+        // Two bits for the kind: a handshake or a receive window is told apart where other packets have their SACK blocks.
         let (kind, sack) = match self.kind {
             Kind::Syn => (Kind::Request, SYN),
             Kind::SynAck => (Kind::Request, SYN_ACK),
+            Kind::Permit => (Kind::Request, PERMIT),
             kind => (kind, self.sack),
         };
         Packet {
@@ -163,6 +168,7 @@ impl Packet {
             2 => match self.sack() {
                 SYN => Kind::Syn,
                 SYN_ACK => Kind::SynAck,
+                PERMIT => Kind::Permit,
                 _ => Kind::Request,
             },
             _ => Kind::Voice,

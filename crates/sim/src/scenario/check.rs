@@ -22,6 +22,7 @@ impl Scenario {
         between(root.key("repetitions"), self.repetitions.into(), 1, limits::REPETITIONS.into())?;
         self.check_topology()?;
         self.check_flows()?;
+        self.check_gateways()?;
         self.check_events()?;
         self.check_windows()?;
         self.check_work()?;

@@ -11,6 +11,7 @@ type Checked = Result<(), Problem>;
 /// Checks the group at `at`; `limited` is whether some channel of its route has a limited rate.
 pub(super) fn check(at: &FieldPath, group: &FlowGroup, scenario: &Scenario, limited: bool) -> Checked {
     between(at.key("count"), group.count.into(), 1, limits::FLOWS)?;
+    between(at.key("flows_per_user"), group.flows_per_user.into(), 1, limits::FLOWS)?;
     check_times(at, group, scenario.duration)?;
     if group.packet > limits::PACKET || group.header.get() < 1 || group.header >= group.packet {
         let (packet, header) = (group.packet, group.header);

@@ -26,6 +26,12 @@ pub struct FlowGroup {
     /// Control law with its parameters: `"newreno"`, `"ledbat:target=25ms"`; see `leeway laws`.
     #[serde(default = "newreno")]
     pub law: LawSpec,
+    /// Gateway that holds this background group; none does where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<String>,
+    /// Flows of one user of the gateway: users have equal shares.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub flows_per_user: u32,
     /// Node of the senders; `left` in a dumbbell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

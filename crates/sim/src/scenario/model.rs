@@ -1,6 +1,6 @@
 //! The scenario itself: its parts, events, windows, what to record.
 
-use super::{Dumbbell, FlowGroup, Link, Profile};
+use super::{Dumbbell, FlowGroup, Gateway, Link, Profile};
 use leeway_link::LossSpec;
 use leeway_units::{Duration, ParseError, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -40,6 +40,9 @@ pub struct Scenario {
     /// Links of any other topology; nodes are named by use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<Link>,
+    /// Who shares a line that belongs to somebody else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateway: Vec<Gateway>,
     /// Who sends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<FlowGroup>,

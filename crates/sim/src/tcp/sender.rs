@@ -62,6 +62,10 @@ pub struct Sender {
     pub law: Law,
     /// Expires when nothing was acknowledged for a timeout.
     pub timer: LazyTimer,
+    /// One past the last segment that the receiver lets it send, beside its fixed window.
+    pub edge: u32,
+    /// Bytes that were acknowledged so far.
+    pub acked: u64,
     /// The next segment may be sent ahead of the window: a fast retransmit.
     urgent: bool,
     /// The first outstanding segment has just left again: the timer starts anew.
@@ -102,6 +106,8 @@ impl Sender {
             delivery: Delivery::new(law.needs_rate()),
             law,
             timer: LazyTimer::new(),
+            edge: u32::MAX,
+            acked: 0,
             urgent: false,
             restart_timer: false,
             window_limited: false,
@@ -158,6 +164,11 @@ impl Sender {
         self.unsent = 0;
     }
 
+    /// Bytes that were written and never sent; `u64::MAX`: no end.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.unsent
+    }
+
     /// Whether everything written was sent.
     pub fn is_drained(&self) -> bool {
         self.unsent == 0
@@ -198,6 +209,7 @@ impl Sender {
         let nothing_outstanding = self.board.is_empty();
         let progress = self.board.acknowledge(ack.next, ack.blocks);
         let una = self.board.una();
+        self.acked += progress.bytes;
         if progress.advanced > 0 {
             let fresh = una > self.backed_off;
             self.rto.progress(fresh || options.tcp.backoff_until == BackoffUntil::Progress);
@@ -331,7 +343,10 @@ impl Sender {
         let outstanding = self.board.next() - self.board.una();
         let payload = match lost {
             Some((_, payload)) => u64::from(payload),
-            None if self.unsent == 0 || outstanding >= options.receive_window => {
+            None if self.unsent == 0
+                || outstanding >= options.receive_window
+                || self.board.next() >= self.edge =>
+            {
                 if self.unsent == 0
                     && self.board.pipe() < self.common.window(self.law.output(), self.path.mss_bytes)
                 {

@@ -1,0 +1,230 @@
+//! Lines, homes and neighbours that the sharing is judged on, and what came out.
+
+use leeway_sim::results::{GroupSummary, WindowSummary};
+use leeway_sim::scenario::Scenario;
+use std::fmt::Write;
+
+/// A line to the Internet: what the home has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// Downlink, in Mbit/s; the uplink has a quarter.
+    pub mbps: f64,
+    /// Round trip without a queue, in ms.
+    pub rtt_ms: u64,
+    /// Buffer of the downlink, in BDP.
+    pub bdp: f64,
+    /// Its queue.
+    pub queue: &'static str,
+}
+
+const RATES: [f64; 7] = [0.5, 1.72, 5.0, 10.0, 25.0, 50.0, 200.0];
+const RTTS: [u64; 7] = [10, 20, 40, 80, 150, 300, 600];
+const BUFFERS: [f64; 6] = [0.25, 0.5, 1.0, 2.0, 4.0, 10.0];
+const QUEUES: [&str; 3] = ["droptail", "codel", "fq_codel"];
+
+/// What the home does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// Nothing but its ping.
+    Idle,
+    /// 100 kB every four seconds or so.
+    Pages,
+    /// Ten requests a second, which take two fifths of the line at most.
+    Requests,
+    /// One large download.
+    Download,
+    /// One large upload.
+    Upload,
+    /// A call.
+    Call,
+}
+
+impl Home {
+    /// All kinds.
+    pub const ALL: [Home; 6] =
+        [Home::Idle, Home::Pages, Home::Requests, Home::Download, Home::Upload, Home::Call];
+}
+
+/// What the neighbours do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Neighbours {
+    /// Objects of 12.5 kB and downloads without end, more than the line carries.
+    Overload,
+    /// Objects of 2.5 kB alone.
+    Small,
+    /// Uploads alone.
+    Uploads,
+}
+
+/// `count` different lines, drawn by `seed`.
+pub fn draw(seed: u64, count: usize) -> Vec<Line> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut below = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % n
+    };
+    let mut lines = Vec::new();
+    while lines.len() < count {
+        let line = Line {
+            mbps: RATES[below(7)],
+            rtt_ms: RTTS[below(7)],
+            bdp: BUFFERS[below(6)],
+            queue: QUEUES[below(3)],
+        };
+        // 600 ms are satellites, which are not faster than this.
+        if !lines.contains(&line) && (line.rtt_ms < 600 || line.mbps <= 50.0) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>6} {:>4} {:>5} {:<9}", self.mbps, self.rtt_ms, self.bdp, self.queue)
+    }
+}
+
+impl Line {
+    /// How long to play: some transfers of a slow line, some round trips of a long one.
+    fn seconds(self) -> u64 {
+        match self.mbps {
+            slow if slow < 10.0 => 50,
+            middle if middle < 100.0 => 30,
+            _ => 20,
+        }
+    }
+
+    fn scenario(self, home: Home, neighbours: Option<Neighbours>, extra: &str) -> String {
+        let Line { mbps, rtt_ms, bdp, queue } = self;
+        let (up, delay, to) = (mbps / 4.0, rtt_ms as f64 / 2.0, self.seconds());
+        let up_bytes = (up * 1e6 / 8.0 * 0.1).max(15_000.0) as u64;
+        let mut text = format!(
+            "duration = \"{to} s\"\nseed = 1\n\
+             window = [{{ name = \"steady\", from = \"10 s\", to = \"{to} s\" }}]\n\
+             [dumbbell.bottleneck]\nrate = \"{mbps} Mbit/s\"\ndelay = \"{delay} ms\"\nbuffer = \"{bdp} BDP\"\nqueue = \"{queue}\"\n\
+             [dumbbell.reverse]\nrate = \"{up} Mbit/s\"\ndelay = \"{delay} ms\"\nbuffer = \"{up_bytes} B\"\n\
+             [[gateway]]\nname = \"gateway\"\nnode = \"right\"\n{extra}\n",
+        );
+        let mut flow = |name: &str, body: &str| {
+            let _ = writeln!(text, "[[flow]]\nname = \"{name}\"\n{body}");
+        };
+        flow("ping", "app = { kind = \"voice\", codec = \"g729\" }");
+        let object = (mbps * 1e6 * 0.4 / 8.0 / 10.0).min(12_500.0) as u64;
+        let up = "from = \"right\"\nto = \"left\"\n";
+        match home {
+            Home::Idle => {}
+            Home::Pages => flow(
+                "home",
+                "law = \"cubic\"\napp = { kind = \"request\", size = \"100 kB\", think = { exponential = \"4 s\" } }",
+            ),
+            Home::Requests => flow(
+                "home",
+                &format!(
+                    "law = \"cubic\"\ncount = 10\napp = {{ kind = \"request\", size = \"{object} B\", think = {{ exponential = \"1 s\" }} }}"
+                ),
+            ),
+            Home::Download => flow("home", "law = \"cubic\""),
+            Home::Upload => flow("home", &format!("{up}law = \"cubic\"")),
+            Home::Call => flow("home", "app = { kind = \"voice\" }"),
+        }
+        let held = "role = \"background\"\ngateway = \"gateway\"\nlaw = \"cubic\"\n";
+        match neighbours {
+            None => {}
+            Some(Neighbours::Overload) => {
+                flow("bulk", &format!("{held}count = 10\nflows_per_user = 2"));
+                flow(
+                    "objects",
+                    &format!(
+                        "{held}count = 20\nflows_per_user = 4\napp = {{ kind = \"request\", size = \"12.5 kB\" }}"
+                    ),
+                );
+            }
+            Some(Neighbours::Small) => {
+                flow(
+                    "objects",
+                    &format!(
+                        "{held}count = 200\nflows_per_user = 20\napp = {{ kind = \"request\", size = \"2.5 kB\" }}"
+                    ),
+                );
+            }
+            Some(Neighbours::Uploads) => {
+                flow("uploads", &format!("{held}{up}count = 10\nflows_per_user = 2"))
+            }
+        }
+        text
+    }
+
+    /// Plays it; the metrics after ten seconds.
+    pub fn play(self, home: Home, neighbours: Option<Neighbours>, extra: &str) -> WindowSummary {
+        let text = self.scenario(home, neighbours, extra);
+        let scenario =
+            Scenario::parse(&text, "sharing.toml").unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+        leeway_sim::run(&scenario, 1).expect("it can be run").windows.remove(0)
+    }
+}
+
+/// What neighbours did to the home, and what they got.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome {
+    /// The home's answers x alone, in the mean; its throughput x alone for a transfer.
+    pub mean: f64,
+    /// The same in the 99th percentile; 0 for a transfer.
+    pub p99: f64,
+    /// By which the home's ping is longer in the 99th percentile, in ms.
+    pub ping_ms: f64,
+    /// What the neighbours got of what the home leaves when it is alone.
+    pub spare: f64,
+}
+
+fn group<'a>(window: &'a WindowSummary, name: &str) -> Option<&'a GroupSummary> {
+    window.groups.iter().find(|group| group.name == name)
+}
+
+/// The home with neighbours under `extra` lines of the gateway's table, against the home alone.
+pub fn judge(line: Line, home: Home, neighbours: Neighbours, extra: &str) -> Outcome {
+    let (alone, beside) = (line.play(home, None, extra), line.play(home, Some(neighbours), extra));
+    let owd =
+        |window: &WindowSummary| group(window, "ping").and_then(|ping| ping.owd).map_or(0.0, |owd| owd.p99_s);
+    let (before, after) = (group(&alone, "home"), group(&beside, "home"));
+    let completions =
+        Option::zip(before.and_then(|group| group.completion), after.and_then(|group| group.completion));
+    let (mean, p99) = match completions {
+        Some((before, after)) => (after.mean_s / before.mean_s, after.p99_s / before.p99_s),
+        None => (Option::zip(before, after).map_or(1.0, |(a, b)| b.throughput_bps / a.throughput_bps), 0.0),
+    };
+    let upload = neighbours == Neighbours::Uploads;
+    let link = &alone.links[usize::from(upload)];
+    let home_bps: f64 = alone
+        .groups
+        .iter()
+        .filter(|group| group.role == "primary" && (home == Home::Upload && group.name == "home") == upload)
+        .map(|group| group.throughput_bps)
+        .sum();
+    let got: f64 = beside
+        .groups
+        .iter()
+        .filter(|group| group.role == "background")
+        .map(|group| group.throughput_bps)
+        .sum();
+    let spare_bps = (link.capacity_bps - home_bps).max(0.02 * link.capacity_bps);
+    Outcome { mean, p99, ping_ms: (owd(&beside) - owd(&alone)) * 1e3, spare: got / spare_bps }
+}
+
+/// One line of a table.
+pub fn row(line: Line, home: Home, outcome: Outcome) -> String {
+    let Outcome { mean, p99, ping_ms, spare } = outcome;
+    let home = format!("{home:?}").to_lowercase();
+    format!("{line} {home:<8} {mean:>5.2} {p99:>5.2} {ping_ms:>7.1} {spare:>5.2}")
+}
+
+/// The head of such a table.
+pub const HEAD: &str = "Mbit/s   ms   BDP queue     home      mean   p99 ping ms spare";
+
+/// The median.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

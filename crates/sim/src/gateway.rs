@@ -1,0 +1,311 @@
+//! The gateway node: `leeway-share` in virtual time. What it grants to a download goes to the server as a receive window, what
+//! it grants to an upload lets the sender at the node send.
+//!
+//! Scope and limitations: delays are known to the microsecond and without the queue of the other direction, as the
+//! timestamps of a kernel with a finer clock show them. A window is told in a packet of its own.
+
+use crate::engine::{Engine, Timer};
+use crate::packet::{Fields, Kind, Packet};
+use crate::scenario::{self, Part};
+use crate::tcp::rto::LazyTimer;
+use leeway_share::{Certainty, FlowId, Line, Next, Policy, Sample, Sight, UserId};
+use leeway_units::{Bytes, Time};
+use std::collections::BTreeMap;
+
+/// One gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    /// What comes to its node, and what leaves it.
+    lines: [Line; 2],
+    owners: [BTreeMap<FlowId, u32>; 2],
+    policy: Policy,
+    pub(crate) timer: LazyTimer,
+}
+
+/// What a flow has of a gateway's line.
+#[derive(Debug, Clone, Copy)]
+pub struct Permit {
+    id: FlowId,
+    /// One past the last segment that may be sent, as the gateway knows it.
+    edge: u32,
+    /// Segments that are still wanted of the answer under way; where its length is not known yet, what a first window holds.
+    wanted: Wanted,
+    /// The request waits for a first grant.
+    request: Option<u32>,
+    /// Least delay of the other direction, in microseconds.
+    back_us: Option<u32>,
+    /// Segments that came before their time in a row.
+    early: u32,
+    retransmitted: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    Endless,
+    /// Up to this segment.
+    Until(u32),
+    /// The answer begins at the first segment and has a length that the second tells once something of it is here.
+    Answer(u32, u32),
+}
+
+impl Gateway {
+    /// The gateway of `spec`.
+    pub fn new(spec: &scenario::Gateway) -> Gateway {
+        let policy = spec.policy().unwrap_or_default(); // checked when the scenario was read
+        Gateway {
+            lines: spec.laws().map(|law| Line::new(&law, &policy)),
+            owners: Default::default(),
+            policy,
+            timer: LazyTimer::new(),
+        }
+    }
+
+    /// The `index`-th flow, of `user`, is held in that direction.
+    pub fn hold(&mut self, part: Part, user: u64, index: u32) -> Option<Permit> {
+        let way = usize::from(part == Part::Upload);
+        let id = self.lines[way].open(UserId(user)).ok()?;
+        self.owners[way].insert(id, index);
+        let wanted = Wanted::Nothing;
+        Some(Permit { id, edge: 0, wanted, request: None, back_us: None, early: 0, retransmitted: 0 })
+    }
+}
+
+/// See [`Engine`]; this part of it asks gateways and does what they grant.
+impl Engine {
+    /// The gateway that meets the packets of flow `index`, and how.
+    fn met(&self, index: u32) -> Option<(usize, Part)> {
+        self.groups[self.flows[index as usize].group as usize].gateway
+    }
+
+    /// A connection of flow `index` begins.
+    pub(crate) fn gateway_connects(&mut self, index: u32) {
+        let Some((gateway, part)) = self.met(index) else { return };
+        let now_us = self.world.now.micros();
+        if part == Part::HomeDownload {
+            self.gateways[gateway].lines[0].foreground(now_us, index.into(), Sight::Connect);
+        }
+        let flow = &mut self.flows[index as usize];
+        let Some(permit) = &mut flow.permit else { return };
+        let line = &mut self.gateways[gateway].lines[usize::from(part == Part::Upload)];
+        line.rest(permit.id, line.granted_to(permit.id));
+        permit.edge = 0;
+        permit.request = None;
+        permit.wanted = match self.groups[flow.group as usize].spec.app {
+            scenario::App::Request { .. } => Wanted::Nothing,
+            _ => Wanted::Endless,
+        };
+        flow.sender.edge = 0;
+        self.gateway_wants(index);
+    }
+
+    /// The client of flow `index` is about to ask for `size` bytes: whether it may now.
+    pub(crate) fn gateway_lets_ask(&mut self, index: u32, size: u32) -> bool {
+        let Some((gateway, part)) = self.met(index) else { return true };
+        let now_us = self.world.now.micros();
+        if part == Part::HomeDownload {
+            self.gateways[gateway].lines[0].foreground(now_us, index.into(), Sight::Request);
+            return true;
+        }
+        let flow = &mut self.flows[index as usize];
+        let mss = u32::from(self.groups[flow.group as usize].profile.mss);
+        let Some(permit) = &mut flow.permit else { return true };
+        let from = flow.receiver.next();
+        permit.wanted = Wanted::Answer(from, from + size.div_ceil(mss).max(1));
+        permit.request = Some(size);
+        self.gateway_wants(index);
+        false
+    }
+
+    /// Flow `index` asks for what it still wants.
+    pub(crate) fn gateway_wants(&mut self, index: u32) {
+        let Some((gateway, part)) = self.met(index) else { return };
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[index as usize];
+        let mss = u64::from(self.groups[flow.group as usize].profile.mss);
+        let Some(permit) = flow.permit.filter(|_| flow.open) else { return };
+        let node = &mut self.gateways[gateway];
+        let line = &mut node.lines[usize::from(part == Part::Upload)];
+        // What was given up may come all the same, but is not counted on.
+        let under_way = line.granted_to(permit.id) / mss;
+        let segments = match permit.wanted {
+            Wanted::Nothing => 0,
+            Wanted::Endless if part == Part::Upload => flow.sender.unsent_bytes().div_ceil(mss),
+            Wanted::Endless => u64::MAX / mss,
+            Wanted::Until(end) => {
+                u64::from(end.saturating_sub(flow.receiver.next())).saturating_sub(under_way)
+            }
+            Wanted::Answer(..) => node.policy.grant_segments.saturating_sub(under_way),
+        };
+        let _ = line.ask(now_us, permit.id, segments.saturating_mul(mss));
+        self.gateway_serves(gateway);
+    }
+
+    /// A data packet of flow `index` has arrived; `new` bytes of it were not there before.
+    pub(crate) fn gateway_receives(&mut self, index: u32, packet: &Packet, new: bool) {
+        let Some((gateway, part)) = self.met(index) else { return };
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[index as usize];
+        let line = &mut self.gateways[gateway].lines[0];
+        let bytes = if new { u64::from(packet.value()) } else { 0 };
+        match (part, &mut flow.permit) {
+            (Part::HomeDownload, _) => line.foreground(now_us, index.into(), Sight::Bytes(packet.size())),
+            (Part::Download, Some(permit)) => {
+                let mss = u32::from(self.groups[flow.group as usize].profile.mss);
+                let owd_us = (self.world.now - packet.sent).micros();
+                let rtt_us = permit.back_us.map(|back_us| u64::from(back_us) + owd_us);
+                let sample = rtt_us.map(|rtt_us| exact(flow.group, rtt_us));
+                line.arrived(now_us, permit.id, bytes, sample);
+                if let Wanted::Answer(from, end) = permit.wanted
+                    && flow.receiver.next() > from
+                {
+                    permit.wanted = Wanted::Until(end);
+                }
+                permit.early = if flow.receiver.is_in_order() { 0 } else { permit.early + 1 };
+                if permit.early == DUPLICATES {
+                    line.lost(now_us, permit.id, mss.into(), packet.sent.micros());
+                }
+                return self.gateway_wants(index);
+            }
+            _ => return,
+        }
+        self.gateway_serves(gateway);
+    }
+
+    /// Flow `index` has got what it asked for.
+    pub(crate) fn gateway_rests(&mut self, index: u32) {
+        let Some((gateway, Part::Download)) = self.met(index) else { return };
+        if let Some(permit) = &mut self.flows[index as usize].permit
+            && permit.wanted != Wanted::Endless
+        {
+            permit.wanted = Wanted::Nothing;
+            let line = &mut self.gateways[gateway].lines[0];
+            line.withdraw(permit.id);
+            line.rest(permit.id, line.granted_to(permit.id));
+        }
+        self.gateway_serves(gateway);
+    }
+
+    /// An acknowledgement of `bytes` has arrived at the sender of flow `index`, and said these delays.
+    pub(crate) fn gateway_is_acked(&mut self, index: u32, bytes: u64, rtt_us: u64, owd_us: u32) {
+        let Some((gateway, part)) = self.met(index) else { return };
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[index as usize];
+        let line = &mut self.gateways[gateway].lines[1];
+        match (part, &mut flow.permit) {
+            (Part::HomeUpload, _) if bytes > 0 => line.foreground(now_us, index.into(), Sight::Bytes(bytes)),
+            (Part::Upload, Some(permit)) => {
+                let back_us = u32::try_from(rtt_us.saturating_sub(owd_us.into())).unwrap_or(u32::MAX);
+                let least_us = permit.back_us.map_or(back_us, |known_us| known_us.min(back_us));
+                permit.back_us = Some(least_us);
+                let sample = exact(flow.group, u64::from(least_us) + u64::from(owd_us));
+                line.arrived(now_us, permit.id, bytes, Some(sample));
+                if flow.counts.retransmitted > permit.retransmitted {
+                    permit.retransmitted = flow.counts.retransmitted;
+                    line.lost(now_us, permit.id, 1, now_us.saturating_sub(rtt_us));
+                }
+                return self.gateway_wants(index);
+            }
+            _ => return,
+        }
+        self.gateway_serves(gateway);
+    }
+
+    /// A receive window has come to the sender of flow `index`.
+    pub(crate) fn permit_arrives(&mut self, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow() as usize];
+        flow.sender.edge = flow.sender.edge.max(packet.value());
+        if let Some(permit) = &mut flow.permit {
+            let back_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
+            permit.back_us = Some(permit.back_us.map_or(back_us, |known_us| known_us.min(back_us)));
+        }
+        self.pump(packet.flow());
+    }
+
+    /// Does what gateway `gateway` grants now, and sets when to ask it again.
+    pub(crate) fn gateway_serves(&mut self, gateway: usize) {
+        if std::mem::replace(&mut self.serving, true) {
+            return; // what a grant brings about asks again: this loop is not over
+        }
+        let now_us = self.world.now.micros();
+        let mut wake_us = u64::MAX;
+        for way in [0, 1] {
+            loop {
+                let next = self.gateways[gateway].lines[way].next(now_us);
+                let expired = self.gateways[gateway].lines[way].take_expired();
+                let again = !expired.is_empty();
+                for id in expired {
+                    if let Some(&index) = self.gateways[gateway].owners[way].get(&id) {
+                        self.gateway_wants(index);
+                    }
+                }
+                match next {
+                    Next::Grant { flow, bytes } => {
+                        let owner = self.gateways[gateway].owners[way].get(&flow).copied();
+                        if let Some(index) = owner {
+                            self.granted(index, bytes, way == 1);
+                            self.gateway_wants(index);
+                        }
+                    }
+                    _ if again => {}
+                    Next::Wait(at_us) => {
+                        wake_us = wake_us.min(at_us);
+                        break;
+                    }
+                    Next::Blocked => break,
+                }
+            }
+        }
+        self.serving = false;
+        if wake_us != u64::MAX {
+            let at = self.gateways[gateway].timer.set(Time::from_micros(wake_us));
+            if let Some(at) = at {
+                self.world.set(at, Timer::Gateway(gateway as u32));
+            }
+        }
+    }
+
+    /// Flow `index` may have `bytes` more under way.
+    fn granted(&mut self, index: u32, bytes: u64, upload: bool) {
+        let now = self.world.now;
+        let flow = &mut self.flows[index as usize];
+        let profile = &self.groups[flow.group as usize].profile;
+        let Some(permit) = &mut flow.permit else { return };
+        let reached = if upload { flow.sender.next_seq() } else { flow.receiver.next() };
+        let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
+        permit.edge = permit.edge.max(reached).saturating_add(segments);
+        if upload {
+            flow.sender.edge = permit.edge;
+            return self.pump(index);
+        }
+        let window = Fields {
+            sent: now,
+            step: flow.reverse,
+            value: permit.edge,
+            size: profile.header,
+            kind: Kind::Permit,
+            class: profile.class,
+            bits: Packet::bits(flow.epoch, false),
+            ..Fields::blank(index)
+        };
+        let request = permit.request.take();
+        self.world.send(window.pack());
+        if let Some(size) = request
+            && let scenario::App::Request { request, .. } =
+                self.groups[self.flows[index as usize].group as usize].spec.app
+        {
+            self.send_request(index, Bytes::new(size.into()), request);
+        }
+    }
+}
+
+/// Segments that come before their time say that one was lost (RFC 5681, 3.2).
+const DUPLICATES: u32 = 3;
+
+fn exact(path: u32, rtt_us: u64) -> Sample {
+    Sample {
+        path: path.into(),
+        rtt_us: u32::try_from(rtt_us).unwrap_or(u32::MAX).max(1),
+        certainty: Certainty::Exact,
+    }
+}

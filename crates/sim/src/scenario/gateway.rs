@@ -1,0 +1,144 @@
+//! Gateways: who shares a line that belongs to somebody else, by `leeway-share`.
+
+use super::error::Problem;
+use super::{FieldPath, FlowGroup, Scenario, words};
+use leeway_control::LawSpec;
+use leeway_share::Policy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A gateway at a node. Background groups that name it are held by it: those that end at its node by their receive
+/// windows, those that begin there by what it sends. Primary groups that begin or end there are the foreground it sees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// Name that flow groups give; unique.
+    pub name: String,
+    /// The node where it is: the home's end of the line.
+    pub node: String,
+    /// The law of what comes to the node; that of the sharing where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub law: Option<LawSpec>,
+    /// The law of what leaves the node; that of the sharing where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<LawSpec>,
+    /// Constants of the policy that differ from their defaults, by name; see docs/sharing.md.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policy: BTreeMap<String, u64>,
+}
+
+/// Where the packets of a group meet a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Held: comes to the node.
+    Download,
+    /// Held: leaves the node.
+    Upload,
+    /// The foreground: comes to the node.
+    HomeDownload,
+    /// The foreground: leaves the node.
+    HomeUpload,
+}
+
+impl Gateway {
+    /// The laws of what comes to the node and of what leaves it.
+    pub fn laws(&self) -> [LawSpec; 2] {
+        let or_shared = |law: &Option<LawSpec>| {
+            law.clone().unwrap_or_else(|| leeway_share::LAW.parse().expect("the default law is one"))
+        };
+        [or_shared(&self.law), or_shared(&self.uplink)]
+    }
+
+    /// The policy.
+    ///
+    /// # Errors
+    /// What is wrong with which constant.
+    pub fn policy(&self) -> Result<Policy, (String, String)> {
+        self.policy.iter().try_fold(Policy::default(), |policy, (name, &value)| {
+            policy.with(name, value).map_err(|error| (name.clone(), error.to_string()))
+        })
+    }
+}
+
+impl Scenario {
+    /// Which gateway meets the packets of `group`, and how; nothing where none does.
+    pub fn gateway_of(&self, group: &FlowGroup) -> Option<(usize, Part)> {
+        let from = group.from.as_deref().unwrap_or(super::Dumbbell::LEFT);
+        let to = group.to.as_deref().unwrap_or(super::Dumbbell::RIGHT);
+        self.gateway.iter().enumerate().find_map(|(index, gateway)| {
+            let (ends, begins) = (to == gateway.node, from == gateway.node);
+            let part = match (&group.gateway, group.role.is_primary()) {
+                (Some(name), _) if *name == gateway.name && ends => Part::Download,
+                (Some(name), _) if *name == gateway.name && begins => Part::Upload,
+                (None, true) if ends => Part::HomeDownload,
+                (None, true) if begins => Part::HomeUpload,
+                _ => return None,
+            };
+            Some((index, part))
+        })
+    }
+
+    pub(super) fn check_gateways(&self) -> Result<(), Problem> {
+        let at = FieldPath::root().key("gateway");
+        super::check::entries(&at, self.gateway.len(), 16)?;
+        let links = self.links();
+        let mut nodes: Vec<&str> =
+            links.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
+        nodes.dedup();
+        for (i, gateway) in self.gateway.iter().enumerate() {
+            let at = at.index(i);
+            super::check::name(at.key("name"), &gateway.name)?;
+            let twice = |other: &Gateway| other.name == gateway.name || other.node == gateway.node;
+            if self.gateway[..i].iter().any(twice) {
+                return Err(Problem::new(at.key("name"), "another gateway has this name or this node")
+                    .help("each gateway has a name and a node of its own"));
+            }
+            if !nodes.contains(&gateway.node.as_str()) {
+                return Err(Problem::new(at.key("node"), format!("there is no node `{}`", gateway.node))
+                    .help(words::suggest(&gateway.node, &nodes, "the nodes are")));
+            }
+            gateway.policy().map_err(|(name, why)| Problem::new(at.key("policy").key(&name), why))?;
+        }
+        let names: Vec<&str> = self.gateway.iter().map(|gateway| gateway.name.as_str()).collect();
+        for (i, group) in self.flow.iter().enumerate() {
+            let Some(name) = &group.gateway else { continue };
+            let at = FieldPath::root().key("flow").index(i).key("gateway");
+            if !names.contains(&name.as_str()) {
+                return Err(Problem::new(at, format!("there is no gateway `{name}`")).help(words::suggest(
+                    name,
+                    &names,
+                    "the gateways are",
+                )));
+            }
+            if group.role.is_primary() {
+                return Err(Problem::new(at, "a gateway holds background, and this group is primary")
+                    .help("give the group `role = \"background\"`"));
+            }
+            let held = matches!(
+                group.app,
+                super::App::Bulk
+                    | super::App::Request { .. }
+                    | super::App::Transfer { .. }
+                    | super::App::OnOff { .. }
+            );
+            if !held
+                || matches!(
+                    (group.app, self.gateway_of(group)),
+                    (super::App::Request { .. }, Some((_, Part::Upload)))
+                )
+            {
+                return Err(Problem::new(at, "a gateway cannot hold this kind of application")
+                    .help("bulk, transfer, on_off; and request, where the answers come to the gateway"));
+            }
+            if self.gateway_of(group).is_none() {
+                return Err(Problem::new(
+                    at,
+                    format!("`{}` neither begins nor ends at the gateway", group.name),
+                )
+                .help("its `from` or `to` is the gateway's `node`"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! The sharing in the simulator: a table to read, promises that hold on it, and what is wrong in a file.
+
+#[path = "../examples/sharing/lines.rs"]
+#[allow(dead_code)]
+mod lines;
+
+use leeway_sim::scenario::Scenario;
+use lines::{HEAD, Home, Line, Neighbours, judge, row};
+
+const SLOW: Line = Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" };
+
+/// Lines of each kind of queue, round trip and buffer that end in seconds.
+const LINES: [Line; 5] = [
+    SLOW,
+    Line { mbps: 0.5, rtt_ms: 40, bdp: 10.0, queue: "droptail" },
+    Line { mbps: 5.0, rtt_ms: 80, bdp: 1.0, queue: "codel" },
+    Line { mbps: 5.0, rtt_ms: 300, bdp: 0.5, queue: "droptail" },
+    Line { mbps: 10.0, rtt_ms: 10, bdp: 2.0, queue: "fq_codel" },
+];
+
+#[test]
+fn what_neighbours_do_to_a_home() {
+    let mut table = format!("{HEAD}\n");
+    for line in LINES {
+        for home in Home::ALL {
+            table += &row(line, home, judge(line, home, Neighbours::Overload, ""));
+            table.push('\n');
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// Without the gateway the same neighbours take the line from the home.
+#[test]
+fn without_a_gateway_the_home_waits() {
+    let beside = judge(SLOW, Home::Requests, Neighbours::Overload, "");
+    let best_effort =
+        judge(SLOW, Home::Requests, Neighbours::Overload, "law = \"cubic\"\npolicy = { answers = 1000 }");
+    assert!(beside.mean < 1.4, "{beside:?}");
+    assert!(best_effort.mean > 1.3 * beside.mean, "{best_effort:?} beside {beside:?}");
+}
+
+#[test]
+fn users_have_equal_shares_whatever_number_of_flows_they_have() {
+    let text = "duration = \"30 s\"\n[dumbbell.bottleneck]\nrate = \"5 Mbit/s\"\ndelay = \"20 ms\"\n\
+        [[gateway]]\nname = \"gateway\"\nnode = \"right\"\n\
+        [[flow]]\nname = \"many\"\nrole = \"background\"\ngateway = \"gateway\"\ncount = 32\nflows_per_user = 32\n\
+        [[flow]]\nname = \"one\"\nrole = \"background\"\ngateway = \"gateway\"\n";
+    let run = leeway_sim::run(&Scenario::parse(text, "users.toml").unwrap(), 1).unwrap();
+    let rates: Vec<f64> = run.windows[0].groups.iter().map(|group| group.throughput_bps).collect();
+    assert!(rates[1] > 0.8 * rates[0] && rates[0] + rates[1] > 4.2e6, "{rates:?}");
+    let again = leeway_sim::run(&Scenario::parse(text, "users.toml").unwrap(), 1).unwrap();
+    assert_eq!(run.work, again.work, "the same scenario gives the same run");
+}
+
+#[test]
+fn what_is_wrong_with_a_gateway_is_told() {
+    let wrong = |gateway: &str, flow: &str| {
+        let text = format!(
+            "duration = \"1 s\"\n[dumbbell.bottleneck]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n[[gateway]]\nname = \"g\"\n{gateway}\n\
+             [[flow]]\nname = \"f\"\n{flow}"
+        );
+        format!("{:?}", Scenario::parse(&text, "wrong.toml").expect_err("it is wrong"))
+    };
+    let held = "role = \"background\"\ngateway = \"g\"";
+    assert!(wrong("node = \"rihgt\"", held).contains("there is no node `rihgt`"));
+    assert!(
+        wrong("node = \"right\"\npolicy = { min_share = 1 }", held)
+            .contains("a policy has no constant `min_share`")
+    );
+    assert!(wrong("node = \"right\"", "gateway = \"g\"").contains("this group is primary"));
+    assert!(
+        wrong("node = \"right\"", "role = \"background\"\ngateway = \"h\"")
+            .contains("there is no gateway `h`")
+    );
+    let voice = format!("{held}\napp = {{ kind = \"voice\" }}");
+    assert!(wrong("node = \"right\"", &voice).contains("cannot hold this kind of application"));
+}
