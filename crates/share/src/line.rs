@@ -12,10 +12,10 @@ use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
 use std::collections::BTreeMap;
 
 /// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least: on a fast line
-/// a foreground's request of two round trips is 4 ms longer then. Of four samples the least counts (RFC 6817, 2.4.2): a
-/// burst of the foreground, for which the ledger leaves room, is no queue of the background.
-pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.5,gain_down=1,floor=1,filter_length=4,\
-                       slow_start=delay,accelerate=0.1,retreat=2";
+/// a foreground's request of two round trips is 4 ms longer then. Of five samples the median counts: behind a fair queue
+/// some flow always meets no queue at all, and a burst of the foreground is a few samples.
+pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.5,gain_down=1,floor=1,filter=median,\
+                       filter_length=5,slow_start=delay,accelerate=0.1,retreat=2";
 
 /// One grant is this part of the window at most.
 const WINDOW_PARTS: u64 = 4;
