@@ -43,6 +43,8 @@ pub struct Window {
     /// Flows that receive, by user, and what is outstanding of them, as counted then.
     receiving: BTreeMap<u64, (u64, u64)>,
     counted_us: u64,
+    /// When a server that uses what it is granted last showed a round trip.
+    timed_us: u64,
     flows: BTreeMap<u64, Entry>,
 }
 
@@ -59,6 +61,8 @@ pub struct Entry {
     counted: bool,
     /// Some of its grants were not used while others were.
     unused: bool,
+    /// Its server has not sent what it was granted, and not yet all that is outstanding since.
+    trickles: bool,
     socket: Option<Arc<dyn Receiver>>,
     mss: u64,
     /// Its window; the server may send up to `read + window`.
@@ -103,6 +107,7 @@ impl Window {
             next: 0,
             receiving: BTreeMap::new(),
             counted_us: 0,
+            timed_us: 0,
             flows: BTreeMap::new(),
         }
     }
@@ -356,6 +361,7 @@ impl Window {
         self.standby.ours(now_us, self.feedback.srtt_us().into());
         let prior = self.admission.outstanding_bytes();
         let due = entry.let_go(bytes);
+        entry.trickles &= due < bytes || entry.outstanding > 0;
         let rest = entry.end.map_or(u64::MAX, |end| end.saturating_sub(entry.arrived));
         let excess = entry.let_go(entry.outstanding.saturating_sub(rest));
         self.admission.release(due + excess);
@@ -389,9 +395,20 @@ impl Window {
                     .filter(|round_trip| round_trip.rtt_us > 0);
             }
         }
+        let round_trip = round_trip.filter(|_| self.is_of_the_way(entry, now_us));
         if self.tell(now_us, entry.server, round_trip, bytes, prior) {
             entry.asked = None;
         }
+    }
+
+    /// Whether a round trip that `entry` shows now is one of the way. The pauses of a server that
+    /// trickles look like a queue, to which the law would give way for everybody. They say nothing
+    /// while other servers use what they are granted; without such, the way may have become longer.
+    fn is_of_the_way(&mut self, entry: &Entry, now_us: u64) -> bool {
+        if !entry.trickles {
+            self.timed_us = now_us;
+        }
+        !entry.trickles || now_us >= self.timed_us + 2 * self.feedback.hold_us()
     }
 
     /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
@@ -455,9 +472,11 @@ impl Window {
             if !silent {
                 let old = entry.let_go_since(now_us.saturating_sub(old_us));
                 entry.unused |= old > 0;
+                entry.trickles |= old > 0;
                 released += old;
             } else {
                 released += entry.let_go(entry.outstanding);
+                entry.trickles = true;
                 entry.edges.late(hold_us);
                 if let Some((asked, _)) = &mut entry.asked {
                     asked.late(hold_us);
@@ -514,6 +533,7 @@ impl Entry {
             held: VecDeque::new(),
             counted: false,
             unused: false,
+            trickles: false,
             socket: None,
             mss: MSS_BYTES.into(),
             window: LEAST_BYTES,
