@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall ci clean
+.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall deb ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ install: ## install the `leeway` program; as root for everybody, with manual, co
 
 uninstall: ## remove what `make install` put in place; DESTDIR and PREFIX as then
 	@tools/install.sh uninstall
+
+deb: ## make a Debian package (12 and newer) in target/deb
+	@tools/setup.sh build
+	@tools/deb.sh
 
 ci: ## what a change must pass: .ci/run
 	@.ci/run

@@ -34,6 +34,7 @@ main() {
 			# A server of the tests' own, in a folder of their own (crates/accounts).
 			need postgresql compgen -G '/usr/lib/postgresql/*/bin/initdb'
 			need util-linux has setpriv
+			need mmdebstrap has mmdebstrap
 			;;
 		lint)
 			need clang-format-16 has clang-format-16

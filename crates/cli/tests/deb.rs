@@ -1,0 +1,125 @@
+//! The Debian package in fresh Debian 12 and 13: installed, used, upgraded, removed, purged.
+
+mod live;
+
+use live::{has, leeway, ready, succeed, text};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A package of the program under test.
+fn package(folder: &Path, version: &str) -> PathBuf {
+    let mut make = Command::new(Path::new(TOP).join("tools/deb.sh"));
+    make.arg(folder).env("LEEWAY_PROGRAM", leeway()).env("LEEWAY_DEB_VERSION", version);
+    PathBuf::from(text(&succeed(&mut make).stdout).trim())
+}
+
+/// A fresh Debian in a folder.
+struct Debian(PathBuf);
+
+impl Debian {
+    /// With what the package depends on, and nothing that is not essential besides.
+    fn new(folder: &Path, suite: &str, package: &Path) -> Self {
+        let depends = succeed(Command::new("dpkg-deb").arg("--field").arg(package).arg("Depends"));
+        let depends = text(&depends.stdout);
+        // `a (>= 1), b | c`: the last of each choice, which is the small one.
+        let names: Vec<&str> = depends
+            .split(',')
+            .filter_map(|choice| choice.split('|').next_back()?.split_whitespace().next())
+            .collect();
+        let root = folder.join(suite);
+        let mut make = Command::new("mmdebstrap");
+        make.args(["--quiet", "--variant=minbase"]).arg(format!("--include={}", names.join(",")));
+        succeed(make.arg(suite).arg(&root));
+        Debian(root)
+    }
+
+    fn run(&self, words: &[&str]) -> std::process::Output {
+        let mut command = Command::new("chroot");
+        command.arg(&self.0).args(words).env("DEBIAN_FRONTEND", "noninteractive");
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir("/").output().unwrap()
+    }
+
+    fn succeed(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words:?}: {}\n{}", output.status, text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn install(&self, package: &Path) {
+        std::fs::copy(package, self.0.join("leeway.deb")).unwrap();
+        self.succeed(&["dpkg", "--force-confdef", "--install", "/leeway.deb"]);
+    }
+
+    fn read(&self, file: &str) -> std::io::Result<String> {
+        std::fs::read_to_string(self.0.join(file))
+    }
+
+    /// Names of everything below the folders where the package puts something, but for dpkg's own records.
+    fn files(&self) -> BTreeSet<PathBuf> {
+        let mut found = BTreeSet::new();
+        let mut folders: Vec<PathBuf> = ["etc", "usr", "var/lib/leeway"].map(|name| self.0.join(name)).into();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten() {
+                let entry = entry.unwrap();
+                if entry.file_type().unwrap().is_dir() {
+                    folders.push(entry.path());
+                }
+                found.insert(entry.path().strip_prefix(&self.0).unwrap().to_owned());
+            }
+        }
+        found
+    }
+}
+
+fn lives_and_dies_in(suite: &str) {
+    if !ready([(has("mmdebstrap"), "mmdebstrap"), (has("dpkg-deb"), "dpkg-deb")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (package(folder.path(), "0.0.1"), package(folder.path(), "0.0.2"));
+    let debian = Debian::new(folder.path(), suite, &first);
+    let before = debian.files();
+
+    debian.install(&first);
+    assert!(debian.succeed(&["leeway", "--version"]).starts_with("leeway "));
+    assert!(debian.succeed(&["leeway", "laws"]).contains("ledbat"));
+    std::fs::copy(Path::new(TOP).join("examples/home-backup.toml"), debian.0.join("home.toml")).unwrap();
+    assert!(debian.succeed(&["leeway", "sim", "/home.toml", "--set", "duration=20 s"]).contains("backup"));
+    assert!(debian.read("etc/group").unwrap().contains("\nleeway:"), "the helper's group");
+    assert!(debian.read("etc/leeway/gateway.toml").is_ok());
+
+    // What somebody has written survives an upgrade and a removal.
+    std::fs::write(debian.0.join("etc/leeway/laws.conf"), "ledbat # mine\n").unwrap();
+    std::fs::create_dir_all(debian.0.join("var/lib/leeway/relay")).unwrap();
+    std::fs::write(debian.0.join("var/lib/leeway/relay/key"), "secret").unwrap();
+    debian.install(&second);
+    let version = debian.succeed(&["dpkg-query", "--show", "--showformat=${Version}", "leeway"]);
+    assert_eq!(version, "0.0.2");
+    assert_eq!(debian.read("etc/leeway/laws.conf").unwrap(), "ledbat # mine\n");
+    debian.succeed(&["dpkg", "--remove", "leeway"]);
+    assert!(!debian.run(&["leeway", "--version"]).status.success());
+    assert_eq!(debian.read("etc/leeway/laws.conf").unwrap(), "ledbat # mine\n");
+    assert_eq!(debian.read("var/lib/leeway/relay/key").unwrap(), "secret");
+
+    debian.succeed(&["dpkg", "--purge", "leeway"]);
+    let after = debian.files();
+    // The group stays, as Debian has it, and so do backups of the files that it is in.
+    let left: Vec<_> = after.difference(&before).filter(|name| !name.ends_with("group-")).collect();
+    assert!(
+        left.iter().all(|name| name.starts_with("etc") && name.to_string_lossy().ends_with('-')),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn the_package_lives_and_dies_in_debian_12() {
+    lives_and_dies_in("bookworm");
+}
+
+#[test]
+fn the_package_lives_and_dies_in_debian_13() {
+    lives_and_dies_in("trixie");
+}
