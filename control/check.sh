@@ -97,6 +97,14 @@ for compiler in "$gcc" "$clang"; do
 	"$work/driver" "${LEEWAY_DRIVER_RUNS:-300}"
 done
 
+cc=${gcc:-$clang}
+if [ -n "$cc" ]; then
+	# shellcheck disable=SC2086 # a list of flags
+	"$cc" $warnings -O2 -I. tests/vectors.c -o "$work/vectors"
+	"$work/vectors" <tests/ebb_vectors.txt >"$work/vectors.txt" || { cat "$work/vectors.txt"; exit 1; }
+	printf 'ok    test vectors of ebb: %s\n' "$(cat "$work/vectors.txt")"
+fi
+
 if [ -n "$format" ]; then
 	"$format" --dry-run -Werror ./*.h tests/*.c
 	echo "ok    format"
