@@ -31,6 +31,7 @@ main() {
 			need nftables has nft
 			need iperf3 has iperf3
 			need systemd has systemd-analyze
+			need python3-libtorrent /usr/bin/python3 -c "import libtorrent"
 			# A server of the tests' own, in a folder of their own (crates/accounts).
 			need postgresql compgen -G '/usr/lib/postgresql/*/bin/initdb'
 			need util-linux has setpriv

@@ -20,6 +20,9 @@ pub struct Config {
     pub packet_bytes_max: usize,
     /// Whether a packet that is not full waits while others are in flight (RFC 896).
     pub nagle: bool,
+    /// Whether packets are paced where the law does not ask for it. Without, what the window lets go
+    /// leaves at once; for drivers that cannot wake up in between.
+    pub paces: bool,
     /// How long the acknowledgement of a single packet may wait; 25 ms.
     pub ack_delay_us: u64,
     /// A connection that sends nothing says that it is there this often; 29 s, as libutp does, before
@@ -42,6 +45,7 @@ impl Default for Config {
             packet_bytes: 1232,
             packet_bytes_max: 1472,
             nagle: true,
+            paces: true,
             ack_delay_us: 25_000,
             keep_alive_us: 29_000_000,
             connect_us: 15_000_000,

@@ -5,18 +5,14 @@
 
 use crate::outgoing::{Acknowledged, Lost};
 use crate::rtt::Rtt;
+use leeway_control::sender::{self, RateStamp, RateState, Sender};
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
 
 /// RFC 6928: ten segments.
 const INITIAL_SEGMENTS: u32 = 10;
-/// RFC 9002, 7.7: packets go a quarter faster than the window needs; in slow start at twice its
-/// rate, as Linux has it.
-const PACING_PERMILLE: u64 = 1250;
-const SLOW_START_PACING_PERMILLE: u64 = 2000;
-/// What goes at once after a pause: this many segments, or what the pace has in 2 ms, because
-/// timers of hosts have 1 ms.
-const BURST_SEGMENTS: u64 = 10;
-const BURST_US: u64 = 2_000;
+/// How far ahead of its departure a packet may leave: timers of hosts have 1 ms, and packets that
+/// leave together cost one call of the system.
+const AHEAD_NS: u64 = 2_000_000;
 /// Clocks of uTP's stamps have microseconds.
 const RESOLUTION_US: u32 = 1;
 
@@ -53,22 +49,31 @@ pub(crate) struct Congestion {
     limited_until: u64,
     /// Loss recovery lasts until this number is acknowledged.
     recovery_end: u64,
-    /// Bytes that the pace allows now, and when that was reckoned. Negative after a burst.
-    allowance_bytes: i64,
-    reckoned_us: u64,
+    /// What all senders do around a law: pacing, the window after idling, what samples are worth.
+    common: Sender,
+    /// Delivery rates, where the law looks at them.
+    rate: Option<RateState>,
+    sent_us: Option<u64>,
+    /// Whether packets are paced where the law does not ask for it.
+    paces: bool,
 }
 
 impl Congestion {
-    pub(crate) fn new(spec: &LawSpec, mss_bytes: u32, now_us: u64) -> Self {
+    pub(crate) fn new(spec: &LawSpec, mss_bytes: u32, paces: bool) -> Self {
         let path = Path { mss_bytes, initial_window_bytes: INITIAL_SEGMENTS * mss_bytes, ..Path::default() };
+        let law = spec.build(&path);
+        let rate = law.needs_rate().then(RateState::default);
+        let common = Sender::default();
         Congestion {
-            law: spec.build(&path),
+            law,
             path,
             round_end: 0,
             limited_until: 0,
             recovery_end: 0,
-            allowance_bytes: (BURST_SEGMENTS * u64::from(mss_bytes)) as i64,
-            reckoned_us: now_us,
+            common,
+            rate,
+            sent_us: None,
+            paces,
         }
     }
 
@@ -77,7 +82,7 @@ impl Congestion {
     }
 
     pub(crate) fn window_bytes(&self) -> u64 {
-        self.law.output().cwnd_q16 >> 16
+        self.common.window(self.law.output(), self.path.mss_bytes)
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -103,16 +108,29 @@ impl Congestion {
         if round_start {
             self.round_end = flight.next;
         }
+        let recovering = flight.oldest < self.recovery_end;
+        let limited = largest < self.limited_until;
+        let app_limited = self.common.app_limited(self.law.output(), result.bytes, limited);
+        let last_kind = self.common.last_kind(result.bytes, self.path.mss_bytes, recovering);
+        let min_rtt_us = self.path.min_rtt_us;
+        let rate = match (&mut self.rate, &result.stamp) {
+            (Some(rate), Some(stamp)) => rate.sample(stamp, now_us, result.bytes, min_rtt_us),
+            _ => Default::default(),
+        };
+        let rtt_us = result.rtt_us.map_or(0, |us| us.clamp(1, u32::MAX.into()) as u32);
         let ack = Ack {
             now_us,
             acked_bytes: result.bytes,
             prior_inflight_bytes: flight.before_bytes,
-            rtt_us: result.rtt_us.map_or(0, |us| us.clamp(1, u32::MAX.into()) as u32),
+            rtt_us,
             owd_us: owd_us.unwrap_or(0),
             owd_resolution_us: if owd_us.is_some() { RESOLUTION_US } else { 0 },
-            app_limited: u8::from(largest >= self.limited_until),
+            app_limited: u8::from(app_limited),
             round_start: u8::from(round_start),
-            recovering: u8::from(flight.oldest < self.recovery_end),
+            recovering: u8::from(recovering),
+            last_kind: result.rtt_us.map_or(Ack::LAST_NONE, |_| last_kind),
+            last_rtt_us: rtt_us,
+            rate,
             ..Ack::default()
         };
         self.law.on_ack(&ack, &self.path);
@@ -122,6 +140,9 @@ impl Congestion {
     pub(crate) fn lost(&mut self, now_us: u64, lost: &Lost, timeouts: u32, rtt: &Rtt, flight: Flight) {
         self.look(rtt, flight);
         self.recovery_end = flight.next;
+        if let Some(rate) = &mut self.rate {
+            rate.lost(lost.bytes);
+        }
         let loss = Loss {
             now_us,
             lost_bytes: lost.bytes,
@@ -140,28 +161,48 @@ impl Congestion {
 
     /// Whether `bytes` more may go beside `in_flight` bytes. The first packet always finds room in
     /// the window: a window below one packet is kept by the pace.
-    pub(crate) fn grant(&mut self, now_us: u64, bytes: u64, in_flight: u64) -> Grant {
+    pub(crate) fn grant(&self, now_us: u64, bytes: u64, in_flight: u64) -> Grant {
         let window = self.window_bytes();
         if in_flight > 0 && in_flight + bytes > window {
             return Grant::WindowFull;
         }
-        let Some(pace) = self.pace() else { return Grant::Now };
-        self.reckon(now_us, pace);
-        if self.allowance_bytes > 0 {
-            return Grant::Now;
+        let output = self.law.output();
+        let mut earliest_ns = self.common.departure_ns(output).saturating_sub(AHEAD_NS);
+        if let (Some(sent_us), true) = (self.sent_us, window < u64::from(self.path.mss_bytes)) {
+            let srtt_ns = u64::from(self.path.srtt_us) * 1000;
+            let gap_ns = sender::gap_below_one_ns(output, self.path.mss_bytes, srtt_ns);
+            earliest_ns = earliest_ns.max((sent_us * 1000).saturating_add(gap_ns));
         }
-        let missing = u128::from(self.allowance_bytes.unsigned_abs()) + 1;
-        let wait_us = (missing * 1_000_000).div_ceil(u128::from(pace));
-        Grant::At(now_us.saturating_add(wait_us as u64))
+        match earliest_ns.div_ceil(1000) {
+            earliest_us if earliest_us > now_us => Grant::At(earliest_us),
+            _ => Grant::Now,
+        }
     }
 
-    /// A packet of `bytes` has left.
-    pub(crate) fn sent(&mut self, now_us: u64, bytes: u64) {
-        if let Some(pace) = self.pace() {
-            self.reckon(now_us, pace);
-            let whole = if self.is_below_segment() { self.path.mss_bytes.into() } else { bytes };
-            self.allowance_bytes -= i64::try_from(whole.max(bytes)).unwrap_or(i64::MAX);
+    /// Nothing is in flight, and something is to be sent. After more than `timeout_us` without a packet
+    /// the window begins anew (RFC 5681, 4.1).
+    pub(crate) fn resume(&mut self, now_us: u64, timeout_us: u64) {
+        if self.sent_us.is_some_and(|sent_us| now_us.saturating_sub(sent_us) > timeout_us) {
+            self.common.idle(self.path.initial_window_bytes);
         }
+    }
+
+    /// A packet of `bytes` leaves, while `in_flight` bytes are. What it remembers of its departure.
+    pub(crate) fn sent(&mut self, now_us: u64, bytes: u64, in_flight: u64) -> RateStamp {
+        self.sent_us = Some(now_us);
+        let output = self.law.output();
+        let pace = match output.pacing_bytes_per_s {
+            0 if !self.paces => 0,
+            0 => {
+                let (window, srtt_us) =
+                    (self.common.window(output, self.path.mss_bytes), u64::from(self.path.srtt_us));
+                let pace = sender::pace_stack(window, window, output.ssthresh_bytes, srtt_us);
+                pace.max(u64::from(srtt_us > 0))
+            }
+            asked => asked,
+        };
+        self.common.sent(output, now_us * 1000, bytes, pace);
+        self.rate.as_mut().map_or_else(RateStamp::default, |rate| rate.sent(now_us, in_flight, bytes))
     }
 
     /// All packets below `next` were sent, or wait, because the window or the pace was the limit.
@@ -169,45 +210,11 @@ impl Congestion {
         self.limited_until = next + 1;
     }
 
-    /// Bytes a second; nothing before a round trip was measured.
-    fn pace(&self) -> Option<u64> {
-        let asked = self.law.output().pacing_bytes_per_s;
-        if asked > 0 {
-            return Some(asked);
+    /// There is nothing to send although window and pace would let it go.
+    pub(crate) fn app_limited(&mut self, in_flight: u64) {
+        if let Some(rate) = &mut self.rate {
+            rate.app_limited(in_flight);
         }
-        let srtt_us = u64::from(self.path.srtt_us);
-        if srtt_us == 0 {
-            return None;
-        }
-        let permille = match self.phase() {
-            _ if self.is_below_segment() => 1000,
-            Phase::SlowStart => SLOW_START_PACING_PERMILLE,
-            _ => PACING_PERMILLE,
-        };
-        let rate = u128::from(self.law.output().cwnd_q16) * 1_000_000 * u128::from(permille)
-            / (u128::from(srtt_us) * 1000 * 65_536);
-        Some((rate as u64).max(1))
-    }
-
-    fn is_below_segment(&self) -> bool {
-        self.window_bytes() < u64::from(self.path.mss_bytes)
-    }
-
-    fn reckon(&mut self, now_us: u64, pace: u64) {
-        let passed_us = now_us.saturating_sub(self.reckoned_us);
-        let mss = u64::from(self.path.mss_bytes);
-        let burst = match self.is_below_segment() {
-            true => 1,
-            false => (BURST_SEGMENTS * mss).max(pace.saturating_mul(BURST_US) / 1_000_000),
-        };
-        let earned = u128::from(pace) * u128::from(passed_us) / 1_000_000;
-        if earned == 0 {
-            return; // what is less than a byte is earned later
-        }
-        // The rest of a byte that was earned is not lost.
-        self.reckoned_us += (earned * 1_000_000).div_ceil(u128::from(pace)) as u64;
-        let earned = i64::try_from(earned).unwrap_or(i64::MAX);
-        self.allowance_bytes = self.allowance_bytes.saturating_add(earned).min(burst as i64);
     }
 }
 
@@ -218,7 +225,7 @@ mod tests {
     const FLIGHT: Flight = Flight { before_bytes: 0, bytes: 0, oldest: 10, next: 10 };
 
     fn sampled(law: &str, rtt_us: u64) -> (Congestion, Rtt) {
-        let mut congestion = Congestion::new(&law.parse().unwrap(), 1000, 0);
+        let mut congestion = Congestion::new(&law.parse().unwrap(), 1000, true);
         let mut rtt = Rtt::default();
         rtt.sample(rtt_us);
         let result = Acknowledged { bytes: 1, packets: 1, rtt_us: Some(rtt_us), ..Default::default() };
@@ -228,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_window_is_a_limit_but_for_the_first_packet() {
-        let mut congestion = Congestion::new(&"newreno".parse().unwrap(), 1000, 0);
+        let congestion = Congestion::new(&"newreno".parse().unwrap(), 1000, true);
         assert_eq!(congestion.window_bytes(), 10_000);
         assert_eq!(congestion.grant(0, 1000, 9_000), Grant::Now);
         assert_eq!(congestion.grant(0, 1000, 9_001), Grant::WindowFull);
@@ -236,25 +243,52 @@ mod tests {
     }
 
     #[test]
-    fn after_a_burst_packets_are_paced() {
+    fn packets_are_paced_and_leave_2_ms_ahead_at_most() {
         let (mut congestion, _) = sampled("newreno", 100_000);
-        let mut sent = 0;
-        while congestion.grant(0, 1000, 1) == Grant::Now {
-            congestion.sent(0, 1000);
-            sent += 1;
+        // Slow start: twice 11,000 B (ten segments, and one that was acknowledged) each 100 ms.
+        let mut times = Vec::new();
+        let mut now_us = 0;
+        while times.len() < 20 {
+            match congestion.grant(now_us, 1000, 1) {
+                Grant::Now => {
+                    congestion.sent(now_us, 1000, 0);
+                    times.push(now_us);
+                }
+                Grant::At(at_us) => now_us = at_us,
+                Grant::WindowFull => panic!("1 byte is in flight"),
+            }
         }
-        assert_eq!(sent, 10);
-        let Grant::At(at_us) = congestion.grant(0, 1000, 1) else { panic!("not paced") };
-        assert_eq!(congestion.grant(at_us, 1000, 1), Grant::Now);
-        // A second of trying every millisecond carries the pace: slow start, twice 10 windows.
+        let rate = (times.len() - 1) as f64 * 1000.0 / (times[19] - times[0]) as f64 * 1e6;
+        assert!((200_000.0..=235_000.0).contains(&rate), "{rate}");
+        // A fast pace with timers of 1 ms still carries its rate.
+        let (mut congestion, _) = sampled("newreno", 1_000);
         let mut bytes = 0;
         for now_us in (0..1_000_000).step_by(1000) {
             while congestion.grant(now_us, 1000, 1) == Grant::Now {
-                congestion.sent(now_us, 1000);
+                congestion.sent(now_us, 1000, 0);
                 bytes += 1000;
             }
         }
-        assert!((195_000..=215_000).contains(&bytes), "{bytes}");
+        assert!((20_000_000..=23_500_000).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn after_idling_the_window_begins_anew_and_grows_with_what_is_acknowledged() {
+        let (mut congestion, rtt) = sampled("newreno", 100_000);
+        let result = Acknowledged { bytes: 1000, packets: 1, rtt_us: Some(100_000), ..Default::default() };
+        congestion.limited(10);
+        for _ in 0..30 {
+            congestion.acknowledged(0, &result, None, &rtt, FLIGHT);
+        }
+        assert!(congestion.window_bytes() > 30_000, "{}", congestion.window_bytes());
+        congestion.sent(0, 1000, 0);
+        congestion.resume(500_000, 500_000);
+        assert!(congestion.window_bytes() > 30_000, "not longer than the timeout");
+        congestion.resume(500_001, 500_000);
+        assert_eq!(congestion.window_bytes(), 10_000);
+        let result = Acknowledged { bytes: 5_000, ..result };
+        congestion.acknowledged(600_000, &result, None, &rtt, FLIGHT);
+        assert_eq!(congestion.window_bytes(), 15_000);
     }
 
     #[test]
@@ -268,7 +302,7 @@ mod tests {
         let mut times = Vec::new();
         for now_us in (10_000_000..14_000_000).step_by(1000) {
             if congestion.grant(now_us, 1000, 0) == Grant::Now {
-                congestion.sent(now_us, 1000);
+                congestion.sent(now_us, 1000, 0);
                 times.push(now_us);
             }
         }

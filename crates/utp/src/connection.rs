@@ -75,6 +75,14 @@ pub struct Steering {
     pub sent_bytes: u64,
     /// Payload bytes that were sent again.
     pub resent_bytes: u64,
+    /// Packets of the stream that were sent, repetitions included.
+    pub sent_packets: u64,
+    /// Of those, repetitions.
+    pub resent_packets: u64,
+    /// Packets that have come.
+    pub received_packets: u64,
+    /// Of those, with payload that was there already.
+    pub repeated_packets: u64,
 }
 
 /// A connection.
@@ -121,6 +129,10 @@ pub struct Connection {
     reset_due: bool,
     sent_bytes: u64,
     resent_bytes: u64,
+    sent_packets: u64,
+    resent_packets: u64,
+    received_packets: u64,
+    repeated_packets: u64,
 }
 
 impl Connection {
@@ -147,7 +159,7 @@ impl Connection {
 
     fn new(config: Config, state: State, receive_id: u16, send_id: u16, first: u16, now_us: u64) -> Self {
         let mtu = MtuSearch::new(config.payload_bytes(), config.payload_bytes_max());
-        let congestion = Congestion::new(&config.law, mtu.payload_bytes() as u32, now_us);
+        let congestion = Congestion::new(&config.law, mtu.payload_bytes() as u32, config.paces);
         let mut outgoing = Outgoing::new(u64::from(first) + 0x1_0000);
         if state == State::Connecting {
             outgoing.queue(Kind::Syn);
@@ -186,6 +198,10 @@ impl Connection {
             reset_due: false,
             sent_bytes: 0,
             resent_bytes: 0,
+            sent_packets: 0,
+            resent_packets: 0,
+            received_packets: 0,
+            repeated_packets: 0,
         }
     }
 
@@ -294,6 +310,31 @@ impl Connection {
             && ahead <= SACK_BITS_MAX as u16
     }
 
+    /// Other sizes of the buffers: bytes that may be written ahead, and that may wait to be read.
+    pub fn set_buffers(&mut self, send_bytes: usize, receive_bytes: usize) {
+        self.config.send_bytes = send_bytes;
+        self.config.receive_bytes = receive_bytes;
+        if let Some(incoming) = &mut self.incoming {
+            incoming.set_capacity(receive_bytes);
+        }
+    }
+
+    /// The network says that the packet with this header cannot be delivered. Whoever can forge that
+    /// could end any connection (RFC 5927), so it only ends one that nobody has answered yet.
+    pub fn unreachable(&mut self, header: &Header) {
+        if self.state == State::Connecting && header.kind == Kind::Syn {
+            self.end(Some(UtpError::Reset));
+        }
+    }
+
+    /// The network says that the packet with this header was too long: a hop takes `packet_bytes` bytes
+    /// of UDP payload. It only ends the search for longer packets above that.
+    pub fn too_long(&mut self, header: &Header, packet_bytes: usize, now_us: u64) {
+        if self.is_open() && self.outgoing.acknowledges(header.seq).is_some() {
+            self.mtu.limited(packet_bytes.saturating_sub(HEADER_BYTES), now_us);
+        }
+    }
+
     /// Gives up at once, and tells the peer.
     pub fn reset(&mut self) {
         if self.state != State::Over {
@@ -313,6 +354,10 @@ impl Connection {
             segment_bytes: self.mtu.payload_bytes(),
             sent_bytes: self.sent_bytes,
             resent_bytes: self.resent_bytes,
+            sent_packets: self.sent_packets,
+            resent_packets: self.resent_packets,
+            received_packets: self.received_packets,
+            repeated_packets: self.repeated_packets,
         }
     }
 
@@ -457,8 +502,17 @@ impl Connection {
         let again = self.outgoing.next_lost_bytes();
         let (bytes, probe, kind) = match again {
             Some(bytes) => (bytes, false, Kind::Data),
-            None => self.next_packet(now_us)?,
+            None => match self.next_packet(now_us) {
+                Some(next) => next,
+                None => {
+                    self.congestion.app_limited(self.outgoing.in_flight_bytes());
+                    return None;
+                }
+            },
         };
+        if self.outgoing.is_acknowledged() {
+            self.congestion.resume(now_us, self.rtt.timeout_us());
+        }
         match self.congestion.grant(now_us, bytes as u64, self.outgoing.in_flight_bytes()) {
             Grant::Now => {}
             Grant::At(at_us) => {
@@ -475,7 +529,8 @@ impl Connection {
             return self.repeat(now_us, out);
         }
         let header = self.header(kind, now_us);
-        let outbound = self.outgoing.send(now_us, kind, bytes, probe);
+        let stamp = self.congestion.sent(now_us, bytes as u64, self.outgoing.in_flight_bytes());
+        let outbound = self.outgoing.send(now_us, kind, bytes, probe, stamp);
         Header { seq: outbound.number as u16, ..header }.write(None, out);
         out.extend_from_slice(outbound.payload);
         if probe {
@@ -530,7 +585,9 @@ impl Connection {
     /// A packet again.
     fn repeat(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let header = self.header(Kind::Data, now_us);
-        let outbound = self.outgoing.retransmit(now_us)?;
+        let bytes = self.outgoing.next_lost_bytes()? as u64;
+        let stamp = self.congestion.sent(now_us, bytes, self.outgoing.in_flight_bytes());
+        let outbound = self.outgoing.retransmit(now_us, stamp)?;
         let (kind, bytes) = (outbound.kind, outbound.payload.len());
         let mut header = Header { kind, seq: outbound.number as u16, ..header };
         if kind == Kind::Syn {
@@ -539,14 +596,15 @@ impl Connection {
         header.write(None, out);
         out.extend_from_slice(outbound.payload);
         self.resent_bytes += bytes as u64;
+        self.resent_packets += 1;
         self.left(now_us, bytes);
         Some(Transmit { bytes: HEADER_BYTES + bytes, whole: false })
     }
 
     /// A packet with a number has left; it acknowledges like any other.
     fn left(&mut self, now_us: u64, bytes: usize) {
-        self.congestion.sent(now_us, bytes as u64);
         self.sent_bytes += bytes as u64;
+        self.sent_packets += 1;
         if self.timeout_at_us.is_none() {
             self.timeout_at_us = Some(now_us + self.rtt.timeout_us());
         }

@@ -8,6 +8,8 @@ use crate::connection::{Connection, Transmit};
 use crate::wire::{HEADER_BYTES, Header, Kind, Packet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Bound;
 
 /// Connections that were asked for and whose address is not proven, at most. The oldest gives way.
 const HALF_OPEN_MAX: usize = 1024;
@@ -20,11 +22,16 @@ const BATCH_BYTES: usize = 60_000;
 
 /// What tells peers apart.
 pub trait Address: Copy + Ord + std::fmt::Debug {
+    /// The first in their order.
+    const FIRST: Self;
+
     /// Whether only the port differs: a translator of addresses may have given the peer another.
     fn is_same_host(&self, other: &Self) -> bool;
 }
 
-impl Address for std::net::SocketAddr {
+impl Address for SocketAddr {
+    const FIRST: Self = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+
     fn is_same_host(&self, other: &Self) -> bool {
         self.ip() == other.ip()
     }
@@ -242,6 +249,27 @@ impl<A: Address> Endpoint<A> {
         }
     }
 
+    /// The connection that has sent a packet with this header to `peer`: the network sends such packets
+    /// back with what it says of them.
+    pub fn sent(&self, peer: A, header: &Header) -> Option<Handle> {
+        let id = header.connection_id;
+        let of = |id: u16| self.by_name.get(&(id, peer)).copied();
+        if header.kind == Kind::Syn {
+            return of(id);
+        }
+        let sends_with = |handle: &Handle| self.get(*handle).is_some_and(|one| one.send_id() == id);
+        [id.wrapping_add(1), id.wrapping_sub(1)].into_iter().filter_map(of).find(sends_with)
+    }
+
+    /// [`Endpoint::changed`] names it again, and it may have something to send.
+    pub fn note_changed(&mut self, handle: Handle) {
+        let Some(entry) = self.entry(handle) else { return };
+        if !std::mem::replace(&mut entry.is_changed, true) {
+            self.changed.push_back(handle);
+        }
+        self.touch(handle);
+    }
+
     /// Some programs put their own identifier into a RESET, others that of the packet they refuse.
     fn of_reset(&self, from: A, id: u16) -> Option<Handle> {
         let of = |id: u16| self.by_name.get(&(id, from)).copied();
@@ -253,9 +281,10 @@ impl<A: Address> Endpoint<A> {
     /// A connection whose peer has got another port: the packet has to fit to where it stands.
     fn moved(&mut self, from: A, packet: &Packet<'_>) -> Option<Handle> {
         let id = packet.header.connection_id;
-        let mut candidates = self.by_name.iter().filter(|((of, peer), handle)| {
-            *of == id
-                && peer.is_same_host(&from)
+        let of_id = self.by_name.range((Bound::Included((id, A::FIRST)), Bound::Unbounded));
+        let of_id = of_id.take_while(|((of, _), _)| *of == id);
+        let mut candidates = of_id.filter(|((_, peer), handle)| {
+            peer.is_same_host(&from)
                 && self.get(**handle).is_some_and(|connection| connection.expects(&packet.header))
         });
         let (&name, &handle) = candidates.next()?;
@@ -313,14 +342,10 @@ impl<A: Address> Endpoint<A> {
         if opens {
             entry.is_half_open = false;
         }
-        if !entry.is_changed {
-            entry.is_changed = true;
-            self.changed.push_back(handle);
-        }
         if opens {
             self.accepted.push_back(handle);
         }
-        self.touch(handle);
+        self.note_changed(handle);
     }
 
     /// Something has changed: it may send, and its timer may be another.

@@ -66,6 +66,13 @@ impl MtuSearch {
         grows
     }
 
+    /// A router says that the path takes `most` bytes of payload: no more are tried for a while.
+    pub(crate) fn limited(&mut self, most: usize, now_us: u64) {
+        self.is_probing = false;
+        self.may = self.may.min(most.max(self.passes));
+        self.again_us = now_us + AGAIN_US;
+    }
+
     /// The probe was lost, or this host's network refuses its size.
     pub(crate) fn lost(&mut self, size: usize, now_us: u64) {
         self.is_probing = false;
@@ -107,6 +114,18 @@ mod tests {
             assert!(found <= limit && limit - found < CLOSE_BYTES, "{found} of {limit}");
             assert!(probes <= 12, "{probes}");
         }
+    }
+
+    #[test]
+    fn what_a_router_says_ends_the_search_above_it() {
+        let mut mtu = MtuSearch::new(1200, 1452);
+        assert_eq!(mtu.probe(0), Some(1452));
+        mtu.sent();
+        mtu.limited(1400, 0);
+        assert_eq!(mtu.probe(0), Some(1300));
+        // Less than what has passed is not believed: packets may be fragmented.
+        mtu.limited(100, 0);
+        assert_eq!((mtu.probe(0), mtu.payload_bytes()), (None, 1200));
     }
 
     #[test]

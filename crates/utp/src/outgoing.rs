@@ -1,6 +1,7 @@
 //! Leaving bytes: cut into packets, kept until they are acknowledged, sent again when they are lost.
 
 use crate::wire::{Kind, expand};
+use leeway_control::sender::RateStamp;
 use std::collections::{BTreeSet, VecDeque};
 
 /// RFC 9002, 6.1.1 (kPacketThreshold): a packet is lost when one sent this many packets later
@@ -30,6 +31,17 @@ struct Sent {
     transmissions: u32,
     /// Sent to learn the path's MTU, with fragmentation forbidden.
     probe: bool,
+    /// Of its last departure.
+    stamp: RateStamp,
+}
+
+/// The last sent of the packets that an acknowledgement names.
+#[derive(Debug, Clone, Copy)]
+struct Newest {
+    order: u64,
+    sent_us: u64,
+    transmissions: u32,
+    stamp: RateStamp,
 }
 
 /// What an acknowledgement did.
@@ -45,6 +57,8 @@ pub(crate) struct Acknowledged {
     pub(crate) largest: Option<u64>,
     /// A probe of this many payload bytes arrived.
     pub(crate) probe_bytes: Option<usize>,
+    /// What the last sent of them remembers of its departure.
+    pub(crate) stamp: Option<RateStamp>,
 }
 
 /// What was found to be lost.
@@ -150,7 +164,7 @@ impl Outgoing {
     }
 
     /// Sends the oldest lost packet again.
-    pub(crate) fn retransmit(&mut self, now_us: u64) -> Option<Outbound<'_>> {
+    pub(crate) fn retransmit(&mut self, now_us: u64, stamp: RateStamp) -> Option<Outbound<'_>> {
         let number = self.lost.pop_first()?;
         self.transmissions += 1;
         let sent = &mut self.packets[(number - self.oldest) as usize];
@@ -159,13 +173,21 @@ impl Outgoing {
         sent.order = self.transmissions;
         sent.transmissions += 1;
         sent.probe = false;
+        sent.stamp = stamp;
         self.in_flight_bytes += sent.payload.len() as u64;
         self.in_flight_packets += 1;
         Some(Outbound { number, kind: sent.kind, payload: &sent.payload })
     }
 
     /// Cuts a new packet of at most `most` bytes from what was written, and sends it.
-    pub(crate) fn send(&mut self, now_us: u64, kind: Kind, most: usize, probe: bool) -> Outbound<'_> {
+    pub(crate) fn send(
+        &mut self,
+        now_us: u64,
+        kind: Kind,
+        most: usize,
+        probe: bool,
+        stamp: RateStamp,
+    ) -> Outbound<'_> {
         let payload: Box<[u8]> = self.pending.drain(..most.min(self.pending.len())).collect();
         if self.pending.is_empty() {
             self.pending = VecDeque::new();
@@ -183,6 +205,7 @@ impl Outgoing {
             order: self.transmissions,
             transmissions: 1,
             probe,
+            stamp,
         });
         let sent = self.packets.back().expect("one was pushed");
         Outbound { number, kind, payload: &sent.payload }
@@ -199,6 +222,7 @@ impl Outgoing {
             order: 0,
             transmissions: 0,
             probe: false,
+            stamp: RateStamp::default(),
         });
     }
 
@@ -219,7 +243,7 @@ impl Outgoing {
         plain: bool,
     ) -> Acknowledged {
         let mut result = Acknowledged::default();
-        let mut newest: Option<(u64, u64, u32)> = None;
+        let mut newest: Option<Newest> = None;
         let earlier = self.oldest;
         while self.oldest <= through && !self.packets.is_empty() {
             self.mark(0, &mut result, &mut newest);
@@ -235,9 +259,10 @@ impl Outgoing {
                 }
             }
         }
-        if let Some((order, sent_us, transmissions)) = newest {
+        if let Some(Newest { order, sent_us, transmissions, stamp }) = newest {
             self.highest_order = self.highest_order.max(order);
             result.rtt_us = (transmissions == 1).then(|| now_us.saturating_sub(sent_us));
+            result.stamp = Some(stamp);
         }
         let repeats = plain && sack.is_none() && through + 1 == earlier && self.in_flight_packets > 0;
         match result.packets {
@@ -249,7 +274,7 @@ impl Outgoing {
     }
 
     /// Marks a packet as arrived.
-    fn mark(&mut self, at: usize, result: &mut Acknowledged, newest: &mut Option<(u64, u64, u32)>) {
+    fn mark(&mut self, at: usize, result: &mut Acknowledged, newest: &mut Option<Newest>) {
         let number = self.oldest + at as u64;
         let sent = &mut self.packets[at];
         if sent.state == State::Acknowledged {
@@ -273,8 +298,9 @@ impl Outgoing {
         }
         self.payload_bytes -= sent.payload.len() as u64;
         sent.payload = Box::default();
-        if newest.is_none_or(|(order, ..)| sent.order > order) {
-            *newest = Some((sent.order, sent.sent_us, sent.transmissions));
+        if newest.is_none_or(|newest| sent.order > newest.order) {
+            let Sent { order, sent_us, transmissions, stamp, .. } = *sent;
+            *newest = Some(Newest { order, sent_us, transmissions, stamp });
         }
     }
 
@@ -344,7 +370,7 @@ mod tests {
         let mut out = Outgoing::new(100);
         for index in 0..count {
             out.write(&[0; 10]);
-            out.send(index, Kind::Data, 10, false);
+            out.send(index, Kind::Data, 10, false, RateStamp::default());
         }
         out
     }
@@ -377,14 +403,14 @@ mod tests {
         assert_eq!(out.detect(), None, "two later ones");
         out.acknowledge(50, 99, Some(&[0b111, 0, 0, 0]), true);
         assert_eq!(out.detect(), Some(Lost { bytes: 10, sent_us: 0, probe_bytes: None }));
-        assert_eq!(out.retransmit(60).unwrap().number, 100);
-        assert!(out.retransmit(60).is_none());
+        assert_eq!(out.retransmit(60, RateStamp::default()).unwrap().number, 100);
+        assert!(out.retransmit(60, RateStamp::default()).is_none());
         // 104..107 were sent before the retransmission: they tell nothing of it.
         out.acknowledge(70, 99, Some(&[0b111_1111, 0, 0, 0]), true);
         assert_eq!(out.detect(), None);
         for _ in 0..3 {
             out.write(&[0; 10]);
-            out.send(80, Kind::Data, 10, false);
+            out.send(80, Kind::Data, 10, false, RateStamp::default());
         }
         out.acknowledge(90, 99, Some(&[0xff, 0b11, 0, 0]), true);
         assert_eq!(out.detect(), Some(Lost { bytes: 10, sent_us: 60, probe_bytes: None }));
@@ -419,7 +445,7 @@ mod tests {
     fn a_timeout_takes_all_for_lost_but_probes_are_no_congestion() {
         let mut out = sent(2);
         out.write(&[0; 30]);
-        out.send(5, Kind::Data, 30, true);
+        out.send(5, Kind::Data, 30, true, RateStamp::default());
         let lost = out.lose_all().unwrap();
         assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(30) });
         assert_eq!(out.in_flight_bytes(), 0);

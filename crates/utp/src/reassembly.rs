@@ -50,6 +50,11 @@ impl Reassembly {
         }
     }
 
+    /// Keeps at most `capacity` bytes from now on; what is kept already stays.
+    pub(crate) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
     /// Number of the last packet that arrived with all before it.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.next - 1

@@ -1,83 +1,17 @@
 //! Byte for byte against other programs' uTP: libutp (the BitTorrent reference, in C++) and
 //! librqbit-utp, in both roles, over clean and over bad networks.
 
+mod common;
+
+use common::{BAD, CLEAN, FOUR, Network, SIX, network, pattern, within};
 use leeway_utp::{Config, Socket};
-use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
-use tokio::time::timeout;
-
-/// Generous: the machine may be busy. A connection that hangs is what it finds.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-const FOUR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const SIX: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
-
-fn pattern(length: usize, seed: usize) -> Vec<u8> {
-    (0..length).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
-}
 
 /// A port that was free a moment ago: the peers bind it themselves.
 async fn free(address: IpAddr) -> SocketAddr {
     UdpSocket::bind((address, 0)).await.unwrap().local_addr().unwrap()
-}
-
-/// What a network does: of 1,000 packets so many are lost, late, and doubled.
-#[derive(Clone, Copy)]
-struct Network {
-    lost: u64,
-    late: u64,
-    doubled: u64,
-}
-
-const CLEAN: Network = Network { lost: 0, late: 0, doubled: 0 };
-const BAD: Network = Network { lost: 30, late: 20, doubled: 20 };
-
-/// Passes datagrams between whoever writes to it and `server`; its address.
-async fn network(server: SocketAddr, network: Network) -> SocketAddr {
-    let near = Arc::new(UdpSocket::bind((server.ip(), 0)).await.unwrap());
-    let far = Arc::new(UdpSocket::bind((server.ip(), 0)).await.unwrap());
-    let address = near.local_addr().unwrap();
-    tokio::spawn(async move {
-        let mut client = None;
-        let (mut there, mut back) = ([0; 65_536], [0; 65_536]);
-        let mut random = 7u64;
-        loop {
-            let (bytes, by, to) = tokio::select! {
-                Ok((count, from)) = near.recv_from(&mut there) => {
-                    client = Some(from);
-                    (there[..count].to_vec(), far.clone(), server)
-                }
-                Ok((count, _)) = far.recv_from(&mut back) => {
-                    let Some(client) = client else { continue };
-                    (back[..count].to_vec(), near.clone(), client)
-                }
-            };
-            let mut draw = || {
-                random =
-                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (random >> 33) % 1000
-            };
-            if draw() < network.lost {
-                continue;
-            }
-            let copies = if draw() < network.doubled { 2 } else { 1 };
-            if draw() < network.late {
-                tokio::spawn(async move {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                    let _ = by.send_to(&bytes, to).await;
-                });
-                continue;
-            }
-            for _ in 0..copies {
-                let _ = by.send_to(&bytes, to).await;
-            }
-        }
-    });
-    address
 }
 
 /// The connecting side sends, the accepting side answers; both compare what came with what was sent.
@@ -101,10 +35,6 @@ async fn exchange(
         accepted.write_all(&back).await.unwrap();
     };
     tokio::join!(connecting, accepting);
-}
-
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not done after {PATIENCE:?}"))
 }
 
 async fn ours_to_libutp(address: IpAddr, conditions: Network, bytes: usize) {

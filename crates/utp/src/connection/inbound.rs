@@ -13,6 +13,7 @@ const ACK_EVERY: u32 = 2;
 impl Connection {
     /// A packet of this connection has arrived.
     pub fn receive(&mut self, now_us: u64, packet: &Packet<'_>) {
+        self.received_packets += 1;
         match packet.header.kind {
             _ if self.state == State::Over => {}
             Kind::Reset => self.receive_reset(packet),
@@ -132,6 +133,7 @@ impl Connection {
         let fin = packet.header.kind == Kind::Fin;
         let had_gap = incoming.has_gap();
         let arrival = incoming.insert(number, packet.payload, fin);
+        self.repeated_packets += u64::from(arrival == Arrival::Duplicate);
         match arrival {
             Arrival::InOrder if !had_gap && !fin => {
                 self.unacknowledged += 1;

@@ -414,3 +414,13 @@ fn the_accepting_side_sends_no_more_than_came_before_it_is_answered() {
     assert_eq!(bytes, HEADER_BYTES);
     assert!(server.is_over());
 }
+
+#[test]
+fn every_law_carries_the_bytes() {
+    for law in leeway_control::laws() {
+        let config = Config { law: law.name.parse().unwrap(), ..Config::default() };
+        let network = Network { rate: 10_000_000, buffer_us: 50_000, lose: 200, ..Network::default() };
+        let mut pair = Pair::new(config.clone(), config, network);
+        pair.exchange([&pattern(500_000), &pattern(1_000)]);
+    }
+}

@@ -1,0 +1,79 @@
+//! What tests with real peers share. Each of them uses some of it.
+
+#![allow(dead_code)]
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+/// Generous: the machine may be busy. A connection that hangs is what it finds.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+pub const FOUR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub const SIX: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+pub fn pattern(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
+}
+
+/// What a network does: of 1,000 packets so many are lost, late, and doubled.
+#[derive(Clone, Copy)]
+pub struct Network {
+    lost: u64,
+    late: u64,
+    doubled: u64,
+}
+
+pub const CLEAN: Network = Network { lost: 0, late: 0, doubled: 0 };
+pub const BAD: Network = Network { lost: 30, late: 20, doubled: 20 };
+
+/// Passes datagrams between whoever writes to it and `server`; its address.
+pub async fn network(server: SocketAddr, network: Network) -> SocketAddr {
+    let near = Arc::new(UdpSocket::bind((server.ip(), 0)).await.unwrap());
+    let far = Arc::new(UdpSocket::bind((server.ip(), 0)).await.unwrap());
+    let address = near.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut client = None;
+        let (mut there, mut back) = ([0; 65_536], [0; 65_536]);
+        let mut random = 7u64;
+        loop {
+            let (bytes, by, to) = tokio::select! {
+                Ok((count, from)) = near.recv_from(&mut there) => {
+                    client = Some(from);
+                    (there[..count].to_vec(), far.clone(), server)
+                }
+                Ok((count, _)) = far.recv_from(&mut back) => {
+                    let Some(client) = client else { continue };
+                    (back[..count].to_vec(), near.clone(), client)
+                }
+            };
+            let mut draw = || {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % 1000
+            };
+            if draw() < network.lost {
+                continue;
+            }
+            let copies = if draw() < network.doubled { 2 } else { 1 };
+            if draw() < network.late {
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    let _ = by.send_to(&bytes, to).await;
+                });
+                continue;
+            }
+            for _ in 0..copies {
+                let _ = by.send_to(&bytes, to).await;
+            }
+        }
+    });
+    address
+}
+
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not done after {PATIENCE:?}"))
+}
