@@ -126,7 +126,8 @@ class Flow(Part):
     via
         Links to take, in order; the shortest route where empty.
     start
-        When each flow starts; may be drawn.
+        When each flow starts; may be drawn. None: at 0, or with a `count` above 1 and neither `stagger` nor
+        `intervals` anywhere in the first second or tenth of the run.
     stagger
         The flow of index i (from 0) starts i times this later still.
     stop
@@ -273,7 +274,7 @@ class Scenario(Part):
     repetitions
         Number of runs with seeds `seed`, `seed` + 1, ...; for the program, `run` plays one.
     profile
-        "linux" or "ns2": whose TCP choices hold.
+        "linux", "ns2" or "rfc": whose TCP choices hold.
     baseline
         Run again without the background flows, and report harm and use of spare capacity.
     dumbbell
