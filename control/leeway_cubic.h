@@ -62,9 +62,10 @@ struct leeway_cubic {
 	leeway_u8 fast_convergence;
 	leeway_u8 friendly;
 	leeway_u8 hystart_on;
-	leeway_u8 estimates; /* packets per ACK */
+	leeway_u8 exact; /* an ACK counts by its bytes */
 	leeway_u8 reserved;
-	leeway_u32 ratio_q4; /* packets per ACK */
+	leeway_u32 ratio_q4;      /* packets per ACK */
+	leeway_u32 counted_bytes; /* what an ACK counts for by that; 0 where it counts by its bytes */
 	struct leeway_hystart hystart;
 };
 
@@ -155,8 +156,9 @@ LEEWAY_INLINE void leeway_cubic_init(struct leeway_cubic *s, const struct leeway
 	s->k_q12 = 0;
 	s->in_epoch = 0;
 	s->timed_out = 0;
-	s->estimates = p->ack_ratio == LEEWAY_CUBIC_ACKS_ESTIMATE ||
-		       (p->ack_ratio != LEEWAY_CUBIC_ACKS_EXACT && s->flavour == LEEWAY_CUBIC_2010);
+	s->exact = p->ack_ratio == LEEWAY_CUBIC_ACKS_EXACT ||
+		   (p->ack_ratio != LEEWAY_CUBIC_ACKS_ESTIMATE && s->flavour != LEEWAY_CUBIC_2010);
+	s->counted_bytes = 0;
 	s->ratio_q4 = LEEWAY_CUBIC_RATIO_FIRST_Q4;
 	s->reserved = 0;
 }
@@ -188,22 +190,22 @@ LEEWAY_INLINE void leeway_cubic_estimate(struct leeway_cubic *s, leeway_u64 acke
 	s->estimate_q16 = leeway_min_u64(s->estimate_q16, LEEWAY_WINDOW_MAX_BYTES << 16);
 }
 
-/* Bytes that an ACK counts for: what it acknowledged, or a segment times the estimate of segments per ACK. */
-LEEWAY_INLINE leeway_u64 leeway_cubic_counted(const struct leeway_cubic *s, leeway_u64 acked_bytes,
-					      leeway_u32 mss)
-{
-	return s->estimates ? (leeway_u64)mss * s->ratio_q4 / 16 : acked_bytes;
-}
-
-/* Linux 2.6.22, bictcp_acked(): while no loss is repaired. */
+/*
+ * Linux 2.6.22, bictcp_acked(): while no loss is repaired. What an ACK counts for is kept in the state: a choice there
+ * would double what a verifier has to look at.
+ */
 LEEWAY_INLINE void leeway_cubic_note_ratio(struct leeway_cubic *s, const struct leeway_ack *ack,
 					   leeway_u32 mss)
 {
-	leeway_u64 packets = (leeway_min_u64(ack->acked_bytes, 1U << 24) + mss - 1) / mss;
+	leeway_u64 packets;
 
+	if (s->exact)
+		return;
+	packets = (leeway_min_u64(ack->acked_bytes, 1U << 24) + mss - 1) / mss;
 	if (packets && !ack->recovering)
 		s->ratio_q4 =
 			leeway_min_u32(s->ratio_q4 - (s->ratio_q4 >> 4) + (leeway_u32)packets, 1U << 20);
+	s->counted_bytes = (leeway_u32)leeway_min_u64((leeway_u64)mss * s->ratio_q4 / 16, ~0U);
 }
 
 LEEWAY_INLINE void leeway_cubic_avoid(struct leeway_cubic *s, const struct leeway_ack *ack,
@@ -219,7 +221,7 @@ LEEWAY_INLINE void leeway_cubic_avoid(struct leeway_cubic *s, const struct leewa
 	if (s->friendly)
 		leeway_cubic_estimate(s, acked_bytes, mss);
 	elapsed_us = leeway_less(ack->now_us, s->epoch_us);
-	counted = leeway_cubic_counted(s, acked_bytes, mss);
+	counted = acked_bytes * s->exact + s->counted_bytes;
 	target_q16 = elapsed_us;
 	if (s->flavour == LEEWAY_CUBIC_RFC9438)
 		target_q16 = leeway_min_u64(elapsed_us, 1ULL << 40) + path->srtt_us; /* W_cubic(t + RTT) */
