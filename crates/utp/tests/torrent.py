@@ -2,14 +2,14 @@
 
 usage: torrent.py seed|leech ADDRESS SOURCE FOLDER
 
-SOURCE is the file that the torrent is made of, FOLDER where the client's copy is. It prints "ready HASH PIECE PORT" and,
-when it has all of the file, "done". Commands: "connect ADDRESS PORT", "quit".
+SOURCE is the file that the torrent is made of, FOLDER where the client's copy is. It prints "ready HASH PIECE PORT"
+and, when it has all of the file, "done". Commands: "connect ADDRESS PORT", "quit".
 """
 
-import os
 import select
 import sys
 import time
+from pathlib import Path
 
 import libtorrent as lt
 
@@ -19,7 +19,7 @@ def main():
     files = lt.file_storage()
     lt.add_files(files, source)
     torrent = lt.create_torrent(files, 65536, flags=lt.create_torrent.v1_only)
-    lt.set_piece_hashes(torrent, os.path.dirname(source))
+    lt.set_piece_hashes(torrent, str(Path(source).parent))
     info = lt.torrent_info(lt.bencode(torrent.generate()))
 
     host = f"[{address}]" if ":" in address else address
