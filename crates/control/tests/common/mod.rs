@@ -83,3 +83,11 @@ impl Chance {
         n != 0 && self.below(n) == 0
     }
 }
+
+/// So many acknowledgements of one segment each, 10 us apart, behind a queue of this length.
+pub fn acks(law: &mut Law, now_us: &mut u64, count: u64, queue_us: u32) {
+    for _ in 0..count {
+        *now_us += 10;
+        law.on_ack(&ack(*now_us, queue_us), &path(10));
+    }
+}
