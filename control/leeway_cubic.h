@@ -8,7 +8,8 @@
  *
  * Scope and limitations:
  * - flavour=2010 is what Linux 2.6.x and ns-2 ran: beta 0.8, the Reno-friendly increase keeps its factor for ever,
- *   the target is not limited to 1.5 cwnd, t is not advanced by a round trip, and ACKs count by the estimate below.
+ *   the target is not limited to 1.5 cwnd, t is not advanced by a round trip, and ACKs count by
+ *   the estimate below.
  * - ack_ratio=estimate: a running mean of packets per ACK with 4 fractional bits that begins at 2. Its integer
  *   arithmetic rests at 31/16 where each packet has an ACK: the window grows almost twice as fast as meant.
  * - Time during which the law may not grow (recovery, application-limited) does not count (RFC 9438, 5.8).
@@ -191,8 +192,8 @@ LEEWAY_INLINE void leeway_cubic_estimate(struct leeway_cubic *s, leeway_u64 acke
 }
 
 /*
- * Linux 2.6.22, bictcp_acked(): while no loss is repaired. What an ACK counts for is kept in the state: a choice there
- * would double what a verifier has to look at.
+ * Linux 2.6.22, bictcp_acked(): while no loss is repaired. What an ACK counts for is kept in the
+ * state: a choice there would double what a verifier has to look at.
  */
 LEEWAY_INLINE void leeway_cubic_note_ratio(struct leeway_cubic *s, const struct leeway_ack *ack,
 					   leeway_u32 mss)

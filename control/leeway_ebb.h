@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Ebb: fills an idle path to just below its first queue, asks by a small cut whose queue it was, and runs dry while
- * somebody else is there. docs/laws/ebb.md derives the equations and says what each part is worth.
+ * Ebb: fills an idle path to just below its first queue, asks by a small cut whose a queue is, and
+ * runs dry while somebody else is there. docs/laws/ebb.md derives the equations.
  *
- * base: least round trip; q = RTT - base; S: time of a segment on the line (leeway_line.h); P = base/S, the pipe in
- * segments; W: the window, paced at W/base; n: segments that leave together; N: noise of the path (leeway_line.h).
+ * base: least round trip; q = RTT - base; S: time of a segment on the line; P = base/S, the pipe;
+ * W: the window, paced at W/base; n: segments that leave together; N: noise (leeway_line.h).
  *
  *	T = max(clamp(base/100, 1 ms, threshold), min(1.2 S, base/4), N) + (n - 1) S	q > T: a busy sample
  *	begin (slow start)	W doubles each round trip, up to 3/4 P or to the first queue
@@ -29,15 +29,15 @@
 
 #define LEEWAY_EBB_T_MIN_US 1000U    /* what a clock of 1 ms shows */
 #define LEEWAY_EBB_FAR_US   60000U   /* base from which a round trip adds less than fill */
-#define LEEWAY_EBB_QUIET_US 1000000U /* no queue for so long: nobody is there, fill triples */
+#define LEEWAY_EBB_QUIET_US 1000000U /* after 1 s without a queue fill triples */
 #define LEEWAY_EBB_PROBE_US 1000000U /* longest time between probes; 100 S where that is longer */
-#define LEEWAY_EBB_CHANCE   20       /* of so many segments one may be lost by chance, for long; */
-#define LEEWAY_EBB_CHANCES  200      /* and so many over it in a burst, together */
+#define LEEWAY_EBB_CHANCE   20       /* one segment in 20 may be lost by chance */
+#define LEEWAY_EBB_CHANCES  200      /* ten such losses in a burst, each worth CHANCE */
 
 struct leeway_ebb_params {
 	struct leeway_window_config window;
 	leeway_u32 threshold_us;  /* most of T on a fast, quiet path */
-	leeway_u32 step_us;       /* a round trip of so long adds a segment */
+	leeway_u32 step_us;       /* round trip that adds one segment */
 	leeway_u32 fill_permille; /* part of what lacks to 0.9 P that a round trip adds */
 	leeway_u32 fade_permille; /* what a round trip of check or yield takes of M */
 };
@@ -188,7 +188,7 @@ LEEWAY_INLINE void leeway_ebb_met(struct leeway_ebb *s, leeway_u64 now_us, leewa
 	}
 }
 
-/* Enough clear samples in check or yield. A single probe may be clear by chance: another one a round trip later. */
+/* Enough clear samples in check or yield. One probe may be clear by chance: a second follows. */
 LEEWAY_INLINE void leeway_ebb_free(struct leeway_ebb *s, leeway_u64 now_us, leeway_u32 srtt_us,
 				   leeway_u64 one_q16)
 {
@@ -260,8 +260,8 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 }
 
 /*
- * A loss that no queue announced is chance; one while nearly all of the line is ours is our own doing. Both unless they
- * are many. Every other one is somebody else's queue: a twentieth of W is left, and yield.
+ * A loss that no queue announced is chance; one while nearly all of the line is ours is our own
+ * doing. Many are neither. Every other one is somebody else's queue: W/20 is left, and yield.
  */
 LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_loss *loss,
 				      const struct leeway_path *path)

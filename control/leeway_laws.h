@@ -462,7 +462,7 @@ static const struct leeway_param leeway_ebb_param_table[] = {
 			"most queuing delay that is no queue, where neither packets nor noise take longer",
 			"own"),
 	LEEWAY_DURATION(ebb, "step", step_us, 5000U, 100U, 10000000U,
-			"a round trip of so long adds one packet, with a pipe of 32 packets or more", "own"),
+			"round trip that adds one packet, where the pipe holds 32 packets or more", "own"),
 	LEEWAY_RATIO(ebb, "fill", fill_permille, 100, 0, 300,
 		     "part of what lacks to 0.9 of the pipe that a round trip of up to 60 ms adds", "own"),
 	LEEWAY_RATIO(ebb, "fade", fade_permille, 30, 0, 1000,

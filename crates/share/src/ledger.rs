@@ -3,10 +3,7 @@
 //! One ledger a direction. A grant fits where background, foreground and grant together are no more than the window.
 
 use crate::id::FlowId;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Grants of one flow that are remembered one by one; of more, the last is added to the one before.
-const GRANTS: usize = 64;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes granted and not arrived.
 #[derive(Debug, Default)]
@@ -19,20 +16,9 @@ pub struct Ledger {
 
 #[derive(Debug, Default)]
 struct Account {
-    /// The oldest first.
-    grants: VecDeque<Grant>,
     granted_bytes: u64,
     /// When something was last granted to an empty account, or arrived.
     heard_us: u64,
-}
-
-/// Bytes that were granted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grant {
-    /// How many of them have not arrived.
-    pub bytes: u64,
-    /// When they were granted, in microseconds.
-    pub at_us: u64,
 }
 
 impl Ledger {
@@ -63,16 +49,11 @@ impl Ledger {
         }
         account.granted_bytes += bytes;
         self.granted_bytes += bytes;
-        let full = account.grants.len() == GRANTS;
-        match account.grants.back_mut() {
-            Some(last) if full => last.bytes += bytes,
-            _ => account.grants.push_back(Grant { bytes, at_us: now_us }),
-        }
     }
 
-    /// `bytes` of `flow` have arrived: how many of them were on the books, and when the last of these was granted.
-    pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> (u64, Option<u64>) {
-        let taken = self.take(flow, bytes);
+    /// `bytes` of `flow` have arrived; how many of them were on the books.
+    pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> u64 {
+        let taken = self.forgo(flow, bytes);
         if let Some(account) = self.accounts.get_mut(&flow) {
             self.waiting.remove(&(account.heard_us, flow));
             account.heard_us = now_us;
@@ -81,22 +62,16 @@ impl Ledger {
         taken
     }
 
-    /// `bytes` of `flow` will not come; how many were on the books. The newest grants go first.
+    /// `bytes` of `flow` will not come; how many were on the books. An account without bytes is closed.
     pub fn forgo(&mut self, flow: FlowId, bytes: u64) -> u64 {
         let Some(account) = self.accounts.get_mut(&flow) else { return 0 };
-        let mut rest = bytes.min(account.granted_bytes);
-        let gone = rest;
+        let gone = bytes.min(account.granted_bytes);
         account.granted_bytes -= gone;
         self.granted_bytes -= gone;
-        while let Some(last) = account.grants.back_mut() {
-            if last.bytes > rest {
-                last.bytes -= rest;
-                break;
-            }
-            rest -= last.bytes;
-            account.grants.pop_back();
+        if account.granted_bytes == 0 {
+            self.waiting.remove(&(account.heard_us, flow));
+            self.accounts.remove(&flow);
         }
-        self.settle(flow);
         gone
     }
 
@@ -121,37 +96,6 @@ impl Ledger {
     pub fn oldest_us(&self) -> Option<u64> {
         self.waiting.first().map(|&(heard_us, _)| heard_us)
     }
-
-    fn take(&mut self, flow: FlowId, bytes: u64) -> (u64, Option<u64>) {
-        let Some(account) = self.accounts.get_mut(&flow) else { return (0, None) };
-        let taken = bytes.min(account.granted_bytes);
-        account.granted_bytes -= taken;
-        self.granted_bytes -= taken;
-        let (mut rest, mut at_us) = (taken, None);
-        while let Some(first) = account.grants.front_mut() {
-            if rest > 0 {
-                at_us = Some(first.at_us);
-            }
-            if first.bytes > rest {
-                first.bytes -= rest;
-                break;
-            }
-            rest -= first.bytes;
-            account.grants.pop_front();
-        }
-        self.settle(flow);
-        (taken, at_us)
-    }
-
-    /// An empty account is closed.
-    fn settle(&mut self, flow: FlowId) {
-        if let Some(account) = self.accounts.get(&flow)
-            && account.granted_bytes == 0
-        {
-            self.waiting.remove(&(account.heard_us, flow));
-            self.accounts.remove(&flow);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -160,15 +104,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_arrives_is_of_the_oldest_grant() {
+    fn what_arrives_makes_room() {
         let (mut ledger, flow) = (Ledger::default(), FlowId::new(1));
         ledger.grant(10, flow, 1000);
         ledger.grant(20, flow, 1000);
-        assert_eq!(ledger.arrived(30, flow, 1000), (1000, Some(10)));
-        assert_eq!(ledger.arrived(40, flow, 500), (500, Some(20)));
+        assert_eq!(ledger.arrived(30, flow, 1500), 1500);
         assert_eq!((ledger.granted_bytes(), ledger.room(2000, 700)), (500, 800));
-        assert_eq!(ledger.arrived(50, flow, 600), (500, Some(20)));
-        assert_eq!(ledger.arrived(60, flow, 600), (0, None), "more than was granted is not on the books");
+        assert_eq!(ledger.arrived(50, flow, 600), 500);
+        assert_eq!(ledger.arrived(60, flow, 600), 0, "more than was granted is not on the books");
     }
 
     #[test]
@@ -186,8 +129,7 @@ mod tests {
     }
 
     proptest! {
-        /// Bytes are conserved: granted = arrived + forgone + expired + outstanding, for each flow and in the sum; the
-        /// memory of a flow is bounded.
+        /// Bytes are conserved: granted = arrived + forgone + expired + outstanding, for each flow and in the sum.
         #[test]
         fn bytes_are_conserved(steps in proptest::collection::vec((0u8..5, 0u64..5, 0u64..5000), 1..400)) {
             let mut ledger = Ledger::default();
@@ -198,9 +140,8 @@ mod tests {
                 match step {
                     0 | 1 => { ledger.grant(now_us, flow, bytes); *due += bytes; }
                     2 => {
-                        let (taken, at_us) = ledger.arrived(now_us, flow, bytes);
+                        let taken = ledger.arrived(now_us, flow, bytes);
                         prop_assert_eq!(taken, bytes.min(*due));
-                        prop_assert_eq!(at_us.is_some(), taken > 0);
                         *due -= taken;
                     }
                     3 => *due -= ledger.forgo(flow, bytes),
@@ -213,7 +154,6 @@ mod tests {
                     prop_assert_eq!(ledger.granted_to(FlowId::new(number as u64)), due);
                 }
                 prop_assert_eq!(ledger.waiting.len(), ledger.accounts.len());
-                prop_assert!(ledger.accounts.values().all(|account| account.grants.len() <= GRANTS));
             }
         }
     }

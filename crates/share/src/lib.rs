@@ -32,7 +32,7 @@ pub use error::ShareError;
 pub use estimator::{Certainty, Estimator, Sample};
 pub use foreground::{Foreground, Sight};
 pub use id::{FlowId, UserId};
-pub use ledger::{Grant, Ledger};
+pub use ledger::Ledger;
 pub use line::{LAW, Line, Next, State};
 pub use pacer::{Pacer, Starvation};
 pub use policy::{Constant, Policy};

@@ -17,8 +17,6 @@ use std::collections::BTreeMap;
 pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.5,gain_down=1,floor=1,filter=median,\
                        filter_length=5,slow_start=delay,accelerate=0.1,retreat=2";
 
-/// One grant is this part of the window at most.
-const WINDOW_PARTS: u64 = 4;
 /// A base round trip for laws that go by round-trip times: they are told this and the queuing delay.
 const TOLD_BASE_US: u32 = 1_000_000;
 
@@ -150,7 +148,7 @@ impl Line {
         }
         let reach_bytes = self.policy.reach_segments * segment + reach.arrived_bytes;
         // A window is several grants: one that waits for all of another to arrive leaves the line idle for a round trip.
-        let part = self.window_bytes() / WINDOW_PARTS / segment * segment;
+        let part = self.window_bytes() / self.policy.window_parts / segment * segment;
         let most = self.burst_bytes().min(part).max(segment);
         let asked = bytes.min(most).min(reach_bytes.saturating_sub(granted));
         if asked == 0 {

@@ -75,6 +75,9 @@ policy! {
     turn_bytes = 15_000, 1460..=1_000_000, "bytes",
         "Quantum of the deficit round robin. What a server sends at once (RFC 6928: ten segments), so that an object \
          of ten segments is one turn and ends before another begins.";
+    window_parts = 4, 1..=64, "parts of the window",
+        "One grant is this part of the window at most: with one grant for all of it the line would be idle for a round \
+         trip.";
     grant_segments = 2, 1..=64, "segments",
         "One grant. A sender cuts its segments to half of a smaller window (RFC 9293, 3.8.6.2.1).";
     pacing_percent = 125, 100..=400, "hundredths of a window per round trip",

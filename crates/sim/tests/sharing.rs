@@ -30,14 +30,14 @@ fn what_neighbours_do_to_a_home() {
     insta::assert_snapshot!(table);
 }
 
-/// Without the gateway the same neighbours take the line from the home.
+/// Under CUBIC the same gateway lets neighbours take the line from the home: it is the law that yields.
 #[test]
-fn without_a_gateway_the_home_waits() {
+fn under_a_law_that_does_not_yield_the_home_waits() {
     let beside = judge(SLOW, Home::Requests, Neighbours::Overload, "");
-    let best_effort =
+    let greedy =
         judge(SLOW, Home::Requests, Neighbours::Overload, "law = \"cubic\"\npolicy = { answers = 1000 }");
     assert!(beside.mean < 1.4, "{beside:?}");
-    assert!(best_effort.mean > 1.3 * beside.mean, "{best_effort:?} beside {beside:?}");
+    assert!(greedy.mean > 1.3 * beside.mean, "{greedy:?} beside {beside:?}");
 }
 
 #[test]
