@@ -6,6 +6,7 @@ mod common;
 use common::{BAD, CLEAN, FOUR, Network, SIX, network, pattern, within};
 use leeway_utp::{Config, Socket};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
@@ -43,8 +44,13 @@ async fn ours_to_libutp(address: IpAddr, conditions: Network, bytes: usize) {
     let through = network(at, conditions).await;
     let socket = Socket::bind((address, 0).into()).unwrap();
     let (near, far) = within("connect", async {
-        // The wrapper around libutp takes a connection only while somebody waits for it.
-        let (near, far) = tokio::join!(socket.connect(through, Config::default()), peer.accept());
+        // The wrapper around libutp drops a connection for which nobody waits: the join polls
+        // `accept` before the pause is over.
+        let connect = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            socket.connect(through, Config::default()).await
+        };
+        let (near, far) = tokio::join!(connect, peer.accept());
         (near.unwrap(), far.unwrap())
     })
     .await;
