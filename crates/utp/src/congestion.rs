@@ -118,11 +118,14 @@ impl Congestion {
             _ => Default::default(),
         };
         let rtt_us = result.rtt_us.map_or(0, |us| us.clamp(1, u32::MAX.into()) as u32);
+        // What may have waited for the peer's timer is no sample of the path: a lone packet would look
+        // like a queue, and a law that reduces the window would never see two packets again.
+        let exact_us = if last_kind == Ack::LAST_EXACT { rtt_us } else { 0 };
         let ack = Ack {
             now_us,
             acked_bytes: result.bytes,
             prior_inflight_bytes: flight.before_bytes,
-            rtt_us,
+            rtt_us: exact_us,
             owd_us: owd_us.unwrap_or(0),
             owd_resolution_us: if owd_us.is_some() { RESOLUTION_US } else { 0 },
             app_limited: u8::from(app_limited),
