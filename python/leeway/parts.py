@@ -22,7 +22,7 @@ class Part:
         for name, attribute, default in fields_of(type(self)):
             value = getattr(self, attribute)
             if value is not None and value != default:
-                fields[name] = _plain(value)
+                fields[name] = plain(value)
         return fields
 
     def __repr__(self) -> str:
@@ -91,7 +91,9 @@ def make(cls: type[Any], fields: Any) -> Any:
         if name not in known:
             raise StructureError(f"there is no field `{name}` in {cls.__name__} (the fields are: {', '.join(known)})")
         attribute, part, is_list = known[name]
-        if part is None or value is None:
+        if value is None:
+            continue  # left out: the default
+        if part is None:
             values[attribute] = _copy(value)
         elif not is_list:
             values[attribute] = make(part, value)
@@ -105,16 +107,19 @@ def make(cls: type[Any], fields: Any) -> Any:
     return cls(**values)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Parts as dictionaries, wherever they are."""
     if isinstance(value, Part):
         return value.to_dict()
     if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {name: plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     return value
 
 
 def _copy(value: Any) -> Any:
-    return _plain(value) if isinstance(value, dict | list | tuple) else value
+    """A copy of what is not a part: without None in tables, where it stands for what is left out."""
+    if isinstance(value, dict):
+        return {name: _copy(entry) for name, entry in value.items() if entry is not None}
+    return plain(value)

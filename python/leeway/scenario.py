@@ -9,13 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from leeway import _core
 from leeway.errors import ScenarioError
-from leeway.parts import Part, StructureError, make
+from leeway.parts import Part, StructureError, make, plain
+
+_NOT_GIVEN: Any = object()
+_DEFAULT = "\0default"
+"""Stands for "the field's default" where only text can: no field can hold it."""
 
 Quantity = str
 """Text with a unit: "50 ms", "10 Mbit/s", "1500 B", "84 pkt", "1.5 BDP"."""
@@ -382,23 +387,55 @@ class Scenario(Part):
         """
         _core.check(self.to_dict())
 
-    def set(self, path: str, value: Any) -> Self:
-        """A copy with the field at `path` changed, as ``--set`` of the program does.
+    def set(self, path: str | Mapping[str, Any], value: Any = _NOT_GIVEN) -> Self:
+        """A copy with the field at `path` changed, checked at once; this scenario stays as it is.
+
+        Fields that only make sense together are changed together: ``set({path: value, ...})`` checks after the last
+        one. A scenario that cannot be run yet, because it has no flows for instance, may be set field by field. Only
+        what no further step can mend is refused then: a field that does not exist, or a value that the field cannot
+        hold.
 
         Parameters
         ----------
         path
             Names joined by dots, entries of lists by name or index: "flow.backup.law", "flow[0].law",
-            "dumbbell.bottleneck.buffer".
+            "dumbbell.bottleneck.buffer". Or several of them with their values.
         value
-            What the field is to be.
+            New value of the field; None for its default.
 
         Raises
         ------
         ScenarioError
-            If there is no such field.
+            If there is no such field, if the field cannot hold the value, or if this scenario can be run and the copy
+            cannot: what is wrong, where in ``to_toml()`` of the copy, and what would be right.
+
+        Examples
+        --------
+        >>> scenario.set("flow.backup.law", "flower")  # doctest: +SKIP
+        >>> scenario.set({"dumbbell.bottleneck.rate": None, "dumbbell.bottleneck.trace": "lte"})  # doctest: +SKIP
         """
-        return self.from_dict(_core.change(self.to_dict(), path, value))
+        changes = path if isinstance(path, Mapping) else {path: value}
+        if (value is _NOT_GIVEN) != isinstance(path, Mapping):
+            raise TypeError("set takes a path and a value, or one mapping of paths to values")
+        fields = self.to_dict()
+        for each, new in changes.items():
+            fields = _core.change(fields, each, _DEFAULT if new is None else plain(new))
+        changed = self.from_dict(_without_defaults(fields))
+        try:
+            changed.check()
+        except ScenarioError as wrong:
+            if wrong.kind == "field" or self._can_be_run():
+                if wrong.kind != "field" and len(changes) == 1:
+                    wrong.add_note("Fields that only make sense together are set together: set({path: value, ...}).")
+                raise
+        return changed
+
+    def _can_be_run(self) -> bool:
+        try:
+            self.check()
+        except ScenarioError:
+            return False
+        return True
 
     def key(self) -> str:
         """Hash of what decides the result of a run, apart from the seed and the version of the engine.
@@ -431,3 +468,12 @@ class Scenario(Part):
         from leeway._html import scenario
 
         return scenario(self)
+
+
+def _without_defaults(value: Any) -> Any:
+    """None in place of `_DEFAULT`, at any depth."""
+    if isinstance(value, dict):
+        return {name: _without_defaults(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_defaults(entry) for entry in value]
+    return None if value == _DEFAULT else value

@@ -277,6 +277,65 @@ def test_set_changes_a_copy(small: Scenario):
         small.set("flow..law", "flower")
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "kind", "words"),
+    [
+        ("flow.backup.law", "ledbatt", "field", 'there is no law "ledbatt".*did you mean `ledbat`'),
+        ("flow.backup.law", "ledbat:target=5", "field", "target"),
+        ("flow.backup.lw", "flower", "field", "there is no field `lw`.*did you mean `law`"),
+        ("flow.backup.count", -1, "field", "expected a whole number"),
+        ("flow.backup.tcp.sak", True, "field", "did you mean `sack`"),
+        ("dumbbell.bottleneck.rate", "10", "field", "is not a rate such as"),
+        ("dumbbell.bottleneck.rate", None, "meaning", "nothing limits the rate.*give a channel"),
+        ("dumbbell.bottleneck.rates", [{"at": "0 s", "rate": "1 Mbit/s"}], "meaning", "both `rate` and `rates`"),
+        ("duration", None, "field", "`duration` is missing"),
+        ("window", [Window(name="late", to="10 s")], "meaning", "after the end of the run"),
+    ],
+)
+def test_set_refuses_at_once_what_cannot_be_run(small: Scenario, path: str, value, kind: str, words: str):
+    before = small.to_dict()
+    with pytest.raises(ScenarioError, match=f"(?s){words}") as caught:
+        small.set(path, value)
+    assert caught.value.kind == kind
+    assert small.to_dict() == before
+    hints = getattr(caught.value, "__notes__", [])
+    assert bool(hints) == (kind == "meaning")  # what one field cannot mend, several may
+
+
+def test_fields_that_only_make_sense_together_are_set_together(small: Scenario):
+    changes = {"dumbbell.bottleneck.rate": None, "dumbbell.bottleneck.rates": [{"at": "0 s", "rate": "1 Mbit/s"}]}
+    changed = small.set(changes)
+    assert (changed.dumbbell.bottleneck.rate, changed.dumbbell.bottleneck.rates[0]["rate"]) == (None, "1 Mbit/s")
+    with pytest.raises(ScenarioError, match="both `rate` and `rates`"):
+        small.set(changes | {"dumbbell.bottleneck.rate": "1 Mbit/s"})
+    with pytest.raises(TypeError, match="a path and a value"):
+        small.set("duration")
+    with pytest.raises(TypeError, match="a path and a value"):
+        small.set({"duration": "1 s"}, "2 s")
+
+
+def test_a_scenario_is_built_step_by_step(small: Scenario):
+    """Before there is a link and a flow nothing can be run: steps on the way there are accepted, nonsense is not."""
+    begun = Scenario(duration="2 s")
+    with pytest.raises(ScenarioError, match="there is no law"):
+        begun.set("flow", [Flow(name="download", law="renno")])
+    with_flows = begun.set("flow", small.flow)
+    with pytest.raises(ScenarioError, match="is not a rate"):
+        with_flows.set("dumbbell.bottleneck", {"rate": "2 pkt"})
+    assert with_flows.set("dumbbell", small.dumbbell) == small
+    small.window = [Window(name="late", from_="1 s", to="9 s")]
+    assert small.set("title", "half done").set("duration", "9 s").window[0].to == "9 s"
+
+
+def test_none_is_the_default(small: Scenario):
+    changed = small.set({"flow.backup.law": "flower", "flow.backup.tcp.sack": False})
+    back = changed.set({"flow.backup.law": None, "flow.backup.tcp.sack": None, "flow.backup.start": None})
+    assert back.flow[1] == Flow(name="backup", role="background")
+    assert small.set("dumbbell.bottleneck.buffer", None).dumbbell.bottleneck.buffer == "1 BDP"
+    with pytest.raises(ScenarioError, match="there is no field `lw`"):
+        small.set("flow.backup.lw", None)
+
+
 def test_the_key_is_of_what_is_simulated(small: Scenario):
     key = small.key()
     assert len(key) == 64

@@ -39,10 +39,7 @@ def points(scenario: Scenario) -> Iterator[tuple[dict[str, Any], Scenario]]:
     """Every combination of the values of the sweep, the last path changing fastest."""
     for values in itertools.product(*scenario.sweep.values()):
         labels = dict(zip(scenario.sweep, values, strict=True))
-        point = scenario
-        for path, value in labels.items():
-            point = point.set(path, value)
-        yield labels, point
+        yield labels, scenario.set(labels)
 
 
 def tables(results: Results) -> Iterator[pa.Table]:

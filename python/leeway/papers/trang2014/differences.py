@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def changed(scenario: Scenario, **fields: object) -> Scenario:
     """A copy with these fields set; a double underscore stands for a dot."""
-    for path, value in fields.items():
-        scenario = scenario.set(path.replace("__", "."), value)
-    return scenario
+    return scenario.set({path.replace("__", "."): value for path, value in fields.items()})
 
 
 @experiment(
