@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from leeway import units
+
 if TYPE_CHECKING:
-    from leeway.results import Run
+    from leeway.results import Run, WindowSummary
     from leeway.scenario import Channel, Scenario
 
 COLOURS = ("#2a6fbb", "#d1631f", "#3f8f4f", "#a0459b", "#8a6d1f", "#4c8c9c")
@@ -47,22 +49,31 @@ def _channels(of: Scenario) -> Iterator[tuple[str, Channel]]:
 
 def run(of: Run) -> str:
     """A run as a table of the groups in each window, and its windows over time."""
+    return f"<div>seed {of.seed}, {of.work.events:,} events</div>{groups(of.windows)}{_chart(of)}"
+
+
+def groups(windows: Iterable[WindowSummary]) -> str:
+    """The groups of some windows as a table."""
     rows = [
         (
             window.name,
             group.name,
             group.role,
             group.law or "",
-            f"{group.throughput_bps / 1e6:.3g} Mbit/s",
-            "" if group.share is None else f"{100 * group.share:.1f} %",
-            f"{100 * group.loss:.2f} %",
-            "" if group.rtt is None else f"{1e3 * group.rtt.p50_s:.1f} ms",
+            units.text("throughput_bps", group.throughput_bps),
+            "" if group.share is None else units.text("share", group.share),
+            units.text("loss", group.loss),
+            "" if group.rtt is None else units.text("rtt_p50_s", group.rtt.p50_s),
         )
-        for window in of.windows
+        for window in windows
         for group in window.groups
     ]
-    names = ("window", "flow", "role", "law", "throughput", "share", "loss", "RTT p50")
-    return f"<div>seed {of.seed}, {of.work.events:,} events</div>{_table(names, rows)}{_chart(of)}"
+    return _table(("window", "flow", "role", "law", "throughput", "share", "loss", "median RTT"), rows)
+
+
+def summary(name: str, fields: Iterable[tuple[str, str]]) -> str:
+    """A summary as a table, a row for each field."""
+    return _table((name, ""), fields)
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

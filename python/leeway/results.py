@@ -17,13 +17,14 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from leeway import encoding
+from leeway import encoding, units
+from leeway.shown import Shown
 
 Named = TypeVar("Named", bound="WindowSummary | GroupSummary | LinkSummary | Harm")
 
 
-@dataclass(frozen=True, slots=True)
-class Percentiles:
+@dataclass(frozen=True, slots=True, repr=False)
+class Percentiles(Shown):
     """A distribution of times, from a histogram with buckets less than 1 % wide; the mean is exact.
 
     Attributes
@@ -46,8 +47,8 @@ class Percentiles:
     max_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class LinkSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class LinkSummary(Shown):
     """One direction of a link with a queue.
 
     Attributes
@@ -83,8 +84,8 @@ class LinkSummary:
     delay: Percentiles | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupSummary(Shown):
     """One group of flows.
 
     Attributes
@@ -152,8 +153,8 @@ class GroupSummary:
     mos: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Harm:
+@dataclass(frozen=True, slots=True, repr=False)
+class Harm(Shown):
     """What the background cost one primary group, as Ware et al. 2019 define it: 0 nothing, 1 everything.
 
     Attributes
@@ -173,9 +174,12 @@ class Harm:
     delay: float | None
     completion: float | None
 
+    def _unit_name(self, field: str) -> str:
+        return f"harm_{field}"
 
-@dataclass(frozen=True, slots=True)
-class HarmSummary:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HarmSummary(Shown):
     """Against the same run without the background.
 
     Attributes
@@ -194,8 +198,8 @@ class HarmSummary:
         return _named(self.groups, name, "primary group")
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class WindowSummary(Shown):
     """Metrics between two instants.
 
     Attributes
@@ -242,9 +246,23 @@ class WindowSummary:
         """
         return _named(self.links, name, "link")
 
+    def __repr__(self) -> str:
+        return f"<WindowSummary {self._line()}>"
 
-@dataclass(frozen=True, slots=True)
-class Work:
+    def _line(self) -> str:
+        """The window, what each group had of it, and how much of each link was used."""
+        links = [f"{link.name} {units.text('utilisation', link.utilisation)} used" for link in self.links]
+        groups = [f"{group.name} {units.text('throughput_bps', group.throughput_bps)}" for group in self.groups]
+        return f"{self.name}, {self.from_s:g} to {self.to_s:g} s: {', '.join(groups + links)}"
+
+    def _repr_html_(self) -> str:
+        from leeway._html import groups
+
+        return groups([self])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Work(Shown):
     """What a run had to do; the same for the same scenario and seed.
 
     Attributes
@@ -310,12 +328,7 @@ class Run:
         return _named(self.windows, name, "window")
 
     def __repr__(self) -> str:
-        windows = [
-            f"{window.name} {window.from_s:g}-{window.to_s:g} s: "
-            + ", ".join(f"{group.name} {group.throughput_bps / 1e6:.3g} Mbit/s" for group in window.groups)
-            for window in self.windows
-        ]
-        return f"<Run seed {self.seed}; {'; '.join(windows)}>"
+        return f"<Run seed {self.seed}; {'; '.join(window._line() for window in self.windows)}>"
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as the program writes it to JSON."""

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pickle
+import re
 
 import numpy as np
 import polars
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leeway
-from leeway import Run, Scenario, Series, results
+from leeway import Run, Scenario, Series, results, units
 from leeway.lab import Case, Result
 
 
@@ -163,8 +164,62 @@ def test_the_summary_is_the_programs_json(run: Run):
     assert Run.from_summary(json.loads(json.dumps(run.to_dict()))) == run
 
 
+def test_texts_of_results_have_units(small: Scenario):
+    small.baseline = True
+    window = leeway.run(small, 1).window()
+    group, link = window.group("download"), window.link()
+    assert re.match(
+        r"<GroupSummary download: role primary, law newreno, flows 1, throughput [\d.]+ \SBit/s, ", repr(group), re.I
+    )
+    assert f"share {100 * group.share:.3g} %" in repr(group) and f"p50 {1e3 * group.rtt.p50_s:.3g} ms" in repr(group)
+    assert f"cwnd_mean {group.cwnd_mean_pkt:.3g} pkt" in repr(group) and "mos" not in repr(group)
+    assert repr(link).startswith("<LinkSummary bottleneck: capacity 2 Mbit/s, utilisation ")
+    assert "%" in repr(window.harm.group()) and "download" in repr(window.harm)
+    assert re.fullmatch(
+        r"<WindowSummary run, 0 to 2 s: download .*bit/s, backup .*bit/s, bottleneck .* % used>", repr(window)
+    )
+    for summary in (group, group.rtt, link, window, window.harm, window.harm.group()):
+        assert " %" in summary._repr_html_() or " ms" in summary._repr_html_()
+        for field in dataclasses.fields(summary):
+            value = getattr(summary, field.name)
+            assert not isinstance(value, float) or repr(value) not in repr(summary) or value == int(value), field.name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("throughput_bps", 3_917_000.0, "3.92 Mbit/s"),
+        ("throughput_bps", 0.0, "0 bit/s"),
+        ("capacity_bps", 999_600_000.0, "1,000 Mbit/s"),
+        ("p50_s", 0.0412, "41.2 ms"),
+        ("to_s", 30.0, "30 s"),
+        ("queuing_delay_us", 1500.0, "1.5 ms"),
+        ("loss", 0.00123, "0.123 %"),
+        ("harm_delay", 1.0, "100 %"),
+        ("cwnd_mean_pkt", 84.13, "84.1 pkt"),
+        ("queue_bytes", 1500.0, "1.5 kB"),
+        ("jain", 0.987654, "0.988"),
+        ("sent", 12345, "12,345"),
+        ("mos", None, "none"),
+    ],
+)
+def test_numbers_have_the_units_of_their_names(name: str, value: float | None, text: str):
+    assert units.text(name, value) == text
+
+
+def test_every_column_has_words_and_a_unit():
+    columns = leeway.summaries([]).column_names
+    labels = {name: units.scale(name, [1.0]).label for name in columns}
+    assert labels["rtt_p95_s"] == "95th percentile of RTT, s" and labels["link_loss"] == "loss of the link, %"
+    assert (
+        labels["harm_throughput"] == "harm to the throughput, %"
+        and labels["window_jain"] == "Jain's index of all flows"
+    )
+    assert not [label for label in labels.values() if "_" in label]
+
+
 def test_reprs_tell_something(run: Run, small: Scenario):
-    assert repr(run).startswith("<Run seed 1; run 0-2 s: download ")
+    assert repr(run).startswith("<Run seed 1; run, 0 to 2 s: download ")
     page = run._repr_html_()
     assert "<svg" in page and "download" in page and page.count("<polyline") == 2
     small.series, small.title = None, "<script>"
