@@ -21,6 +21,7 @@ from leeway.results import (
 )
 from leeway.running import run, run_many
 from leeway.scenario import Channel, Dumbbell, Event, Flow, Gateway, Link, Scenario, Series, Window
+from leeway.sweeps import Sweep, SweepRun, sweep
 from leeway.tables import summaries
 
 __version__ = ENGINE.partition("+")[0]
@@ -49,6 +50,8 @@ __all__ = [
     "ScenarioError",
     "Series",
     "SimulationError",
+    "Sweep",
+    "SweepRun",
     "Window",
     "WindowSummary",
     "Work",
@@ -58,4 +61,5 @@ __all__ = [
     "run",
     "run_many",
     "summaries",
+    "sweep",
 ]

@@ -13,12 +13,15 @@ import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
 from leeway import encoding, units
 from leeway.shown import Shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Named = TypeVar("Named", bound="WindowSummary | GroupSummary | LinkSummary | Harm")
 
@@ -326,6 +329,27 @@ class Run:
             If there is none.
         """
         return _named(self.windows, name, "window")
+
+    def plot(self, panels: Sequence[str] = ("rate", "window", "queue"), **options: Any) -> Figure:
+        """Draws the series over time with matplotlib, a panel for each quantity.
+
+        Parameters
+        ----------
+        panels
+            Any of "rate", "window", "delay" (queuing delay as the law sees it), "rtt" (smoothed) and "queue".
+        **options
+            ``groups`` (those to draw), ``dark`` (ground) and ``size`` (inches), as `leeway.plotting.run` has them.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed, which the extra ``lab`` brings.
+        ValueError
+            If the run has no series, or there is no such panel or group.
+        """
+        from leeway import plotting
+
+        return plotting.run(self, panels, **options)
 
     def __repr__(self) -> str:
         return f"<Run seed {self.seed}; {'; '.join(window._line() for window in self.windows)}>"

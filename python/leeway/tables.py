@@ -34,25 +34,26 @@ def summaries(runs: Iterable[Run | Result]) -> pa.Table:
         link_queue_fill, link_queue_mean_pkt.
     """
     labels: dict[str, list[Any]] = {}
-    columns: dict[str, list[Any]] = {name: [] for name in _columns()}
+    found: dict[str, list[Any]] = {name: [] for name in columns()}
     rows = 0
     for number, entry in enumerate(runs):
         run, of_run = (entry, {}) if isinstance(entry, Run) else (entry.run(), entry.labels)
         for window in run.windows:
-            for row in _rows(window):
+            for row in rows_of(window):
                 for name, value in {"run": number, "seed": run.seed, **row}.items():
-                    columns[name].append(value)
+                    found[name].append(value)
                 for name, value in of_run.items():
-                    name = f"label_{name}" if name in columns else name
+                    name = f"label_{name}" if name in found else name
                     labels.setdefault(name, [None] * rows).append(value)
                 rows += 1
                 for values in labels.values():
                     values.extend([None] * (rows - len(values)))
     data = {name: pa.array(values) for name, values in labels.items()}
-    return pa.table(data | {name: pa.array(values, _columns()[name]) for name, values in columns.items()})
+    return pa.table(data | {name: pa.array(values, columns()[name]) for name, values in found.items()})
 
 
-def _rows(window: WindowSummary) -> Iterator[dict[str, Any]]:
+def rows_of(window: WindowSummary) -> Iterator[dict[str, Any]]:
+    """A row for each group of a window, without the columns that say which run it is."""
     harms = {harm.name: harm for harm in window.harm.groups} if window.harm else {}
     for group in window.groups:
         row: dict[str, Any] = {"window": window.name, "from_s": window.from_s, "to_s": window.to_s}
@@ -75,7 +76,7 @@ _TEXT = ("window", "group", "role", "law")
 
 
 @functools.cache
-def _columns() -> dict[str, pa.DataType]:
+def columns() -> dict[str, pa.DataType]:
     """The columns of every table, and their types."""
     names = dict.fromkeys(("run", "seed"), pa.int64()) | dict.fromkeys(("window", "from_s", "to_s"), pa.float64())
     for name, hint in typing.get_type_hints(GroupSummary).items():

@@ -121,6 +121,27 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 999.5 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
+def quantity(value: object) -> tuple[float, str] | None:
+    """A number and its unit: (20, "pkt") of "20 pkt", (4, "") of 4; None for what is neither."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value), ""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ/%]+)\s*", str(value))
+    return (float(found[1]), found[2]) if found else None
+
+
+def ratio(unit: str, other: str) -> float | None:
+    """How many of the other unit one of this unit is; None where they measure different things."""
+    if unit == other:
+        return 1.0
+    for sizes in UNITS.values():
+        known = {written: size for size, written in sizes}
+        if unit in known and other in known:
+            return known[unit] / known[other]
+    return None
+
+
 def words(name: str) -> str:
     """A field or column in words: "throughput" for ``throughput_bps``, "median RTT" for ``rtt_p50_s``."""
     stem = bare(name)

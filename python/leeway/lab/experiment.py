@@ -112,6 +112,16 @@ class Results(Sequence[Result]):
         """Mean of `metric` over the runs, with its 95 % confidence interval."""
         return Interval.of(self.values(metric))
 
+    def plot(self, metric: str = "throughput_bps", **options: Any) -> Canvas:
+        """Draws a metric against the labels, as `leeway.Sweep.plot` does."""
+        from leeway import plotting
+
+        return plotting.sweep(self._results, metric, **options)
+
+    def __repr__(self) -> str:
+        names = list(dict.fromkeys(name for result in self._results for name in result.labels))
+        return f"<Results of {len(self)} runs, by {' and '.join(names) or 'seed'}>"
+
 
 Half = Literal["tuning", "report"]
 

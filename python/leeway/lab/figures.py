@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -30,14 +30,14 @@ LIGHT = ("#0072b2", "#d55e00", "#009e73", "#b8559b", "#8a6d00", "#3aa0d8", "#7a5
 DARK = ("#56b4e9", "#f0894d", "#3fcb9e", "#dd8fc6", "#e0c04a", "#9ad4f5", "#b89be0", "#a5b0ab")
 """The same on a dark background."""
 
-_INK, _PAPER, _GRID = "#1c2321", "#ffffff", "#dfe4e1"
-_DARK_INK, _DARK_PAPER, _DARK_GRID = "#e4eae7", "#1b211f", "#303836"
+INK, PAPER, GRID = "#1c2321", "#ffffff", "#dfe4e1"
+DARK_INK, DARK_PAPER, DARK_GRID = "#e4eae7", "#1b211f", "#303836"
 
 _THEMED = {
-    _INK: "currentColor",
+    INK: "currentColor",
     "#000000": "currentColor",
-    _PAPER: f"var(--card, {_PAPER})",
-    _GRID: f"var(--line, {_GRID})",
+    PAPER: f"var(--card, {PAPER})",
+    GRID: f"var(--line, {GRID})",
     **{colour: f"var(--c{i}, {colour})" for i, colour in enumerate(LIGHT)},
 }
 
@@ -73,7 +73,7 @@ def png(figure: Figure, dpi: float = 144, dark: bool = False) -> bytes:
 @contextmanager
 def style(dark: bool = False) -> Iterator[None]:
     """matplotlib's settings for drawing and for writing files; what was set before comes back afterwards."""
-    ink, paper, grid = (_DARK_INK, _DARK_PAPER, _DARK_GRID) if dark else (_INK, _PAPER, _GRID)
+    ink, paper, grid = (DARK_INK, DARK_PAPER, DARK_GRID) if dark else (INK, PAPER, GRID)
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(
@@ -132,17 +132,27 @@ class Drawing:
     """
 
     def __init__(self, figure: Figure, dark: bool = False):
-        self._figure, self._dark = figure, dark
         with style(dark):
-            self._canvas = _Sheet(figsize=figure.size, layout="constrained")
-            FigureCanvasAgg(self._canvas)
-            figure.draw(self._canvas)
-            for artist in self._canvas.findobj():
-                if _dense(artist):
-                    artist.set_rasterized(True)
-            self._canvas.patch.set_gid(_GROUND)
-            self._canvas.draw_without_rendering()
-            self._canvas.set_layout_engine("none")
+            sheet = Sheet(figsize=figure.size, layout="constrained")
+            FigureCanvasAgg(sheet)
+            figure.draw(sheet)
+            self._take(sheet, figure.caption or figure.name, dark)
+            sheet.draw_without_rendering()
+            sheet.set_layout_engine("none")
+
+    @classmethod
+    def of(cls, canvas: Canvas, caption: str, dark: bool = False) -> Self:
+        """Of what was drawn already, in the style of this module."""
+        drawing = cls.__new__(cls)
+        drawing._take(canvas, caption, dark)
+        return drawing
+
+    def _take(self, canvas: Canvas, caption: str, dark: bool) -> None:
+        self._canvas, self._caption, self._dark = canvas, caption, dark
+        for artist in canvas.findobj():
+            if _dense(artist):
+                artist.set_rasterized(True)
+        canvas.patch.set_gid(_GROUND)
 
     def svg(self) -> str:
         """The text of an SVG file, on white."""
@@ -193,7 +203,7 @@ class Drawing:
             _flow(element)
         root.attrib |= {
             "role": "img",
-            "aria-label": self._figure.caption or self._figure.name,
+            "aria-label": self._caption,
             "font-family": _FONT,
             "stroke-linejoin": "round",
             "stroke-linecap": "butt",
@@ -201,7 +211,7 @@ class Drawing:
         return root
 
 
-class _Sheet(Canvas):
+class Sheet(Canvas):
     """A canvas that is laid out without being asked, colour bars and titles included."""
 
     def tight_layout(self, *, rect: tuple[float, float, float, float] | None = None, **_: Any) -> None:

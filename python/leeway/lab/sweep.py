@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow.compute
 import leeway
 from leeway.lab.experiment import Case, Results
 from leeway.lab.statistics import Interval
+from leeway.sweeps import points
 
 if TYPE_CHECKING:
     from leeway import GroupSummary, Scenario, WindowSummary
@@ -33,13 +33,6 @@ def cases(scenario: Scenario, seeds: int | None = None) -> list[Case]:
     first = scenario.seed
     numbers = range(first, first + (seeds or scenario.repetitions))
     return [Case(point, seed, labels) for labels, point in points(scenario) for seed in numbers]
-
-
-def points(scenario: Scenario) -> Iterator[tuple[dict[str, Any], Scenario]]:
-    """Every combination of the values of the sweep, the last path changing fastest."""
-    for values in itertools.product(*scenario.sweep.values()):
-        labels = dict(zip(scenario.sweep, values, strict=True))
-        yield labels, scenario.set(labels)
 
 
 def tables(results: Results) -> Iterator[pa.Table]:
