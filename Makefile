@@ -48,8 +48,8 @@ pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build
 	@tools/pictures.sh
 
-docs: ## build the book of the documents into target/book; a broken link fails
-	@tools/setup.sh build docs
+docs: ## build the book of the documents into target/book, notebooks included; a broken link fails
+	@tools/setup.sh build python docs
 	@tools/book/build.sh
 
 fuzz: ## fuzz every harness with libFuzzer for ten minutes each; tools/fuzz.sh takes others and less time

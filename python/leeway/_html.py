@@ -27,7 +27,9 @@ def scenario(of: Scenario) -> str:
     title = f"<b>{escape(of.title)}</b><br>" if of.title else ""
     head = f"{title}{escape(of.duration)}, {escape(of.profile)} profile"
     links = [(name, _rate(channel), channel.delay, channel.buffer, channel.queue) for name, channel in _channels(of)]
-    flows = [(flow.name, flow.role, flow.law, flow.count, flow.app.get("kind", ""), flow.start) for flow in of.flow]
+    flows = [
+        (flow.name, flow.role, flow.law, flow.count, flow.app.get("kind", ""), flow.start or "") for flow in of.flow
+    ]
     return (
         f"<div>{head}</div>"
         + _table(("link", "rate", "delay", "buffer", "queue"), links)

@@ -30,6 +30,7 @@ from leeway import tables, units
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
     from leeway.results import Run
 
@@ -43,7 +44,7 @@ PANELS = {
 """What a panel of a run's figure shows: a column of `Run.flows` or `Run.links`, by the name that `plot` takes."""
 
 BINS = 250
-"""Spans that rates are averaged over: a rate between two close samples is a packet or none."""
+"""Spans of a run that rates are averaged over: a rate between two close samples is a packet or none."""
 
 DARK_PAGES = (
     'html[theme="dark"]',
@@ -75,11 +76,13 @@ class Figure(figures.Sheet):
 
     def _repr_html_(self) -> str:
         drawing = figures.Drawing.of(self, self._caption, self._is_dark)
-        if self._is_dark:
-            return f'<div class="leeway-figure">{drawing.svg()}</div>'
-        plain = drawing.inline("")
-        prefix = f"f{zlib.crc32(plain.encode()):08x}-"  # ids of several figures of a page differ
-        return f'<div class="leeway-figure"><style>{_STYLE}</style>{drawing.inline(prefix)}</div>'
+        return f'<div class="leeway-figure">{drawing.svg()}</div>' if self._is_dark else html(drawing)
+
+
+def html(drawing: figures.Drawing) -> str:
+    """A drawing for a notebook, in the colours of its page."""
+    prefix = f"f{zlib.crc32(drawing.inline('').encode()):08x}-"  # ids of several figures of a page differ
+    return f'<div class="leeway-figure"><style>{_STYLE}</style>{drawing.inline(prefix)}</div>'
 
 
 def _style() -> str:
@@ -140,22 +143,28 @@ def run(
         what = " and ".join(units.words(PANELS[panel][1]) for panel in panels)
         canvas = Figure(f"{what} of {', '.join(shown)} over time", dark, size or (7.0, 1.0 + 1.6 * len(panels)))
         every = canvas.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        handles = []
+        if any(PANELS[panel][0] == "flows" for panel in panels):
+            handles = [
+                mpl.lines.Line2D(
+                    [], [], color=_colour(place), label=f"{group}, {laws[group]}" if laws[group] else group
+                )
+                for place, group in enumerate(shown)
+            ]
         for axes, panel in zip(every, panels, strict=True):
             source, column = PANELS[panel]
             if source == "links":
-                _links(axes, _lines(of.links, "link", column))
+                handles += _links(axes, _lines(of.links, "link", column))
             else:
                 _flows(axes, column, _lines(of.flows, "flow", column), flows)
             axes.set_ylim(bottom=0)
         every[-1].set_xlabel("time, s")
         every[-1].set_xlim(of.windows[0].from_s if len(of.windows) == 1 else 0, max(w.to_s for w in of.windows))
         canvas.align_ylabels(every)
-        handles = [
-            mpl.lines.Line2D([], [], color=_colour(place), label=f"{group}, {laws[group]}" if laws[group] else group)
-            for place, group in enumerate(shown)
-        ]
-        if any(PANELS[panel][0] == "flows" for panel in panels):
-            canvas.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 4), frameon=False)
+        if handles:
+            longest = max(len(handle.get_label()) for handle in handles)
+            columns = max(1, min(len(handles), int(13 * canvas.get_figwidth()) // (longest + 7)))
+            canvas.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False)
     return canvas
 
 
@@ -170,7 +179,8 @@ def _flows(
     if column == "srtt_ms":  # 0 until there is a sample
         lines = {flow: (times, np.where(values > 0, values, np.nan)) for flow, (times, values) in lines.items()}
     if column == "rate_bps":
-        lines = {flow: _binned(*line) for flow, line in lines.items()}
+        span = max((times[-1] for times, _ in lines.values()), default=0.0) / BINS
+        lines = {flow: _binned(*line, span) for flow, line in lines.items()}
     scale = units.scale(column, [float(np.nanmax(values, initial=0)) for _, values in lines.values()])
     company = {group: sum(1 for other, _ in flows.values() if other == group) for group, _ in flows.values()}
     for flow, (times, values) in lines.items():
@@ -192,16 +202,16 @@ def _colour(place: int) -> str:
     return colours[place % len(colours)]
 
 
-def _links(axes: Axes, lines: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
-    """A line for each link with a queue; the name of a single one is at the axis."""
+def _links(axes: Axes, lines: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Line2D]:
+    """A line for each link with a queue: the name of a single one is at the axis, others are for the legend."""
     ink = mpl.rcParams["text.color"]
+    drawn = []
     for place, (link, (times, values)) in enumerate(lines.items()):
         style = ("-", "--", ":", "-.")[place % 4]
-        axes.plot(times, values, style, color=ink, linewidth=1.0, alpha=0.8, label=link)
+        drawn += axes.plot(times, values, style, color=ink, linewidth=1.0, alpha=0.8, label=f"queue of {link}")
     only = next(iter(lines)) if len(lines) == 1 else ""
     axes.set_ylabel(f"queue of\n{only}, pkt" if only else "queue, pkt")
-    if len(lines) > 1:
-        axes.legend(loc="upper right", frameon=False)
+    return [] if only else drawn
 
 
 def _lines(table: pa.Table, name: str, column: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -217,12 +227,13 @@ def _lines(table: pa.Table, name: str, column: str) -> dict[str, tuple[np.ndarra
     return found
 
 
-def _binned(times: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of rates over `BINS` spans: each rate holds since the sample before it."""
-    if len(times) <= BINS:
+def _binned(times: np.ndarray, rates: np.ndarray, span: float) -> tuple[np.ndarray, np.ndarray]:
+    """Means of rates over spans of this many seconds: each rate holds since the sample before it."""
+    count = round((times[-1] - times[0]) / span) if span > 0 else 0
+    if not 0 < count < len(times):
         return times, rates
     sums = np.concatenate([[0.0], np.cumsum(rates[1:] * np.diff(times))])
-    edges = np.linspace(times[0], times[-1], BINS + 1)
+    edges = np.linspace(times[0], times[-1], count + 1)
     return (edges[:-1] + edges[1:]) / 2, np.diff(np.interp(edges, times, sums)) / np.diff(edges)
 
 

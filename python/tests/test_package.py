@@ -3,7 +3,12 @@
 import ast
 import inspect
 import re
+import tomllib
+from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import leeway
 from leeway import _core
@@ -46,3 +51,29 @@ def test_what_is_public_is_documented():
         for method_name, method in inspect.getmembers(found, inspect.isfunction):
             if not method_name.startswith("_"):
                 assert inspect.getdoc(method), f"{name}.{method_name}"
+
+
+def test_everything_that_the_lab_needs_is_pinned():
+    """python/constraints.txt has the version of each library that is installed."""
+    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]
+    lines = (FOLDER.parent / "constraints.txt").read_text().splitlines()[1:]
+    pinned = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+    assert len(pinned) == len(lines)
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    found = {canonicalize_name("maturin"): metadata.version("maturin")}
+    queue = [(Requirement(each), "") for each in wanted]
+    seen = set()
+    while queue:
+        requirement, extra = queue.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        found[name] = metadata.version(name)
+        for chosen in ("", *requirement.extras):
+            if (name, chosen) not in seen:
+                seen.add((name, chosen))
+                queue += [(Requirement(each), chosen) for each in metadata.requires(name) or ()]
+    assert {name: version for name, version in found.items() if pinned.get(name) != version} == {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import leeway
-from leeway import Flow, Run, Scenario, Series, Sweep, plotting
+from leeway import Channel, Flow, Run, Scenario, Series, Sweep, plotting
 from leeway.lab import Case, Result, Results, figures
 
 VALUES = {"flow.backup.law": ["ledbat", "lp"], "dumbbell.bottleneck.buffer": ["10 pkt", "20 pkt", "80 pkt"]}
@@ -17,7 +17,7 @@ VALUES = {"flow.backup.law": ["ledbat", "lp"], "dumbbell.bottleneck.buffer": ["1
 
 @pytest.fixture
 def run(small: Scenario) -> Run:
-    small.series = Series(every="5 ms")
+    small.series, small.flow[1].start = Series(every="5 ms"), "1 s"
     small.flow.append(Flow(name="crowd", law="cubic", count=3))
     return leeway.run(small, 1)
 
@@ -55,6 +55,15 @@ def test_a_run_has_axes_with_units_and_a_legend(run: Run):
     assert legend(run.plot(["queue"])) == []
 
 
+def test_links_are_told_apart(small: Scenario):
+    small.series, small.dumbbell.reverse = Series(every="5 ms"), Channel(rate="1 Mbit/s", delay="10 ms")
+    figure = leeway.run(small, 1).plot(["rate", "queue"])
+    assert legend(figure)[2:] == ["queue of bottleneck", "queue of bottleneck (reverse)"]
+    assert labels(figure)[1] == ("time, s", "queue, pkt") and len(figure.axes[1].lines) == 2
+    figure.draw_without_rendering()
+    assert figure.legends[0].get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_lines_are_the_series(run: Run):
     flows = run.flows.to_pandas()
     wanted = flows[flows.flow == "download"].cwnd_pkt.to_numpy()
@@ -63,7 +72,10 @@ def test_lines_are_the_series(run: Run):
 
 def test_rates_are_means_that_keep_the_bytes(run: Run):
     line = run.plot(["rate"]).axes[0].lines[0]
-    assert len(line.get_xdata()) == plotting.BINS
+    assert plotting.BINS - 1 <= len(line.get_xdata()) <= plotting.BINS
+    late = run.plot(["rate"], groups=["backup"]).axes[0].lines[0]  # which starts later: its spans are as long
+    assert len(late.get_xdata()) == pytest.approx(plotting.BINS / 2, abs=1)
+    assert np.diff(late.get_xdata()).mean() == pytest.approx(np.diff(line.get_xdata()).mean(), rel=0.02)
     mean = run.window().group("download").throughput_bps / 1e6
     assert np.mean(line.get_ydata()) == pytest.approx(mean, rel=0.03)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the book into target/book (or where $1 says): the pages of docs/, and the reference that the program prints.
-# With LEEWAY_PYTHON=target/python/bin/python the notebooks are run, and their pages have outputs.
+# Builds the book into target/book (or where $1 says): the pages of docs/, the reference that the program prints, and the
+# notebooks, which run in the lab's Python.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

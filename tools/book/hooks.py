@@ -1,7 +1,8 @@
 """What MkDocs does beyond its plugins when it builds the book: generated pages, folders in the navigation, and links
 that leave docs/.
 
-`LEEWAY` names the program whose help and schema become pages; target/debug/leeway otherwise.
+`LEEWAY` names the program whose help and schema become pages; target/debug/leeway otherwise. `LEEWAY_PYTHON` names the
+Python that runs the notebooks; target/python/bin/python otherwise.
 """
 
 import os
@@ -55,7 +56,7 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/cli.md": reference.command_line(program),
         "reference/scenario.md": reference.scenario_fields(program),
         "reference/gateway.md": reference.gateway_configuration(ROOT / "packaging/gateway.toml"),
-        **{f"notebooks/{file.stem}.md": notebooks.page(file) for file in (ROOT / "examples/notebooks").glob("*.ipynb")},
+        **notebooks.pages(),
         **{page: (ROOT / source).read_text(encoding="utf-8") for page, source in BORROWED.items()},
     }
     for name, text in pages.items():

@@ -1,71 +1,77 @@
-"""Pages of the book that are made of notebooks: their text, their code and, where they can be run, their outputs.
+"""Pages of the book that are made of notebooks, with what their cells print and draw, and a gallery of them.
 
-`LEEWAY_PYTHON` names the Python that runs them, such as target/python/bin/python, which `make test` installs. Without
-it a page has no outputs and says so.
+`LEEWAY_PYTHON` names the Python that runs them; otherwise it is target/python/bin/python, which `tools/setup.sh python`
+makes.
 """
 
 import hashlib
-import json
 import os
+import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "examples" / "notebooks"
 KEPT = ROOT / "target" / "notebooks"
-RUN = """
-import json, sys
-import nbformat
-from nbclient import NotebookClient
+CONVERT = Path(__file__).parent / "notebook_page.py"
+FIGURE = re.compile(r'<div class="leeway-figure">.*?</svg></div>', re.DOTALL)
+ORDER = ("first-steps", "sweep", "home-uplink", "inside-flower", "published-figure")
+"""From the first one that a reader needs."""
 
-notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-print(nbformat.writes(notebook))
-"""
+
+def pages() -> dict[str, str]:
+    """Pages by name: the gallery, and each notebook as Markdown."""
+    files = {file.stem: file for file in FOLDER.glob("*.ipynb")}
+    if set(files) != set(ORDER):
+        raise RuntimeError(f"the gallery has {', '.join(ORDER)}, the folder of notebooks {', '.join(sorted(files))}")
+    converted = {stem: page(files[stem]) for stem in ORDER}
+    return {
+        "notebooks/README.md": gallery(converted),
+        **{f"notebooks/{stem}.md": text for stem, text in converted.items()},
+    }
 
 
 def page(file: Path) -> str:
-    """A notebook as Markdown."""
-    notebook = json.loads(file.read_text(encoding="utf-8"))
-    python = os.environ.get("LEEWAY_PYTHON")
-    if python:
-        notebook = executed(file, python)
-    name = file.relative_to(ROOT)
-    lines = []
-    for cell in notebook["cells"]:
-        source = "".join(cell["source"])
-        lines += [source, ""] if cell["cell_type"] == "markdown" else ["```python", source, "```", ""]
-        for output in cell.get("outputs", []):
-            lines += shown(output)
-    note = "" if python else " The outputs are missing here, because this page was built without `LEEWAY_PYTHON`."
-    return "\n".join([*lines, f"*This page is the notebook [{name}](../../{name}).{note}*", ""])
-
-
-def executed(file: Path, python: str) -> dict[str, Any]:
-    """A notebook with its outputs: kept under its text and the version of the engine, so that it runs once for each."""
-    engine = said(python, "-c", "import leeway; print(leeway.ENGINE)")
-    key = hashlib.sha256(file.read_bytes() + engine.encode()).hexdigest()[:16]
-    kept = KEPT / f"{file.stem}-{key}.ipynb"
+    """A notebook as Markdown: kept under all that it depends on, so that it runs once for each."""
+    python = os.environ.get("LEEWAY_PYTHON", str(ROOT / "target/python/bin/python"))
+    digest = hashlib.sha256(said(python, "-c", "import leeway; print(leeway.ENGINE)").encode())
+    for source in [file, CONVERT, *sorted((ROOT / "python/leeway").rglob("*.py"))]:
+        digest.update(source.read_bytes())
+    kept = KEPT / f"{file.stem}-{digest.hexdigest()[:16]}.md"
     if not kept.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
-        kept.write_text(said(python, "-c", RUN, str(file)), encoding="utf-8")
-    return json.loads(kept.read_text(encoding="utf-8"))
+        kept.write_text(said(python, str(CONVERT), str(file)), encoding="utf-8")
+    name = file.relative_to(ROOT)
+    return f"{kept.read_text(encoding='utf-8').strip()}\n\n*This page is the notebook [{name}](../../{name}).*\n"
 
 
-def shown(output: dict[str, Any]) -> list[str]:
-    """One output of a cell: a picture where there is one, otherwise its text."""
-    if output["output_type"] == "error":
-        raise RuntimeError(f"a notebook fails: {output['ename']}: {output['evalue']}")
-    data = output.get("data", {})
-    if "image/png" in data:
-        return [f'<img alt="Output of the cell above" src="data:image/png;base64,{data["image/png"].strip()}">', ""]
-    text = "".join(output.get("text", data.get("text/plain", "")))
-    return ["```text", text.rstrip("\n"), "```", ""] if text.strip() else []
+def gallery(pages: dict[str, str]) -> str:
+    """A page with the title, the first paragraph and the first figure of each notebook."""
+    lines = [
+        "# Notebooks",
+        "",
+        "For researchers who use Leeway from Python. Each page is a notebook that ran when the book was built.",
+        "To change one, run `jupyter lab examples/notebooks` in a checkout with the",
+        "[Python package](../../python/README.md).",
+        "",
+    ]
+    for stem, text in pages.items():
+        title = re.search(r"^# (.+)$", text, re.MULTILINE)
+        about = next(part for part in text.split("\n\n") if part.strip() and not part.lstrip().startswith("#"))
+        figure = FIGURE.search(text)
+        if title is None:
+            raise RuntimeError(f"the notebook {stem} has no title")
+        lines += [f"## [{title[1]}]({stem}.md)", "", about.strip(), ""]
+        lines += [f'<div class="output thumbnail">\n{figure[0]}\n</div>', ""] if figure else []
+    return "\n".join(lines)
 
 
 def said(python: str, *words: str) -> str:
-    done = subprocess.run([python, *words], check=False, capture_output=True, text=True, cwd=ROOT, timeout=180)
+    hint = "`tools/setup.sh python` builds the lab anew"
+    try:
+        done = subprocess.run([python, *words], check=False, capture_output=True, text=True, cwd=FOLDER, timeout=180)
+    except FileNotFoundError:
+        raise RuntimeError(f"there is no {python}; {hint}") from None
     if done.returncode:
-        hint = "`tools/setup.sh python` builds the lab anew"
         raise RuntimeError(f"{done.stderr[-2000:]}\nrunning a notebook failed; {hint}")
     return done.stdout

@@ -275,6 +275,12 @@ class Figure:
     draw: Callable[[Canvas], None]
     size: tuple[float, float] = (7.0, 4.2)
 
+    def _repr_html_(self) -> str:
+        from leeway import plotting
+        from leeway.lab.figures import Drawing
+
+        return plotting.html(Drawing(self))
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
