@@ -12,6 +12,7 @@ main() {
 	check "clippy of the fuzz target" fuzz_target_clean
 	check "rustdoc" rustdoc_clean
 	check "licences, bans and sources of dependencies" dependencies_clean
+	check "crates' packages" python3 tools/check_crates.py
 	check "clang-format" clang_format
 	check "ruff check" target/tools/ruff check --quiet .
 	check "ruff format" target/tools/ruff format --quiet --check .
