@@ -93,9 +93,6 @@ pub enum WireError {
     /// A type that BEP 29 does not have.
     #[error("uTP packet type {0}; 0 to 4 are known")]
     Kind(u8),
-    /// A selective acknowledgement whose length is no multiple of four bytes, or is zero.
-    #[error("a selective acknowledgement of {0} bytes; a multiple of 4 is right")]
-    Sack(u8),
 }
 
 impl<'a> Packet<'a> {
@@ -126,10 +123,8 @@ impl<'a> Packet<'a> {
         while extension != EXTENSION_NONE {
             let (&[next, length], after) = rest.split_first_chunk::<2>().ok_or(truncated)?;
             let (content, after) = after.split_at_checked(length.into()).ok_or(truncated)?;
-            if extension == EXTENSION_SACK {
-                if length == 0 || length % 4 != 0 {
-                    return Err(WireError::Sack(length));
-                }
+            // BEP 29 has the length in fours, libtorrent sends as many bytes as it needs.
+            if extension == EXTENSION_SACK && length > 0 {
                 sack = Some(content);
             }
             extension = next;
@@ -229,9 +224,23 @@ mod tests {
         assert_eq!(Packet::parse(&with(0, 0x02)), Err(WireError::Version(2)));
         assert_eq!(Packet::parse(&with(0, 0x51)), Err(WireError::Kind(5)));
         assert_eq!(Packet::parse(&with(1, 1)), Err(WireError::Truncated(20)));
-        let mut odd = with(1, 1);
-        odd.extend_from_slice(&[0, 3, 1, 2, 3]);
-        assert_eq!(Packet::parse(&odd), Err(WireError::Sack(3)));
+    }
+
+    #[test]
+    fn a_selective_acknowledgement_of_any_length_is_read() {
+        for bits in [&[1][..], &[1, 2, 3], &[1, 2, 3, 4, 5]] {
+            let mut bytes = Vec::new();
+            header(Kind::State).write(None, &mut bytes);
+            bytes[1] = 1;
+            bytes.extend_from_slice(&[0, bits.len() as u8]);
+            bytes.extend_from_slice(bits);
+            assert_eq!(Packet::parse(&bytes).unwrap().sack, Some(bits));
+        }
+        let mut none = Vec::new();
+        header(Kind::State).write(None, &mut none);
+        none[1] = 1;
+        none.extend_from_slice(&[0, 0]);
+        assert_eq!(Packet::parse(&none).unwrap().sack, None);
     }
 
     #[test]

@@ -268,6 +268,13 @@ async fn a_torrent_from_libtorrent_over_a_network_that_loses_reorders_and_double
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torrent_to_libtorrent_over_a_network_that_loses_reorders_and_doubles() {
+    if possible() {
+        to_libtorrent(FOUR, BAD, 300_000, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fin_in_the_middle_ends_one_connection_and_not_the_torrent() {
     if possible() {
         to_libtorrent(FOUR, CLEAN, 2_000_000, Some(40)).await;
