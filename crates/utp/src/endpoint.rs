@@ -6,8 +6,7 @@
 use crate::config::Config;
 use crate::connection::{Connection, Transmit};
 use crate::wire::{HEADER_BYTES, Header, Kind, Packet};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Bound;
 
@@ -68,7 +67,7 @@ struct Entry<A> {
     is_released: bool,
     /// Accepted, and not yet handed out.
     is_half_open: bool,
-    /// The earliest time for which it stands in the timers.
+    /// When its timer is due; not later than its deadline.
     timer_us: u64,
 }
 
@@ -79,7 +78,8 @@ pub struct Endpoint<A> {
     free: Vec<u32>,
     generation: u32,
     by_name: BTreeMap<(u16, A), Handle>,
-    timers: BinaryHeap<Reverse<(u64, Handle)>>,
+    /// One of each connection at most.
+    timers: BTreeSet<(u64, Handle)>,
     ready: VecDeque<Handle>,
     changed: VecDeque<Handle>,
     accepted: VecDeque<Handle>,
@@ -99,7 +99,7 @@ impl<A: Address> Endpoint<A> {
             free: Vec::new(),
             generation: 0,
             by_name: BTreeMap::new(),
-            timers: BinaryHeap::new(),
+            timers: BTreeSet::new(),
             ready: VecDeque::new(),
             changed: VecDeque::new(),
             accepted: VecDeque::new(),
@@ -417,15 +417,17 @@ impl<A: Address> Endpoint<A> {
         }
         let deadline_us = entry.connection.deadline().unwrap_or(u64::MAX);
         if deadline_us < entry.timer_us {
-            entry.timer_us = deadline_us;
-            self.timers.push(Reverse((deadline_us, handle)));
+            let before_us = std::mem::replace(&mut entry.timer_us, deadline_us);
+            self.timers.remove(&(before_us, handle));
+            self.timers.insert((deadline_us, handle));
         }
     }
 
     fn remove(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
-        let name = (entry.connection.receive_id(), entry.peer);
+        let (name, timer_us) = ((entry.connection.receive_id(), entry.peer), entry.timer_us);
         self.by_name.remove(&name);
+        self.timers.remove(&(timer_us, handle));
         self.entries[handle.index as usize] = None;
         self.free.push(handle.index);
     }
@@ -433,25 +435,53 @@ impl<A: Address> Endpoint<A> {
     /// When [`Endpoint::expire`] is to be called next. Valid after [`Endpoint::transmit`] has returned
     /// nothing.
     pub fn deadline(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse((at_us, _))| *at_us)
+        self.timers.first().map(|(at_us, _)| *at_us)
     }
 
     /// The time has come that [`Endpoint::deadline`] named.
     pub fn expire(&mut self, now_us: u64) {
-        while let Some(&Reverse((at_us, handle))) = self.timers.peek() {
+        while let Some(&(at_us, handle)) = self.timers.first() {
             if at_us > now_us {
                 return;
             }
-            self.timers.pop();
+            self.timers.pop_first();
             let Some(entry) = self.entry(handle) else { continue };
-            if entry.timer_us != at_us {
-                continue; // an earlier one came in between
-            }
             entry.timer_us = u64::MAX;
             if entry.connection.deadline().is_some_and(|deadline_us| deadline_us <= now_us) {
                 entry.connection.expire(now_us);
             }
             self.touch(handle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets that arrive set short timers again and again.
+    #[test]
+    fn a_connection_has_one_timer_however_much_arrives() {
+        let (here, there) = ("[::1]:1".parse().unwrap(), "[::1]:2".parse().unwrap());
+        let mut ends: [Endpoint<SocketAddr>; 2] = [Endpoint::new(10), Endpoint::new(10)];
+        ends[1].listen(Some(Config::default()));
+        let handle = ends[0].connect(there, Config::default(), &mut || 7, 0).unwrap();
+        for now_us in (0..5_000_000).step_by(1_000) {
+            if now_us % 40_000 == 0 {
+                ends[0].get_mut(handle).unwrap().write(b"a little").unwrap();
+            }
+            for from in 0..2 {
+                ends[from].expire(now_us);
+                let mut out = Vec::new();
+                while let Some(batch) = ends[from].transmit(now_us, &mut out) {
+                    for packet in out.chunks(batch.segment_bytes) {
+                        ends[1 - from].receive([here, there][from], packet, &mut || 9, now_us);
+                    }
+                    out.clear();
+                }
+                assert!(ends[from].timers.len() <= 1, "{} timers", ends[from].timers.len());
+            }
+        }
+        assert!(ends[1].accept().is_some());
     }
 }

@@ -7,6 +7,10 @@ use crate::wire::{Kind, Packet, expand};
 
 /// A RESET may name a packet that was acknowledged this many packets ago: it was on its way.
 const RESET_BEHIND: u16 = 1024;
+/// What a packet acknowledges lies no further back (RFC 5961, 5.2), and its number no further away
+/// either way: a stranger would have to guess both. More packets than any program has in flight.
+const ACK_BEHIND: u64 = 1024;
+const NUMBER_AWAY: u64 = 4096;
 /// Packets that one acknowledgement may stand for (RFC 5681, 4.2: every second one).
 const ACK_EVERY: u32 = 2;
 
@@ -67,6 +71,10 @@ impl Connection {
         let Some(through) = self.outgoing.acknowledges(header.ack) else { return };
         let Some(incoming) = &self.incoming else { return };
         let Some(number) = expand(header.seq, incoming.acknowledged()) else { return };
+        let is_old = through + ACK_BEHIND < self.outgoing.oldest();
+        if is_old || number.abs_diff(incoming.acknowledged()) > NUMBER_AWAY {
+            return;
+        }
         if self.state == State::Accepting {
             // The peer knows the number that only the answer to its SYN told.
             if through + 1 != self.outgoing.oldest() {

@@ -375,6 +375,38 @@ fn a_reset_is_believed_only_with_a_number_that_was_sent() {
 }
 
 #[test]
+fn who_guesses_one_of_the_two_numbers_changes_nothing() {
+    let mut pair = Pair::new(Config::default(), Config::default(), Network::default());
+    pair.end(0).write(b"hello").unwrap();
+    while pair.received[1].len() < 5 {
+        assert!(pair.step());
+    }
+    let now_us = pair.now_us + 5_000_000;
+    let end = pair.end(1);
+    let (next, acknowledged) = (end.outgoing.next() as u16, end.incoming.as_ref().unwrap().acknowledged());
+    let forged = |seq, ack| Header {
+        kind: Kind::Data,
+        connection_id: 8,
+        timestamp_us: 1,
+        timestamp_difference_us: 1,
+        window_bytes: 1 << 30,
+        seq,
+        ack,
+    };
+    let seq = acknowledged.wrapping_add(1) as u16;
+    let difference_us = end.difference_us;
+    for header in
+        [forged(seq, next.wrapping_sub(2_000)), forged(seq.wrapping_add(5_000), next.wrapping_sub(1))]
+    {
+        end.receive(now_us, &Packet { header, sack: None, payload: b"forged" });
+        assert_eq!(end.read(&mut [0; 10]), Ok(None));
+        assert_eq!(end.difference_us, difference_us);
+    }
+    end.receive(now_us, &Packet { header: forged(seq, next.wrapping_sub(1)), sack: None, payload: b"both" });
+    assert_eq!(end.read(&mut [0; 10]), Ok(Some(4)));
+}
+
+#[test]
 fn giving_up_tells_the_peer() {
     let mut pair = Pair::new(Config::default(), Config::default(), Network::default());
     pair.end(0).write(b"hello").unwrap();
