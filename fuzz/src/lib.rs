@@ -10,6 +10,7 @@ mod helper;
 pub mod mutate;
 mod proxy;
 mod tunnel;
+mod utp;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub const HARNESSES: &[Harness] = &[
     Harness { name: "socks", play: gateway::socks, runs: 20_000, longest_bytes: 600 },
     Harness { name: "stream", play: tunnel::stream, runs: 20_000, longest_bytes: 4096 },
     Harness { name: "token", play: tunnel::token, runs: 5_000, longest_bytes: 512 },
+    Harness { name: "utp", play: utp::utp, runs: 1_000, longest_bytes: 512 },
+    Harness { name: "utp_packet", play: utp::utp_packet, runs: 20_000, longest_bytes: 512 },
 ];
 
 /// The harness of that name.

@@ -78,4 +78,6 @@ harnesses!(
     socks,
     stream,
     token,
+    utp,
+    utp_packet,
 );
