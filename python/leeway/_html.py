@@ -1,4 +1,4 @@
-"""Scenarios and runs as notebooks show them: a table, and a small chart where there are series."""
+"""Scenarios and results as notebooks show them: tables, and a small chart of a run with series."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from leeway.scenario import Channel, Scenario
 
 COLOURS = ("#2a6fbb", "#d1631f", "#3f8f4f", "#a0459b", "#8a6d1f", "#4c8c9c")
-"""Of lines, one a flow; readable on light and on dark ground."""
+"""Colours of lines, one for each flow; readable on a light and on a dark ground."""
 LINES = 8
-"""Flows that a chart shows at most."""
+"""Most flows that a chart shows."""
 POINTS = 400
-"""Points that a line has at most."""
+"""Most points of a line."""
 SIZE = (560, 160)
 """Width and height of a chart, pixels."""
 

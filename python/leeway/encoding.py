@@ -8,7 +8,7 @@ import zlib
 import pyarrow as pa
 
 VERSION = 1
-"""Of the format; bytes of another one are refused."""
+"""Version of the format; bytes of another version are refused."""
 
 _NAME = b"lwr\0"
 _HEAD = struct.Struct("<4sBI3Q")
@@ -30,7 +30,7 @@ def unpack(data: bytes) -> tuple[bytes, pa.Table | None, pa.Table | None]:
     Raises
     ------
     ValueError
-        If these are not the bytes of a run, or not all of them, or of another version.
+        If these are not the bytes of a run, are incomplete, or are of another version of the format.
     """
     if data[:4] != _NAME:
         raise ValueError("these bytes are not an encoded run")

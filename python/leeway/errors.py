@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions."""
+"""The exceptions of the package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be run; its text is what the program ``leeway`` prints.
+    """A scenario that cannot be run; the text is the one that the program ``leeway`` prints.
 
     Attributes
     ----------
@@ -15,7 +15,7 @@ class ScenarioError(ValueError):
     file : str
         Name of the file; "scenario" for one that was written in Python.
     line, column : int
-        Where it is in the file, or in ``to_toml()``; both from 1.
+        Place of the error in the file, or in ``to_toml()``; both count from 1.
     message : str
         What is wrong, in one sentence.
     help : str or None
@@ -49,4 +49,4 @@ class SimulationError(RuntimeError):
 
 
 class CancelledError(SimulationError):
-    """A run that was given up because its `Cancel` was set."""
+    """A run that was stopped because its `Cancel` was set."""

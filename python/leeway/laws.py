@@ -1,4 +1,4 @@
-"""Control laws by hand: one flow's controller, stepped event by event, to look inside it."""
+"""Control laws, driven by hand: the controller of one flow, event by event, with its state."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class ParamInfo:
     Attributes
     ----------
     name
-        As it is spelt.
+        Name in a specification such as "ledbat:target=25ms".
     default
-        As it is written.
+        Value where the parameter is not given, in the same spelling.
     range
-        Bounds, or the words to choose from.
+        Bounds, or the possible words.
     about
-        What it sets.
+        What the parameter sets.
     source
-        Where it comes from; empty where that is the source of the whole.
+        RFC or paper that defines the parameter; empty where it is the source of the law or queue.
     """
 
     name: str
@@ -81,7 +81,7 @@ class QueueInfo:
 
 
 def laws() -> list[LawInfo]:
-    """Every control law there is."""
+    """All control laws of this version."""
     return [
         LawInfo(name, summary, source, [ParamInfo(*p) for p in params], dict(probes))
         for name, summary, source, params, probes in _core.laws()
@@ -89,7 +89,7 @@ def laws() -> list[LawInfo]:
 
 
 def queues() -> list[QueueInfo]:
-    """Every queue discipline there is."""
+    """All queue disciplines of this version."""
     return [
         QueueInfo(name, summary, source, [ParamInfo(*p) for p in params])
         for name, summary, source, params, _ in _core.queues()
@@ -97,21 +97,21 @@ def queues() -> list[QueueInfo]:
 
 
 def law(spec: str, *, mss_bytes: int = 1500, initial_window_pkt: float = 10) -> Law:
-    """A new flow's control law.
+    """The control law of a new flow.
 
     Parameters
     ----------
     spec
         The law with its parameters: "flower", "ledbat:target=25ms,gain_down=10".
     mss_bytes
-        One full segment as counted in the window.
+        Size of a full segment; the window counts these bytes.
     initial_window_pkt
         Window at the start, in segments.
 
     Raises
     ------
     ValueError
-        If there is no such law or parameter; the message says what there is.
+        If there is no such law or parameter; the message lists those that exist.
 
     Examples
     --------
@@ -124,10 +124,10 @@ def law(spec: str, *, mss_bytes: int = 1500, initial_window_pkt: float = 10) -> 
 
 
 class Law:
-    """One flow's controller. It has no clock: every event brings its time.
+    """The controller of one flow. It has no clock: every event comes with its time.
 
     Make one with `law`. Between events read `window_pkt`, `ssthresh_pkt`, `pacing_bps`, `queuing_delay_us`, `phase`;
-    `probe` has more of the state, and `explain` says how FLOWER came to its last decision.
+    `probe` shows more of the state. `explain` shows how FLOWER made its last decision.
     """
 
     def __init__(self, spec: str, *, mss_bytes: int = 1500, initial_window_pkt: float = 10):
@@ -166,23 +166,24 @@ class Law:
         rtt_us
             Round-trip sample, microseconds; 0 for none.
         owd_us
-            One-way sample, microseconds: receiver's clock minus sender's, so any offset will do; None for none.
+            One-way delay sample, microseconds: the receiver's clock minus the sender's, with any constant offset; None
+            for none.
         owd_resolution_us
             Resolution of the clocks of that sample.
         prior_inflight_bytes
-            In flight before; the window where None.
+            Bytes in flight before the ACK; the window where None.
         inflight_bytes
-            In flight after; what was before less what is acknowledged where None.
+            Bytes in flight after the ACK; `prior_inflight_bytes` less `acked_bytes` where None.
         ce_bytes
-            Newly reported as marked congestion-experienced.
+            Bytes newly reported as marked CE (congestion experienced).
         app_limited
-            Whether something else than the window limits sending.
+            Whether the sender has less to send than its window allows.
         round_start
-            Whether this is the first ACK of a round trip; where None, whether a round trip has passed since the last.
+            Whether this is the first ACK of a round trip. Where None: whether a round trip passed since the last one.
         recovering
             Whether loss recovery is under way.
         srtt_us, min_rtt_us
-            Smoothed (RFC 6298) and smallest round-trip time; kept from the samples where None.
+            Smoothed (RFC 6298) and smallest round-trip time, microseconds; computed from the samples where None.
         """
         acked = self._mss_bytes if acked_bytes is None else acked_bytes
         prior = max(int(self.window_bytes), acked) if prior_inflight_bytes is None else prior_inflight_bytes
@@ -214,20 +215,20 @@ class Law:
         timeouts: int = 0,
         inflight_bytes: int | None = None,
     ) -> None:
-        """A loss is found.
+        """The sender detects a loss.
 
         Parameters
         ----------
         now_us
             Microseconds on the clock of `on_ack`.
         lost_bytes
-            Found lost by this event; one segment where None.
+            Bytes that this event counts as lost; one segment where None.
         sent_us
-            When the first of them was last sent; a round trip ago where None.
+            When the first of these bytes was last sent, on the same clock; a round trip ago where None.
         timeouts
-            Timeouts in a row, this one included; 0 for a loss that duplicate ACKs told of.
+            Timeouts in a row, this one included; 0 for a loss that duplicate ACKs showed.
         inflight_bytes
-            In flight after; the window less what is lost where None.
+            Bytes in flight after the loss; the window less `lost_bytes` where None.
         """
         lost = self._mss_bytes if lost_bytes is None else lost_bytes
         inflight = max(int(self.window_bytes) - lost, 0) if inflight_bytes is None else inflight_bytes
@@ -288,7 +289,7 @@ class Law:
 
     @property
     def pacing_bps(self) -> float | None:
-        """Rate that the law asks to be paced at, bits per second; None where it does not ask."""
+        """Pacing rate that the law asks for, bits per second; None where it asks for none."""
         return self._law.pacing_bytes_per_s * 8.0 or None
 
     pacing = pacing_bps
@@ -304,18 +305,18 @@ class Law:
         return self._law.phase
 
     def probe(self) -> dict[str, float]:
-        """Numbers of the state worth plotting, by name; `laws` has their units."""
+        """Numbers of the law's state, by name; `laws` has their units."""
         return self._law.probe()
 
     def copy(self) -> Self:
-        """Another law in the same state, to see what would happen if."""
+        """Another law in the same state, for experiments that leave this one as it is."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._law = self._law.copy()
         return twin
 
     def explain(self) -> dict[str, Any]:
-        """How FLOWER came to its last decision.
+        """How FLOWER made its last decision.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What the parts of a scenario have in common: dictionaries with the names of the TOML, and back."""
+"""Common code of the parts of a scenario: conversion to dictionaries with the names of the TOML, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leeway.errors import ScenarioError
 
 @dataclass(kw_only=True, repr=False)
 class Part:
-    """What the parts of a scenario have in common."""
+    """Base of the parts of a scenario."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields that differ from their defaults, with the names of the TOML."""
@@ -49,7 +49,7 @@ class Part:
 
 
 class StructureError(Exception):
-    """A dictionary that is not the data of a class."""
+    """A dictionary that does not fit a class."""
 
 
 _ABSENT = object()

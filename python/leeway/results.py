@@ -1,7 +1,7 @@
-"""What comes out of a run: summaries as dataclasses, series as Arrow tables.
+"""Results of a run: summaries as dataclasses, series as Arrow tables.
 
 Units are in the names: ``_bps`` bits per second, ``_s`` seconds, ``_ms`` milliseconds, ``_pkt`` packets of one full
-segment. What does not exist (a percentile of nothing, Jain's index of one flow) is None, not zero.
+segment. A value that does not exist (a percentile without samples, Jain's index of one flow) is None, not zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Named = TypeVar("Named", bound="WindowSummary | GroupSummary | LinkSummary | Har
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Percentiles(Shown):
-    """A distribution of times, from a histogram with buckets less than 1 % wide; the mean is exact.
+    """A distribution of times. It comes from a histogram whose buckets are less than 1 % wide; the mean is exact.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Percentiles(Shown):
     p50_s, p95_s, p99_s
         Percentiles, seconds.
     max_s
-        The largest, seconds.
+        Largest sample, seconds.
     """
 
     count: int
@@ -59,9 +59,9 @@ class LinkSummary(Shown):
     name
         Name of the link and direction.
     capacity_bps
-        What it could carry, bits per second; the mean over the window where the rate varies.
+        Capacity, bits per second; the mean over the window where the rate varies.
     utilisation
-        Bits of all packets that left, headers included, over capacity x time: 0 to 1.
+        Bits of all packets that left the link, headers included, over capacity x time: 0 to 1.
     loss
         Packets dropped over packets offered: 0 to 1.
     dropped
@@ -69,11 +69,11 @@ class LinkSummary(Shown):
     marked
         Packets marked congestion-experienced.
     queue_fill
-        Mean time in the queue over the time that a full buffer takes; None without a limit, and where the rate changes.
+        Mean time in the queue over the delay of a full buffer; None without a limit, and where the rate changes.
     queue_mean_pkt
-        Packets waiting, the mean over time.
+        Packets in the queue, the mean over time.
     delay
-        Times in the queue, without the transmission itself.
+        Times in the queue, without the transmission.
     """
 
     name: str
@@ -94,7 +94,7 @@ class GroupSummary(Shown):
     Attributes
     ----------
     name
-        From the scenario.
+        Name in the scenario.
     role
         "primary" or "background".
     law
@@ -102,27 +102,27 @@ class GroupSummary(Shown):
     flows
         Number of flows.
     throughput_bps
-        Bits per second that reached receivers, headers included, a retransmission counted each time it arrives.
+        Bits per second that reached receivers, headers and repeated packets included.
     goodput_bps
-        Application bits per second, each byte once.
+        Bits per second of the application that reached receivers, each byte once.
     share
         Throughput over the throughput of all groups: 0 to 1.
     capacity_share
-        Throughput over the capacity of the first link with a queue on its way.
+        Throughput over the capacity of the first link with a queue on the path.
     jain
         Jain's index over the throughput of its flows: 1/n to 1; None with fewer than two.
     slowest_bps
         Throughput of the slowest of its flows; None with fewer than two.
     sent, retransmitted, dropped
-        Data packets; `sent` includes those sent again.
+        Data packets; `sent` includes retransmissions.
     loss
         Dropped over sent: 0 to 1.
     timeouts
         Retransmission timeouts.
     completed
-        Transfers or answers completed.
+        Number of transfers or responses that were completed.
     completion
-        Their times.
+        Completion times of these.
     rtt
         Round-trip times as the senders measured them.
     owd
@@ -158,12 +158,12 @@ class GroupSummary(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Harm(Shown):
-    """What the background cost one primary group, as Ware et al. 2019 define it: 0 nothing, 1 everything.
+    """Harm that the background does to one primary group, as Ware et al. 2019 define it: 0 is no harm, 1 is total.
 
     Attributes
     ----------
     name
-        Of the primary group.
+        Name of the primary group.
     throughput
         (alone - beside) / alone.
     delay
@@ -183,14 +183,15 @@ class Harm(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HarmSummary(Shown):
-    """Against the same run without the background.
+    """Comparison with the same run without the background.
 
     Attributes
     ----------
     groups
-        One entry a primary group.
+        One entry for each primary group.
     spare_use
-        Background throughput over what the primaries, alone, leave of the first link; None where that is less than 1 %.
+        Throughput of the background over the capacity of the first link that the primaries leave when they are alone;
+        None where that is less than 1 %.
     """
 
     groups: list[Harm]
@@ -203,22 +204,22 @@ class HarmSummary(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WindowSummary(Shown):
-    """Metrics between two instants.
+    """Metrics of a span of the run.
 
     Attributes
     ----------
     name
-        From the scenario, or "run".
+        Name in the scenario, or "run".
     from_s, to_s
         Start and end, seconds.
     links
-        One entry a direction with a queue, in the scenario's order.
+        One entry for each direction of a link with a queue, in the scenario's order.
     groups
-        One entry a group of flows, in the scenario's order.
+        One entry for each group of flows, in the scenario's order.
     jain
         Jain's index over the throughput of all flows; None with fewer than two.
     harm
-        Against a baseline, where the scenario asks for one.
+        Harm compared with a baseline, where the scenario asks for one.
     """
 
     name: str
@@ -266,12 +267,12 @@ class WindowSummary(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Work(Shown):
-    """What a run had to do; the same for the same scenario and seed.
+    """Amount of work of a run; the same for the same scenario and seed.
 
     Attributes
     ----------
     events
-        Events played.
+        Events of the simulation.
     delivered_packets
         Data packets that reached their receiver.
     offered_packets
@@ -290,15 +291,15 @@ class Run:
     Attributes
     ----------
     seed
-        Of this run.
+        Seed of this run.
     windows
-        Metrics over each window that the scenario names; over the whole run, called "run", if it names none.
+        Metrics over each window of the scenario; over the whole run, called "run", if it has none.
     work
-        What there was to do.
+        Amount of work.
     flows
-        Samples of flows (a `pyarrow.Table`, without rows if the scenario asks for no series): time_s, flow,
-        cwnd_pkt, ssthresh_pkt (infinite where not set), inflight_pkt, queuing_delay_ms (the law's estimate), srtt_ms,
-        phase, rate_bps (delivered since the last sample).
+        Samples of flows (a `pyarrow.Table`, without rows if the scenario has no series): time_s, flow, cwnd_pkt,
+        ssthresh_pkt (infinite where not set), inflight_pkt, queuing_delay_ms (the law's estimate), srtt_ms, phase,
+        rate_bps (delivered since the last sample).
     links
         Samples of links: time_s, link, queue_pkt, queue_bytes, rate_bps (departed since the last sample), dropped
         (since the last sample).
@@ -363,18 +364,18 @@ class Run:
         }
 
     def encode(self) -> bytes:
-        """Everything as bytes: for a cache, or to send."""
+        """Summary and series as bytes: for a cache, or to send."""
         summary = json.dumps(self.to_dict(), separators=(",", ":")).encode()
         return encoding.pack(summary, self.flows, self.links)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The run that `encode` made these bytes of.
+        """The run of these bytes, which `encode` made.
 
         Raises
         ------
         ValueError
-            If they are not, are cut off or damaged, or are of another version of the format.
+            If they are not the bytes of a run, are incomplete or damaged, or are of another version of the format.
         """
         summary, flows, links = encoding.unpack(data)
         return cls.from_summary(json.loads(summary), flows, links)

@@ -1,4 +1,4 @@
-"""Playing scenarios: one, or many on all cores."""
+"""Runs of scenarios: one, or many on all cores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from leeway.results import Run
 from leeway.scenario import Scenario
 
 AHEAD = 4
-"""Runs that may wait for an earlier one, for each worker: what is in memory does not grow with the number of runs."""
+"""Runs for each worker that may wait for an earlier one, so that memory does not grow with the number of runs."""
 
 
 def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = None) -> Run:
-    """Plays a scenario. Other threads go on meanwhile; Ctrl-C stops it at once.
+    """Runs a scenario. Other threads continue meanwhile; Ctrl-C stops the run at once.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
     Returns
     -------
     Run
-        The same for the same scenario, seed and `leeway.ENGINE`, bit by bit.
+        The same, bit by bit, for the same scenario, seed and `leeway.ENGINE`.
 
     Raises
     ------
     ScenarioError
         If the scenario cannot be run.
     ValueError
-        If the seed is out of its range.
+        If the seed is negative, or 2^63 or more.
     SimulationError
         If the run fails.
     CancelledError
@@ -55,19 +55,19 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
 def run_many(
     scenarios: Iterable[Scenario | tuple[Scenario, int]], workers: int | None = None, cancel: Cancel | None = None
 ) -> Generator[Run, None, None]:
-    """Plays many scenarios on many cores.
+    """Runs many scenarios on many cores.
 
-    Scenarios are taken from the iterable as they are needed, and few results wait to be taken: neither the number of
-    scenarios nor that of results counts in memory.
+    Scenarios are taken from the iterable as they are needed, and few results wait to be taken. So memory does not grow
+    with the number of scenarios or results.
 
     Parameters
     ----------
     scenarios
-        What to simulate: scenarios, each with the seed it holds, or pairs of a scenario and a seed.
+        What to simulate: scenarios, each with its own seed, or pairs of a scenario and a seed.
     workers
-        Number of runs at one time; as many as there are cores where None.
+        Number of runs at a time; the number of cores where None.
     cancel
-        Stops everything when it is set, from any thread.
+        Stops all runs when it is set, from any thread.
 
     Yields
     ------
@@ -77,7 +77,7 @@ def run_many(
     Raises
     ------
     ScenarioError, SimulationError, CancelledError
-        As `run`; what is under way is stopped.
+        As `run`; the other runs are stopped.
     """
     workers = cores() if workers is None else workers
     if workers < 1:

@@ -1,10 +1,10 @@
-"""A land-mobile-satellite channel: seeded traces of what a mobile user can receive.
+"""A land-mobile-satellite channel: traces of the rate at which a vehicle can receive, drawn from a seed.
 
-The model has three states (line of sight, moderate and deep shadowing) that follow each other as a Markov chain along
-the way, and Loo's distribution inside each: a log-normal direct signal, correlated along the way, plus Rayleigh
-multipath with the Doppler spread of the vehicle (Perez-Fontan et al., IEEE Trans. Vehicular Technology 50(6), 2001).
-Adaptive coding in LTE's steps turns the signal-to-noise ratio into a rate, and the rate into a trace of delivery
-opportunities in mahimahi's format, which scenario files and the link emulator play.
+The model has three states: line of sight, moderate and deep shadowing. They follow each other along the route as a
+Markov chain. Inside each state the signal has Loo's distribution: a log-normal direct signal, correlated along the
+route, plus Rayleigh multipath with the Doppler spread of the vehicle (Perez-Fontan et al., IEEE Trans. Vehicular
+Technology 50(6), 2001). Adaptive coding in LTE's steps turns the signal-to-noise ratio into a rate. The rate becomes a
+trace of delivery opportunities in mahimahi's format, for scenario files and the link emulator.
 
 >>> from leeway.satellite import LandMobile, write_trace
 >>> write_trace("bus.trace", seed=3)                                # doctest: +SKIP
@@ -69,7 +69,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where the vehicle goes, and how high the satellite stands.
+    """The surroundings of the vehicle, and the elevation of the satellite.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Environment:
     correlation_m: float
 
     def shares(self) -> np.ndarray:
-        """Share of the way spent in each state: the stationary distribution of the chain."""
+        """Share of the route spent in each state: the stationary distribution of the chain."""
         n = len(self.states)
         system = np.vstack([np.array(self.transitions).T - np.eye(n), np.ones(n)])
         shares = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)[0]
@@ -128,13 +128,13 @@ class LandMobile:
     speed_kmh
         Speed of the vehicle (km/h).
     distance_km
-        Length of the way (km); with the speed it sets how long a trace lasts.
+        Length of the route (km); with the speed it sets the duration of a trace.
     carrier_ghz
         Carrier frequency (GHz); with the speed it sets the Doppler spread.
     bandwidth_mhz
         Bandwidth that carries data (MHz): 25 resource blocks of 180 kHz in a channel of 5 MHz.
     interleaving_ms
-        Coding sees the mean over this time, and its rate changes as often (ms).
+        Period over which coding averages the channel, and between two changes of its rate (ms).
     snr_db
         Signal-to-noise ratio of the direct signal without any obstacle (dB). The default is what
         :func:`calibrate` finds for 2.3 Mbit/s on average.
@@ -164,7 +164,7 @@ class LandMobile:
 
     @property
     def duration_s(self) -> float:
-        """How long the way takes."""
+        """Duration of the route (s)."""
         return 1000 * self.distance_km / self.speed
 
     @property
@@ -175,7 +175,7 @@ class LandMobile:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What a vehicle receives, a sample each millisecond.
+    """The signal that a vehicle receives, one sample a millisecond.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Signal:
 
 
 def signal(channel: LandMobile = LandMobile(), seed: int = 1) -> Signal:
-    """The received signal along one way."""
+    """The received signal along one route."""
     chance = np.random.default_rng(seed)
     samples = max(1, round(channel.duration_s / SAMPLE_S))
     step_m = channel.speed * SAMPLE_S
@@ -238,8 +238,8 @@ def _doppler_noise(samples: int, doppler_hz: float, chance: np.random.Generator)
 def rates(channel: LandMobile, level_db: np.ndarray) -> np.ndarray:
     """Rate in each interleaving period (bit/s), of a signal sampled each millisecond.
 
-    Coding spans a period, so that the mean of Shannon's capacity over it counts; the largest step of `EFFICIENCIES`
-    that fits into `SHANNON_SHARE` of it is sent. Below the smallest step nothing is.
+    Coding spans a period, so its rate depends on the mean of Shannon's capacity over the period. The rate is the
+    largest step of `EFFICIENCIES` that fits into `SHANNON_SHARE` of this mean, and 0 below the smallest step.
     """
     block = max(1, round(channel.interleaving_ms / 1000 / SAMPLE_S))
     capacity = np.log2(1 + 10 ** ((channel.snr_db + level_db) / 10))
@@ -259,7 +259,7 @@ def opportunities(channel: LandMobile = LandMobile(), seed: int = 1) -> np.ndarr
 
 
 def calibrate(channel: LandMobile, mean_rate_bps: float = 2.3e6, ways: int = 60) -> float:
-    """`snr_db` that gives this mean rate (bit/s), over many ways of the channel's length.
+    """`snr_db` that gives this mean rate (bit/s), over many routes of the channel's length.
 
     Raises
     ------
@@ -282,12 +282,12 @@ def calibrate(channel: LandMobile, mean_rate_bps: float = 2.3e6, ways: int = 60)
 
 
 def write_trace(path: str | Path, channel: LandMobile = LandMobile(), seed: int = 1) -> Path:
-    """Writes a trace in mahimahi's format; the file is there in full or not at all.
+    """Writes a trace in mahimahi's format; the file is complete or does not exist.
 
     Raises
     ------
     ValueError
-        If nothing is delivered on the whole way.
+        If nothing is delivered on the whole route.
     """
     stamps = opportunities(channel, seed)
     if not len(stamps):
@@ -307,7 +307,7 @@ def write_trace(path: str | Path, channel: LandMobile = LandMobile(), seed: int 
 
 
 def cached_trace(channel: LandMobile = LandMobile(), seed: int = 1, folder: str | Path | None = None) -> Path:
-    """The trace of this channel and seed, written when it is not there yet.
+    """The trace of this channel and seed, written if it does not exist yet.
 
     It is kept in `folder`, or in ``leeway/traces`` of the user's cache (``XDG_CACHE_HOME``, ``~/.cache``).
     """

@@ -1,16 +1,16 @@
-"""Shared-bottleneck detection (RFC 8382): which flows queue at the same place, from their one-way delays.
+"""Shared-bottleneck detection (RFC 8382): which flows share a queue, judged by their one-way delays.
 
-Every `interval` (T) a flow's delays are summarised; sums over the last M or N intervals give four statistics,
-`Statistics`. Flows whose statistics say that they pass a bottleneck, and whose statistics are alike, are grouped.
+Every `interval` (T) the delays of a flow are summarised. Sums over the last M or N intervals give four `Statistics`.
+Flows are in one group if their statistics show a bottleneck and are alike.
 
 >>> groups = group({name: detect(time, delay) for name, (time, delay) in samples.items()})
 
 Scope and limitations
 ---------------------
 - The offset of the clocks cancels; a skew of clocks (RFC 8382, 3.2.6 and section 4) is not corrected.
-- An interval without a packet adds nothing to the sums, and does not move the mean; the RFC assumes media flows, which
-  always have some.
-- The noise-removing weights of section 4 (F) are left out.
+- An interval without a packet adds nothing to the sums, and does not change the mean. The RFC assumes media flows,
+  which have packets in every interval.
+- The weights of section 4 that remove noise (F) are left out.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Parameters:
     n, m
         Intervals of the long sums (oscillation, loss) and of the short ones (skewness, variability).
     c_s, c_h
-        Skewness below which a flow passes a bottleneck; the same for one that did so before.
+        Skewness below which a flow passes a bottleneck; the same for a flow that passed one before.
     p_l
-        Loss above which it does, whatever the skewness.
+        Loss above which a flow passes a bottleneck, whatever its skewness.
     p_v
-        Part of the variability by which a crossing of the mean has to go beyond it.
+        Part of the variability by which a significant crossing of the mean goes beyond the mean.
     p_f, p_mad, p_s, p_d
         Largest differences within a group: of frequency; of variability, relative; of skewness; of loss, relative.
     """
@@ -59,13 +59,13 @@ RFC = Parameters()
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What one flow knows at one instant.
+    """Statistics of one flow at one instant.
 
     Attributes
     ----------
     skew
-        Packets with delays below the mean minus those above, over all: negative to zero while a queue stands,
-        positive where the queue is mostly empty. Not-a-number without packets.
+        Packets with delays below the mean, minus packets with delays above it, over all packets. Negative or zero
+        while there is a standing queue, positive while the queue is mostly empty, not-a-number without packets.
     variability
         Mean absolute deviation of the delays from the mean of the interval before, in the unit of the delays.
     frequency
@@ -73,7 +73,7 @@ class Statistics:
     loss
         Packets lost over packets sent.
     bottleneck
-        Whether the flow passes one.
+        Whether the flow passes a bottleneck.
     """
 
     skew: float
@@ -85,7 +85,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Per interval: packets, their mean delay, and the base sums of skewness and variability."""
+    """For each interval: packets, their mean delay, and the base sums of skewness and variability."""
 
     count: np.ndarray
     mean: np.ndarray
@@ -192,10 +192,10 @@ def _split(names: Sequence[str], value: Mapping[str, float], gap) -> list[list[s
 
 
 def group(flows: Mapping[str, Statistics], parameters: Parameters = RFC) -> list[set[str]]:
-    """Flows that share a bottleneck (RFC 8382, 3.3.1), largest group first; flows without one are in none.
+    """Flows that share a bottleneck (RFC 8382, 3.3.1), largest group first; a flow without a bottleneck is in no group.
 
-    Flows are divided by frequency, each part by variability, then by skewness, and by loss where that is high enough
-    to tell.
+    Flows are divided by frequency, each part by variability, then by skewness, and by loss where it is high enough to
+    compare.
     """
     p = parameters
     parts = [[name for name, found in flows.items() if found.bottleneck]]

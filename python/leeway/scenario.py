@@ -1,7 +1,7 @@
 """Scenarios: what to simulate, as data.
 
-The classes have the fields of the TOML files, with their spellings: quantities are text with a unit ("10 Mbit/s",
-"40 pkt"). A word that Python keeps for itself has an underscore at its end: ``from_``.
+The classes have the fields of the TOML files. Quantities are text with a unit ("10 Mbit/s", "40 pkt"). A field whose
+name is a keyword of Python ends in an underscore: ``from_``.
 """
 
 from __future__ import annotations
@@ -32,30 +32,29 @@ Drawn = str | dict[str, Any]
 
 @dataclass(kw_only=True, repr=False)
 class Channel(Part):
-    """One direction of a link. At most one of `rate`, `rates` and `trace`; without, there is no queue.
+    """One direction of a link. It has at most one of `rate`, `rates` and `trace`; without one it has no queue.
 
     Attributes
     ----------
     rate
         Constant rate: "10 Mbit/s".
     rates
-        Rate that changes: ``[{"at": "0 s", "rate": "5 Mbit/s"}, ...]``, the first at 0.
+        Rate that changes: ``[{"at": "0 s", "rate": "5 Mbit/s"}, ...]``; the first entry is at 0.
     trace
-        File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes), which starts again at
-        its end.
+        File of delivery opportunities in mahimahi's format (a millisecond for each 1500 bytes); it repeats.
     delay
         Propagation delay.
     jitter
         Delay that varies from packet to packet: "uniform:range=5ms", "normal:deviation=2ms,reorder=true".
     buffer
-        What the queue holds: "40 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP is rate times twice this channel's
-        delay, rounded up to packets.
+        Most that the queue holds: "40 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP is the rate times twice this
+        channel's delay, rounded up to packets.
     queue
         Queue discipline with its parameters: "droptail", "codel:target=5ms"; see `leeway.queues`.
     loss
-        Packets lost after the queue: "random:p=1%", "gilbert_elliott:p=1%,r=30%".
+        Loss after the queue: "random:p=1%", "gilbert_elliott:p=1%,r=30%".
     arq
-        Link-layer retransmission, which turns loss into delay: "tries=4,delay=20ms".
+        Retransmission by the link, which turns loss into delay: "tries=4,delay=20ms".
     """
 
     rate: Quantity | None = None
@@ -76,9 +75,9 @@ class Dumbbell(Part):
     Attributes
     ----------
     bottleneck
-        The way of the data.
+        Direction of the data.
     reverse
-        The way of the ACKs; the same delay and no limit of rate where None.
+        Direction of the ACKs; the same delay and no limit of rate where None.
     """
 
     bottleneck: Channel
@@ -87,18 +86,18 @@ class Dumbbell(Part):
 
 @dataclass(kw_only=True, repr=False)
 class Link(Part):
-    """A link between two nodes, which exist by being named.
+    """A link between two nodes. A node exists if a link names it.
 
     Attributes
     ----------
     name
         Name in tables, events and routes; unique.
     from_, to
-        Nodes at its ends.
+        The two nodes.
     forward
-        From `from_` to `to`.
+        Direction from `from_` to `to`.
     reverse
-        From `to` to `from_`; the same delay and no limit of rate where None.
+        Direction from `to` to `from_`; the same delay and no limit of rate where None.
     """
 
     name: str
@@ -110,7 +109,7 @@ class Link(Part):
 
 @dataclass(kw_only=True, repr=False)
 class Flow(Part):
-    """A group of like flows.
+    """A group of flows with the same settings.
 
     Attributes
     ----------
@@ -119,44 +118,43 @@ class Flow(Part):
     count
         Number of flows.
     role
-        "primary": flows to protect; "background": flows that should give way.
+        "primary": flows to protect; "background": flows that should yield.
     law
         Control law with its parameters: "newreno", "ledbat:target=25ms"; see `leeway.laws`.
     gateway
-        Gateway that holds this background group; none where None.
+        Gateway that limits this background group; none where None.
     flows_per_user
-        Flows of one user of the gateway: users have equal shares.
+        Number of flows of each user of the gateway; users have equal shares.
     from_, to
         Nodes of the senders and of the receivers; ``left`` and ``right`` in a dumbbell.
     via
         Links to take, in order; the shortest route where empty.
     start
-        When each flow starts; may be drawn. None: at 0, or with a `count` above 1 and neither `stagger` nor
-        `intervals` anywhere in the first second or tenth of the run.
+        When each flow starts; may be drawn. Where None, a single flow starts at 0. Several flows without `stagger` and
+        `intervals` start at random within the first second, or the first tenth of the run.
     stagger
-        The flow of index i (from 0) starts i times this later still.
+        Delay between the starts of two flows: the flow of index i (from 0) starts i times this later.
     stop
         When flows stop sending; the end of the run where None.
     intervals
         Times in which a bulk flow has data: ``[["0 s", "30 s"], ...]``; always where empty.
     app
-        What the application does: ``{"kind": "bulk"}``, "transfer", "on_off", "poisson", "request", "voice" with their
-        fields.
+        The application: ``{"kind": "bulk"}``, "transfer", "on_off", "poisson", "request" or "voice", with its fields.
     packet
-        A full packet on the wire, headers included.
+        Size of a full packet on the wire, headers included.
     header
-        Headers of each packet, and the size of an ACK.
+        Size of the headers of each packet, and of an ACK.
     class_
         Traffic class of all its packets, 0 (the most important) to 63, for the queues "priority", "borrowing" and
         "drr:by=class".
     access_delay
         One-way delay of the flow's own access, in both directions; may be drawn, once per flow.
     access_rate
-        Rate of the flow's own access, which its data passes first; not limited where None.
+        Rate of the flow's own access, before the first link; no limit where None.
     sender_clock, receiver_clock
         ``{"offset": "-3 s", "skew_ppm": 50.0}``; true clocks where empty.
     tcp
-        What differs from the profile's TCP: ``{"sack": True, "initial_window": 1}``.
+        Choices of TCP that differ from the profile: ``{"sack": True, "initial_window": 1}``.
     """
 
     name: str
@@ -185,16 +183,16 @@ class Flow(Part):
 
 @dataclass(kw_only=True, repr=False)
 class Gateway(Part):
-    """Who shares a line that belongs to somebody else; background groups name it.
+    """A gateway, which gives the background the spare capacity of somebody's line. Background groups name it.
 
     Attributes
     ----------
     name
-        Name that flow groups give; unique.
+        Name that flow groups use; unique.
     node
-        The node where it is: the home's end of the line.
+        Node of the gateway: the home's end of the line.
     law, uplink
-        The laws of what comes to the node and of what leaves it; those of the sharing where None.
+        Laws of the traffic to the node and from the node; the defaults of the sharing where None.
     policy
         Constants that differ from their defaults, by name: ``{"min_share_permille": 50}``.
     """
@@ -213,17 +211,17 @@ class Event(Part):
     Attributes
     ----------
     at
-        When.
+        Time of the change.
     link
         Name of the link.
     direction
         "forward" or "reverse".
     rate
-        The rate from then on; only for a channel with a constant rate.
+        New rate; only for a channel with a constant rate.
     delay
-        The propagation delay from then on.
+        New propagation delay.
     loss
-        The loss from then on; "random:p=0" for none.
+        New loss; "random:p=0" for none.
     """
 
     at: Quantity
@@ -253,7 +251,7 @@ class Window(Part):
 
 @dataclass(kw_only=True, repr=False)
 class Series(Part):
-    """Recording over time.
+    """Recording of windows, queues and rates over time.
 
     Attributes
     ----------
@@ -271,33 +269,33 @@ class Scenario(Part):
     Attributes
     ----------
     title, description
-        For tables and reports.
+        Texts for tables and reports.
     duration
         How long to simulate.
     seed
         Seed of the first run.
     repetitions
-        Number of runs with seeds `seed`, `seed` + 1, ...; for the program, `run` plays one.
+        Number of runs, with the seeds `seed`, `seed` + 1, ...; `leeway.run` runs one.
     profile
-        "linux", "ns2" or "rfc": whose TCP choices hold.
+        Set of TCP choices: "linux", "ns2" or "rfc".
     baseline
-        Run again without the background flows, and report harm and use of spare capacity.
+        Whether to run again without the background flows, and to report harm and use of spare capacity.
     dumbbell
-        The usual topology.
+        Topology with one link.
     link
-        Links of any other.
+        Links of any other topology.
     gateway
-        Who shares a line that belongs to somebody else.
+        Gateways, which give the background the spare capacity of somebody's line.
     flow
-        Who sends.
+        Groups of flows.
     event
-        Changes of links.
+        Changes of links during the run.
     window
         Spans that metrics are computed over; the whole run where empty.
     series
-        Record how windows, queues and rates move.
+        Recording of windows, queues and rates over time; none where None.
     sweep
-        Values to try, by path; for the program, `run` takes no notice.
+        Values to try, by path; `leeway.run` ignores them.
 
     Examples
     --------
@@ -339,7 +337,7 @@ class Scenario(Part):
         try:
             return make(cls, fields)
         except StructureError as wrong:
-            # Whoever reads TOML says it better, with the line.
+            # The error of the reader of TOML is better: it names the line.
             _core.check(fields)
             raise ScenarioError(str(wrong), "field", message=str(wrong)) from None
 
@@ -356,7 +354,7 @@ class Scenario(Part):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The scenario of a file. Its traces are relative to its folder, and absolute in what is returned.
+        """The scenario of a file. Traces are relative to the file's folder, and absolute in the result.
 
         Raises
         ------
@@ -378,12 +376,12 @@ class Scenario(Part):
         return _core.write(self.to_dict())
 
     def check(self) -> None:
-        """Does nothing if the scenario can be run.
+        """Raises an error if the scenario cannot be run.
 
         Raises
         ------
         ScenarioError
-            If it cannot: what is wrong, where in `to_toml`, and what would be right.
+            If the scenario cannot be run: what is wrong, where in ``to_toml()``, and what would be right.
         """
         _core.check(self.to_dict())
 
@@ -438,10 +436,10 @@ class Scenario(Part):
         return True
 
     def key(self) -> str:
-        """Hash of what decides the result of a run, apart from the seed and the version of the engine.
+        """Hash of everything that decides the result of a run, but the seed and the version of the engine.
 
-        Two spellings of one scenario have one key. The contents of traces count, not their names; title, description,
-        seed, repetitions and sweep do not.
+        Two spellings of one scenario have the same key. The contents of traces count, not their names. Title,
+        description, seed, repetitions and sweep do not count.
 
         Raises
         ------
@@ -459,7 +457,7 @@ class Scenario(Part):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def channels(self) -> list[Channel]:
-        """Every channel that is written, those of the dumbbell first."""
+        """All channels of the scenario, those of the dumbbell first."""
         pairs = [(self.dumbbell.bottleneck, self.dumbbell.reverse)] if self.dumbbell else []
         pairs += [(link.forward, link.reverse) for link in self.link]
         return [channel for pair in pairs for channel in pair if channel is not None]

@@ -119,7 +119,7 @@ def sweep(
     workers: int | None = None,
     cancel: Cancel | None = None,
 ) -> Sweep:
-    """Plays a scenario with every combination of `values`, on many cores.
+    """Runs a scenario with every combination of `values`, on many cores.
 
     All runs are kept in memory. `run_many` takes and gives them one by one, and the lab keeps them in a file.
 

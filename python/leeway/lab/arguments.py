@@ -8,18 +8,18 @@ from pathlib import Path
 
 EXIT_CODES = """\
 exit codes:
-  0    all went well
+  0    success
   1    an experiment failed; with --check also: a claim differs from what was published and no cause is known
   2    wrong usage, an unknown experiment, or a bad scenario
-  3    the surroundings are in the way: disk full, file not writable, Dask cluster gone
+  3    the system failed: disk full, file not writable, Dask cluster gone
   130  interrupted
-After 3 and 130 the same command goes on where it stopped: every result that came in is kept."""
+After 3 and 130 the same command continues where it stopped, because every result is kept."""
 
 EXAMPLES = """\
 examples:
-  leeway-lab list                                what there is
+  leeway-lab list                                all experiments
   leeway-lab run rossi2010:fig2a                 one experiment, in seconds
-  leeway-lab run rossi2010 --out results         all of a paper; figures, tables and claims into results/
+  leeway-lab run rossi2010 --out results         a whole paper; figures, tables and claims into results/
   leeway-lab run trang2014:fig3.4 --sample 300   a stratified part of a very large grid
   leeway-lab run scoreboard:real --sample 16 --law ledbatpp
                                                  one law on 16 networks with real hosts and lines
@@ -32,7 +32,7 @@ ID is an experiment (rossi2010:fig2a), a paper (rossi2010), a pattern ('trang201
 
 
 def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse.ArgumentParser:
-    """The parser; `commands` are called with what was parsed."""
+    """The parser; a command of `commands` is called with the parsed arguments."""
     top = argparse.ArgumentParser(
         prog="leeway-lab",
         description="Repeats the experiments of the literature on less-than-best-effort transport, and runs your own.",
@@ -99,8 +99,8 @@ def _report(adding: argparse._SubParsersAction, name: str) -> argparse.ArgumentP
 
 def _cache(adding: argparse._SubParsersAction, name: str) -> argparse.ArgumentParser:
     about = """\
-Results are kept, so that nothing is simulated twice. info says what there is, prune removes the results of other engine
-versions, clear removes all."""
+Results are kept, so that nothing is simulated twice. info shows the contents, prune removes the results of other engine
+versions, clear removes everything."""
     command = _add(adding, name, "look at or empty the cache of results", about)
     command.add_argument("action", choices=("info", "prune", "clear"), nargs="?", default="info")
     _cache_file(command)
@@ -116,35 +116,34 @@ def _add(adding: argparse._SubParsersAction, name: str, short: str, about: str) 
 def _size(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("how much to run")
     group.add_argument(
-        "--full", action="store_true", help="the published grid; without it a small part that shows the same things"
+        "--full", action="store_true", help="the published grid; without it a small part that shows the same"
     )
     group.add_argument("--seeds", type=_positive, metavar="N", help="runs of each case, with the seeds 1 to N")
     group.add_argument(
         "--sample",
         type=_positive,
         metavar="N",
-        help="of a very large grid only N runs, drawn in a stratified way; of a scoreboard N networks",
+        help="only N runs of a very large grid, drawn in a stratified way, or N networks of a scoreboard",
     )
     group.add_argument(
         "--law",
         action="append",
         default=[],
         metavar="LAW",
-        help="put only this law on a scoreboard, beside the bounds, spelled as in scenarios (ledbat:target=60ms); may "
-        "be repeated",
+        help="show only this law and the bounds on a scoreboard, spelled as in scenarios (ledbat:target=60ms); may be "
+        "repeated",
     )
     group.add_argument(
         "--half",
         choices=("tuning", "report"),
         default="tuning",
-        help="half of the networks of scoreboard:wide: the one to tune on (default), or the one to report about, which "
-        "nobody has tuned on",
+        help="half of the networks of scoreboard:wide: for tuning (default), or for the report",
     )
 
 
 def _means(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("how to run it")
-    group.add_argument("--workers", type=_positive, metavar="N", help="runs at a time; one for each core by default")
+    group.add_argument("--workers", type=_positive, metavar="N", help="runs at a time; by default the number of cores")
     group.add_argument(
         "--engine",
         choices=("local", "dask"),

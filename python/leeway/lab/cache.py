@@ -1,9 +1,9 @@
-"""Results of runs, kept by content: what was simulated once is not simulated again.
+"""Results of runs, kept by content, so that nothing is simulated twice.
 
-A SQLite file with a row for each run. Its key is a hash of the scenario, the seed and the engine version, so that a row
-never has to be invalidated: what changes the result changes the key. Each row is committed when it comes in, and what
-was committed outlives the process, however it ends. Several processes may use one file (not over a network file system,
-where SQLite's locks cannot be relied on).
+A SQLite file with a row for each run. The key is a hash of the scenario, the seed and the engine version. Whatever
+changes the result changes the key, so a row is never outdated. Each row is committed when its result arrives, and stays
+however the process ends. Several processes may use one file, but not over a network file system, where SQLite's locks
+are not reliable.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a cache holds of one engine version: number of results, their bytes, the seconds they took, when made."""
+    """Contents of a cache for one engine version: number of results, their bytes, seconds of simulation, dates."""
 
     engine: str
     results: int
@@ -87,19 +87,19 @@ class Cache:
     Parameters
     ----------
     path
-        The file, which is made if need be; its folder must exist. Without it `default_path`, with its folder.
+        The file, which is made if it does not exist; its folder must exist. Where None: `default_path`, and its folder.
     engine
-        Engine version that new results are kept under; that of this package by default.
+        Engine version of new results; the version of this package where None.
 
     Attributes
     ----------
     damaged
-        Number of rows that were found damaged and dropped since it was opened.
+        Number of damaged rows that were dropped since the file was opened.
 
     Raises
     ------
     CacheError
-        By every method, when the file cannot be read or written. What was stored before stays.
+        By every method, when the file cannot be read or written. Earlier results stay.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, engine: str | None = None):
@@ -120,38 +120,38 @@ class Cache:
         self._carry_out(lambda db: None)
 
     def get(self, key: str) -> Entry | None:
-        """The result with this key, if it is there and intact."""
+        """The result with this key, if it exists and is intact."""
         return self.get_many([key]).get(key)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Entry]:
-        """Those of the results that are there and intact."""
+        """The results of these keys that exist and are intact."""
         return {key: Entry(data, seconds) for key, seconds, data in self._rows(keys)}
 
     def seconds(self, keys: Iterable[str]) -> dict[str, float]:
-        """Which of the results are there and intact, and how long each took; holds no more than a few in memory."""
+        """Seconds that each existing and intact result took, by key; holds no more than a few results in memory."""
         return {key: seconds for key, seconds, _ in self._rows(keys)}
 
     def put(self, key: str, data: bytes, seconds: float) -> None:
-        """Keeps a result; when this returns, it outlives the process."""
+        """Keeps a result, which outlives the process once this returns."""
         row = (key, self.engine, time.time(), seconds, _checksum(key, seconds, data), data)
         self._carry_out(lambda db: db.execute(INSERT, row))
 
     def drop(self, key: str, why: str) -> None:
-        """Removes a result that turned out to be damaged, counts it, and says so."""
+        """Removes a damaged result, counts it, and logs the reason."""
         self._drop("key", key, why)
 
     def versions(self) -> list[Version]:
-        """What there is, by engine version, newest first."""
+        """Contents by engine version, newest first."""
         query = """SELECT engine, count(*), sum(length(data)), sum(seconds), min(made_at), max(made_at)
                    FROM results GROUP BY engine ORDER BY max(made_at) DESC"""
         return [Version(*row) for row in self._carry_out(lambda db: db.execute(query).fetchall())]
 
     def clear(self) -> int:
-        """Removes all results and gives the space back; returns how many there were."""
+        """Removes all results and frees the space; returns their number."""
         return self._delete("DELETE FROM results", ())
 
     def prune(self) -> int:
-        """Removes the results of other engine versions and gives the space back; returns how many there were."""
+        """Removes the results of other engine versions and frees the space; returns their number."""
         return self._delete("DELETE FROM results WHERE engine <> ?", (self.engine,))
 
     def __len__(self) -> int:
@@ -252,7 +252,7 @@ class Cache:
             )
 
     def _rescue(self, damage: sqlite3.Error) -> None:
-        """Moves a damaged file aside and takes what can be read of it into a new one."""
+        """Moves a damaged file aside and copies its readable rows into a new file."""
         self.close()
         with _one_process(self.path.parent):
             if not self._is_damaged():

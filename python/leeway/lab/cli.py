@@ -31,7 +31,7 @@ OK, FAILED, USAGE, SURROUNDINGS, INTERRUPTED = 0, 1, 2, 3, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Carries out a command line and returns the exit code.
 
-    As a program (without `argv`) an interrupt ends the process at once, without waiting for runs that are under way.
+    As a program (without `argv`) an interrupt ends the process at once, without waiting for unfinished runs.
     """
     parser = arguments.parser({"list": _list, "run": _run, "sweep": _sweep, "report": _report, "cache": _cache})
     args = parser.parse_args(argv)
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             os._exit(INTERRUPTED)
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except (UnknownExperimentError, ImportError, leeway.ScenarioError, UsageError) as error:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class UsageError(Exception):
-    """What was asked for makes no sense; the text says why."""
+    """Arguments that make no sense; the text says why."""
 
 
 def _list(args: Namespace) -> int:
@@ -105,7 +105,7 @@ def _entry(experiment: Experiment, runs: bool) -> dict[str, str | int]:
 def _run(args: Namespace) -> int:
     chosen = _selected(args.ids, args.load)
     if args.out is not None:
-        from leeway.lab import export  # which draws, and takes a while to import
+        from leeway.lab import export  # imports matplotlib, which takes a while
 
         export.files.prepare(args.out)
     finished = []

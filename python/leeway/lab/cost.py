@@ -1,4 +1,4 @@
-"""How long a run will take, roughly: packets that its channels can carry in its duration."""
+"""Estimated work of a run: the packets that its channels can carry in its duration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BPS = {
 
 
 def expected_packets(scenario: Scenario) -> float:
-    """A guess at the work of a run, to run long ones first and to tell the time left; nothing else depends on it."""
+    """Estimated work of a run. It only decides the order of runs and the time left that is shown."""
     duration = _amount(scenario.duration, _SECONDS, 60.0)
     if scenario.dumbbell is not None:
         channels = [scenario.dumbbell.bottleneck]

@@ -1,4 +1,4 @@
-"""Runs an experiment: steps through its generator, takes from the cache what is there, simulates the rest."""
+"""Runs an experiment: steps through its generator, takes known results from the cache, simulates the others."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ log = logging.getLogger("leeway.lab")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An experiment that was run, and what it took.
+    """An experiment that was run, and the work it took.
 
     Attributes
     ----------
     experiment, setting
-        What was run, and at which size.
+        The experiment, and its size.
     outcome
-        What came out; None if the experiment failed.
+        The outcome; None if the experiment failed.
     error
-        Why it failed; empty if it did not.
+        Reason of the failure; empty if there was none.
     runs
-        Different runs that it needed; identical cases count once.
+        Number of different runs; identical cases count once.
     cached
-        Those of them that were taken from the cache.
+        Number of these runs that came from the cache.
     simulated_s
-        Time that all its runs took when they were simulated, in seconds of one core, those from the cache included.
+        Time that all these runs took when they were simulated, in seconds of one core; runs from the cache count.
     wall_s
         Time from beginning to end, in seconds.
     seeds
@@ -63,7 +63,7 @@ class Finished:
 
 @dataclass
 class Tally:
-    """What was run so far: for each key the seconds it took; keys that came from the cache; seeds."""
+    """The runs so far: the seconds of each key; keys that came from the cache; seeds."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     cached: set[str] = field(default_factory=set)
@@ -75,13 +75,13 @@ def run_experiment(
 ) -> Finished:
     """Runs an experiment to its end.
 
-    An error inside the experiment, or in one of its runs, becomes the `error` of what is returned. The results behind
-    the outcome stay in the cache: it has to be open while figures are drawn.
+    An error inside the experiment, or in one of its runs, becomes the `error` of the result. The outcome reads its runs
+    from the cache, which has to be open while figures are drawn.
 
     Raises
     ------
     CacheError, EngineError
-        If results cannot be kept, or nothing can be run. What was done so far is kept.
+        If results cannot be kept, or nothing can be run. Earlier results are kept.
     """
     begin = time.perf_counter()
     tally = Tally()
@@ -122,10 +122,10 @@ def run_cases(
     tally: Tally | None = None,
     title: str = "",
 ) -> Results:
-    """Results of `cases`, in their order: from the cache, and simulated where they are not there.
+    """Results of `cases`, in their order: from the cache, or simulated if the cache does not have them.
 
-    Identical cases are run once. Each result is in the cache as soon as it comes in, and is read from there when it is
-    asked for, so that memory does not grow with the results.
+    Identical cases are run once. Each result goes to the cache as soon as it arrives, and is read from there when it is
+    needed. So memory does not grow with the number of results.
     """
     progress = progress or Progress()
     tally = tally if tally is not None else Tally()
@@ -140,7 +140,7 @@ def run_cases(
     packets = {key: expected_packets(jobs[key].scenario) for key in new if key not in found}
     missing = sorted(
         packets, key=packets.__getitem__, reverse=True
-    )  # long ones first: no core waits for them at the end
+    )  # long runs first, so that no core waits for them at the end
     if missing:
         progress.begin(title, len(missing), sum(packets.values()))
         try:
@@ -155,7 +155,7 @@ def run_cases(
 
 
 def run_key(scenario: Scenario, seed: int, engine: str | None = None) -> str:
-    """What a run is known by: equal keys have equal results."""
+    """Key of a run; runs with equal keys have equal results."""
     return _key(scenario.key(), seed, engine or leeway.ENGINE)
 
 

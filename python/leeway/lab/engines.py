@@ -1,4 +1,4 @@
-"""Engines: they turn jobs into encoded results, on this machine's cores or on a Dask cluster, with the same call."""
+"""Engines run jobs and return encoded results. One engine uses this machine's cores, another one a Dask cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger("leeway.lab")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run to carry out; `key` identifies it everywhere."""
+    """A run to do; `key` identifies it in the cache and on the workers."""
 
     key: str
     scenario: Scenario
@@ -37,7 +37,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A run that was carried out: the result as ``Run.encode()`` gives it, and the seconds of a core that it took."""
+    """A finished run: the result of ``Run.encode()``, and the seconds of a core that it took."""
 
     key: str
     data: bytes
@@ -45,17 +45,17 @@ class Done:
 
 
 class Engine:
-    """What carries out runs; a context manager."""
+    """Runs jobs; a context manager."""
 
     def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
-        """Results as they come in, in no particular order; few jobs are looked at in advance.
+        """Results in the order in which they arrive. Few jobs are taken from the iterable in advance.
 
-        Closing the iterator gives up what is under way.
+        Closing the iterator stops the unfinished runs.
 
         Raises
         ------
         RunError
-            If a run fails; the others are given up.
+            If a run fails; the others are stopped.
         EngineError
             If nothing can be run any more.
         """
@@ -77,7 +77,7 @@ class Local(Engine):
     Parameters
     ----------
     workers
-        Runs at a time; one for each core by default.
+        Number of runs at a time; the number of cores where None.
     """
 
     def __init__(self, workers: int | None = None):
@@ -114,8 +114,8 @@ class Local(Engine):
 class Dask(Engine):
     """A Dask cluster: ``Dask("tcp://host:8786")``, ``Dask(client)``, or ``Dask()`` for processes on this machine.
 
-    Workers need this package in the same version, and the trace files that scenarios name under the same path. A worker
-    that is lost costs only the runs that it had under way. Results come back to the client, which alone keeps them.
+    Workers need this package in the same version, and trace files under the same paths. A lost worker costs only its
+    unfinished runs. Results go to the client, which alone keeps them.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ class Dask(Engine):
         Address of a scheduler, path of its scheduler file (``.json``), or a client; without it a `LocalCluster` is
         started, and stopped by `close`.
     workers
-        Processes of that `LocalCluster`; one for each core by default.
+        Number of processes of that `LocalCluster`; the number of cores where None.
 
     Raises
     ------
     EngineError
-        If nothing answers at the address.
+        If no scheduler responds at the address.
     """
 
     def __init__(self, cluster: str | os.PathLike[str] | Client | None = None, workers: int | None = None):

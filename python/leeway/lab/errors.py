@@ -1,10 +1,10 @@
-"""What can go wrong around experiments: places to write, clusters, names."""
+"""Errors around experiments: places to write, clusters, names."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """Something outside the experiments is in the way; the text says what, where, and what would be right."""
+    """An error outside the experiments; the text says what is wrong, where, and what would be right."""
 
 
 class CacheError(LabError):
@@ -12,7 +12,7 @@ class CacheError(LabError):
 
 
 class EngineError(LabError):
-    """Runs cannot be carried out: the cluster is gone, or its workers have another version."""
+    """Nothing can be run: the cluster is gone, or its workers have another version."""
 
 
 class RunError(LabError):
@@ -20,4 +20,4 @@ class RunError(LabError):
 
 
 class UnknownExperimentError(LabError):
-    """No experiment has this name; the text lists those that come near."""
+    """No experiment has this name; the text lists similar names."""

@@ -1,6 +1,6 @@
-"""What an experiment is: a grid of cases to simulate, and an outcome with claims, figures and tables.
+"""Experiments: a grid of cases to simulate, and an outcome with claims, figures and tables.
 
-An experiment is a generator function. It yields the cases it needs, is sent their results, and returns an `Outcome`:
+An experiment is a generator function. It yields the cases it needs, receives their results, and returns an `Outcome`:
 
 >>> from leeway.lab import Case, Claim, Outcome, experiment
 >>> @experiment("example:one", title="One law alone")
@@ -39,7 +39,7 @@ class Case:
     seed
         Seed of the run.
     labels
-        Where this case stands in the grid (``{"law": "ledbat", "flows": 16}``); results are selected by them.
+        Place of this case in the grid (``{"law": "ledbat", "flows": 16}``); results are selected by labels.
     """
 
     scenario: Scenario
@@ -49,7 +49,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A case and what came out. ``run()`` decodes the result, so that thirty thousand of them fit into memory."""
+    """A case and its result. ``run()`` decodes the result, so that thirty thousand results fit into memory."""
 
     case: Case
     run: Callable[[], Run]
@@ -80,7 +80,7 @@ class Results(Sequence[Result]):
         return iter(self._results)
 
     def where(self, **labels: Any) -> Results:
-        """Those whose labels have these values."""
+        """The results whose labels have these values."""
         return Results(r for r in self._results if all(r.labels.get(name) == value for name, value in labels.items()))
 
     def one(self, **labels: Any) -> Run:
@@ -97,7 +97,7 @@ class Results(Sequence[Result]):
         return found[0].run()
 
     def groups(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Results]]:
-        """Results by the values of the named labels, in the order in which these first occur."""
+        """Results by the values of the named labels, in the order in which the values first occur."""
         groups: dict[tuple[Any, ...], list[Result]] = {}
         for result in self._results:
             groups.setdefault(tuple(result.labels[name] for name in names), []).append(result)
@@ -128,21 +128,21 @@ Half = Literal["tuning", "report"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How large an experiment is to be.
+    """Size of an experiment.
 
     Attributes
     ----------
     full
-        The published grid (True), or a small part of it that shows the same things in seconds.
+        The published grid (True), or a small part of it that shows the same in seconds.
     seed_count
-        Number of seeds a case is run with, instead of the experiment's own.
+        Number of seeds of each case; the experiment's own number where None.
     sample
-        Number of runs to draw from a very large grid, stratified; None for all of it. Only experiments whose
-        grid is sampled look at it. Networks of a scoreboard.
+        Number of runs to draw from a very large grid, stratified, or number of networks of a scoreboard; all of them
+        where None. Other experiments ignore it.
     laws
-        Laws to put on a scoreboard, as scenarios spell them; all rows where empty.
+        Laws of a scoreboard, as scenarios spell them; all rows where empty.
     half
-        Which half of the networks of a scoreboard that has halves: the one for tuning, or the one for the report.
+        Half of the networks of a scoreboard that has two: "tuning" or "report".
     """
 
     full: bool = False
@@ -165,26 +165,26 @@ Verdict = Literal["holds", "differs", "undecided", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What was published, and what came out.
+    """A published result beside the result here.
 
     Attributes
     ----------
     text
-        What is claimed, in one sentence.
+        The claim, in one sentence.
     published
-        What the paper reports; empty where it was left open.
+        Result in the paper; empty where the paper leaves it open.
     found
-        What came out, with its confidence interval.
+        Result here, with its confidence interval.
     holds
-        Whether they agree; None where nothing was published.
+        Whether the two agree; None where nothing was published.
     why
-        Where they do not agree: the cause, found by experiment. The id of the experiment of the kind "difference" that
-        shows it comes first, followed by a colon and one sentence.
+        Cause of a difference: the id of the experiment of the kind "difference" that shows it, a colon, and one
+        sentence.
     accept
-        In words, what is accepted as agreement: "0.60 to 0.70".
+        What is accepted as agreement, in words: "0.60 to 0.70".
     undecided
-        The confidence interval reaches over a bound of what is accepted: `holds` says on which side its mean is, and
-        more runs may say otherwise.
+        Whether the confidence interval contains a bound of what is accepted. `holds` then says on which side the mean
+        is, and more runs may change it.
     """
 
     text: str
@@ -197,7 +197,7 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """In a word."""
+        """The verdict in one word."""
         if self.holds is None:
             return "open"
         if self.undecided:
@@ -205,9 +205,9 @@ class Claim:
         return "holds" if self.holds else "differs"
 
     def cause(self, known: Container[str]) -> tuple[str, str]:
-        """The experiment, one of those that are `known` by id, that `why` begins with, and the sentence behind it.
+        """The experiment that `why` begins with, if its id is in `known`, and the sentence after it.
 
-        Without one: an empty string and all of `why`.
+        Otherwise an empty string, and all of `why`.
         """
         found = re.match(r"(\S+?:\S+?):\s+(.*)", self.why, re.DOTALL)
         return (found[1], found[2]) if found and found[1] in known else ("", self.why)
@@ -222,10 +222,10 @@ class Claim:
         digits: int = 3,
         why: str = "",
     ) -> Claim:
-        """A number that has to lie between two bounds (inclusive; infinite ones are allowed).
+        """A number that has to be between two bounds, which are inclusive and may be infinite.
 
-        It holds if its confidence interval is between them, differs if the interval is beyond one of them, and is
-        undecided if it reaches over one. A single run has no interval: its value decides.
+        The claim holds if the confidence interval is between the bounds. It differs if the interval is outside, and is
+        undecided if the interval contains a bound. A single run has no interval: its value decides.
         """
         low, high = accept
         mean = low <= found.mean <= high
@@ -236,12 +236,12 @@ class Claim:
 
     @staticmethod
     def fact(text: str, published: str, found: str, holds: bool, why: str = "", accept: str = "") -> Claim:
-        """Something that is so or not."""
+        """A claim that is true or false."""
         return Claim(text, published, found, bool(holds), why, accept)
 
     @staticmethod
     def open(text: str, found: str | Interval, unit: str = "", digits: int = 3) -> Claim:
-        """Something whose published outcome is left open: it is recorded."""
+        """A result that the paper leaves open, and that is recorded here."""
         return Claim(text, "", found.text(unit, digits) if isinstance(found, Interval) else found, None)
 
 
@@ -256,16 +256,16 @@ def _between(low: float, high: float, unit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure, drawn when it is asked for.
+    """A figure, drawn when it is needed.
 
     Attributes
     ----------
     name
-        For the file: ``fig3.3``.
+        Name of the file: ``fig3.3``.
     caption
-        What there is to see, in a sentence or two.
+        What the figure shows, in one or two sentences.
     draw
-        Draws into a matplotlib figure that is empty and has the size below.
+        Draws into an empty figure of matplotlib that has the size below.
     size
         Width and height in inches.
     """
@@ -284,7 +284,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; numbers may be numbers, text, or `Interval`. `shown`: `leeway-lab run` prints it, a line a column."""
+    """A table of numbers, texts and `Interval`. If `shown`, `leeway-lab run` prints it with a line for each column."""
 
     name: str
     caption: str
@@ -295,7 +295,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came out; `notes` are paragraphs of Markdown on what was chosen where the paper is silent."""
+    """Outcome of an experiment. `notes` are paragraphs of Markdown about choices that the paper leaves open."""
 
     claims: Sequence[Claim] = ()
     figures: Sequence[Figure] = ()
@@ -320,7 +320,8 @@ class Experiment:
     steps
         The generator function.
     kind
-        "paper" for a published one, "difference" for one that finds the cause of a known difference, "scoreboard".
+        "paper" for a published experiment, "difference" for one that shows the cause of a known difference, or
+        "scoreboard".
     """
 
     id: str
@@ -339,7 +340,7 @@ class Experiment:
         return (self.steps.__doc__ or "").strip()
 
     def first_cases(self, setting: Setting) -> list[Case]:
-        """The grid that is asked for first; nothing is run. It is the whole grid for all but adaptive experiments."""
+        """The first grid that the experiment yields, without running it; the only one unless it is adaptive."""
         steps = self.steps(setting)
         try:
             return list(next(steps))
@@ -365,7 +366,7 @@ def experiment(name: str, title: str, kind: Kind = "paper") -> Callable[[Callabl
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments by id: paper by paper, a paper's differences after its experiments."""
+    """All experiments by id, in the order of the papers; a paper's differences come after its experiments."""
     import leeway.papers  # noqa: F401  (registers them)
 
     papers = list(dict.fromkeys(each.paper for each in _registry.values()))
@@ -378,5 +379,5 @@ def experiments() -> dict[str, Experiment]:
 
 
 def registered() -> frozenset[str]:
-    """Ids of the experiments that were registered so far, without importing any."""
+    """Ids of the experiments that are registered so far; imports none."""
     return frozenset(_registry)

@@ -1,7 +1,7 @@
 """Draws figures: one style for all of them, as SVG with real text and as PNG.
 
-A figure is drawn once. Within the report its SVG takes the colours of the page, so that it is at home on a light and on
-a dark background; as a file it is an ordinary SVG on white, for any viewer. The bytes depend on the figure alone.
+A figure is drawn once. In the report and in a notebook its SVG has the colours of the page, light or dark. In a file it
+is an ordinary SVG on white, for any viewer. The bytes depend on the figure alone.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from matplotlib.lines import Line2D
 from leeway.lab.experiment import Figure
 
 LIGHT = ("#0072b2", "#d55e00", "#009e73", "#b8559b", "#8a6d00", "#3aa0d8", "#7a5195", "#6b7470")
-"""Colours of data on a light background, in the order of use: told apart with any colour vision."""
+"""Colours of data on a light background, in the order of use; distinct with any colour vision."""
 DARK = ("#56b4e9", "#f0894d", "#3fcb9e", "#dd8fc6", "#e0c04a", "#9ad4f5", "#b89be0", "#a5b0ab")
-"""The same on a dark background."""
+"""Colours of data on a dark background."""
 
 INK, PAPER, GRID = "#1c2321", "#ffffff", "#dfe4e1"
 DARK_INK, DARK_PAPER, DARK_GRID = "#e4eae7", "#1b211f", "#303836"
@@ -72,7 +72,7 @@ def png(figure: Figure, dpi: float = 144, dark: bool = False) -> bytes:
 
 @contextmanager
 def style(dark: bool = False) -> Iterator[None]:
-    """matplotlib's settings for drawing and for writing files; what was set before comes back afterwards."""
+    """Settings of matplotlib for drawing and for writing files; the earlier settings return afterwards."""
     ink, paper, grid = (DARK_INK, DARK_PAPER, DARK_GRID) if dark else (INK, PAPER, GRID)
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -121,7 +121,7 @@ def style(dark: bool = False) -> Iterator[None]:
 
 
 class Drawing:
-    """A figure, drawn once, to be written in several ways.
+    """A drawn figure, for several kinds of files.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class Drawing:
 
     @classmethod
     def of(cls, canvas: Canvas, caption: str, dark: bool = False) -> Self:
-        """Of what was drawn already, in the style of this module."""
+        """A canvas that is drawn already, in the style of this module."""
         drawing = cls.__new__(cls)
         drawing._take(canvas, caption, dark)
         return drawing
@@ -166,7 +166,7 @@ class Drawing:
         Parameters
         ----------
         prefix
-            Begins every id, so that figures of one page have none in common.
+            Beginning of every id, so that two figures of a page have no id in common.
         """
         root = copy.deepcopy(self._tree)
         root.set("fill", "currentColor")
@@ -212,7 +212,7 @@ class Drawing:
 
 
 class Sheet(Canvas):
-    """A canvas that is laid out without being asked, colour bars and titles included."""
+    """A canvas that lays itself out, colour bars and titles included."""
 
     def tight_layout(self, *, rect: tuple[float, float, float, float] | None = None, **_: Any) -> None:
         """Keeps what is laid out within `rect` (left, bottom, right, top); the rest is done anyway."""

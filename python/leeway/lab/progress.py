@@ -1,4 +1,4 @@
-"""What is shown while cases are run."""
+"""Progress of a batch of runs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tqdm import tqdm
 
 
 class Progress:
-    """Is told how a batch of runs gets on; this one shows nothing."""
+    """Receives the progress of a batch of runs; this class shows nothing."""
 
     def begin(self, title: str, runs: int, packets: float) -> None:
-        """A batch of so many runs begins, with so many packets to be simulated (an estimate)."""
+        """A batch begins: its number of runs, and an estimate of the packets to simulate."""
 
     def advance(self, packets: float) -> None:
-        """A run is done that was estimated at so many packets."""
+        """A run is done, whose estimate was this number of packets."""
 
     def end(self) -> None:
-        """The batch is done, or was given up."""
+        """The batch is done, or was stopped."""
 
 
 class Bar(Progress):
     """A bar on standard error if that is a terminal: runs done, runs per second, time left.
 
-    It moves by packets, not by runs, so that the time left is right although long runs come first.
+    The bar counts packets, not runs, so that the time left is right although long runs come first.
     """
 
     def __init__(self) -> None:

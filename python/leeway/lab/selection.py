@@ -1,4 +1,4 @@
-"""Experiments by what is typed on the command line."""
+"""Experiments by their names on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leeway.lab.experiment import Experiment, experiments
 
 
 def select(names: Iterable[str]) -> list[Experiment]:
-    """The experiments that `names` stand for, each once, in the order in which they are registered.
+    """The experiments with these names, each once, in the order in which they are registered.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def select(names: Iterable[str]) -> list[Experiment]:
     Raises
     ------
     UnknownExperimentError
-        If one of the names stands for nothing; the text lists those that come near.
+        If a name matches no experiment; the text lists similar names.
     """
     known = experiments()
     wanted = set()
@@ -45,7 +45,7 @@ def load(place: str) -> None:
     Raises
     ------
     ImportError
-        If it cannot be found. What the file itself raises comes as it is.
+        If it cannot be found. Errors inside the file are not changed.
     """
     experiments()  # those of the papers come first
     if not place.endswith(".py"):

@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 class Interval:
     """A mean over runs with its 95 % confidence interval (Student's t): mean ± half.
 
-    `half` is infinite with a single run, and zero for a number that has no spread by its nature.
+    `half` is infinite for a single run, and zero for a number without variation.
     """
 
     mean: float
@@ -23,7 +23,7 @@ class Interval:
 
     @staticmethod
     def of(values: Iterable[float]) -> Interval:
-        """Of the values of several runs; not-a-number without any."""
+        """Interval of the values of several runs; not-a-number without values."""
         array = np.asarray(list(values), dtype=float)
         n = len(array)
         if n == 0:
@@ -44,11 +44,11 @@ class Interval:
         return self.mean + self.half
 
     def meets(self, low: float, high: float) -> bool:
-        """Whether some of it is from `low` to `high`."""
+        """Whether the interval and the range from `low` to `high` overlap."""
         return self.low <= high and low <= self.high
 
     def scaled(self, factor: float) -> Interval:
-        """In another unit."""
+        """The interval in another unit."""
         return Interval(self.mean * factor, self.half * abs(factor), self.count)
 
     def text(self, unit: str = "", digits: int = 3) -> str:
@@ -59,7 +59,7 @@ class Interval:
         mean = f"{self.mean:.{digits}g}" if abs(self.mean) < 10**digits else f"{self.mean:.0f}"
         if math.isinf(self.half):
             return f"{mean}{unit} (one run)"
-        if self.half <= 1e-9 * abs(self.mean):  # no more than rounding leaves
+        if self.half <= 1e-9 * abs(self.mean):  # only rounding errors
             return f"{mean}{unit} (n = {self.count})"
         half = f"{self.half:.2g}" if self.half < 99.5 else f"{self.half:.0f}"
         return f"{mean} ± {half}{unit} (n = {self.count})"

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from leeway import GroupSummary, Scenario, WindowSummary
 
 AT_A_TIME = 1000
-"""Runs that are turned into rows together: what is in memory does not grow with the sweep."""
+"""Number of runs that become rows together, so that memory does not grow with the sweep."""
 
 
 def cases(scenario: Scenario, seeds: int | None = None) -> list[Case]:
-    """All points of the scenario's sweep, each with the seeds of its repetitions; labelled by the paths swept.
+    """All points of the scenario's sweep, each with the seeds of its repetitions. Labels are the swept paths.
 
     Parameters
     ----------
     seeds
-        Number of seeds, instead of the scenario's own number of repetitions.
+        Number of seeds; the scenario's number of repetitions where None.
     """
     first = scenario.seed
     numbers = range(first, first + (seeds or scenario.repetitions))
@@ -36,7 +36,7 @@ def cases(scenario: Scenario, seeds: int | None = None) -> list[Case]:
 
 
 def tables(results: Results) -> Iterator[pa.Table]:
-    """All metrics of some runs at a time, as `leeway.summaries` arranges them."""
+    """All metrics, as columns of `leeway.summaries`; each table has a part of the runs."""
     schema = None
     for start in range(0, len(results), AT_A_TIME):
         some = leeway.summaries(results[start : start + AT_A_TIME])
@@ -47,7 +47,7 @@ def tables(results: Results) -> Iterator[pa.Table]:
 
 
 def write(results: Results, path: Path) -> None:
-    """Writes all metrics to a file, which appears when it is complete; `check_name` says what it may be called."""
+    """Writes all metrics to a file, which appears when it is complete; `check_name` checks its name."""
     check_name(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -64,7 +64,7 @@ def write(results: Results, path: Path) -> None:
 
 
 def check_name(path: Path) -> None:
-    """Does nothing if a table can be written there.
+    """Raises an error if a table cannot be written there.
 
     Raises
     ------
@@ -95,7 +95,7 @@ SHOWN: dict[str, Callable[[WindowSummary, GroupSummary], float | None]] = {
     "delay p95 ms": lambda window, group: group.owd and group.owd.p95_s * 1e3,
     "link used %": lambda window, group: window.link().utilisation * 100 if window.links else None,
 }
-"""What is shown on a terminal, by heading."""
+"""Metrics of the table on a terminal, by heading."""
 
 
 def means(results: Results) -> tuple[list[str], list[list[str]]]:

@@ -1,4 +1,4 @@
-"""What is printed on a terminal: experiments, their claims, tables, amounts."""
+"""Texts for a terminal: experiments, their claims, tables, amounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMN = 10  # width of a verdict, with the blank after it
 
 
 def finished_text(finished: Finished) -> str:
-    """An experiment that was run: title, claims with their verdicts, what it took."""
+    """A finished experiment: title, claims with their verdicts, work."""
     lines = [f"{finished.experiment.id}  {finished.experiment.title}"]
     if finished.outcome is None:
         lines += _hanging("failed", finished.error)
@@ -37,7 +37,7 @@ def took(finished: Finished) -> str:
 
 
 def summary_text(finished: Sequence[Finished]) -> str:
-    """How many experiments and claims there were, and how these stand."""
+    """Numbers of experiments, and of claims by verdict."""
     claims = [claim for each in finished if each.outcome is not None for claim in each.outcome.claims]
     failed = sum(each.outcome is None for each in finished)
     parts = [
@@ -52,7 +52,7 @@ def summary_text(finished: Sequence[Finished]) -> str:
 
 
 def unexplained(finished: Iterable[Finished]) -> list[Claim]:
-    """Claims that differ without an experiment that shows why."""
+    """Claims that differ without an experiment that shows the cause."""
     claims = [claim for each in finished if each.outcome is not None for claim in each.outcome.claims]
     return [claim for claim in claims if claim.verdict == "differs" and not claim.cause(registered())[0]]
 

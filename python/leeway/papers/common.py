@@ -1,7 +1,7 @@
-"""What the papers' modules share: one look for each law, helpers for axes, and reading of series.
+"""Common code of the papers: one look for each law, axes, and reading of series.
 
-Every colour has a contrast of at least 3 to 1 on white and on a dark page alike. Colours of text and axes are left to
-the page that shows the figure.
+Every colour has a contrast of at least 3 to 1 on a white and on a dark page. The page that shows the figure sets the
+colours of text and axes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def law_name(law: str) -> str:
 
 
 def look(law: str, marker: bool = False) -> dict[str, Any]:
-    """How a curve of this law is drawn, as keywords for matplotlib: the same in every figure."""
+    """Look of a curve of this law in every figure, as keywords for matplotlib."""
     _, colour, line, mark = _LOOKS.get(law.partition(":")[0], ("", *_UNKNOWN))
     keywords: dict[str, Any] = {"color": PALETTE[colour], "linestyle": line}
     return keywords | {"marker": mark, "markersize": 4} if marker else keywords
@@ -101,7 +101,7 @@ def curve(axes: Axes, x: Sequence[float], y: Sequence[Interval], **keywords: Any
 
 
 def with_causes(claims: Iterable[Claim]) -> list[Claim]:
-    """The claims; one that holds keeps no cause why it should not."""
+    """The claims, with the causes of those that do not hold."""
     return [claim if claim.holds is False else replace(claim, why="") for claim in claims]
 
 
@@ -118,7 +118,7 @@ class History:
     delay
         Queuing delays as the law estimates them (ms).
     rate
-        Rates delivered since the sample before (bit/s).
+        Delivered rates since the sample before (bit/s).
     """
 
     time: np.ndarray

@@ -1,7 +1,7 @@
 """ns-2.35 (Fall and Varadhan 1989 to 2011), on which the papers of this package ran.
 
-Where ns-2 goes its own way the profile `ns2` goes with it; the profile `rfc` does not. Each experiment changes one
-choice and nothing else.
+Where ns-2 differs from the RFCs, the profile `ns2` follows ns-2, and the profile `rfc` follows the RFCs. Each
+experiment changes one choice only.
 """
 
 from __future__ import annotations

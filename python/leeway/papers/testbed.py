@@ -1,8 +1,8 @@
-"""What the testbed measured on real hosts, in the lab's report.
+"""Measurements of the testbed on real hosts, in the lab's report.
 
-A measurement takes an hour and needs root, so the lab does not make one: it reads what `leeway testbed --out FILE` has
-written. ``leeway-lab report --load leeway.papers.testbed`` takes the files that the variable LEEWAY_TESTBED names,
-separated by colons; without it ``testbed.json`` in the working directory.
+A measurement takes an hour and needs root. So the lab does not measure; it reads the files that
+`leeway testbed --out FILE` wrote. ``leeway-lab report --load leeway.papers.testbed`` takes the files that the variable
+LEEWAY_TESTBED names, separated by colons. Without the variable it takes ``testbed.json`` in the working directory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measured() -> list[dict[str, Any]]:
     Raises
     ------
     FileNotFoundError, ValueError
-        If a file cannot be read, or is not what the testbed writes.
+        If a file cannot be read, or is not one of the testbed.
     """
     files = os.environ.get("LEEWAY_TESTBED", "testbed.json").split(":")
     found: dict[str, dict[str, Any]] = {}

@@ -1,10 +1,9 @@
-"""The report: every experiment with its claims, figures and tables, as one HTML page, as Markdown and as JSON.
+"""The report: all experiments with their claims, figures and tables, as one HTML page, as Markdown and as JSON.
 
 >>> from leeway.lab.report import Context, write
 >>> page = write(finished, Path("out/report"), Context.here("leeway-lab report --full", wall_s=5400))
 
-writes ``report.html``, which needs nothing beside it, ``report.md`` with its pictures in ``figures``, and
-``claims.json``.
+writes ``report.html``, a page without other files, ``report.md`` with its pictures in ``figures``, and ``claims.json``.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ __all__ = ["Context", "write"]
 
 
 def write(finished: Sequence[Finished], out: Path, context: Context) -> Path:
-    """Writes the report on experiments that were run.
+    """Writes the report on finished experiments.
 
     Parameters
     ----------
     finished
         The experiments, in the order of the papers.
     out
-        Folder to write to; it is made if it is not there. A report that is there is replaced, with its figures.
+        Folder to write to, which is made if it does not exist. An older report and its figures are replaced.
     context
-        Where, when and with what they were run.
+        Place, time and versions of the runs.
 
     Returns
     -------

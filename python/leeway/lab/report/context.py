@@ -1,4 +1,4 @@
-"""Where, when and with what a report was made."""
+"""Place, time and versions of a report."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PACKAGES = ("numpy", "scipy", "pyarrow", "matplotlib", "dask")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a reader has to know to judge and to repeat a report.
+    """Facts that a reader needs to judge and to repeat a report.
 
     Attributes
     ----------
     title
-        Of the page.
+        Title of the page.
     date
-        When it was made: ``2014-06-30 12:00 UTC``.
+        Date of the report: ``2014-06-30 12:00 UTC``.
     engine
         Version of the engine: ``leeway.ENGINE``.
     packages
@@ -36,7 +36,7 @@ class Context:
     command
         The command that makes this report.
     wall_s
-        How long it took from beginning to end, in seconds.
+        Time from beginning to end, in seconds.
     """
 
     title: str = "Experiments of the literature, repeated"
@@ -51,7 +51,7 @@ class Context:
 
     @staticmethod
     def here(command: str, wall_s: float, title: str = "Experiments of the literature, repeated") -> Context:
-        """This machine, now, with the packages that are installed."""
+        """This machine, now, with the installed packages."""
         from leeway import ENGINE
 
         return Context(

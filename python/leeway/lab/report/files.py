@@ -14,7 +14,7 @@ def prepare(folder: Path) -> None:
     Raises
     ------
     OSError
-        If that is not possible, with what to do about it.
+        If that is not possible; the text says what to do.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -23,12 +23,12 @@ def prepare(folder: Path) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes a file beside its place, then moves it there: a reader sees the old file or the new one.
+    """Writes a file under another name, then renames it: a reader sees the old file or the new one.
 
     Raises
     ------
     OSError
-        If that is not possible; the old file is still there.
+        If that is not possible; the old file stays.
     """
     data = content.encode() if isinstance(content, str) else content
     temporary: Path | None = None

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside it.
+"""The report as one HTML page without other files.
 
 Jinja escapes everything that comes from an experiment; markdown-it reads descriptions and notes, with raw HTML and
 images switched off.

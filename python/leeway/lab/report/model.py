@@ -1,4 +1,4 @@
-"""What a report says, before it is HTML or Markdown: chapters of experiments, and links between claims and causes."""
+"""What a report says, for HTML and Markdown alike: chapters of experiments, and links between claims and causes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_SVG = 400_000
 
 
 class Standing(Enum):
-    """How a claim stands, with its sign and words."""
+    """Verdict on a claim, with its sign and words."""
 
     HOLDS = ("✓", "holds")
     EXPLAINED = ("≠", "differs, cause known")
@@ -46,7 +46,7 @@ class Standing(Enum):
 
 
 class Counts(Counter[Standing]):
-    """Claims by how they stand."""
+    """Numbers of claims by verdict."""
 
     @property
     def claims(self) -> int:
@@ -61,7 +61,7 @@ class Counts(Counter[Standing]):
 
 @dataclass
 class Row:
-    """A claim with what the report knows about it.
+    """A claim, and its cause in the report.
 
     Attributes
     ----------
@@ -98,18 +98,18 @@ class Row:
 
 @dataclass
 class Picture:
-    """A figure, drawn; or the error with which drawing it ended.
+    """A drawn figure, or the error of drawing it.
 
     Attributes
     ----------
     name
-        Of its files and its anchor; no two in a report are alike.
+        Name of its files and its anchor; unique in a report.
     inline
         SVG element for the page; empty where it would be too large.
     file
-        The same for a file.
+        SVG for a file.
     png
-        The same as an image.
+        Image.
     """
 
     figure: Figure
@@ -129,7 +129,7 @@ class Grid:
     kinds
         What each column holds: "number", "word" or "text".
     runs
-        Number of runs behind each of its intervals, where that is the same for all; otherwise the cells say it.
+        Number of runs of each interval, if it is the same for all; otherwise the cells show it.
     """
 
     table: Table
@@ -223,14 +223,14 @@ class Section:
 
 @dataclass
 class Chapter:
-    """Experiments that belong together: a paper's, the scoreboard, the known differences.
+    """Experiments of a paper, of the scoreboard, or of the known differences.
 
     Attributes
     ----------
     citation
-        Authors, title and place of a paper, in a line.
+        Authors, title and place of a paper, in one line.
     text
-        What all its experiments have in common: paragraphs of Markdown.
+        Text about all its experiments: paragraphs of Markdown.
     """
 
     anchor: str
@@ -412,7 +412,7 @@ def _picture(figure: Figure, name: str) -> Picture:
         inline, png = drawing.inline(f"{name}-"), drawing.png()
         large = len(inline) > max(LARGEST_SVG, len(png))
         return Picture(figure, name, "" if large else inline, drawing.svg(), png)
-    except Exception as error:  # a mistake in one figure must not cost the report of a day of runs
+    except Exception as error:  # an error in one figure must not lose the report of a day of runs
         message = f"{type(error).__name__}: {error}"
         warnings.warn(f"{name} cannot be drawn: {message}", RuntimeWarning, stacklevel=2)
         return Picture(figure, name, error=message)

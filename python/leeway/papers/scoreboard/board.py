@@ -17,7 +17,7 @@ from leeway.papers.scoreboard.wide import wide
 
 
 def claims(made: list[Line]) -> list[Claim]:
-    """What has to be so for the board to say anything."""
+    """Claims without which the board would mean nothing."""
     found = []
     for line in made:
         if line.row.source == CONTROL:
@@ -43,7 +43,7 @@ def claims(made: list[Line]) -> list[Claim]:
 
 
 def board(setting: Setting, places: list[Network], quick: int, full: int) -> Steps:
-    """Runs the laws that are asked for on these networks, with so many seeds."""
+    """Runs the setting's laws on these networks, with the setting's seeds."""
     judged = rows.chosen(setting.laws)
     places = sample(places, setting.sample)
     seeds = setting.seeds(quick, full)
@@ -57,7 +57,7 @@ def board(setting: Setting, places: list[Network], quick: int, full: int) -> Ste
 
 
 def sample(places: list[Network], count: int | None) -> list[Network]:
-    """So many of them, evenly spread over the list."""
+    """A number of them, evenly spread over the list."""
     if count is None or count >= len(places):
         return places
     return [places[i * len(places) // count] for i in range(count)]

@@ -16,13 +16,13 @@ from leeway.papers.scoreboard.rows import BOUND, Row
 from leeway.papers.scoreboard.score import Score
 
 MARGIN = 0.2
-"""Harm that is still less than best effort: a primary keeps four fifths of what it has alone (Trang 2014, 3.3)."""
+"""Largest harm of a less-than-best-effort law: a primary keeps four fifths of its throughput (Trang 2014, 3.3)."""
 
 FEW = 0.05
-"""Share of networks on which a law may fail, and is still ranked by what it is good for."""
+"""Largest share of networks on which a law may fail and is still ranked by its spare use."""
 
 RESAMPLES = 1000
-"""Of networks, and of the seeds of each, for an interval (percentile bootstrap)."""
+"""Number of resamples of networks, and of the seeds of each, for an interval (percentile bootstrap)."""
 
 SEED = 1
 
@@ -31,9 +31,9 @@ Scores = dict[tuple[str, str], Score]
 
 @dataclass(frozen=True)
 class Line:
-    """A law over all networks; `fair` are the names of those behind a fair queue.
+    """A law over all networks; `fair` names the networks with a fair queue.
 
-    `bulk` are the numbers of a score that count as harm to bulk throughput: the largest of them on each network.
+    `bulk` names the numbers of a score that count as harm to bulk throughput. On each network the largest one counts.
     """
 
     row: Row
@@ -42,23 +42,23 @@ class Line:
     bulk: tuple[str, ...] = tuple(kind.lower() for kind in LOSS_BASED)
 
     def values(self, name: str) -> np.ndarray:
-        """Of each network; of "bulk" the largest harm to bulk throughput."""
+        """A number of each network; for "bulk" the largest harm to bulk throughput."""
         if name == "bulk":
             return np.fmax.reduce([self.values(kind) for kind in self.bulk])
         return np.array([getattr(score, name) for score in self.scores.values()], dtype=float)
 
     def median(self, name: str) -> float:
-        """Over the networks where it exists."""
+        """Median over the networks where the number exists."""
         return self.quantile(name, 0.5)
 
     def quantile(self, name: str, share: float) -> float:
-        """Below which `share` of the networks lie, of those where it exists."""
+        """Quantile over the networks where the number exists."""
         values = self.values(name)
         values = values[~np.isnan(values)]
         return float(np.quantile(values, share)) if len(values) else math.nan
 
     def worst(self, name: str) -> tuple[float, str]:
-        """The largest value, and where."""
+        """The largest value, and its network."""
         values = self.values(name)
         if np.isnan(values).all():
             return math.nan, ""
@@ -67,28 +67,28 @@ class Line:
 
     @cached_property
     def is_fair(self) -> np.ndarray:
-        """Of each network whether its queue is fair."""
+        """For each network, whether its queue is fair."""
         return np.array([name in self.fair for name in self.scores])
 
     @property
     def harm(self) -> np.ndarray:
-        """Of each network the largest harm to bulk throughput or to answers."""
+        """For each network, the largest harm to bulk throughput or to answers."""
         return np.fmax(self.values("bulk"), self.values("web"))
 
     @property
     def fails(self) -> float:
-        """Share of the networks, fair queues apart, where a bulk or web primary is harmed by more than the margin."""
+        """Share of the networks without a fair queue on which harm to a bulk or web primary exceeds the margin."""
         return failing(self.harm[~self.is_fair])
 
     @property
     def fails_fair(self) -> float:
-        """The same of the networks with a fair queue; not-a-number without any."""
+        """The same for the networks with a fair queue; not-a-number without any."""
         return failing(self.harm[self.is_fair])
 
     def interval(self, statistic: Callable[[np.ndarray], np.ndarray], *names: str) -> tuple[float, float]:
-        """95 % interval of a statistic of the largest of the named numbers on each network, fair queues apart.
+        """95 % interval of a statistic of the largest of the named numbers on each network without a fair queue.
 
-        Networks are drawn anew, and of each network its seeds (percentile bootstrap). `statistic` takes a table with a
+        Networks are drawn again, and the seeds of each network (percentile bootstrap). `statistic` takes a table with a
         row for each resample.
         """
         places = [score for name, score in self.scores.items() if name not in self.fair]
@@ -110,7 +110,7 @@ class Line:
         return self.interval(lambda harm: np.mean(harm > MARGIN, axis=1), *self.bulk, "web")
 
     def quantile_interval(self, name: str, share: float) -> tuple[float, float]:
-        """95 % interval of a quantile over the networks, fair queues apart."""
+        """95 % interval of a quantile over the networks without a fair queue."""
         names = self.bulk if name == "bulk" else (name,)
         return self.interval(lambda values: np.nanquantile(values, share, axis=1), *names)
 

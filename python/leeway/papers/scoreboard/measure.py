@@ -1,4 +1,4 @@
-"""What is simulated on a network."""
+"""The runs on a network."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from leeway.papers.scoreboard.networks import Network
 from leeway.papers.scoreboard.rows import LOW, Row
 
 NOBODY = "(alone)"
-"""In place of a law: the primaries without any background."""
+"""Label, in place of a law, of the primaries without background."""
 
 NOBODY_PRIORITY = "(alone, strict priority)"
-"""The same where the bottleneck's queue is one of strict priority."""
+"""The same with a queue of strict priority at the bottleneck."""
 
 KNOWN = frozenset(law.name for law in laws())
 
 BULK = {name: law for name, law in {"NewReno": "newreno", "CUBIC": "cubic", "BBR": "bbr"}.items() if law in KNOWN}
-"""Bulk primaries and their laws, of those that there are."""
+"""Bulk primaries and their laws, if this version has the law."""
 
 LOSS_BASED = ("NewReno", "CUBIC")
-"""Bulk primaries by which a law fails or does not, where a network has more than one kind."""
+"""Bulk primaries that decide whether a law fails, where a network has more than one kind."""
 
 REACTION = {f"{name} for 30 s": BULK[name] for name in ("CUBIC", "BBR") if name in BULK}
-"""A bulk primary that comes for a while, when the background has the link to itself."""
+"""A bulk primary that starts and ends while the background has the link."""
 
 PRIMARIES = (*BULK, "web", "short", "voice")
 OWN = {"one": 1, "two": 2, "five": 5, "late": 2}
@@ -34,7 +34,7 @@ CLIENTS = 5
 
 
 def web(network: Network) -> Flow:
-    """Clients that ask for answers of heavy-tailed sizes: 0.1 s of the link each in the mean, a third of it in all."""
+    """Clients that request answers of heavy-tailed sizes: 0.1 s of the link each on average, a third of it in all."""
     mean_bytes = max(1500, round(network.rate_bps * 0.1 / 8))
     size = {"pareto": {"mean": f"{mean_bytes} B", "shape": 1.5}}
     app = {"kind": "request", "size": size, "think": {"exponential": "1 s"}}
@@ -42,14 +42,14 @@ def web(network: Network) -> Flow:
 
 
 SHORT_LOAD = 0.1
-"""Share of the link that flows of each size take in the mean."""
+"""Share of the link that flows of each size take on average."""
 
 MOST_ARRIVALS_PER_S = 20.0
-"""Of flows of one size, so that a fast line does not take hours to simulate."""
+"""Most arrivals of flows of one size, so that a fast link does not take hours to simulate."""
 
 
 def sizes(network: Network) -> dict[str, int]:
-    """Bytes of short flows: an initial window of Linux, and what takes 0.3 and 2 s of the link."""
+    """Sizes of short flows in bytes: an initial window of Linux, and 0.3 and 2 s of the link."""
     return {
         "first window": 14_600,
         "300 ms": round(network.rate_bps * 0.3 / 8),
@@ -80,7 +80,7 @@ def primaries(network: Network, kind: str) -> list[Flow]:
 
 
 def early(network: Network) -> dict:
-    """Starts of bulk flows: in random order, at the beginning of what is not counted."""
+    """Starts of bulk flows: in random order, at the beginning of the part that does not count."""
     return {"uniform": ["0 s", f"{network.start_s:g} s"]}
 
 
@@ -125,7 +125,7 @@ def own(network: Network, row: Row, what: str) -> Scenario:
 
 
 VISIT_S = 30
-"""How long the primary of a reaction stays, and how long the background has to reclaim the link."""
+"""Duration of the primary of a reaction, and of the time in which the background may reclaim the link."""
 
 STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 120)
 """Edges of the spans in which its rate is looked at, in units of a quarter of a second or of a round trip."""
@@ -151,18 +151,18 @@ def reaction(network: Network, row: Row, law: str) -> Scenario:
 
 
 def reference(row: Row) -> str:
-    """The label of the runs without background that a row is held against."""
+    """Label of the runs without background that a row is compared with."""
     return NOBODY_PRIORITY if row.priority else NOBODY
 
 
 def kinds(network: Network) -> tuple[str, ...]:
-    """The primaries beside which laws are judged there."""
+    """The primaries beside which laws are judged on this network."""
     others = network.primaries or tuple(kind for kind in PRIMARIES if kind not in BULK)
     return (*(network.laws or BULK), *others)
 
 
 def cases(network: Network, rows: Iterable[Row], seeds: Iterable[int]) -> Iterator[Case]:
-    """Everything that is needed about these laws on one network."""
+    """All cases of these laws on one network."""
     rows = list(rows)
     for seed in seeds:
         for kind in kinds(network):

@@ -1,4 +1,4 @@
-"""The board *literature*: the networks of all papers, as places where a law can be judged."""
+"""The networks of all papers, on which laws are judged."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ MEAN_RATE_OF_TRACE = 2.3e6
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A place.
+    """A network on which laws are judged.
 
     Attributes
     ----------
     name
-        Short, for axes.
+        Short name, for axes.
     paper
-        Where it comes from.
+        Paper of the network.
     rate_bps, rtt_s
-        Of the bottleneck, without queue.
+        Rate and round-trip time of the bottleneck, without queue.
     bulk
-        Bulk flows of the primary, and as many of the background.
+        Number of bulk flows of the primary; the background has as many.
     duration_s
-        How long a run takes; the first third of it is not counted.
+        Duration of a run; the first third does not count.
     start_s
-        Bulk flows start at random within this time; a late-comer starts when twice of it has passed.
+        Bulk flows start at random within this time; a late-comer starts after twice this time.
     dumbbell
-        Makes the links; a function, as a trace may have to be written first.
+        Function that makes the links; a trace may have to be written first.
     quick
-        Whether the quick size has it.
+        Whether the network is in the quick size.
     profile, tcp
-        The platform of all endpoints, and what differs from it. The default is ns-2's with SACK.
+        Platform of all endpoints, and differences from it. The default is ns-2's with SACK.
     events
-        What changes during a run.
+        Changes during a run.
     fair
-        Whether its queue gives each flow its share, so that no sender can yield there.
+        Whether the queue gives each flow its share, so that no sender can yield.
     background
-        Bulk flows of the background; as many as of the primary where None.
+        Number of bulk flows of the background; as many as of the primary where None.
     laws
-        Names of the bulk primaries (of `measure.BULK`) beside which a law is judged there; all of them where empty.
+        Names of the bulk primaries (of `measure.BULK`) beside which a law is judged; all of them where empty.
     primaries
-        Other primaries (of `measure.PRIMARIES`) beside which a law is judged there; all of them where empty.
+        Other primaries (of `measure.PRIMARIES`) beside which a law is judged; all of them where empty.
     reacts
-        Whether reactions are measured there.
+        Whether reactions are measured.
     own
-        How many of its own kind (of `measure.OWN`) a law is judged with there; all of them where empty.
+        Numbers of flows (of `measure.OWN`) with which a law is judged alone; all of them where empty.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Network:
 
 
 def plain(rate_bps: float, one_way_s: float, buffer: str, queue: str = "droptail") -> Callable[[], Dumbbell]:
-    """One bottleneck, and an unlimited way back."""
+    """One bottleneck, and an unlimited return path."""
     channel = Channel(rate=f"{rate_bps / 1e6:g} Mbit/s", delay=f"{one_way_s * 1e3:g} ms", buffer=buffer, queue=queue)
     return lambda: Dumbbell(bottleneck=channel)
 

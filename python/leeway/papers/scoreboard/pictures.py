@@ -13,7 +13,7 @@ from leeway.papers.scoreboard.line import MARGIN, Line
 
 STEPS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
 SHADES = ("#2166ac", "#67a9cf", "#c6dcec", "#fdd9a8", "#f1a340", "#cf5f1c", "#8a2f08")
-"""Blues up to the margin, then yellow to dark brown: told apart with any kind of colour vision."""
+"""Blues up to the margin, then yellow to dark brown; distinct with any colour vision."""
 
 
 def figures(made: list[Line]) -> list[Figure]:

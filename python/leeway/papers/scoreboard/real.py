@@ -1,6 +1,6 @@
-"""The board *real*: the networks of the literature with what real hosts and lines do.
+"""The board *real*: the networks of the literature under the conditions of real hosts and lines.
 
-Every host is Linux: SACK, delayed ACKs, an initial window of 10. Each network is there once for each condition.
+Every host is Linux: SACK, delayed ACKs, an initial window of 10. The board has each network once for each condition.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from leeway import Channel, Dumbbell, Event
 from leeway.papers.scoreboard.networks import Network, literature
 
 SEED = 28
-"""Of the order in which a sample takes the networks of each condition."""
+"""Seed of the order in which a sample takes the networks of each condition."""
 
 ROUTE_LONGER = 1.5
-"""Factor on the delay of the bottleneck in the second third of what is counted, by a change of route and back."""
+"""Factor on the delay of the bottleneck in the middle third of the part that counts, for a change of route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is different from the network of the paper, beside the hosts.
+    """A difference from the network of the paper, beside the hosts.
 
     Attributes
     ----------
     name
         Short, for axes.
     about
-        For the table in docs/scoreboard.md.
+        Text for the table in docs/scoreboard.md.
     resolution
-        Of the hosts' clocks.
+        Resolution of the hosts' clocks.
     forward, reverse
         Fields of the bottleneck's channel, and of the channel of its ACKs.
     moves
@@ -98,7 +98,7 @@ def changed(network: Network, condition: Condition) -> Network:
 
 
 def real(full: bool) -> list[Network]:
-    """The networks by condition, in turns, so that the first so many are a sample of conditions and networks.
+    """The networks by condition, in turn, so that the first ones are a sample of conditions and networks.
 
     The quick size has one network for each condition.
     """

@@ -21,14 +21,14 @@ class Row:
     Attributes
     ----------
     name
-        How tables and figures call it.
+        Name in tables and figures.
     law
-        Its spelling.
+        Spelling in scenarios.
     source
-        Where the setting comes from; "control" for a law that is no background law, and has to do harm; "bound" for
-        what no law can do better than.
+        Source of the setting; "control" for a law that is no background law and has to do harm; "bound" for the best
+        that is possible.
     priority
-        Whether the bottleneck serves it in a lower class of strict priority.
+        Whether the bottleneck serves the background in a lower class of strict priority.
     """
 
     name: str
@@ -51,7 +51,7 @@ BOUNDS = (
     Row("nothing", "", BOUND),
     Row("strict priority", "cubic", BOUND, priority=True),
 )
-"""What a law can be at best: harm of nothing, and use of spare capacity of CUBIC in a lower class of the queue."""
+"""The best that is possible: the harm of no background, and the spare use of CUBIC in a lower class of the queue."""
 
 ROWS = (
     *BOUNDS,
@@ -79,7 +79,7 @@ ROWS = (
 
 
 def chosen(laws: Sequence[str]) -> tuple[Row, ...]:
-    """The rows of these laws, with the bounds; all rows where none is asked for."""
+    """The rows of these laws, with the bounds; all rows where `laws` is empty."""
     known = {row.law: row for row in ROWS if row not in BOUNDS}
     found = [known.get(law) or Row(law, law, ASKED) for law in laws]
     return (*BOUNDS, *dict.fromkeys(found)) if laws else ROWS

@@ -1,4 +1,4 @@
-"""What is read from the runs: a law's numbers on each network."""
+"""Numbers of a law on each network, from the runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ voice_ms, mos
 
 @dataclass(slots=True)
 class Score:
-    """What a law does on one network: of each number the values of all seeds; none where it does not exist.
+    """Numbers of a law on one network: for each number the values of all seeds, without those that do not exist.
 
     ``score.web`` is the mean over the seeds, and not-a-number where there are none.
     """
@@ -127,7 +127,7 @@ def scores(results: Results, rows: Iterable[Row]) -> dict[tuple[str, str], Score
 
 
 def add_own(score: Score, kind: str, run: Run) -> None:
-    """A run with nobody but the law."""
+    """A run of the law alone."""
     window = run.window()
     if kind == "one":
         score.add("alone", window.link().utilisation)
@@ -171,11 +171,11 @@ def add_beside(score: Score, kind: str, run: Run, alone: Run) -> None:
 
 
 YIELDED, RECLAIMED = 0.1, 0.8
-"""Shares of the link that a background has when it has yielded, and when it is back."""
+"""Shares of the link at which a background has yielded, and has reclaimed the link."""
 
 
 def add_reaction(score: Score, suffix: str, run: Run) -> None:
-    """A run in which a bulk primary comes and goes."""
+    """A run in which a bulk primary starts and ends."""
     yielded = reclaimed = None
     begin = 0.0
     for window in run.windows:
@@ -201,11 +201,11 @@ def waits(alone: float, beside: float) -> float | None:
 
 
 LEAST_SPARE = 0.01
-"""Share of the link that has to be spare, so that use of it can be told."""
+"""Least spare share of the link for which spare use is computed."""
 
 
 def spare_use(run: Run, alone: Run) -> float | None:
-    """Throughput of the background over what the primary alone leaves of the link."""
+    """Throughput of the background over the capacity of the link that the primary leaves when it is alone."""
     capacity = alone.window().link().capacity_bps
     spare = capacity - alone.window().group("primary").throughput_bps
     if spare <= LEAST_SPARE * capacity:

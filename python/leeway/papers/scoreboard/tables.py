@@ -20,12 +20,12 @@ class Column:
 
 
 def median(name: str, digits: int = 2, scale: float = 1) -> Callable[[Line], str]:
-    """Over the networks."""
+    """Median over the networks."""
     return lambda line: number(scale * line.median(name), digits)
 
 
 def worst(name: str) -> Callable[[Line], str]:
-    """The largest value, and where."""
+    """The largest value, and its network."""
 
     def cell(line: Line) -> str:
         value, where = line.worst(name)
@@ -35,7 +35,7 @@ def worst(name: str) -> Callable[[Line], str]:
 
 
 def tail(name: str, share: float, digits: int = 2) -> Callable[[Line], str]:
-    """Below which a share of the networks lie."""
+    """Value below which a share of the networks is."""
     return lambda line: number(line.quantile(name, share), digits)
 
 
@@ -51,7 +51,7 @@ def with_interval(name: str, share: float) -> Callable[[Line], str]:
 
 
 def fails(line: Line) -> str:
-    """With its interval."""
+    """Share of networks on which a law fails, with its interval."""
     if math.isnan(line.fails):
         return "-"
     low, high = line.fails_interval
@@ -123,7 +123,7 @@ OTHERS = (
 
 
 def tables(made: list[Line]) -> list[Table]:
-    """Of all laws: what they are ranked by, how harm is spread, and how they share with their like."""
+    """Tables of all laws: ranking, distribution of harm, flows of one law, other primaries."""
     networks = len(made[0].scores)
     ranked = (
         f"Every law over {networks} networks. First the bounds; then the laws that fail on at most {FEW:.0%} of the "
@@ -145,18 +145,18 @@ def tables(made: list[Line]) -> list[Table]:
 
 
 def table(name: str, caption: str, columns: tuple[Column, ...], made: list[Line]) -> Table:
-    """A row a law."""
+    """A table with a row for each law."""
     rows = [[column.cell(line) for column in columns] for line in made]
     return Table(name, caption, [column.head for column in columns], rows, shown=True)
 
 
 def number(value: float, digits: int = 2) -> str:
-    """Or a dash where there is none."""
+    """A number, or a dash where there is none."""
     return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def details(made: list[Line]) -> list[Table]:
-    """A table a law, a row a network."""
+    """A table for each law, with a row for each network."""
     found = []
     for line in made:
         if line.row.sends:

@@ -1,6 +1,6 @@
-"""The board *wide*: 2,000 networks drawn from all that there are, half of them for tuning and half for the report.
+"""The board *wide*: 2,000 networks drawn at random, half of them for tuning and half for the report.
 
-A Latin hypercube with a fixed seed: of each dimension every part is there equally often, whatever the others are.
+They are a Latin hypercube with a fixed seed: every part of each dimension occurs equally often.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RATE_BPS = (0.5e6, 1e9)
 RTT_S = (0.005, 0.8)
 BUFFER_BDP = (0.1, 10)
 FLOWS = (1, 24)
-"""Bounds; all are drawn so that equal factors are equally likely."""
+"""Bounds; equal factors are equally likely."""
 
 QUEUES = {
     "droptail": "droptail",
@@ -44,7 +44,7 @@ LEAST_ROUNDS = 20
 
 
 def wide(half: Half) -> list[Network]:
-    """The networks of a half, each with one kind of bulk primary and one number of its own kind."""
+    """The networks of a half. Each has one kind of bulk primary, and one number of flows of the law alone."""
     places = [place(index, point) for index, point in enumerate(hypercube(9))]
     return places[0 if half == "tuning" else 1 :: 2]
 
@@ -96,7 +96,7 @@ def place(index: int, point: Sequence[float]) -> Network:
 
 
 def between(share: float, low: float, high: float) -> float:
-    """At this share of the way from `low` to `high`, by factors."""
+    """The value at this share of the logarithmic distance from `low` to `high`."""
     return low * math.exp(share * math.log(high / low))
 
 
@@ -107,7 +107,7 @@ def one_of(share: float, choices: Iterable[str]) -> str:
 
 
 def duration_s(rate_bps: float, rtt_s: float) -> int:
-    """How long a run takes, in whole seconds."""
+    """Duration of a run, in whole seconds."""
     wanted = min(max(ROUNDS * rtt_s, LEAST_S), MOST_S)
     affordable = max(MOST_PACKETS * 12_000 / rate_bps, LEAST_ROUNDS * rtt_s, 2)
     return math.ceil(min(wanted, affordable))
