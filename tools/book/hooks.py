@@ -68,7 +68,7 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
     """Leads links to other pages of the book, or where there is no such page to the repository."""
     here = page.file.src_uri
     source = BORROWED.get(here, f"docs/{here}")
-    pages = {borrowed: name for name, borrowed in BORROWED.items()}
+    pages = {borrowed: name for name, borrowed in BORROWED.items()} | {"examples/notebooks": "notebooks/README.md"}
 
     def led(match: re.Match[str]) -> str:
         before, link, anchor, after = match.groups(default="")

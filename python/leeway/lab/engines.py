@@ -209,7 +209,7 @@ class Dask(Engine):
         return Done(job.key, data, seconds)
 
     def _fill(self, completed: as_completed, waiting: Iterator[Job], under_way: dict[Future, Job]) -> None:
-        """Hands over so many jobs that every worker has one to go on with."""
+        """Hands over enough jobs that every worker always has another one."""
         for job in itertools.islice(waiting, self._window() - len(under_way)):
             task = (simulate, job.scenario.to_toml(), job.seed, job.scenario.key(), leeway.ENGINE)
             try:

@@ -99,7 +99,7 @@ def everywhere(setting: Setting) -> Steps:
     the report (`--half report`): 0.5 Mbit/s to 1 Gbit/s, 5 to 800 ms, 0.1 to 10 BDP, six queue disciplines, 1 to 24
     bulk primaries, equally many background flows or one, hosts of ns-2 and Linux. On each network beside one kind of
     bulk primaries, beside web-like requests and a call, alone, and with one number of its own kind. `--full` runs all
-    of the half, `--sample N` so many networks.
+    of the half, `--sample N` runs N of them.
     """
     count = setting.sample or (None if setting.full else QUICK_WIDE)
     return (yield from board(setting, sample(wide(setting.half), count), quick=1, full=1))

@@ -37,10 +37,10 @@ PROFILES = {"rfc": {"sack": True}, "linux": {"timestamp_resolution": "1 us"}}
 """Platforms of all endpoints, and what differs."""
 
 ROUNDS, LEAST_S, MOST_S, MOST_PACKETS = 60, 10, 60, 150_000
-"""A run takes so many round trips, but at least and at most so many seconds; on fast lines what the packets take..."""
+"""Duration of a run in round trips, its bounds in seconds, and the packets that bound it on fast lines."""
 
 LEAST_ROUNDS = 20
-"""... but never less than so many round trips, or two seconds."""
+"""Least number of round trips of a run, which also lasts at least two seconds."""
 
 
 def wide(half: Half) -> list[Network]:

@@ -50,7 +50,7 @@ def bdp(rate: int = RATE, owd: int = OWD, tenths: int = 10) -> int:
 
 
 def drain_ms(packets: float, rate: float = RATE) -> float:
-    """Time that a queue of so many packets takes at `rate` Mbit/s, in ms."""
+    """Delay of a queue of this number of packets at `rate` Mbit/s, in ms."""
     return packets * PACKET_BITS / (rate * 1000)
 
 

@@ -1,4 +1,4 @@
-"""FLOWER and LEDBAT in company: figures 5.2 and 5.4."""
+"""FLOWER and LEDBAT beside several TCP flows: figures 5.2 and 5.4."""
 
 from __future__ import annotations
 

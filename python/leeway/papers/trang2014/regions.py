@@ -33,7 +33,7 @@ GAINS = (1, 10)
 
 
 def region(buffer: float, tcp_part: float, ledbat_part: float) -> str:
-    """In which region these parts of the capacity lie, with a buffer of so many targets.
+    """Region of these parts of the capacity, with a buffer that is a multiple of the target.
 
     Working: TCP takes 0.8 and more, as in the thesis's clustering. Otherwise hostile if LEDBAT takes more than 0.1 of
     the capacity above TCP; loss-based if neither is above the other by more than that and the buffer is below the
@@ -47,12 +47,12 @@ def region(buffer: float, tcp_part: float, ledbat_part: float) -> str:
 
 
 def in_targets(tenths: int, target: int) -> float:
-    """The buffer of so many tenths of a BDP in targets: the time that it takes over the target."""
+    """Delay of a full buffer, in tenths of a BDP, over the target."""
     return drain_ms(bdp(tenths=tenths)) / target
 
 
 def scenario(tenths: int, target: int, gain: int, spread: float = 0.0) -> Scenario:
-    """One TCP and one LEDBAT from 0 with a buffer of so many tenths of a BDP."""
+    """One TCP and one LEDBAT from 0, with a buffer in tenths of a BDP."""
     return network(
         [tcp(start=at(0, spread)), background("ledbat", ledbat(target, gain), start=at(0, spread))],
         duration=200,
