@@ -1,4 +1,5 @@
-//! Time of one grant, with what belongs to it (an ask, an arrival with a delay sample), by the number of users:
+//! Time of one grant, with what belongs to it (an ask, an arrival with a delay sample), by the number of users, beside a
+//! foreground of 64 connections with requests:
 //! `cargo run --release -p leeway-share --example ns_per_grant`.
 
 use leeway_share::{Certainty, FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};
@@ -24,15 +25,18 @@ fn run(users: u64, flows: u64) -> f64 {
     for &flow in &opened {
         line.ask(0, flow, u64::MAX).expect("it is open");
     }
-    for connection in 0..16 {
-        line.foreground(0, connection, Sight::Request);
-    }
     let mut under_way = VecDeque::new();
     let (mut now_us, mut grants) = (0, 0);
     let start = Instant::now();
     while grants < GRANTS {
         while let Next::Grant { flow, bytes } = line.next(now_us) {
             grants += 1;
+            let connection = grants / 8 % 64;
+            match grants % 8 {
+                0 => line.foreground(now_us, connection, Sight::Request),
+                4 => line.foreground(now_us, (connection + 60) % 64, Sight::Bytes(10_000)),
+                _ => {}
+            }
             under_way.push_back((now_us + 20_000, flow, bytes));
             line.ask(now_us, flow, u64::MAX).expect("it is open");
         }

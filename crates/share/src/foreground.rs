@@ -14,7 +14,7 @@
 //! transfer that somebody else limits. A request that is not seen (QUIC) is expected when its answer begins.
 
 use crate::policy::Policy;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was seen of the foreground on one of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +32,13 @@ pub enum Sight {
 pub struct Foreground {
     policy: Policy,
     connections: BTreeMap<u64, Connection>,
+    /// When each connection is looked at again although nothing is seen.
+    due: BTreeSet<(u64, u64)>,
+    /// Sum over the connections, kept as they change: every grant asks for it.
+    expected_bytes: u64,
     /// Moving average of answers, in bytes; nothing before the first.
     usual_bytes: Option<u64>,
     seen_us: Option<u64>,
-    /// When expectations were last looked over.
-    swept_us: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +47,18 @@ struct Connection {
     seen_us: u64,
     /// What comes was asked for: it is an answer, not a call or a push.
     asked: bool,
+    /// Nothing came of its last request: what it sends is an upload, and nothing is expected until something comes.
+    unanswered: bool,
+    /// What answers were when this one was asked for.
+    usual_bytes: u64,
     /// Of the present answer.
     got_bytes: u64,
     /// In the present round trip, which began then, and in the one before.
     round_us: u64,
     round_bytes: [u64; 2],
+    /// Its part of the sum, and its time in `due`.
+    expected_bytes: u64,
+    due_us: u64,
 }
 
 /// What a connection is at.
@@ -57,7 +66,7 @@ struct Connection {
 enum Stage {
     /// It will ask when it is there, not before then.
     Connecting { there_us: u64 },
-    /// It has asked, and nothing has come.
+    /// It has asked, or is about to, and nothing has come.
     Asked,
     /// Something is coming.
     Receiving,
@@ -71,9 +80,10 @@ impl Foreground {
         Foreground {
             policy: *policy,
             connections: BTreeMap::new(),
+            due: BTreeSet::new(),
+            expected_bytes: 0,
             usual_bytes: None,
             seen_us: None,
-            swept_us: 0,
         }
     }
 
@@ -82,26 +92,27 @@ impl Foreground {
     pub fn seen(&mut self, now_us: u64, connection: u64, sight: Sight, srtt_us: u64, base_us: u64) {
         self.sweep(now_us, srtt_us);
         self.seen_us = Some(now_us);
-        let fresh = Connection {
-            stage: Stage::Idle,
-            seen_us: now_us,
-            asked: false,
-            got_bytes: 0,
-            round_us: now_us,
-            round_bytes: [0; 2],
-        };
-        if self.connections.len() as u64 >= self.policy.connections_max
-            && !self.connections.contains_key(&connection)
-        {
-            let oldest = self.connections.iter().min_by_key(|(_, known)| known.seen_us).map(|(&key, _)| key);
-            oldest.and_then(|oldest| self.connections.remove(&oldest));
-        }
-        let mut known = *self.connections.get(&connection).unwrap_or(&fresh);
+        let mut known = self.take(connection).unwrap_or_else(|| {
+            // Of too many the one that is looked at next goes: most likely it is over.
+            if self.connections.len() as u64 >= self.policy.connections_max
+                && let Some(&(_, next)) = self.due.first()
+            {
+                self.take(next);
+            }
+            Connection::new(now_us)
+        });
         match sight {
             Sight::Connect => known.stage = Stage::Connecting { there_us: now_us + base_us },
+            // Packets of one request, or of an upload: the first of them says when the answer is due.
+            Sight::Request if known.stage == Stage::Asked && known.asked => {
+                return self.put(connection, known, srtt_us);
+            }
             Sight::Request => {
                 self.learn(&mut known);
-                known = Connection { stage: Stage::Asked, asked: true, ..fresh };
+                let stage = if known.unanswered { Stage::Idle } else { Stage::Asked };
+                let Connection { unanswered, .. } = known;
+                let usual_bytes = self.usual_bytes();
+                known = Connection { stage, asked: true, unanswered, usual_bytes, ..Connection::new(now_us) };
             }
             Sight::Bytes(bytes) => {
                 if known.stage == Stage::Idle {
@@ -115,17 +126,17 @@ impl Foreground {
                 known.got_bytes += bytes;
                 known.round_bytes[0] += bytes;
                 known.stage = Stage::Receiving;
+                known.unanswered = false;
             }
         }
         known.seen_us = now_us;
-        self.connections.insert(connection, known);
+        self.put(connection, known, srtt_us);
     }
 
     /// What the foreground has asked for and not got, in bytes.
     pub fn expected_bytes(&mut self, now_us: u64, srtt_us: u64) -> u64 {
         self.sweep(now_us, srtt_us);
-        let usual_bytes = self.usual_bytes.unwrap_or(0);
-        self.connections.values().map(|known| known.expected_bytes(now_us, usual_bytes, &self.policy)).sum()
+        self.expected_bytes
     }
 
     /// What an answer usually is, in bytes; 0 before the first.
@@ -138,33 +149,55 @@ impl Foreground {
         self.seen_us.is_some_and(|seen_us| now_us < seen_us + self.policy.away_us)
     }
 
-    /// When the expectation changes although nothing is seen, in microseconds.
-    pub fn deadline_us(&self, now_us: u64, srtt_us: u64) -> Option<u64> {
-        self.connections
-            .values()
-            .filter_map(|known| known.deadline_us(now_us, srtt_us, self.usual_bytes(), &self.policy))
-            .min()
+    /// When the expectation may change although nothing is seen, in microseconds.
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.due.first().map(|&(due_us, _)| due_us)
+    }
+
+    /// A connection, out of the sum.
+    fn take(&mut self, connection: u64) -> Option<Connection> {
+        let known = self.connections.remove(&connection)?;
+        self.due.remove(&(known.due_us, connection));
+        self.expected_bytes -= known.expected_bytes;
+        Some(known)
+    }
+
+    /// Into the sum.
+    fn put(&mut self, connection: u64, mut known: Connection, srtt_us: u64) {
+        known.expected_bytes = known.expects(&self.policy);
+        known.due_us = known.looked_at_us(srtt_us, &self.policy);
+        self.expected_bytes += known.expected_bytes;
+        self.due.insert((known.due_us, connection));
+        self.connections.insert(connection, known);
     }
 
     /// Forgets what will not come, or has come.
     fn sweep(&mut self, now_us: u64, srtt_us: u64) {
-        if now_us <= self.swept_us {
-            return;
-        }
-        self.swept_us = now_us;
-        let (policy, usual_bytes) = (self.policy, self.usual_bytes());
-        let mut learnt = Vec::new();
-        self.connections.retain(|_, known| {
-            if known.deadline_us(0, srtt_us, usual_bytes, &policy).is_some_and(|at_us| now_us >= at_us) {
-                learnt.push(*known);
-                known.asked = false;
-                known.stage = Stage::Idle;
-                known.got_bytes = 0;
-                known.round_bytes = [0; 2];
+        while let Some(&(due_us, connection)) = self.due.first()
+            && due_us <= now_us
+            && let Some(mut known) = self.take(connection)
+        {
+            // The round trip may have become longer since.
+            if known.looked_at_us(srtt_us, &self.policy) > now_us {
+                self.put(connection, known, srtt_us);
+                continue;
             }
-            known.stage != Stage::Idle || now_us < known.seen_us + policy.away_us
-        });
-        learnt.iter_mut().for_each(|known| self.learn(known));
+            match known.stage {
+                Stage::Connecting { there_us } => {
+                    known.stage = Stage::Asked;
+                    (known.seen_us, known.usual_bytes) = (there_us, self.usual_bytes());
+                }
+                Stage::Idle => continue,
+                Stage::Asked | Stage::Receiving => {
+                    let mut over = known;
+                    let Connection { seen_us, unanswered, stage, asked, .. } = known;
+                    let unanswered = unanswered || stage == Stage::Asked && asked;
+                    known = Connection { seen_us, unanswered, ..Connection::new(now_us) };
+                    self.learn(&mut over);
+                }
+            }
+            self.put(connection, known, srtt_us);
+        }
     }
 
     /// The answer of a connection is over.
@@ -181,37 +214,52 @@ impl Foreground {
 }
 
 impl Connection {
-    /// More has come than an answer that is a little longer than usual, or nothing was asked for.
-    fn is_transfer(&self, usual_bytes: u64) -> bool {
-        self.stage == Stage::Receiving && !(self.asked && self.got_bytes <= 2 * usual_bytes)
-    }
-
-    fn expected_bytes(&self, now_us: u64, usual_bytes: u64, policy: &Policy) -> u64 {
-        match self.stage {
-            Stage::Connecting { there_us } if now_us >= there_us => usual_bytes,
-            Stage::Asked => usual_bytes,
-            Stage::Receiving if self.is_transfer(usual_bytes) => {
-                Policy::round_trips(policy.transfer_percent, self.round_bytes[0].max(self.round_bytes[1]))
-            }
-            Stage::Receiving => usual_bytes.saturating_sub(self.got_bytes),
-            _ => 0,
+    fn new(now_us: u64) -> Connection {
+        Connection {
+            stage: Stage::Idle,
+            seen_us: now_us,
+            asked: false,
+            unanswered: false,
+            usual_bytes: 0,
+            got_bytes: 0,
+            round_us: now_us,
+            round_bytes: [0; 2],
+            expected_bytes: 0,
+            due_us: 0,
         }
     }
 
-    /// When it is over where nothing comes; with `now_us` of 0 the end alone, otherwise also the next change.
-    fn deadline_us(&self, now_us: u64, srtt_us: u64, usual_bytes: u64, policy: &Policy) -> Option<u64> {
-        let wait_us = policy.hold_least_us.min(srtt_us) + Policy::round_trips(policy.wait_percent, srtt_us);
+    /// More has come than an answer that is a little longer than usual, or nothing was asked for.
+    fn is_transfer(&self) -> bool {
+        self.stage == Stage::Receiving && !(self.asked && self.got_bytes <= 2 * self.usual_bytes)
+    }
+
+    fn expects(&self, policy: &Policy) -> u64 {
         match self.stage {
-            Stage::Connecting { there_us } if now_us > 0 && now_us < there_us => Some(there_us),
-            Stage::Connecting { there_us } => Some(there_us + wait_us),
-            Stage::Asked => Some(self.seen_us + wait_us),
+            Stage::Asked => self.usual_bytes,
+            Stage::Receiving if self.is_transfer() => {
+                Policy::round_trips(policy.transfer_percent, self.round_bytes[0].max(self.round_bytes[1]))
+            }
+            Stage::Receiving => self.usual_bytes.saturating_sub(self.got_bytes),
+            Stage::Connecting { .. } | Stage::Idle => 0,
+        }
+    }
+
+    /// When it is looked at again where nothing is seen.
+    fn looked_at_us(&self, srtt_us: u64, policy: &Policy) -> u64 {
+        match self.stage {
+            Stage::Connecting { there_us } => there_us,
+            Stage::Asked => {
+                let late_us = policy.hold_least_us.min(srtt_us);
+                self.seen_us + late_us + Policy::round_trips(policy.wait_percent, srtt_us)
+            }
             Stage::Receiving => {
                 let gap_us = Policy::round_trips(policy.gap_percent, srtt_us).max(1);
                 // A transfer that has lost something waits for its timeout.
-                let pause_us = if self.is_transfer(usual_bytes) { policy.away_us } else { 0 };
-                Some(self.seen_us + gap_us.max(pause_us))
+                let pause_us = if self.is_transfer() { policy.away_us } else { 0 };
+                self.seen_us + gap_us.max(pause_us)
             }
-            Stage::Idle => None,
+            Stage::Idle => self.seen_us + policy.away_us,
         }
     }
 }
@@ -254,7 +302,7 @@ mod tests {
     fn a_server_that_thinks_is_not_waited_for_and_an_answer_that_stops_is_over() {
         let mut foreground = taught();
         foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
-        let until_us = foreground.deadline_us(T, RTT_US).unwrap();
+        let until_us = foreground.deadline_us().unwrap();
         assert_eq!(until_us, T + 4 * RTT_US);
         assert_eq!(foreground.expected_bytes(until_us - 1, RTT_US), ANSWER);
         assert_eq!(foreground.expected_bytes(until_us, RTT_US), 0);
@@ -270,7 +318,7 @@ mod tests {
         let mut foreground = taught();
         foreground.seen(T, 1, Sight::Connect, 2 * RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(T + RTT_US - 1, 2 * RTT_US), 0);
-        assert_eq!(foreground.deadline_us(T + RTT_US - 1, 2 * RTT_US), Some(T + RTT_US));
+        assert_eq!(foreground.deadline_us(), Some(T + RTT_US));
         assert_eq!(foreground.expected_bytes(T + RTT_US, 2 * RTT_US), ANSWER);
         foreground.seen(T + RTT_US + 5_000, 1, Sight::Request, 2 * RTT_US, RTT_US);
         assert_eq!(
@@ -300,6 +348,24 @@ mod tests {
     }
 
     #[test]
+    fn of_an_upload_no_answer_is_expected_for_long() {
+        let mut foreground = taught();
+        let mut expected_us = 0;
+        for at_us in (T..T + 4_000_000).step_by(1_000) {
+            foreground.seen(at_us, 1, Sight::Request, RTT_US, RTT_US);
+            expected_us += if foreground.expected_bytes(at_us, RTT_US) > 0 { 1_000 } else { 0 };
+        }
+        assert_eq!(expected_us, 4 * RTT_US);
+        foreground.seen(T + 4_000_000, 1, Sight::Bytes(500), RTT_US, RTT_US);
+        foreground.seen(T + 4_500_000, 1, Sight::Request, RTT_US, RTT_US);
+        assert_eq!(
+            foreground.expected_bytes(T + 4_500_000, RTT_US),
+            foreground.usual_bytes(),
+            "it is answered again"
+        );
+    }
+
+    #[test]
     fn it_is_away_after_half_a_second_of_silence() {
         let mut foreground = taught();
         assert!(!foreground.is_present(T));
@@ -322,7 +388,7 @@ mod tests {
                 let expected = foreground.expected_bytes(now_us, RTT_US);
                 prop_assert!(expected <= 4 * policy.answer_max_bytes + 2 * sum);
                 prop_assert!(foreground.connections.len() <= 4);
-                prop_assert!(expected == 0 || foreground.deadline_us(now_us, RTT_US).is_some());
+                prop_assert!(expected == 0 || foreground.deadline_us().is_some());
             }
             prop_assert_eq!(foreground.expected_bytes(now_us + policy.away_us, RTT_US), 0);
             foreground.expected_bytes(now_us + 2 * policy.away_us, RTT_US);

@@ -1,4 +1,28 @@
-//! Numbers of users and flows.
+//! Numbers of users and flows, and maps by them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// By a number that this program has given. Nobody else chooses it, so it needs no keyed hash. Nobody may depend on the order.
+pub(crate) type ById<K, V> = HashMap<K, V, BuildHasherDefault<Numbers>>;
+
+/// Spreads consecutive numbers (Knuth, The Art of Computer Programming 3, 6.4: multiplicative hashing).
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Numbers(u64);
+
+impl Hasher for Numbers {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}
 
 /// Somebody who has a share of his own, whatever number of flows he has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,13 +2,13 @@
 //!
 //! One ledger a direction. A grant fits where background, foreground and grant together are no more than the window.
 
-use crate::id::FlowId;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::id::{ById, FlowId};
+use std::collections::BTreeSet;
 
 /// Bytes granted and not arrived.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    accounts: BTreeMap<FlowId, Account>,
+    accounts: ById<FlowId, Account>,
     granted_bytes: u64,
     /// When something of each account was last heard of, and whose it is.
     waiting: BTreeSet<(u64, FlowId)>,

@@ -3,13 +3,12 @@
 use crate::error::ShareError;
 use crate::estimator::{Estimator, Sample};
 use crate::foreground::{Foreground, Sight};
-use crate::id::{FlowId, UserId};
+use crate::id::{ById, FlowId, UserId};
 use crate::ledger::Ledger;
-use crate::pacer::{Pacer, Starvation};
+use crate::pacer::{Pacer, Starvation, mul_div};
 use crate::policy::Policy;
 use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
-use std::collections::BTreeMap;
 
 /// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least: on a fast line
 /// a foreground's request of two round trips is 4 ms longer then. Of five samples the median counts: behind a fair queue
@@ -31,7 +30,7 @@ pub struct Line {
     estimator: Estimator,
     pacer: Pacer,
     starvation: Starvation,
-    flows: BTreeMap<FlowId, Reach>,
+    flows: ById<FlowId, Reach>,
     opened: u64,
     round_end_us: u64,
     /// What has arrived in this round trip and in the one before, of background and foreground.
@@ -100,7 +99,7 @@ impl Line {
             estimator: Estimator::new(policy),
             pacer: Pacer::default(),
             starvation: Starvation::default(),
-            flows: BTreeMap::new(),
+            flows: ById::default(),
             opened: 0,
             round_end_us: 0,
             round_bytes: [0; 2],
@@ -224,8 +223,7 @@ impl Line {
             self.pacer.sent(now_us, bytes, self.pacing_bytes_per_s(), &self.policy);
             return Next::Grant { flow, bytes };
         }
-        let room_us =
-            if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us(now_us, srtt_us) };
+        let room_us = if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us() };
         let due_us = self.starvation.due_us(bytes, rate, &self.policy);
         let wake = [room_us, due_us, self.expires_us()].into_iter().flatten().min();
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
@@ -274,10 +272,9 @@ impl Line {
             Phase::SlowStart => self.policy.start_pacing_percent,
             _ => self.policy.pacing_percent,
         };
-        let per_s = u128::from(self.law.output().cwnd_q16 >> 16) * u128::from(percent) * 10_000;
         match self.estimator.srtt_us() {
             0 => 0,
-            srtt_us => u64::try_from(per_s / u128::from(srtt_us)).unwrap_or(u64::MAX).max(1),
+            srtt_us => mul_div(self.law.output().cwnd_q16 >> 16, percent * 10_000, srtt_us).max(1),
         }
     }
 

@@ -22,11 +22,18 @@ impl Pacer {
             return;
         }
         let from_us = self.next_us.max(now_us.saturating_sub(policy.burst_us));
-        let scaled =
-            u128::from(bytes) * 1_000_000 * 1_000_000_000 / u128::from(bytes_per_s) + u128::from(self.carry);
-        self.carry = (scaled % 1_000_000_000) as u64;
-        let takes_us = u64::try_from(scaled / 1_000_000_000).unwrap_or(u64::MAX).min(10_000_000);
+        let scaled = mul_div(bytes, 1_000_000_000_000_000, bytes_per_s).saturating_add(self.carry);
+        self.carry = scaled % 1_000_000_000;
+        let takes_us = (scaled / 1_000_000_000).min(10_000_000);
         self.next_us = from_us.saturating_add(takes_us);
+    }
+}
+
+/// `a * b / c`, or the most there is. A division of 128 bits takes ten times as long as one of 64, which most are.
+pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
     }
 }
 
@@ -69,8 +76,14 @@ impl Starvation {
     pub fn due_us(&self, bytes: u64, rate_bytes_per_s: u64, policy: &Policy) -> Option<u64> {
         let each = u128::from(rate_bytes_per_s) * u128::from(policy.min_share_permille);
         let missing = (u128::from(bytes) * 1_000_000_000).saturating_sub(self.credit_e9);
-        let wait_us = missing.div_ceil(if each == 0 { return None } else { each });
-        Some(self.at_us.saturating_add(u64::try_from(wait_us).unwrap_or(u64::MAX)))
+        if each == 0 {
+            return None;
+        }
+        let wait_us = match (u64::try_from(missing), u64::try_from(each)) {
+            (Ok(missing), Ok(each)) => missing.div_ceil(each),
+            _ => u64::try_from(missing.div_ceil(each)).unwrap_or(u64::MAX),
+        };
+        Some(self.at_us.saturating_add(wait_us))
     }
 }
 

@@ -6,16 +6,16 @@
 //!
 //! [`Policy::turn_bytes`]: crate::Policy::turn_bytes
 
-use crate::id::{FlowId, UserId};
+use crate::id::{ById, FlowId, UserId};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::hash_map::Entry;
 
 /// Users, their flows, and who of them asks.
 #[derive(Debug)]
 pub struct Scheduler {
     turn_bytes: i64,
-    users: BTreeMap<UserId, User>,
-    flows: BTreeMap<FlowId, Flow>,
+    users: ById<UserId, User>,
+    flows: ById<FlowId, Flow>,
     /// Flows that ask in the middle of their turn, by the turn's number.
     going: BTreeMap<u64, FlowId>,
     /// Users of whom a flow waits for its turn, by their place in the round.
@@ -51,8 +51,8 @@ impl Scheduler {
     pub fn new(turn_bytes: u64) -> Scheduler {
         Scheduler {
             turn_bytes: i64::try_from(turn_bytes).unwrap_or(i64::MAX / 4).clamp(1, i64::MAX / 4),
-            users: BTreeMap::new(),
-            flows: BTreeMap::new(),
+            users: ById::default(),
+            flows: ById::default(),
             going: BTreeMap::new(),
             round: BTreeMap::new(),
             place: 0,

@@ -10,7 +10,7 @@ mod lines;
 use lines::{HEAD, Home, Line, Neighbours, Outcome, draw, judge, median, row};
 
 /// Of the draw: half of the lines for tuning, the other half held back.
-const SEED: u64 = 2026;
+const SEED: u64 = 2911;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
