@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every test: the control library's own checks, all test binaries, the scenarios in the documents, the Python package, the page
-# on adding a law; ends with their sum.
+# on adding a law, the wheel where nothing of the checkout is; ends with their sum.
 # With LEEWAY_REQUIRE_ALL=1 a test that is skipped is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ main() {
 	snippets 2>&1 | tee -a "$log" || failed=1
 	lab </dev/null 2>&1 | tee -a "$log" || failed=1
 	tools/add_a_law.py </dev/null 2>&1 | tee -a "$log" || failed=1
-	pip_install </dev/null || failed=1
+	tools/check_wheel.sh </dev/null || failed=1
 	awk -v all="${LEEWAY_REQUIRE_ALL:-0}" -f tools/sum.awk "$log" || failed=1
 	return $failed
 }
@@ -30,16 +30,6 @@ snippets() {
 # The Python package, and with it every published experiment in its quick form.
 lab() {
 	target/python/bin/python -m pytest python/tests -q -p no:cacheprovider --durations=10
-}
-
-# Does `pip install .` work where nothing of the package is?
-pip_install() {
-	local venv=target/pip-install
-	rm -rf "$venv"
-	python3 -m venv "$venv"
-	"$venv/bin/pip" install --quiet --disable-pip-version-check --constraint python/constraints.txt ./python
-	(cd / && "$OLDPWD/$venv/bin/python" -c 'import leeway; print("pip install: leeway", leeway.ENGINE)')
-	rm -rf "$venv"
 }
 
 main

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Crates whose sources decide, and those of others whose version does.
+/// Crates whose sources decide; of others it is the version of the random generator.
 const CRATES: [&str; 6] = ["units", "control", "queue", "link", "share", "sim"];
-const DEPENDENCIES: [&str; 2] = ["rand_core", "rand_xoshiro"];
 
 fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
@@ -15,7 +14,6 @@ fn main() {
         let folder = here.join("..").join(name);
         sources(&folder.join("src"), &mut files);
         add(folder.join("build.rs"), &mut files);
-        add(folder.join("Cargo.toml"), &mut files);
     }
     // A crate that was unpacked by itself has nobody beside it.
     if files.is_empty() {
@@ -70,12 +68,24 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The versions of [`DEPENDENCIES`] in a lock file.
+/// The versions of `rand_xoshiro` and of the `rand_core` that it uses. What else a lock file has does not decide: a source
+/// distribution has less of it.
 fn versions(lock: &str) -> String {
-    let packages = lock
-        .split("[[package]]")
-        .filter(|package| DEPENDENCIES.iter().any(|name| package.contains(&format!("name = \"{name}\"\n"))));
-    packages.map(|package| package.lines().take(3).collect::<Vec<_>>().join(" ")).collect()
+    let package = |name: &str| {
+        let name = format!("name = \"{name}\"\n");
+        lock.split("[[package]]").find(|package| package.contains(&name)).unwrap_or_default()
+    };
+    let value = |package: &str, before: &str, after: &str| {
+        let mut lines = package.lines().map(str::trim);
+        lines.find_map(|line| Some(line.strip_prefix(before)?.trim_end_matches(after).to_owned()))
+    };
+    let generator = package("rand_xoshiro");
+    let version = value(generator, "version = \"", "\"").unwrap_or_default();
+    // Where there are several of them, the user says which one: "rand_core 0.10.1".
+    let core = value(generator, "\"rand_core ", "\",")
+        .or_else(|| value(package("rand_core"), "version = \"", "\""))
+        .unwrap_or_default();
+    format!("rand_xoshiro {version} rand_core {core}")
 }
 
 /// FNV-1a with 64 bits.
