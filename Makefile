@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall deb ci clean
+.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall deb wheel headers ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,13 @@ uninstall: ## remove what `make install` put in place; DESTDIR and PREFIX as the
 deb: ## make a Debian package (12 and newer) in target/deb
 	@tools/setup.sh build
 	@tools/deb.sh
+
+wheel: ## make the Python package's wheel and source distribution in target/wheels
+	@tools/setup.sh build python
+	@tools/wheel.sh
+
+headers: ## pack the C headers with a Makefile and pkg-config's file in target/headers
+	@tools/headers.sh
 
 ci: ## what a change must pass: .ci/run
 	@.ci/run

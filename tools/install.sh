@@ -64,18 +64,11 @@ completions() {
 	put 644 "$work/completions" "$2"
 }
 
-# For pkg-config: the headers need no library.
+# For pkg-config.
 package() {
-	cat <<-PC
-		prefix=$prefix
-		includedir=\${prefix}/include/leeway
-
-		Name: leeway
-		Description: Control laws of less-than-best-effort transport, as C headers
-		URL: https://github.com/leeway-net/leeway
-		Version: $(sed -nE 's/^#define LEEWAY_VERSION +"(.*)"/\1/p' control/leeway.h)
-		Cflags: -I\${includedir}
-	PC
+	local version
+	version=$(sed -nE 's/^#define LEEWAY_VERSION +"(.*)"/\1/p' control/leeway.h)
+	sed -e "s|@PREFIX@|$prefix|" -e "s/@VERSION@/$version/" packaging/headers/leeway.pc.in
 }
 
 # put MODE FROM TO: TO without DESTDIR

@@ -56,6 +56,49 @@ fn duel_in_c_shows_who_yields() {
     assert!(refuses(&mut Command::new(&duel)).starts_with("usage: duel LAW LAW"));
 }
 
+/// What people do who have the archive of `make headers` and nothing else.
+#[test]
+fn headers_from_the_archive_install_and_compile() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let made = succeed(Command::new(format!("{TOP}/tools/headers.sh")).arg(at("made")));
+    let archive = String::from_utf8(made.stdout).unwrap();
+    succeed(
+        Command::new("tar").args(["--strip-components=1", "-xzf", archive.trim()]).current_dir(folder.path()),
+    );
+    succeed(
+        Command::new("make")
+            .args(["install", "PREFIX=/opt/laws"])
+            .arg("DESTDIR=root")
+            .current_dir(folder.path()),
+    );
+
+    let mut flags = Command::new("pkg-config");
+    flags
+        .env("PKG_CONFIG_LIBDIR", at("root/opt/laws/share/pkgconfig"))
+        .env("PKG_CONFIG_SYSROOT_DIR", at("root"));
+    let version = succeed(flags.args(["--modversion", "leeway"]));
+    assert_eq!(String::from_utf8_lossy(&version.stdout).trim(), env!("CARGO_PKG_VERSION"));
+    let mut flags = Command::new("pkg-config");
+    flags
+        .env("PKG_CONFIG_LIBDIR", at("root/opt/laws/share/pkgconfig"))
+        .env("PKG_CONFIG_SYSROOT_DIR", at("root"));
+    let flags = succeed(flags.args(["--cflags", "leeway"]));
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror"]);
+    compile.args(String::from_utf8_lossy(&flags.stdout).split_whitespace());
+    succeed(compile.arg(at("examples/duel.c")).arg("-o").arg(at("duel")));
+    assert_eq!(table(&succeed(Command::new(at("duel")).args(["ledbat", "cubic"]))).len(), 8);
+
+    succeed(
+        Command::new("make")
+            .args(["uninstall", "PREFIX=/opt/laws"])
+            .arg("DESTDIR=root")
+            .current_dir(folder.path()),
+    );
+    assert!(!at("root/opt/laws/include/leeway").exists());
+}
+
 /// The last row of a sender alone under LEDBAT: rate in Mbit/s and queuing delay in milliseconds.
 fn alone_at_target(output: &Output) {
     let rows = table(output);
