@@ -33,6 +33,7 @@ WORDS = {
     "tunnel": "IP over QUIC",
     "units": "time, data, rate",
     "utp": "uTP, BEP 29",
+    "utp-c": "in libutp's place",
 }
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #45443f; text-anchor: middle }
@@ -62,7 +63,8 @@ def uses() -> dict[str, set[str]]:
     found = {}
     for manifest in manifests:
         needed = tomllib.loads(manifest.read_text(encoding="utf-8")).get("dependencies", {})
-        found[manifest.parent.name] = {name.removeprefix("leeway-") for name in needed if name.startswith("leeway-")}
+        names = {one.get("package", name) if isinstance(one, dict) else name for name, one in needed.items()}
+        found[manifest.parent.name] = {name.removeprefix("leeway-") for name in names if name.startswith("leeway-")}
     return found
 
 

@@ -79,6 +79,8 @@ pub struct Steering {
     pub sent_packets: u64,
     /// Of those, repetitions.
     pub resent_packets: u64,
+    /// Payload bytes that have come, each once.
+    pub received_bytes: u64,
     /// Packets that have come.
     pub received_packets: u64,
     /// Of those, with payload that was there already.
@@ -131,6 +133,7 @@ pub struct Connection {
     resent_bytes: u64,
     sent_packets: u64,
     resent_packets: u64,
+    received_bytes: u64,
     received_packets: u64,
     repeated_packets: u64,
 }
@@ -200,6 +203,7 @@ impl Connection {
             resent_bytes: 0,
             sent_packets: 0,
             resent_packets: 0,
+            received_bytes: 0,
             received_packets: 0,
             repeated_packets: 0,
         }
@@ -317,6 +321,7 @@ impl Connection {
         if let Some(incoming) = &mut self.incoming {
             incoming.set_capacity(receive_bytes);
         }
+        self.announce();
     }
 
     /// The network says that the packet with this header cannot be delivered. Whoever can forge that
@@ -356,6 +361,7 @@ impl Connection {
             resent_bytes: self.resent_bytes,
             sent_packets: self.sent_packets,
             resent_packets: self.resent_packets,
+            received_bytes: self.received_bytes,
             received_packets: self.received_packets,
             repeated_packets: self.repeated_packets,
         }

@@ -142,6 +142,9 @@ impl Connection {
         let had_gap = incoming.has_gap();
         let arrival = incoming.insert(number, packet.payload, fin);
         self.repeated_packets += u64::from(arrival == Arrival::Duplicate);
+        if !matches!(arrival, Arrival::Duplicate | Arrival::Refused) {
+            self.received_bytes += packet.payload.len() as u64;
+        }
         match arrival {
             Arrival::InOrder if !had_gap && !fin => {
                 self.unacknowledged += 1;

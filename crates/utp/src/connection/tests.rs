@@ -248,6 +248,26 @@ fn a_reader_that_stops_stops_the_writer_and_starts_it_again() {
 }
 
 #[test]
+fn room_that_a_larger_buffer_makes_is_told() {
+    let mut pair = Pair::new(Config::default(), Config::default(), Network::default());
+    while pair.ends[1].as_ref().is_none_or(|end| !end.is_open()) {
+        assert!(pair.step());
+    }
+    pair.end(1).set_buffers(1 << 20, 0);
+    pair.end(0).write(b"there is no room for this").unwrap();
+    for _ in 0..20 {
+        assert!(pair.step());
+    }
+    assert_eq!(pair.end(0).peer_window_bytes, 0);
+    pair.end(1).set_buffers(1 << 20, 1 << 20);
+    let told_us = pair.now_us + 2 * pair.network.delay_us;
+    while pair.end(0).peer_window_bytes == 0 {
+        assert!(pair.step());
+    }
+    assert!(pair.now_us <= told_us);
+}
+
+#[test]
 fn a_window_of_zero_is_probed_and_given_up_in_the_end() {
     let small = Config { receive_bytes: 0, ..Config::default() };
     let mut pair = Pair::new(Config::default(), small, Network::default());

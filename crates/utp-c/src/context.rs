@@ -1,0 +1,591 @@
+//! A context: its endpoint, its sockets, and what the program is told.
+//!
+//! Callbacks call back into the library, so only shared references live across them: everything is in
+//! cells, and nothing of the endpoint is borrowed while a callback runs. What happens in a callback is
+//! served by the loop that runs already ([`Context::run`]).
+
+use crate::abi::*;
+use leeway_control::LawSpec;
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{c_int, c_void};
+use std::net::SocketAddr;
+use std::time::Instant;
+use utp::{Config, Connection, Endpoint, Handle, Header, Kind, Packet, UtpError};
+
+/// Room in the context; what a program wants to hold is its own matter.
+const CONNECTIONS_MAX: usize = 1 << 20;
+/// A closed socket whose bytes are acknowledged waits so long for the peer's end.
+const GRACE_US: u64 = 1_000_000;
+/// Bytes that may be written ahead of a small window.
+const AHEAD_BYTES: u64 = 32_768;
+/// Bytes that UTP_ON_READ is handed at most.
+const READ_BYTES: usize = 65_536;
+/// UDP payload of an Ethernet packet over IPv4 and IPv6.
+const PACKET_BYTES_MAX: [usize; 2] = [1472, 1452];
+/// Bytes of IP and UDP in front of a packet.
+const OVERHEAD_BYTES: [usize; 2] = [28, 48];
+
+/// `utp_context`.
+pub struct Context {
+    endpoint: RefCell<Endpoint<SocketAddr>>,
+    sockets: RefCell<BTreeMap<Handle, *mut Socket>>,
+    /// Closed by the program, and not yet destroyed.
+    closing: RefCell<BTreeSet<*mut Socket>>,
+    callbacks: [Cell<Option<Callback>>; ARRAY_SIZE],
+    pub(crate) userdata: Cell<*mut c_void>,
+    law: RefCell<LawSpec>,
+    target_us: Cell<c_int>,
+    /// Bytes that new sockets keep, of what is sent and of what arrives.
+    buffers: Cell<[usize; 2]>,
+    began: Instant,
+    now_us: Cell<u64>,
+    is_running: Cell<bool>,
+    packets: RefCell<Vec<u8>>,
+    stats: UnsafeCell<ContextStats>,
+}
+
+/// `utp_socket`.
+pub struct Socket {
+    pub(crate) context: *const Context,
+    pub(crate) userdata: Cell<*mut c_void>,
+    handle: Cell<Option<Handle>>,
+    peer: Cell<Option<SocketAddr>>,
+    buffers: Cell<[usize; 2]>,
+    /// Bytes that the program has not read, as it said last.
+    unread: Cell<usize>,
+    is_connected: Cell<bool>,
+    is_at_end: Cell<bool>,
+    has_failed: Cell<bool>,
+    /// Writing took less than there was.
+    wants_room: Cell<bool>,
+    pub(crate) is_deaf: Cell<bool>,
+    is_finished: Cell<bool>,
+    /// Closed, and since when nothing but the peer's end is waited for.
+    closing_since_us: Cell<Option<u64>>,
+    stats: UnsafeCell<SocketStats>,
+}
+
+impl Context {
+    pub(crate) fn new(law: LawSpec) -> Context {
+        let Config { send_bytes, receive_bytes, .. } = Config::default();
+        Context {
+            endpoint: RefCell::new(Endpoint::new(CONNECTIONS_MAX)),
+            sockets: RefCell::default(),
+            closing: RefCell::default(),
+            callbacks: [const { Cell::new(None) }; ARRAY_SIZE],
+            userdata: Cell::new(std::ptr::null_mut()),
+            law: RefCell::new(law),
+            target_us: Cell::new(100_000),
+            buffers: Cell::new([send_bytes, receive_bytes]),
+            began: Instant::now(),
+            now_us: Cell::new(0),
+            is_running: Cell::new(false),
+            packets: RefCell::default(),
+            stats: UnsafeCell::default(),
+        }
+    }
+
+    pub(crate) fn set_callback(&self, which: usize, callback: Option<Callback>) {
+        if let Some(place) = self.callbacks.get(which) {
+            place.set(callback);
+        }
+        self.listen();
+    }
+
+    /// Connections of others are told the options of now.
+    fn listen(&self) {
+        let accepts = self.callbacks[ON_ACCEPT].get().is_some();
+        let config = accepts.then(|| self.config(self.buffers.get(), None));
+        self.endpoint.borrow_mut().listen(config);
+    }
+
+    pub(crate) fn set_law(&self, law: LawSpec) {
+        self.law.replace(law);
+        self.listen();
+    }
+
+    pub(crate) fn set_option(&self, option: c_int, value: c_int) -> c_int {
+        let (Ok(size), [send, receive]) = (usize::try_from(value), self.buffers.get()) else { return -1 };
+        match option {
+            SNDBUF => self.buffers.set([size, receive]),
+            RCVBUF => self.buffers.set([send, size]),
+            TARGET_DELAY => {
+                let Ok(law) = format!("ledbat:target={value}us").parse() else { return -1 };
+                self.target_us.set(value);
+                self.law.replace(law);
+            }
+            // What is logged: nothing.
+            16..=18 => {}
+            _ => return -1,
+        }
+        self.listen();
+        0
+    }
+
+    pub(crate) fn option(&self, option: c_int) -> c_int {
+        let [send, receive] = self.buffers.get().map(|bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX));
+        match option {
+            SNDBUF => send,
+            RCVBUF => receive,
+            TARGET_DELAY => self.target_us.get(),
+            16..=18 => 0,
+            _ => -1,
+        }
+    }
+
+    /// What a new connection is told. Packets are not paced, and acknowledgements do not wait: the
+    /// program comes back when something arrives, or half a second later.
+    fn config(&self, [send_bytes, receive_bytes]: [usize; 2], peer: Option<SocketAddr>) -> Config {
+        let mut config = Config::default();
+        config.law = self.law.borrow().clone();
+        (config.send_bytes, config.receive_bytes) = (send_bytes, receive_bytes);
+        (config.paces, config.ack_delay_us) = (false, 0);
+        let is_six = usize::from(peer.is_none_or(|peer| peer.is_ipv6()));
+        let told = peer.and_then(|peer| {
+            let raw = raw_address(peer);
+            self.call(GET_UDP_MTU, std::ptr::null_mut(), |arguments| arguments.set_address(&raw))
+        });
+        config.packet_bytes_max = match told {
+            Some(bytes @ 64..=65_000) => bytes as usize,
+            _ => PACKET_BYTES_MAX[is_six],
+        };
+        config.packet_bytes = config.packet_bytes.min(config.packet_bytes_max);
+        config
+    }
+
+    /// Calls the program, where it wants to be called.
+    fn call(&self, which: usize, socket: *mut Socket, fill: impl FnOnce(&mut Arguments)) -> Option<u64> {
+        let callback = self.callbacks[which].get()?;
+        let mut arguments = Arguments {
+            context: std::ptr::from_ref(self).cast_mut().cast(),
+            socket: socket.cast(),
+            len: 0,
+            flags: 0,
+            callback_type: which as c_int,
+            buf: std::ptr::null(),
+            first: First { address: std::ptr::null() },
+            address_len: 0,
+        };
+        fill(&mut arguments);
+        // SAFETY: the program gave this function for these arguments, which live until it returns.
+        Some(unsafe { callback(&raw mut arguments) })
+    }
+
+    fn tell_state(&self, socket: *mut Socket, state: c_int) {
+        self.call(ON_STATE_CHANGE, socket, |arguments| arguments.first = First { number: state });
+    }
+
+    /// The program's clock, or ours; it does not go back.
+    fn now_us(&self) -> u64 {
+        let told = self.call(GET_MICROSECONDS, std::ptr::null_mut(), |_| {});
+        let now_us = told.unwrap_or_else(|| self.began.elapsed().as_micros() as u64);
+        self.now_us.set(now_us.max(self.now_us.get()));
+        self.now_us.get()
+    }
+
+    fn random(&self) -> u16 {
+        let told = self.call(GET_RANDOM, std::ptr::null_mut(), |_| {});
+        told.map_or_else(|| getrandom::u32().unwrap_or(self.now_us.get() as u32) as u16, |drawn| drawn as u16)
+    }
+
+    pub(crate) fn create(&self) -> *mut Socket {
+        Box::into_raw(Box::new(Socket::new(self, None)))
+    }
+
+    pub(crate) fn connect(&self, socket: &Socket, to: SocketAddr) -> c_int {
+        if socket.handle.get().is_some() || socket.closing_since_us.get().is_some() {
+            return -1;
+        }
+        let (config, now_us) = (self.config(socket.buffers.get(), Some(to)), self.now_us());
+        let handle = self.endpoint.borrow_mut().connect(to, config, &mut || self.random(), now_us);
+        let Some(handle) = handle else { return -1 };
+        socket.handle.set(Some(handle));
+        socket.peer.set(Some(to));
+        self.sockets.borrow_mut().insert(handle, socket.as_ptr());
+        self.run();
+        0
+    }
+
+    /// A datagram; whether it is one of uTP.
+    pub(crate) fn process(&self, from: SocketAddr, bytes: &[u8]) -> bool {
+        let Ok(packet) = Packet::parse(bytes) else { return false };
+        self.count(bytes.len(), |stats| &mut stats.received);
+        if packet.header.kind == Kind::Syn && !self.is_known(from, packet.header) {
+            let raw = raw_address(from);
+            let refuses =
+                self.call(ON_FIREWALL, std::ptr::null_mut(), |arguments| arguments.set_address(&raw));
+            if refuses.is_some_and(|refuses| refuses != 0) {
+                return true;
+            }
+        }
+        let now_us = self.now_us();
+        self.endpoint.borrow_mut().receive(from, bytes, &mut || self.random(), now_us);
+        self.run();
+        true
+    }
+
+    /// Whether the connection that this SYN asks for is there.
+    fn is_known(&self, from: SocketAddr, syn: Header) -> bool {
+        self.endpoint.borrow().sent(from, &Header { kind: Kind::State, ..syn }).is_some()
+    }
+
+    /// What the network says of a packet that was sent: with the MTU of the next hop it was too long.
+    pub(crate) fn process_icmp(&self, to: SocketAddr, bytes: &[u8], next_hop_mtu: Option<u16>) -> bool {
+        let Ok(packet) = Packet::parse(bytes) else { return false };
+        let Some(handle) = self.endpoint.borrow().sent(to, &packet.header) else { return false };
+        let now_us = self.now_us();
+        let overhead = OVERHEAD_BYTES[usize::from(to.is_ipv6())];
+        if let Some(connection) = self.endpoint.borrow_mut().get_mut(handle) {
+            match next_hop_mtu {
+                Some(mtu) => {
+                    connection.too_long(&packet.header, usize::from(mtu).saturating_sub(overhead), now_us)
+                }
+                None => connection.unreachable(&packet.header),
+            }
+        }
+        self.endpoint.borrow_mut().note_changed(handle);
+        self.run();
+        true
+    }
+
+    /// Timers, and what waits for the program's turn.
+    pub(crate) fn check(&self) {
+        let now_us = self.now_us();
+        self.endpoint.borrow_mut().expire(now_us);
+        self.run();
+        if !self.is_running.get() {
+            self.destroy_closed(now_us);
+        }
+    }
+
+    /// Acknowledgements that waited for more packets.
+    pub(crate) fn acknowledge(&self) {
+        let now_us = self.now_us();
+        self.endpoint.borrow_mut().expire(now_us);
+        self.run();
+    }
+
+    /// Microseconds until [`Context::check`] has something to do.
+    pub(crate) fn next_timeout_us(&self) -> Option<u64> {
+        let deadline_us = self.endpoint.borrow().deadline();
+        let grace_us = (!self.closing.borrow().is_empty()).then_some(self.now_us.get() + GRACE_US);
+        let now_us = self.now_us();
+        deadline_us.into_iter().chain(grace_us).min().map(|at_us| at_us.saturating_sub(now_us))
+    }
+
+    /// Sends what may leave and tells what has changed, until there is neither.
+    fn run(&self) {
+        if self.is_running.replace(true) {
+            return;
+        }
+        loop {
+            self.send();
+            let accepted = self.endpoint.borrow_mut().accept();
+            if let Some(handle) = accepted {
+                self.accepted(handle);
+            }
+            let changed = accepted.or_else(|| self.endpoint.borrow_mut().changed());
+            match changed {
+                Some(handle) => self.changed(handle),
+                None if self.endpoint.borrow().is_ready() => {}
+                None => break,
+            }
+        }
+        self.is_running.set(false);
+    }
+
+    fn send(&self) {
+        let mut packets = self.packets.take();
+        loop {
+            packets.clear();
+            let now_us = self.now_us();
+            let Some(batch) = self.endpoint.borrow_mut().transmit(now_us, &mut packets) else { break };
+            let raw = raw_address(batch.to);
+            for packet in packets.chunks(batch.segment_bytes) {
+                self.count(packet.len(), |stats| &mut stats.sent);
+                self.call(SENDTO, std::ptr::null_mut(), |arguments| {
+                    (arguments.buf, arguments.len) = (packet.as_ptr(), packet.len());
+                    arguments.flags = if batch.whole { DONTFRAG } else { 0 };
+                    arguments.set_address(&raw);
+                });
+            }
+        }
+        self.packets.replace(packets);
+    }
+
+    /// Somebody else asked for a connection, and his address is proven.
+    fn accepted(&self, handle: Handle) {
+        let Some(peer) = self.endpoint.borrow().peer(handle) else { return };
+        let socket = Box::into_raw(Box::new(Socket::new(self, Some((handle, peer)))));
+        self.sockets.borrow_mut().insert(handle, socket);
+        let raw = raw_address(peer);
+        self.call(ON_ACCEPT, socket, |arguments| arguments.set_address(&raw));
+    }
+
+    /// Tells the program what has become of a connection.
+    fn changed(&self, handle: Handle) {
+        let Some(pointer) = self.sockets.borrow().get(&handle).copied() else { return };
+        // SAFETY: sockets in the map are boxes that live until `destroy_closed`, which does not run
+        // while this does.
+        let socket = unsafe { &*pointer };
+        if socket.has_failed.get() {
+            return;
+        }
+        let is_open = self.look(handle, Connection::is_open).unwrap_or(false);
+        if is_open && !socket.is_connected.replace(true) {
+            self.call(ON_CONNECT, pointer, |_| {});
+            self.tell_state(pointer, STATE_CONNECT);
+        }
+        self.hand_over(socket, handle);
+        let at_end = self.look(handle, Connection::is_at_end).unwrap_or(false);
+        if at_end && !socket.is_at_end.replace(true) && !socket.is_closing() {
+            self.tell_state(pointer, STATE_EOF);
+        }
+        if let Some(error) = self.look(handle, Connection::error).flatten() {
+            socket.has_failed.set(true);
+            let number = match error {
+                UtpError::Reset if !socket.is_connected.get() => ECONNREFUSED,
+                UtpError::Reset => ECONNRESET,
+                UtpError::Unanswered | UtpError::Stalled | UtpError::Silent => ETIMEDOUT,
+                _ => return,
+            };
+            self.call(ON_ERROR, pointer, |arguments| arguments.first = First { number });
+            return;
+        }
+        if socket.wants_room.get() && !socket.is_finished.get() && self.room(socket, handle) > 0 {
+            socket.wants_room.set(false);
+            self.tell_state(pointer, STATE_WRITABLE);
+        }
+    }
+
+    fn look<T>(&self, handle: Handle, what: impl FnOnce(&Connection) -> T) -> Option<T> {
+        self.endpoint.borrow().get(handle).map(what)
+    }
+
+    /// What has arrived goes to the program, or nowhere once it has closed.
+    fn hand_over(&self, socket: &Socket, handle: Handle) {
+        let waits = |connection: &Connection| connection.is_readable() && !connection.is_at_end();
+        let mut buffer = Vec::new();
+        while self.look(handle, waits).unwrap_or(false) {
+            buffer.resize(READ_BYTES, 0);
+            let read =
+                self.endpoint.borrow_mut().get_mut(handle).map(|connection| connection.read(&mut buffer));
+            let Some(Ok(Some(count @ 1..))) = read else { break };
+            if !socket.is_closing() && !socket.is_deaf.get() {
+                self.call(ON_READ, socket.as_ptr(), |arguments| {
+                    (arguments.buf, arguments.len) = (buffer.as_ptr(), count);
+                });
+            }
+            self.refresh_window(socket);
+        }
+    }
+
+    /// The window is what is left of the buffer when the program says how much it has not read.
+    pub(crate) fn refresh_window(&self, socket: &Socket) {
+        let Some(handle) = socket.handle.get() else { return };
+        let told = self.call(GET_READ_BUFFER_SIZE, socket.as_ptr(), |_| {});
+        let unread = usize::try_from(told.unwrap_or(0)).unwrap_or(usize::MAX);
+        if unread != socket.unread.replace(unread) {
+            let [send, receive] = socket.buffers.get();
+            if let Some(connection) = self.endpoint.borrow_mut().get_mut(handle) {
+                connection.set_buffers(send, receive.saturating_sub(unread));
+            }
+        }
+    }
+
+    /// The program has read all that it was handed.
+    pub(crate) fn drained(&self, socket: &Socket) {
+        self.refresh_window(socket);
+        self.run();
+    }
+
+    /// Bytes that may be written: two windows ahead of what is acknowledged, so that what a program
+    /// has written is soon on its way.
+    fn room(&self, socket: &Socket, handle: Handle) -> usize {
+        let [send, _] = socket.buffers.get();
+        let room = |connection: &Connection| {
+            let ahead = (2 * connection.steering().window_bytes).max(AHEAD_BYTES);
+            let kept = send.saturating_sub(connection.writable_bytes());
+            send.min(usize::try_from(ahead).unwrap_or(usize::MAX)).saturating_sub(kept)
+        };
+        self.look(handle, room).unwrap_or(0)
+    }
+
+    /// Takes bytes to send; 0 where there is no room, or no connection yet.
+    pub(crate) fn write(&self, socket: &Socket, parts: &[&[u8]]) -> usize {
+        let Some(handle) = socket.handle.get().filter(|_| socket.is_connected.get()) else { return 0 };
+        let mut written = 0;
+        for part in parts {
+            let part = &part[..part.len().min(self.room(socket, handle))];
+            let Some(Ok(count)) = self.endpoint.borrow_mut().get_mut(handle).map(|one| one.write(part))
+            else {
+                return written;
+            };
+            written += count;
+        }
+        socket.wants_room.set(written < parts.iter().map(|part| part.len()).sum());
+        self.run();
+        written
+    }
+
+    /// Nothing more will be written.
+    pub(crate) fn finish(&self, socket: &Socket) {
+        socket.is_finished.set(true);
+        if let Some(handle) = socket.handle.get()
+            && let Some(connection) = self.endpoint.borrow_mut().get_mut(handle)
+        {
+            connection.finish();
+        }
+        self.run();
+    }
+
+    /// The program needs the socket no longer, but for being told of its end.
+    pub(crate) fn close(&self, socket: &Socket) {
+        if socket.is_closing() {
+            return;
+        }
+        socket.closing_since_us.set(Some(self.now_us()));
+        self.closing.borrow_mut().insert(socket.as_ptr());
+        self.finish(socket);
+    }
+
+    /// Destroys closed sockets that have nothing left to do.
+    fn destroy_closed(&self, now_us: u64) {
+        let done = |&pointer: &*mut Socket| {
+            // SAFETY: closed sockets live until they are taken out of the set below.
+            self.is_done(unsafe { &*pointer }, now_us)
+        };
+        let done: Vec<*mut Socket> = self.closing.borrow().iter().copied().filter(done).collect();
+        for pointer in done {
+            // SAFETY: as above.
+            let socket = unsafe { &*pointer };
+            self.stats_of(socket);
+            self.tell_state(pointer, STATE_DESTROYING);
+            self.closing.borrow_mut().remove(&pointer);
+            if let Some(handle) = socket.handle.get() {
+                self.sockets.borrow_mut().remove(&handle);
+                self.endpoint.borrow_mut().release(handle);
+            }
+            // SAFETY: it came from a box, and no map and no set leads to it any more.
+            drop(unsafe { Box::from_raw(pointer) });
+        }
+        self.run();
+    }
+
+    fn is_done(&self, socket: &Socket, now_us: u64) -> bool {
+        let [send, _] = socket.buffers.get();
+        let Some(handle) = socket.handle.get().filter(|_| socket.is_connected.get()) else { return true };
+        let state = |connection: &Connection| {
+            let ended = connection.is_over() || (connection.is_flushed() && connection.is_at_end());
+            (ended, connection.writable_bytes() >= send)
+        };
+        let Some((has_ended, is_acknowledged)) = self.look(handle, state) else { return true };
+        if !is_acknowledged {
+            socket.closing_since_us.set(Some(now_us));
+        }
+        let since_us = socket.closing_since_us.get().unwrap_or(now_us);
+        has_ended || now_us - since_us >= GRACE_US
+    }
+
+    fn count(&self, bytes: usize, which: impl FnOnce(&mut ContextStats) -> &mut [u32; 5]) {
+        let class = [23, 373, 723, 1400].iter().filter(|&&limit| bytes >= limit).count();
+        // SAFETY: the program reads it between calls only, and nothing else of this is borrowed.
+        let counts = which(unsafe { &mut *self.stats.get() });
+        counts[class] = counts[class].wrapping_add(1);
+    }
+
+    pub(crate) fn stats(&self) -> *mut ContextStats {
+        self.stats.get()
+    }
+
+    pub(crate) fn stats_of(&self, socket: &Socket) -> *mut SocketStats {
+        let steering = socket.handle.get().and_then(|handle| self.look(handle, Connection::steering));
+        if let Some(steering) = steering {
+            let stats = SocketStats {
+                received_bytes: steering.received_bytes,
+                sent_bytes: steering.sent_bytes,
+                resent: steering.resent_packets as u32,
+                resent_fast: 0,
+                sent: steering.sent_packets as u32,
+                received: steering.received_packets as u32,
+                repeated: steering.repeated_packets as u32,
+                mtu: steering.segment_bytes as u32,
+            };
+            // SAFETY: the program reads it between calls only.
+            unsafe { *socket.stats.get() = stats };
+        }
+        socket.stats.get()
+    }
+
+    /// The queuing delay of what this side sends, in microseconds.
+    pub(crate) fn delay_us(&self, socket: &Socket) -> Option<u32> {
+        let handle = socket.handle.get()?;
+        self.look(handle, |connection| connection.steering().queuing_delay_us)
+    }
+
+    pub(crate) fn set_buffers(&self, socket: &Socket, buffers: [usize; 2]) {
+        socket.buffers.set(buffers);
+        if let Some(handle) = socket.handle.get()
+            && let Some(connection) = self.endpoint.borrow_mut().get_mut(handle)
+        {
+            connection.set_buffers(buffers[0], buffers[1].saturating_sub(socket.unread.get()));
+        }
+    }
+
+    pub(crate) fn peer(&self, socket: &Socket) -> Option<SocketAddr> {
+        let moved = socket.handle.get().and_then(|handle| self.endpoint.borrow().peer(handle));
+        moved.or(socket.peer.get())
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let sockets = self.sockets.take().into_values();
+        let all: BTreeSet<*mut Socket> = sockets.chain(self.closing.take()).collect();
+        for pointer in all {
+            // SAFETY: each came from a box and is in the set once.
+            drop(unsafe { Box::from_raw(pointer) });
+        }
+    }
+}
+
+impl Socket {
+    fn new(context: &Context, accepted: Option<(Handle, SocketAddr)>) -> Socket {
+        Socket {
+            context,
+            userdata: Cell::new(std::ptr::null_mut()),
+            handle: Cell::new(accepted.map(|(handle, _)| handle)),
+            peer: Cell::new(accepted.map(|(_, peer)| peer)),
+            buffers: context.buffers.clone(),
+            unread: Cell::new(0),
+            is_connected: Cell::new(accepted.is_some()),
+            is_at_end: Cell::new(false),
+            has_failed: Cell::new(false),
+            wants_room: Cell::new(false),
+            is_deaf: Cell::new(false),
+            is_finished: Cell::new(false),
+            closing_since_us: Cell::new(None),
+            stats: UnsafeCell::default(),
+        }
+    }
+
+    fn as_ptr(&self) -> *mut Socket {
+        std::ptr::from_ref(self).cast_mut()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing_since_us.get().is_some()
+    }
+
+    pub(crate) fn buffers(&self) -> [usize; 2] {
+        self.buffers.get()
+    }
+}
+
+impl Arguments {
+    fn set_address(&mut self, raw: &Raw) {
+        self.first = First { address: raw.as_ptr() };
+        self.address_len = raw.len;
+    }
+}

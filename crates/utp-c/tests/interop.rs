@@ -1,0 +1,134 @@
+//! A program for libutp, linked with libutp and with this library, against each other. It is built
+//! with libutp's own header, so that the interface is the same, and with ours.
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+const LIBUTP: &str = "libutp-rs2-sys";
+const SOURCES: [&str; 6] = ["internal", "utils", "hash", "callbacks", "api", "packedsockaddr"];
+/// What a static library of Rust needs of the system.
+const SYSTEM: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The folder of libutp's sources in the package of the crate around it.
+fn libutp() -> PathBuf {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let cargo = ["metadata", "--format-version=1", "--offline", "--manifest-path", manifest];
+    let metadata: serde_json::Value =
+        serde_json::from_str(&run(Command::new(env!("CARGO")).args(cargo))).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let package = packages.iter().find(|package| package["name"] == LIBUTP).unwrap();
+    Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("libutp")
+}
+
+/// The folder with `libleeway_utp.a` and `libleeway_utp.so`: a test does not build them.
+fn ours() -> PathBuf {
+    let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
+    let cargo = ["build", "--package", "leeway-utp-c", "--offline", "--target-dir"];
+    run(Command::new(env!("CARGO")).args(cargo).arg(&target).current_dir(env!("CARGO_MANIFEST_DIR")));
+    target.join("debug")
+}
+
+struct Programs {
+    /// libutp's header and library.
+    theirs: PathBuf,
+    /// libutp's header, our library.
+    unchanged: PathBuf,
+    /// Our header and library.
+    ours: PathBuf,
+}
+
+fn build(folder: &Path) -> Programs {
+    let (libutp, ours) = (libutp(), ours());
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cat = here.join("tests/cat.c");
+    let object = |name: &str, include: &Path| {
+        let object = folder.join(name);
+        let flags = ["-DPOSIX", "-O1", "-Wall", "-Werror", "-c"];
+        run(Command::new("cc").args(flags).arg("-I").arg(include).arg(&cat).arg("-o").arg(&object));
+        object
+    };
+    let unchanged = object("unchanged.o", &libutp);
+    let own = object("own.o", &here.join("include"));
+    let link = |name: &str, command: &mut Command| {
+        let program = folder.join(name);
+        run(command.arg("-o").arg(&program));
+        program
+    };
+    let sources = SOURCES.map(|name| libutp.join(format!("utp_{name}.cpp")));
+    let archive = ours.join("libleeway_utp.a");
+    Programs {
+        theirs: link(
+            "cat-theirs",
+            Command::new("c++").args(["-DPOSIX", "-O1", "-w"]).arg(&unchanged).args(sources),
+        ),
+        unchanged: link("cat-unchanged", Command::new("cc").arg(&unchanged).arg(archive).args(SYSTEM)),
+        ours: link(
+            "cat-ours",
+            Command::new("cc").arg(&own).arg("-L").arg(&ours).arg(rpath(&ours)).arg("-lleeway_utp"),
+        ),
+    }
+}
+
+fn rpath(folder: &Path) -> String {
+    format!("-Wl,-rpath,{}", folder.display())
+}
+
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn pattern(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
+}
+
+/// Both send a file and receive one, over one connection that `connects` asks for.
+fn exchange(folder: &Path, connects: &Path, accepts: &Path) {
+    let sizes = [2_000_001, 700_000];
+    let files = ["there", "back"].map(|name| folder.join(name));
+    let copies = ["there.copy", "back.copy"].map(|name| folder.join(name));
+    for which in 0..2 {
+        std::fs::write(&files[which], pattern(sizes[which], which)).unwrap();
+    }
+    let ports = [free_port(), free_port()];
+    let start = |program: &Path, port: u16, peer: u16, which: usize| -> Child {
+        let words = [port, peer].map(|port| port.to_string());
+        let mut command = Command::new(program);
+        command.args(words).arg(&files[which]).arg(&copies[1 - which]).arg(sizes[1 - which].to_string());
+        command.spawn().unwrap()
+    };
+    let mut accepting = start(accepts, ports[1], 0, 1);
+    // A SYN that comes too early is sent again.
+    let mut connecting = start(connects, ports[0], ports[1], 0);
+    let names = format!("{} to {}", connects.display(), accepts.display());
+    assert!(connecting.wait().unwrap().success(), "{names}: the connecting side");
+    assert!(accepting.wait().unwrap().success(), "{names}: the accepting side");
+    for which in 0..2 {
+        assert!(
+            std::fs::read(&copies[which]).unwrap() == pattern(sizes[which], which),
+            "{names}: file {which}"
+        );
+    }
+}
+
+#[test]
+fn a_program_for_libutp_links_with_it_and_both_understand_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = build(folder.path());
+    exchange(folder.path(), &programs.unchanged, &programs.theirs);
+    exchange(folder.path(), &programs.theirs, &programs.unchanged);
+    exchange(folder.path(), &programs.ours, &programs.unchanged);
+    let said = |law| {
+        // Without arguments it ends after it has made a context.
+        let output = Command::new(&programs.ours).env("LEEWAY_UTP_LAW", law).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said("ledbat:target=lots").contains("LEEWAY_UTP_LAW"), "a law that does not exist is said");
+    assert!(!said("ledbat:target=25ms").contains("LEEWAY_UTP_LAW"));
+}
