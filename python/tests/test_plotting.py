@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import leeway
-from leeway import Channel, Flow, Run, Scenario, Series, Sweep, plotting
+from leeway import Channel, Flow, Run, Scenario, Series, Sweep
 from leeway.lab import Case, Result, Results, figures
+from leeway.plotting import runs, sweeps
 
 VALUES = {"flow.backup.law": ["ledbat", "lp"], "dumbbell.bottleneck.buffer": ["10 pkt", "20 pkt", "80 pkt"]}
 
@@ -72,9 +73,9 @@ def test_lines_are_the_series(run: Run):
 
 def test_rates_are_means_that_keep_the_bytes(run: Run):
     line = run.plot(["rate"]).axes[0].lines[0]
-    assert plotting.BINS - 1 <= len(line.get_xdata()) <= plotting.BINS
+    assert runs.BINS - 1 <= len(line.get_xdata()) <= runs.BINS
     late = run.plot(["rate"], groups=["backup"]).axes[0].lines[0]  # which starts later: its spans are as long
-    assert len(late.get_xdata()) == pytest.approx(plotting.BINS / 2, abs=1)
+    assert len(late.get_xdata()) == pytest.approx(runs.BINS / 2, abs=1)
     assert np.diff(late.get_xdata()).mean() == pytest.approx(np.diff(line.get_xdata()).mean(), rel=0.02)
     mean = run.window().group("download").throughput_bps / 1e6
     assert np.mean(line.get_ydata()) == pytest.approx(mean, rel=0.03)
@@ -204,7 +205,7 @@ def test_results_of_the_lab_are_drawn_alike(swept: Sweep):
     ],
 )
 def test_values_that_are_quantities_stand_at_their_numbers(choices: list, unit: str, numbers: list):
-    places = plotting._Places(choices)
+    places = sweeps._Places(choices)
     assert places.numbers == numbers
     assert not numbers or places.unit == unit
 
