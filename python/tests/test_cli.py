@@ -45,14 +45,15 @@ def program(*arguments: str) -> subprocess.Popen[str]:
 
 
 def wait_for_results(cache: Path, count: int, process: subprocess.Popen[str]) -> int:
-    """Until so many are in the cache; returns how many there are."""
-    end = time.monotonic() + 60
+    """Waits until this many are in the cache; returns how many there are. A busy machine may take minutes."""
+    end = time.monotonic() + 600
     while time.monotonic() < end and process.poll() is None:
         if cache.exists():
             with Cache(cache) as results:
                 if len(results) >= count:
                     return len(results)
         time.sleep(0.02)
+    process.kill()  # otherwise it goes on to its end
     raise AssertionError(f"not {count} results: {process.communicate()}")
 
 
@@ -197,7 +198,7 @@ def test_ctrl_c_ends_it_at_once_and_what_is_done_is_kept(cache, run):
     process = program("run", "other:many", "--full", "--workers", "2", "--cache", str(cache), *OWN)
     wait_for_results(cache, 10, process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)  # all of them take minutes
+    _, err = process.communicate(timeout=300)  # all of them take longer
     assert process.returncode == 130
     assert "the same command goes on from there" in err
     assert "Traceback" not in err
