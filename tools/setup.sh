@@ -36,6 +36,7 @@ main() {
 			need postgresql compgen -G '/usr/lib/postgresql/*/bin/initdb'
 			need util-linux has setpriv
 			need mmdebstrap has mmdebstrap
+			need busybox has busybox
 			;;
 		lint)
 			need clang-format-16 has clang-format-16
