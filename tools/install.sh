@@ -48,15 +48,10 @@ everything() {
 	put 644 packaging/sysusers.conf "$prefix/lib/sysusers.d/leeway.conf"
 	# What somebody has written stays.
 	for file in laws.conf gateway.toml; do
-		[ -e "$root/etc/leeway/$file" ] || put "$(mode_of "$file")" "packaging/$file" "/etc/leeway/$file"
+		[ -e "$root/etc/leeway/$file" ] || put 644 "packaging/$file" "/etc/leeway/$file"
 	done
 	echo "for ordinary users: systemd-sysusers, then systemctl enable --now leeway-helper.socket"
 	echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"
-}
-
-# An example into which passwords are written is not for everybody.
-mode_of() {
-	case $1 in gateway.toml) echo 640 ;; *) echo 644 ;; esac
 }
 
 completions() {

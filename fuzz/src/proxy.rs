@@ -50,7 +50,7 @@ static STAGE: LazyLock<Stage> = LazyLock::new(|| {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).thread_name(format!("{THREADS}proxy")).enable_all();
     let runtime = runtime.build().expect("threads");
-    let gateway = runtime.block_on(async { Gateway::open(&config) }).expect("it opens");
+    let gateway = runtime.block_on(async { Gateway::open(&config, |_| {}) }).expect("it opens");
     let proxy = gateway.addresses()[0];
     runtime.spawn(gateway.run(std::future::pending()));
     Stage { proxy, server, played: AtomicU64::new(0), _runtime: runtime }

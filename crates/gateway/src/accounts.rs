@@ -31,6 +31,14 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
             let _ = writeln!(text, "{name}{{user=\"{}\"}} {value}", escaped(user));
         });
     }
+    let (wrong, slowed) = users.refused_logins();
+    for (name, help, value) in [
+        ("leeway_gateway_wrong_logins_total", "Log-ins with a wrong name or password.", wrong),
+        ("leeway_gateway_slowed_logins_total", "Log-ins refused without a look, after wrong ones.", slowed),
+    ] {
+        head(&mut text, "counter", name, help);
+        let _ = writeln!(text, "{name} {value}");
+    }
     type Reading = fn(&State) -> f64;
     let readings: [(&str, &str, &str, Reading); 6] = [
         ("gauge", "leeway_gateway_window_bytes", "The window that is shared.", |state| {
@@ -131,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_prometheus_reads() {
-        let users = Users::new(&Config::default());
+        let users = Users::new(&Config::default(), None);
         let user = users.at("10.0.0.7".parse().unwrap());
         user.counts.down_bytes.fetch_add(12_500, Ordering::Relaxed);
         let ways = ["direct", "relay"].map(|way| (way, Budget::new(&"ledbat".parse().unwrap()).state()));

@@ -1,13 +1,14 @@
 //! What the owner of a line decides, as a TOML file.
 
+use crate::login::{Log, Logins};
 use crate::policy::Policy;
 use ipnet::IpNet;
 use leeway_control::{LawError, LawSpec};
+use leeway_guard::read_secret;
 use leeway_net::{Attached, TCP_PORTS, UDP_PORTS};
 use leeway_queue::SpecError;
 use leeway_tunnel::{ClientOptions, MTU, Token, TokenError, Transport};
 use serde::Deserialize;
-use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,13 +79,15 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Bounds on what users may take.
     pub limits: Limits,
-    /// Users with passwords; if there are any, nobody else is served but clients without configuration.
-    #[serde(rename = "user")]
-    pub users: Vec<UserConfig>,
+    /// File of users with passwords; with one, nobody else is served but clients without configuration.
+    pub users_file: Option<PathBuf>,
+    /// Where people look for users first; says where they are.
+    #[serde(rename = "user", deserialize_with = "no_users")]
+    pub no_users: (),
 }
 
 /// Clients without configuration: their packets to other machines come to the proxy instead.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransparentConfig {
     /// The interface that they come in by.
@@ -141,8 +144,7 @@ impl RelayConfig {
         if path.as_os_str().is_empty() {
             return Err(ConfigError::Value("[relay] has no `token_file`".into()));
         }
-        let text =
-            std::fs::read_to_string(path).map_err(|error| ConfigError::File { path: path.clone(), error })?;
+        let text = read_secret(path).map_err(|error| ConfigError::Value(error.to_string()))?;
         text.trim()
             .parse()
             .map_err(|error: TokenError| ConfigError::Value(format!("{}: {error}", path.display())))
@@ -213,16 +215,6 @@ pub struct Limits {
     pub tunnel_s: u64,
 }
 
-/// A user with a password.
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UserConfig {
-    /// As in the client's settings.
-    pub name: String,
-    /// As in the client's settings.
-    pub password: String,
-}
-
 impl Config {
     /// Reads a file.
     ///
@@ -258,13 +250,7 @@ impl Config {
             relay.token()?;
             relay.options()?;
         }
-        let mut names = BTreeSet::new();
-        if let Some(user) = self.users.iter().find(|user| !names.insert(&user.name)) {
-            return wrong(format!("there are two users `{}`; give one another name", user.name));
-        }
-        if let Some(user) = self.users.iter().find(|user| user.name.is_empty() || user.name.contains(':')) {
-            return wrong(format!("`{}` cannot be a user's name: it is empty or has a colon", user.name));
-        }
+        self.logins(Box::new(|_| {}))?;
         let limits = &self.limits;
         // hyper's smallest read buffer, and what keeps 10,000 connections small.
         if !(8192..=1 << 20).contains(&limits.head_bytes) {
@@ -283,6 +269,14 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Those who have passwords, if anybody needs one; `log` hears of wrong ones.
+    ///
+    /// # Errors
+    /// The file of users cannot be read, others can read it, or what is wrong in it.
+    pub fn logins(&self, log: Log) -> Result<Option<Logins>, ConfigError> {
+        self.users_file.as_deref().map(|path| Logins::read(path, log)).transpose()
     }
 
     /// What it says of destinations, for a gateway that is attached so.
@@ -317,7 +311,8 @@ impl Default for Config {
             dns: vec![],
             metrics: None,
             limits: Limits::default(),
-            users: vec![],
+            users_file: None,
+            no_users: (),
         }
     }
 }
@@ -335,13 +330,6 @@ impl Default for Limits {
             answer_s: 120,
             tunnel_s: 600,
         }
-    }
-}
-
-impl std::fmt::Debug for UserConfig {
-    /// Without the password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UserConfig").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -374,6 +362,15 @@ impl TryFrom<String> for Place {
 
 fn transparent_port() -> u16 {
     3129
+}
+
+/// Passwords in this file would be read by whoever can read the configuration.
+fn no_users<'de, D: serde::Deserializer<'de>>(_: D) -> Result<(), D::Error> {
+    Err(serde::de::Error::custom(
+        "users are in a file of their own, which has hashes of their passwords: give \
+         users_file = \"/etc/leeway/users\", and make their lines with: \
+         leeway gateway passwd NAME --file /etc/leeway/users",
+    ))
 }
 
 /// `"none"` is no law.
@@ -426,11 +423,10 @@ mod tests {
             ),
             (format!("{listen}[relay]\ntransport = \"udp\""), "unknown variant `udp`"),
             (
-                format!(
-                    "{listen}clients=[\"::/0\"]\nuser=[{{name=\"a\",password=\"b\"}},{{name=\"a\",password=\"c\"}}]"
-                ),
-                "two users `a`",
+                format!("{listen}clients=[\"::/0\"]\n[[user]]\nname=\"a\""),
+                "leeway gateway passwd NAME --file",
             ),
+            (format!("{listen}clients=[\"::/0\"]\nusers_file=\"/nonexistent/users\""), "/nonexistent/users"),
         ];
         for (text, part) in cases {
             let message = wrong(&text);
@@ -454,8 +450,21 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
-        let user = UserConfig { name: "ann".into(), password: "secret".into() };
-        assert!(!format!("{user:?}").contains("secret"));
+    fn a_file_of_users_with_plain_passwords_or_for_everybody_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = format!("listen=[\"127.0.0.1:3128\"]\nclients=[\"::/0\"]\nusers_file={:?}", file.path());
+        std::fs::write(file.path(), "").unwrap();
+        assert!(wrong(&text).contains("no users in it"));
+        std::fs::write(file.path(), "ann:secret7").unwrap();
+        let message = wrong(&text);
+        assert!(message.contains("line 1") && message.contains("leeway gateway passwd ann"), "{message}");
+        assert!(!message.contains("secret7"));
+        std::fs::write(file.path(), format!("ann:{}", crate::password::Hash::of("long enough").unwrap()))
+            .unwrap();
+        Config::parse(&text).unwrap().check().unwrap();
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).unwrap();
+        let message = wrong(&text);
+        assert!(message.contains("everybody can read it") && message.contains("chmod 06"), "{message}");
     }
 }

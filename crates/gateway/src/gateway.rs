@@ -74,14 +74,17 @@ enum Kind {
 }
 
 impl Gateway {
-    /// Opens the listeners. Needs a Tokio runtime.
+    /// Opens the listeners; words for people go to `log`. Needs a Tokio runtime.
     ///
     /// # Errors
     /// What cannot be had, and what would be right.
-    pub fn open(config: &Config) -> Result<Gateway, GatewayError> {
+    pub fn open(
+        config: &Config,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Gateway, GatewayError> {
         config.check()?;
         let attached = Attached::follow(|_| {})?;
-        let users = Arc::new(Users::new(config));
+        let users = Arc::new(Users::new(config, config.logins(Box::new(log))?));
         let budget = config.law.as_ref().map(Budget::new);
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let relay = config.relay.as_ref().map(Relay::open).transpose()?;

@@ -3,6 +3,7 @@
 use crate::budget::Flow;
 use crate::client::Asks;
 use crate::config::Limits;
+use crate::login::Denied;
 use crate::pool::Pool;
 use crate::resolve::ResolveError;
 use crate::tunnel;
@@ -64,8 +65,8 @@ impl Proxy {
 
     /// The answer to a request.
     pub async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr, asks: Asks) -> Answer {
-        let answer = match self.user(request.headers(), client) {
-            Some(user) => {
+        let answer = match self.user(request.headers(), client).await {
+            Ok(user) => {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);
                 let answered = match *request.method() {
                     Method::CONNECT => self.connect(request, &user, &asks).await,
@@ -73,25 +74,20 @@ impl Proxy {
                 };
                 answered.unwrap_or_else(|failure| failure.answer(&user))
             }
-            None => {
-                let mut answer =
-                    say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
-                let realm = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
-                answer.headers_mut().insert(header::PROXY_AUTHENTICATE, realm);
-                answer
-            }
+            Err(denied) => ask_again(denied),
         };
         answer.map(|body| Content { body, asks })
     }
 
-    /// The user of a request; none if it has to be named and is not.
-    fn user(&self, headers: &HeaderMap, client: IpAddr) -> Option<Arc<User>> {
+    /// The user of a request, who has to be named where there are passwords.
+    async fn user(&self, headers: &HeaderMap, client: IpAddr) -> Result<Arc<User>, Denied> {
         if !self.users.need_password() {
-            return Some(self.users.at(client));
+            return Ok(self.users.at(client));
         }
-        let given = headers.get(header::PROXY_AUTHORIZATION)?.to_str().ok()?;
-        let (name, password) = basic(given)?;
-        self.users.named(&name, &password)
+        let given = headers.get(header::PROXY_AUTHORIZATION).and_then(|given| given.to_str().ok());
+        // Who gives none is asked for one, and has guessed nothing.
+        let (name, password) = given.and_then(basic).ok_or(Denied::Wrong)?;
+        self.users.log_in(client, name.as_bytes(), password.as_bytes()).await
     }
 
     async fn connect(
@@ -413,6 +409,25 @@ impl Failure {
         };
         say(status, &text)
     }
+}
+
+/// The answer to who is not let in.
+fn ask_again(denied: Denied) -> Plain {
+    let (mut answer, seconds) = match denied {
+        Denied::Wrong => {
+            let mut answer =
+                say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
+            let realm = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
+            answer.headers_mut().insert(header::PROXY_AUTHENTICATE, realm);
+            return answer;
+        }
+        Denied::Later(wait) => {
+            (say(StatusCode::TOO_MANY_REQUESTS, "too many wrong passwords came from you"), wait.as_secs() + 1)
+        }
+        Denied::Busy => (say(StatusCode::SERVICE_UNAVAILABLE, "too many passwords wait to be checked"), 1),
+    };
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    answer
 }
 
 fn say(status: StatusCode, text: &str) -> Plain {

@@ -1,6 +1,6 @@
 //! A gateway between a home, which has a slow line, and others who may use what the home does not.
 //!
-//! The traffic of the home does not pass here. Others come to a proxy ([`http`]), are told apart ([`users`]), reach the
+//! The traffic of the home does not pass here. Others come to a proxy ([`http`]), are told apart ([`users`], [`login`]), reach the
 //! public Internet and nothing else ([`policy`], [`resolve`]), and share one window ([`budget`]) that a control law
 //! keeps as large as the line has capacity to spare: downloads are held back from the receiving end, by asking for no
 //! more than the window, whether in one transfer or in a hundred small ones ([`admission`]). While a relay on the
@@ -21,6 +21,8 @@ mod edges;
 mod feedback;
 mod gateway;
 pub mod http;
+pub mod login;
+pub mod password;
 pub mod policy;
 pub mod pool;
 pub mod relay;

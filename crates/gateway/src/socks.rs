@@ -54,10 +54,9 @@ async fn handshake(
             wire::password(bytes).map(|(name, password, n)| ((name.to_vec(), password.to_vec()), n))
         });
         let Ok((name, password)) = given.await? else { return Ok(None) };
-        let text = (String::from_utf8_lossy(&name), String::from_utf8_lossy(&password));
-        let user = proxy.users.named(&text.0, &text.1);
-        stream.write_all(&[1, u8::from(user.is_none())]).await?;
-        let Some(user) = user else { return Ok(None) };
+        let user = proxy.users.log_in(client, &name, &password).await;
+        stream.write_all(&[1, u8::from(user.is_err())]).await?;
+        let Ok(user) = user else { return Ok(None) };
         user
     } else {
         proxy.users.at(client)

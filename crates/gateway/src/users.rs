@@ -1,8 +1,10 @@
 //! Who is served, how much each may take, and what each has taken.
 
-use crate::config::{Config, UserConfig};
+use crate::config::Config;
+use crate::login::{Denied, Logins};
+use leeway_guard::site;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,7 +44,8 @@ pub struct Counts {
 /// Everybody.
 #[derive(Debug)]
 pub struct Users {
-    named: Vec<UserConfig>,
+    /// Those with a password, where one is needed.
+    logins: Option<Logins>,
     per_user: usize,
     upstream_per_user: usize,
     total: usize,
@@ -87,10 +90,10 @@ impl User {
 }
 
 impl Users {
-    /// Those of a configuration.
-    pub fn new(config: &Config) -> Users {
+    /// Everybody that a configuration serves; those with a password where there are any.
+    pub fn new(config: &Config, logins: Option<Logins>) -> Users {
         Users {
-            named: config.users.clone(),
+            logins,
             per_user: config.limits.connections_per_user,
             upstream_per_user: config.limits.upstream_per_user,
             total: config.limits.connections,
@@ -103,7 +106,7 @@ impl Users {
 
     /// Whether users have to give a name and a password.
     pub fn need_password(&self) -> bool {
-        !self.named.is_empty()
+        self.logins.is_some()
     }
 
     /// The user at an address.
@@ -112,9 +115,17 @@ impl Users {
     }
 
     /// The user of that name, if the password is right.
-    pub fn named(&self, name: &str, password: &str) -> Option<Arc<User>> {
-        let user = self.named.iter().find(|user| user.name == name)?;
-        same(user.password.as_bytes(), password.as_bytes()).then(|| self.of(name))
+    ///
+    /// # Errors
+    /// Why not, and whether to come again.
+    pub async fn log_in(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<Arc<User>, Denied> {
+        let logins = self.logins.as_ref().ok_or(Denied::Wrong)?;
+        logins.check(from, name, password).await.map(|name| self.of(name))
+    }
+
+    /// Log-ins that were wrong, and that were refused without a look.
+    pub fn refused_logins(&self) -> (u64, u64) {
+        self.logins.as_ref().map_or((0, 0), Logins::refused)
     }
 
     /// A place for a client's connection; none if the user or the gateway has no more, or the user has as many as are free.
@@ -211,19 +222,10 @@ impl Drop for Place {
 
 /// A machine with IPv6 has a whole /64 of addresses, so that is one user.
 fn address_name(address: IpAddr) -> String {
-    match address.to_canonical() {
+    match site(address) {
         IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => {
-            let network = Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX));
-            format!("{network}/64")
-        }
+        IpAddr::V6(network) => format!("{network}/64"),
     }
-}
-
-/// Compares without telling by its time where the first difference is.
-fn same(known: &[u8], given: &[u8]) -> bool {
-    let differences = known.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));
-    known.len() == given.len() && differences == 0
 }
 
 #[cfg(test)]
@@ -235,7 +237,7 @@ mod tests {
     fn places_are_bounded_and_come_back() {
         let limits =
             Limits { connections: 5, connections_per_user: 2, upstream_per_user: 1, ..Limits::default() };
-        let users = Users::new(&Config { limits, ..Config::default() });
+        let users = Users::new(&Config { limits, ..Config::default() }, None);
         let [ann, bob] = ["10.0.0.1", "10.0.0.2"].map(|text| users.at(text.parse().unwrap()));
         let first = users.admit(&ann).unwrap();
         let _second = users.admit(&ann).unwrap();
@@ -258,7 +260,7 @@ mod tests {
         let limits = Limits { connections: 1000, connections_per_user: 1000, ..Limits::default() };
         let limits = Limits { upstream_per_user: 1000, ..limits };
         for admit in [Users::admit, Users::admit_upstream] {
-            let users = Users::new(&Config { limits: limits.clone(), ..Config::default() });
+            let users = Users::new(&Config { limits: limits.clone(), ..Config::default() }, None);
             let of = |n: u32| users.at(IpAddr::V4(n.into()));
             let take = |n: u32| -> Vec<Place> { std::iter::from_fn(|| admit(&users, &of(n))).collect() };
             let first = take(1);
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_waits_of_a_user_is_bounded() {
-        let users = Users::new(&Config::default());
+        let users = Users::new(&Config::default(), None);
         let [ann, bob] = ["10.0.0.1", "10.0.0.2"].map(|text| users.at(text.parse().unwrap()));
         let rooms: Vec<Room> = std::iter::from_fn(|| ann.room(1200)).collect();
         assert_eq!(rooms.len(), QUEUED_BYTES / 1200);
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_one_user_whatever_its_address() {
-        let users = Users::new(&Config::default());
+        let users = Users::new(&Config::default(), None);
         let id = |text: &str| users.at(text.parse().unwrap()).id;
         assert_eq!(id("2a00:1::1"), id("2a00:1::ffff:1"));
         assert_ne!(id("2a00:1::1"), id("2a00:1:0:1::1"));
@@ -296,18 +298,8 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_compared_whole() {
-        let named = vec![UserConfig { name: "ann".into(), password: "secret".into() }];
-        let users = Users::new(&Config { users: named, ..Config::default() });
-        assert!(users.named("ann", "secret").is_some());
-        for (name, password) in [("ann", "secre"), ("ann", "secrets"), ("ann", ""), ("bob", "secret")] {
-            assert!(users.named(name, password).is_none(), "{name} {password}");
-        }
-    }
-
-    #[test]
     fn the_memory_of_users_is_bounded_and_sums_are_kept() {
-        let users = Users::new(&Config::default());
+        let users = Users::new(&Config::default(), None);
         for n in 0..3 * REMEMBERED as u32 {
             users.at(IpAddr::V4(n.into())).counts.down_bytes.fetch_add(1, Ordering::Relaxed);
         }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PATIENCE, Running, from, objects, status, text};
+use common::{PATIENCE, Running, from, objects, status, text, users};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream as Plain};
 use std::time::{Duration, Instant};
@@ -239,10 +239,11 @@ async fn floods_of_http2_end_and_cost_little() {
 async fn handshakes_of_socks_that_stop_are_given_up() {
     let _alone = ALONE.lock().await;
     let server = objects().await;
-    let limits = "limits = { head_s = 1 }\nuser = [{ name = \"ann\", password = \"pw\" }]";
-    let gateway = Running::start(&[server.port()], limits).await;
+    let (_file, users) = users();
+    let limits = format!("limits = {{ head_s = 1 }}\n{users}");
+    let gateway = Running::start(&[server.port()], &limits).await;
     let port = server.port().to_be_bytes();
-    let whole = [&b"\x05\x01\x02\x01\x03ann\x02pw\x05\x01\x00\x03\x09127.0.0.2"[..], &port].concat();
+    let whole = [&b"\x05\x01\x02\x01\x03ann\x08a phrase\x05\x01\x00\x03\x09127.0.0.2"[..], &port].concat();
     let mut stopped = Vec::new();
     for length in 0..whole.len() {
         let mut stream = TcpStream::connect(gateway.socks).await.unwrap();

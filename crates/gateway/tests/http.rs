@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{PATIENCE, Running, echo, from, mirror, name_server, objects, status, text};
+use base64::Engine;
+use common::{PASSWORD, PATIENCE, Running, echo, from, mirror, name_server, objects, status, text, users};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::time::Duration;
@@ -203,8 +204,8 @@ async fn names_are_resolved_once_and_what_was_checked_is_connected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn users_with_passwords() {
     let server = objects().await;
-    let more = "user = [{ name = \"ann\", password = \"pw\" }]";
-    let gateway = Running::start(&[server.port()], more).await;
+    let (_file, users) = users();
+    let gateway = Running::start(&[server.port()], &users).await;
     let ask = |authorization: &str| {
         format!("GET http://{server}/5 HTTP/1.1\r\nHost: x\r\n{authorization}Connection: close\r\n\r\n")
     };
@@ -213,9 +214,22 @@ async fn users_with_passwords() {
         status(&answer) == 407 && answer.to_ascii_lowercase().contains("proxy-authenticate: basic"),
         "{answer}"
     );
-    assert_eq!(status(&gateway.say(&ask("Proxy-Authorization: Basic YW5uOnB4\r\n")).await), 407);
-    assert_eq!(status(&gateway.say(&ask("Proxy-Authorization: Basic YW5uOnB3\r\n")).await), 200);
+    let as_ann = |password: &str| {
+        let code = base64::engine::general_purpose::STANDARD.encode(format!("ann:{password}"));
+        ask(&format!("Proxy-Authorization: Basic {code}\r\n"))
+    };
+    assert_eq!(status(&gateway.say(&as_ann("another phrase")).await), 407);
+    assert_eq!(status(&gateway.say(&as_ann(PASSWORD)).await), 200);
     assert_eq!(gateway.metric("leeway_gateway_requests_total{user=\"ann\"}").await, 1.0);
+    // Who guesses is told to come later; who was let in before is served, from the same address.
+    for guess in 0..5 {
+        assert_eq!(status(&gateway.say(&as_ann(&format!("guess {guess}"))).await), 407);
+    }
+    let answer = gateway.say(&as_ann("guess 5")).await.to_ascii_lowercase();
+    assert!(status(&answer) == 429 && answer.contains("retry-after: "), "{answer}");
+    assert_eq!(status(&gateway.say(&as_ann(PASSWORD)).await), 200);
+    assert_eq!(gateway.metric("leeway_gateway_wrong_logins_total").await, 6.0);
+    assert_eq!(gateway.metric("leeway_gateway_slowed_logins_total").await, 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

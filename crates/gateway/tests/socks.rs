@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PATIENCE, Running, echo, name_server, text, udp_echo};
+use common::{PASSWORD, PATIENCE, Running, echo, name_server, text, udp_echo, users};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -91,13 +91,13 @@ async fn what_is_forbidden_or_unknown_is_answered_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords() {
-    let more = "user = [{ name = \"ann\", password = \"pw\" }]";
-    let gateway = Running::start(&[80], more).await;
-    for (password, answer) in [("pw", 0), ("px", 1)] {
+    let (_file, users) = users();
+    let gateway = Running::start(&[80], &users).await;
+    for (password, answer) in [(PASSWORD, 0), ("b phrase", 1)] {
         let mut stream = TcpStream::connect(gateway.socks).await.unwrap();
         stream.write_all(&[5, 2, 0, 2]).await.unwrap();
         assert_eq!(read::<2>(&mut stream).await, [5, 2]);
-        stream.write_all(&[&b"\x01\x03ann\x02"[..], password.as_bytes()].concat()).await.unwrap();
+        stream.write_all(&[&b"\x01\x03ann\x08"[..], password.as_bytes()].concat()).await.unwrap();
         assert_eq!(read::<2>(&mut stream).await, [1, answer], "{password}");
     }
     let mut stream = TcpStream::connect(gateway.socks).await.unwrap();

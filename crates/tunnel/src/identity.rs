@@ -43,6 +43,34 @@ pub enum Denied {
     Expired,
 }
 
+impl From<Denied> for CertificateError {
+    fn from(denied: Denied) -> CertificateError {
+        match denied {
+            Denied::Unknown => CertificateError::UnknownIssuer,
+            Denied::Revoked => CertificateError::Revoked,
+            Denied::Expired => CertificateError::Expired,
+        }
+    }
+}
+
+impl Denied {
+    /// The denial that a handshake ended with, if it did.
+    pub(crate) fn of(error: &CertificateError) -> Option<Denied> {
+        let all = [Denied::Unknown, Denied::Revoked, Denied::Expired];
+        all.into_iter().find(|&denied| CertificateError::from(denied) == *error)
+    }
+
+    /// The same of the alert that was sent then (RFC 8446, 6.2).
+    pub(crate) fn of_alert(alert: u8) -> Option<Denied> {
+        match alert {
+            48 => Some(Denied::Unknown),
+            44 => Some(Denied::Revoked),
+            45 => Some(Denied::Expired),
+            _ => None,
+        }
+    }
+}
+
 impl Secret {
     /// A new key.
     ///
@@ -229,13 +257,10 @@ impl ClientCertVerifier for Clients {
         _: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        let denied = match self.admission.check(&Fingerprint::of(end_entity)) {
-            Ok(()) => return Ok(ClientCertVerified::assertion()),
-            Err(Denied::Unknown) => CertificateError::UnknownIssuer,
-            Err(Denied::Revoked) => CertificateError::Revoked,
-            Err(Denied::Expired) => CertificateError::Expired,
-        };
-        Err(denied.into())
+        match self.admission.check(&Fingerprint::of(end_entity)) {
+            Ok(()) => Ok(ClientCertVerified::assertion()),
+            Err(denied) => Err(CertificateError::from(denied).into()),
+        }
     }
 
     raw_keys_only!();

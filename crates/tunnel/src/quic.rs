@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::carry::SEND_BUFFER;
-use crate::identity::{Fingerprint, explain_alert};
+use crate::identity::{Denied, Fingerprint, explain_alert};
 use crate::law::{LawFactory, Line};
 use crate::wire::{self, FRAME_LIMIT, Frame, Greeting};
 use quinn::{
@@ -127,10 +127,19 @@ pub(crate) fn explain(error: &ConnectionError) -> Error {
     }
 }
 
+/// Why this end has refused the peer's token, if it has.
+pub(crate) fn denial(error: &ConnectionError) -> Option<Denied> {
+    let ConnectionError::TransportError(transport) = error else { return None };
+    let code = u64::from(transport.code);
+    CRYPTO.contains(&code).then(|| Denied::of_alert((code & 0xff) as u8)).flatten()
+}
+
+/// The alerts of TLS among the codes of errors (RFC 9000, 20.1).
+const CRYPTO: std::ops::Range<u64> = 0x100..0x200;
+
 fn by_code(code: u64, error: &ConnectionError) -> Error {
     /// RFC 9000, 20.1.
     const CONNECTION_REFUSED: u64 = 2;
-    const CRYPTO: std::ops::Range<u64> = 0x100..0x200;
     if code == CONNECTION_REFUSED {
         return Error::Lost("the server is busy".into());
     }

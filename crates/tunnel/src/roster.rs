@@ -6,6 +6,7 @@
 use crate::Error;
 use crate::identity::{Admission, Denied, Fingerprint, Secret};
 use crate::token::Token;
+use leeway_guard::{SecretError, read_secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -295,7 +296,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
 
 /// The key in the file, or a new one.
 fn key(path: &Path) -> Result<Secret, Error> {
-    match std::fs::read_to_string(path) {
+    match read_secret(path) {
         Ok(text) => {
             let bytes = data_encoding::HEXLOWER.decode(text.trim().as_bytes()).ok();
             let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
@@ -304,13 +305,14 @@ fn key(path: &Path) -> Result<Secret, Error> {
                 message: "a key has 64 hexadecimal digits".into(),
             })
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+        Err(SecretError::File { error, .. }) if error.kind() == ErrorKind::NotFound => {
             let secret = Secret::generate()?;
             let text = format!("{}\n", data_encoding::HEXLOWER.encode(secret.as_bytes()));
             write_private(path, text.as_bytes(), false).map_err(Error::file(path))?;
             Ok(secret)
         }
-        Err(error) => Err(Error::file(path)(error)),
+        Err(SecretError::File { error, .. }) => Err(Error::file(path)(error)),
+        Err(open) => Err(Error::Options(open.to_string())),
     }
 }
 

@@ -14,12 +14,13 @@ use crate::switch::{Member, Switch};
 use crate::throng::{Place, Throng};
 use crate::wire::{Greeting, Welcome};
 use leeway_control::LawSpec;
+use leeway_guard::Attempts;
 use leeway_queue::QueueSpec;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Connection, Endpoint, EndpointConfig, Incoming};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -30,6 +31,10 @@ const HANDSHAKES: usize = 256;
 const HANDSHAKES_PER_SOURCE: usize = 16;
 /// From so many on, an address has to prove that it is its sender's (RFC 9000, 8.1.2).
 const BUSY: usize = 16;
+/// Tokens that are not known, from one place, at once and then one in a while. A token cannot be guessed: this bounds the work and
+/// the log, and hardly delays others at the same address.
+const DENIED_AT_ONCE: u32 = 30;
+const DENIED_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether a client is still invited.
 const STILL_INVITED: Duration = Duration::from_secs(2);
 
@@ -70,6 +75,7 @@ pub(crate) struct Shared {
     pub switch: Arc<Switch>,
     inward: Arc<dyn Inward>,
     throng: Arc<Throng>,
+    attempts: Mutex<Attempts>,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -105,6 +111,7 @@ impl Server {
             switch: Arc::default(),
             inward,
             throng: Throng::new(HANDSHAKES, HANDSHAKES_PER_SOURCE),
+            attempts: Mutex::new(Attempts::new(DENIED_AT_ONCE, DENIED_EVERY)),
             log: Box::new(log),
         };
         let server = Server { endpoint, listener, shared: Arc::new(shared), tls };
@@ -146,7 +153,7 @@ impl Server {
                     None => break,
                 },
                 accepted = stream::accept(self.listener.as_ref()) => {
-                    if let Some(place) = self.shared.throng.enter(accepted.1.ip()) {
+                    if let Some(place) = self.shared.enter(accepted.1.ip()) {
                         let serving = stream::serve(Arc::clone(&self.shared), acceptor.clone(), accepted, place);
                         connections.spawn(serving);
                     }
@@ -160,13 +167,13 @@ impl Server {
     }
 
     fn arrived(&self, incoming: Incoming, connections: &mut JoinSet<()>) {
-        let throng = &self.shared.throng;
-        if !incoming.remote_address_validated() && throng.len() >= BUSY {
+        if !incoming.remote_address_validated() && self.shared.throng.len() >= BUSY {
             // A stateless answer: who gave a false address does not hear it.
             let _ = incoming.retry();
             return;
         }
-        let Some(place) = throng.enter(incoming.remote_address().ip()) else {
+        let from = incoming.remote_address();
+        let Some(place) = self.shared.enter(from.ip()) else {
             incoming.refuse();
             return;
         };
@@ -179,8 +186,12 @@ impl Server {
                 connection = tokio::time::timeout(HANDSHAKE, connecting) => connection,
                 () = place.displaced() => return,
             };
-            if let Ok(Ok(connection)) = connection {
-                serve(&shared, &connection, &line, place).await;
+            match connection {
+                Ok(Ok(connection)) => serve(&shared, &connection, &line, place).await,
+                Ok(Err(error)) => {
+                    quic::denial(&error).into_iter().for_each(|denied| shared.denied(from, denied))
+                }
+                Err(_) => {}
             }
         });
     }
@@ -207,6 +218,33 @@ impl std::fmt::Debug for Server {
 impl Shared {
     pub fn log(&self, words: &str) {
         (self.log)(words);
+    }
+
+    /// A place for a handshake with `source`; nothing if that has too many, or has shown too many tokens that are not known.
+    fn enter(&self, source: IpAddr) -> Option<Place> {
+        self.attempts().admit(source, Instant::now()).ok()?;
+        self.throng.enter(source)
+    }
+
+    /// A token was refused.
+    pub fn denied(&self, from: SocketAddr, denied: Denied) {
+        let mut attempts = self.attempts();
+        attempts.failed(from.ip(), Instant::now());
+        let (failed, slowed) = (attempts.total_failed(), attempts.total_slowed());
+        drop(attempts);
+        let why = match denied {
+            Denied::Unknown => "its token is not known",
+            Denied::Revoked => "its token has been revoked",
+            Denied::Expired => "its token has expired",
+        };
+        self.log(&format!(
+            "refused {}: {why} ({failed} refused since the start, {slowed} more without a look)",
+            from.ip()
+        ));
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who has this key, if it may be here.
@@ -290,7 +328,10 @@ pub(crate) const REPLACED: &str = "another connection uses the same token; every
 async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place: Place) {
     let (key, invited) = match shared.admit(quic::peer(connection)) {
         Ok(known) => known,
-        Err(denied) => return connection.close(CLOSE_FOR_GOOD, words(denied).as_bytes()),
+        Err(denied) => {
+            shared.denied(connection.remote_address(), denied);
+            return connection.close(CLOSE_FOR_GOOD, words(denied).as_bytes());
+        }
     };
     let greeted = tokio::select! {
         greeted = tokio::time::timeout(HANDSHAKE, greet(shared, connection, &invited, line)) => greeted,

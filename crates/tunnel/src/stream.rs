@@ -148,12 +148,18 @@ async fn greet(
     rest: &mut BytesMut,
 ) -> Result<(TlsStream<TcpStream>, Fingerprint, Arc<Member>), Error> {
     let _ = stream.set_nodelay(true);
-    let mut stream: TlsStream<TcpStream> =
-        acceptor.accept(stream).await.map_err(|error| explain(&error))?.into();
+    let accepted = acceptor.accept(stream).await;
+    let accepted = accepted.inspect_err(|error| {
+        if let Some(denied) = denial(error) {
+            shared.denied(from, denied);
+        }
+    });
+    let mut stream: TlsStream<TcpStream> = accepted.map_err(|error| explain(&error))?.into();
     let admitted: Result<(Fingerprint, Invited), Denied> = shared.admit(peer(&stream));
     let (key, invited) = match admitted {
         Ok(known) => known,
         Err(denied) => {
+            shared.denied(from, denied);
             refuse(&mut stream, words(denied)).await;
             return Err(Error::Refused(words(denied).into()));
         }
@@ -334,6 +340,14 @@ fn prepare(socket: &SockRef<'_>, congestion: &str) -> Result<(), Error> {
 }
 
 /// What TLS or TCP says, in words.
+/// Why this end has refused the peer's token, if it has.
+fn denial(error: &io::Error) -> Option<Denied> {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(error) => Denied::of(error),
+        _ => None,
+    }
+}
+
 fn explain(error: &io::Error) -> Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let alert = match tls {

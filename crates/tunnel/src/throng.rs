@@ -1,5 +1,6 @@
 //! Connections that have not yet said who they are: few from one place, and few in all.
 
+use leeway_guard::site;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,17 +65,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.throng.waiting().retain(|(_, place)| !Arc::ptr_eq(place, &self.displaced));
-    }
-}
-
-/// Who has one IPv6 address has 2^64 of them.
-fn site(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => v4.into(),
-            None => std::net::Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX)).into(),
-        },
-        v4 => v4,
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use bytes::Bytes;
 use common::*;
-use leeway_tunnel::{Fingerprint, Roster, Secret, Token};
+use leeway_tunnel::{Fingerprint, Roster, Secret, Status, Token};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -39,8 +39,43 @@ async fn wrong_revoked_and_expired_keys_hear_why() {
         }
     }
     assert!(server.switch.members().is_empty());
-    assert!(server.log.lock().unwrap().is_empty(), "nobody joined: {:?}", server.log);
+    // The server notes what it refused, and from where; nobody joined.
+    let log = server.log.lock().unwrap().clone();
+    for why in ["not known", "revoked", "expired"] {
+        let noted = log.iter().filter(|line| line.starts_with("refused 127.0.0.1: ") && line.contains(why));
+        assert_eq!(noted.count(), 2, "{why}: {log:?}");
+    }
+    assert_eq!(log.len(), 6, "{log:?}");
     join(good, quic()).await.up().await;
+}
+
+/// Handshakes with tokens that are not known are refused without a look after a few, and the log stays short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_shows_one_unknown_token_after_the_other_is_slowed() {
+    let state = tempfile::tempdir().unwrap();
+    let server = Running::start(state.path(), options(anywhere()));
+    let good = invite(state.path(), "good", server.address);
+    let unknown = Token::new(&server.address.to_string(), good.server, Secret::generate().unwrap()).unwrap();
+    let mut heard = Vec::new();
+    for transport in [quic(), tcp()].into_iter().cycle().take(400) {
+        let Joined { client, mut task, .. } = join(unknown.clone(), transport).await;
+        let mut status = client.status();
+        let mut down = Box::pin(status.wait_for(|status| matches!(status, Status::Down(_))));
+        // Who is refused ends; who is not even heard tries again.
+        let why = tokio::select! {
+            ended = &mut task => ended.unwrap().to_string(),
+            down = &mut down => format!("{:?}", *down.unwrap()),
+        };
+        task.abort();
+        heard.push(why);
+        if heard.last().is_some_and(|why| !why.contains("does not know")) {
+            break;
+        }
+    }
+    assert!(heard.len() > 30, "a few are heard: {heard:?}");
+    assert!(heard.len() < 400, "it is never slowed");
+    let log = server.log.lock().unwrap().clone();
+    assert!(log.len() == heard.len() - 1 && log[29].contains("(30 refused since the start"), "{log:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

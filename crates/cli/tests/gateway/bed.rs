@@ -2,8 +2,9 @@
 
 use crate::live;
 use crate::scripts::{DATAGRAMS, FETCH, SERVER};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -258,6 +259,13 @@ impl Drop for Testbed {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
     }
+}
+
+/// Writes a file that nobody else can read.
+pub fn write_secret(path: &Path, bytes: &[u8]) {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.unwrap().write_all(bytes).unwrap();
 }
 
 pub fn sh(script: &str) {

@@ -24,7 +24,7 @@ fn doctor_names_what_a_killed_gateway_left_and_removes_it() {
     // Nobody is there: a relay that is looked for has its device and rules all the same.
     let mut invite = leeway();
     invite.args(["invite", "--name", "gateway", "--address", "198.18.50.9:4433", "--state"]).arg(&state);
-    std::fs::write(&token, invite.output().unwrap().stdout).unwrap();
+    write_secret(&token, &invite.output().unwrap().stdout);
     let file = folder.path().join("gateway.toml");
     let text = format!(
         "clients = [\"10.20.0.0/24\"]\nupload = []\ndns = [\"198.18.40.2\"]\nrelay = {{ token_file = {token:?} }}\n\

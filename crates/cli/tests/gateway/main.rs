@@ -7,6 +7,7 @@ mod leftovers;
 #[path = "../live/mod.rs"]
 mod live;
 mod overload;
+mod passwords;
 mod scripts;
 mod transparent;
 mod uplink;

@@ -96,7 +96,7 @@ fn connections_go_through_the_relay_while_it_is_there() {
     let (state, token) = (folder.path().join("state"), folder.path().join("token"));
     let mut invite = leeway();
     invite.args(["invite", "--name", "gateway", "--address", "198.18.50.2:4433", "--state"]).arg(&state);
-    std::fs::write(&token, invite.output().unwrap().stdout).unwrap();
+    write_secret(&token, &invite.output().unwrap().stdout);
     let relay = bed.relay(&state);
 
     let more = format!(

@@ -40,7 +40,7 @@ impl Running {
              uplink = \"ledbat:target=100ms,slow_start=standard\"\n\
              ports = {ports:?}\nudp_ports = {ports:?}\n{more}\n"
         );
-        let gateway = Gateway::open(&Config::parse(&text).unwrap()).unwrap();
+        let gateway = Gateway::open(&Config::parse(&text).unwrap(), |_| {}).unwrap();
         let [http, socks, metrics] = gateway.addresses()[..] else { panic!("three listeners") };
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(gateway.run(async { drop(stopped.await) }));
@@ -80,6 +80,18 @@ impl Running {
             text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in\n{text}"));
         line.rsplit_once(' ').unwrap().1.parse().unwrap()
     }
+}
+
+/// The password of `ann`, the user of [`users`].
+pub const PASSWORD: &str = "a phrase";
+
+/// A file of users, and the line of the configuration that names it.
+pub fn users() -> (tempfile::NamedTempFile, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let hash = leeway_gateway::password::Hash::of(PASSWORD).unwrap();
+    std::fs::write(file.path(), format!("ann:{hash}\n")).unwrap();
+    let line = format!("users_file = {:?}\n", file.path());
+    (file, line)
 }
 
 /// All that comes until the end of the stream.

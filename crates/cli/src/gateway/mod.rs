@@ -1,7 +1,9 @@
 //! `leeway gateway`: a proxy that gives others what the line has to spare.
 
+mod passwd;
+
 use crate::{Failure, given};
-use clap::Args;
+use clap::{Args, Subcommand};
 use leeway_gateway::config::ConfigError;
 use leeway_gateway::{Config, Gateway, GatewayError};
 use std::net::SocketAddr;
@@ -10,7 +12,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// What to serve and to whom. What is given here counts before what the file says.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct GatewayArgs {
+    /// Something else than to serve.
+    #[command(subcommand)]
+    command: Option<GatewayCommand>,
     /// Configuration (TOML); packaging/gateway.toml explains it.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -39,8 +45,19 @@ pub struct GatewayArgs {
     check: bool,
 }
 
+/// What belongs to a gateway, and is done without it.
+#[derive(Subcommand)]
+enum GatewayCommand {
+    /// Make the line of a user for `users_file`: a name, and an Argon2id hash of a password.
+    #[command(after_help = passwd::HELP)]
+    Passwd(passwd::Passwd),
+}
+
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
+    if let Some(GatewayCommand::Passwd(passwd)) = &args.command {
+        return passwd::run(passwd);
+    }
     let config = args.config()?;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
     if args.check {
@@ -52,7 +69,7 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         // Before there are rules that would stay.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let gateway = Gateway::open(&config)?;
+        let gateway = Gateway::open(&config, |words| eprintln!("leeway gateway: {words}"))?;
         for notice in gateway.notices() {
             eprintln!("leeway gateway: {notice}");
         }

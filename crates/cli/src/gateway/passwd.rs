@@ -1,0 +1,140 @@
+//! `leeway gateway passwd`: users' passwords, as the gateway keeps them.
+
+use crate::Failure;
+use clap::Args;
+use leeway_gateway::password::{Hash, check_name, parse_users, with_user};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+/// Examples, and exit codes.
+pub const HELP: &str = "Examples:\n  \
+    leeway gateway passwd ann\n      \
+    asks twice, and prints the line\n  \
+    leeway gateway passwd ann --file /etc/leeway/users\n      \
+    the same, and writes it into that file, in place of ann's old line\n  \
+    pwgen 20 1 | leeway gateway passwd ann --file /etc/leeway/users\n      \
+    the password is a line of the standard input\n  \
+    leeway gateway passwd ann --file /etc/leeway/users --remove\n      \
+    ann is no user any more\n\n\
+    A gateway that runs has read the file at its start: systemctl restart leeway-gateway\n\n\
+    Exit codes: 0 done, 1 the file cannot be written, 2 bad usage or a password that is too short.";
+
+/// More than any password.
+const LINE_BYTES: u64 = 4096;
+
+/// Whose password.
+#[derive(Args)]
+pub struct Passwd {
+    /// The user's name.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Write the line into this file, which is made if need be.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Take the user's line out of the file.
+    #[arg(long, requires = "file")]
+    remove: bool,
+}
+
+/// Makes a line, or takes one out.
+pub fn run(passwd: &Passwd) -> Result<(), Failure> {
+    let Passwd { name, file, remove } = passwd;
+    check_name(name).map_err(Failure::Usage)?;
+    let hash = match remove {
+        true => None,
+        false => Some(Hash::of(&ask(name)?).map_err(Failure::Usage)?),
+    };
+    match (file, hash) {
+        (Some(path), hash) => change(path, name, hash.as_ref()),
+        (None, Some(hash)) => Ok(writeln!(io::stdout(), "{name}:{hash}")?),
+        (None, None) => Err(Failure::Usage("--remove needs --file".into())),
+    }
+}
+
+fn ask(name: &str) -> Result<String, Failure> {
+    let input = io::stdin();
+    if !input.is_terminal() {
+        return line(&mut input.lock());
+    }
+    let silent = Silent::new().map_err(|error| Failure::Run(format!("cannot turn off the echo: {error}")))?;
+    let mut answers = ["Password of", "Again, the password of"].into_iter().map(|what| {
+        eprint!("{what} {name}: ");
+        let answer = line(&mut io::stdin().lock());
+        eprintln!();
+        answer
+    });
+    let (first, second) = (answers.next().transpose()?, answers.next().transpose()?);
+    drop(silent);
+    match first {
+        Some(password) if second.as_ref() == Some(&password) => Ok(password),
+        _ => Err(Failure::Usage("the two passwords differ; nothing was changed".into())),
+    }
+}
+
+fn line(input: &mut impl BufRead) -> Result<String, Failure> {
+    let mut line = String::new();
+    let read = input.take(LINE_BYTES).read_line(&mut line);
+    read.map_err(|error| Failure::Usage(format!("cannot read a password: {error}")))?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// The terminal shows nothing of what is typed until this is dropped.
+struct Silent(Termios);
+
+impl Silent {
+    fn new() -> rustix::io::Result<Silent> {
+        let before = tcgetattr(io::stdin())?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
+        Ok(Silent(before))
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        // The terminal may have gone.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+/// Writes a new file beside the old one and puts it in its place: whoever reads meanwhile reads the one or the other, and who has
+/// rights to the old one has the same to the new.
+fn change(path: &Path, name: &str, hash: Option<&Hash>) -> Result<(), Failure> {
+    let failed =
+        |what: &str, error: io::Error| Failure::Run(format!("cannot {what} {}: {error}", path.display()));
+    let old = match File::open(path) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed("read", error)),
+    };
+    let mut text = String::new();
+    if let Some(mut file) = old.as_ref() {
+        file.read_to_string(&mut text).map_err(|error| failed("read", error))?;
+    }
+    let users = parse_users(&text).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+    if hash.is_none() && !users.iter().any(|(of, _)| of == name) {
+        return Err(Failure::Usage(format!("{}: there is no user {name:?}", path.display())));
+    }
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".{}", std::process::id()));
+    let fresh = PathBuf::from(fresh);
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+        if let Some(old) = &old {
+            let metadata = old.metadata()?;
+            fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
+            file.set_permissions(Permissions::from_mode(metadata.mode() & 0o640))?;
+        }
+        file.write_all(with_user(&text, name, hash).as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&fresh);
+        failed("write", error)
+    })
+}

@@ -1,0 +1,126 @@
+//! Files with secrets.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Secrets are short; what is longer is another file.
+const LONGEST_BYTES: u64 = 1 << 20;
+/// Where systemd has put the credentials of this service (systemd.exec(5), LoadCredential).
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
+/// Why a file with secrets was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The system says no.
+    #[error("cannot read {path}: {error}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Others can read it.
+    #[error(
+        "{path} has secrets, and {who} can read it (mode {mode:04o}); mend that with: chmod {right:04o} {path}"
+    )]
+    Open {
+        /// Which file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+        /// Who can.
+        who: &'static str,
+        /// The mode that it should have.
+        right: u32,
+    },
+}
+
+/// Reads a file that nobody but its owner can read or change; one of root's may be read by its group, too.
+///
+/// A service of systemd takes the credential that has the file's name instead, where it was given one: the file itself is not
+/// readable for it then.
+///
+/// # Errors
+/// It is not there, is no text, or others can read it.
+pub fn read_secret(path: &Path) -> Result<String, SecretError> {
+    let credential = std::env::var_os(CREDENTIALS).zip(path.file_name());
+    let credential = credential.map(|(folder, name)| Path::new(&folder).join(name));
+    match credential.filter(|credential| credential.exists()) {
+        // Who else can read it is systemd's business; an access list looks like rights of a group.
+        Some(credential) => read(&credential, |_| Ok(())),
+        None => read(path, |file| private(path, file)),
+    }
+}
+
+fn read(path: &Path, check: impl FnOnce(&File) -> Result<(), SecretError>) -> Result<String, SecretError> {
+    let failed = |error| SecretError::File { path: path.to_owned(), error };
+    // What is looked at is what is read, whatever happens to the name.
+    let file = File::open(path).map_err(failed)?;
+    check(&file)?;
+    let mut text = String::new();
+    file.take(LONGEST_BYTES).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+fn private(path: &Path, file: &File) -> Result<(), SecretError> {
+    let metadata = file.metadata().map_err(|error| SecretError::File { path: path.to_owned(), error })?;
+    let (mode, right) = (metadata.mode() & 0o7777, if metadata.uid() == 0 { 0o640 } else { 0o600 });
+    let wrong = mode & 0o077 & !right;
+    if wrong == 0 {
+        return Ok(());
+    }
+    let who = if wrong & 0o007 != 0 { "everybody" } else { "its group" };
+    Err(SecretError::Open { path: path.to_owned(), mode, who, right: mode & right })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    /// The path and what comes of reading a file of that mode and owner.
+    fn read_with(mode: u32, owner: Option<u32>) -> Result<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "secret").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        if let Some(owner) = owner {
+            chown(&path, Some(owner), Some(owner)).unwrap();
+        }
+        let root = path.metadata().unwrap().uid() == 0;
+        let name = path.display().to_string();
+        let allowed = if root { 0o640 } else { 0o600 };
+        let read = read_secret(&path).map_err(|error| error.to_string().replace(&name, "FILE"));
+        assert_eq!(read.is_ok(), mode & 0o077 & !allowed == 0, "{mode:o} {read:?}");
+        read
+    }
+
+    #[test]
+    fn what_others_can_read_is_refused_with_the_command_that_mends_it() {
+        for mode in [0o600, 0o400] {
+            assert_eq!(read_with(mode, None).as_deref(), Ok("secret"));
+        }
+        for mode in [0o644, 0o604, 0o666, 0o641] {
+            let error = read_with(mode, None).unwrap_err();
+            assert!(error.contains("everybody can read it"), "{error}");
+            assert!(error.contains("chmod 06") && error.contains(&format!("{mode:04o}")), "{error}");
+        }
+        let missing = read_secret(Path::new("/nonexistent/token")).unwrap_err().to_string();
+        assert!(missing.contains("/nonexistent/token"), "{missing}");
+    }
+
+    #[test]
+    fn a_group_may_read_what_root_has_given_it() {
+        let _ = read_with(0o640, None);
+        // Only root gives files away.
+        let temporary = tempfile::NamedTempFile::new().unwrap();
+        if temporary.as_file().metadata().unwrap().uid() == 0 {
+            assert_eq!(read_with(0o640, None).as_deref(), Ok("secret"));
+            let error = read_with(0o640, Some(65534)).unwrap_err();
+            assert!(error.contains("its group can read it") && error.contains("chmod 0600 FILE"), "{error}");
+            assert!(read_with(0o660, None).unwrap_err().contains("chmod 0640 FILE"));
+        }
+    }
+}
