@@ -154,6 +154,9 @@ pub enum Command {
         configuration, and to see when the home is at work.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
     Gateway(crate::gateway::GatewayArgs),
+    /// Keep the rules of a gateway; for `leeway gateway` itself.
+    #[command(name = leeway_gateway::caretaker::COMMAND, hide = true)]
+    GatewayCaretaker,
     /// Send a file over uTP (UDP); everything else on the way comes first.
     #[command(after_help = crate::transfer::send::HELP)]
     Send(crate::transfer::send::Send),

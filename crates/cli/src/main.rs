@@ -102,6 +102,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Top(top) => top::run(&top),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Gateway(gateway) => gateway::run(&gateway),
+        Command::GatewayCaretaker => Ok(leeway_gateway::caretaker::run()?),
         Command::Send(send) => transfer::send::run(&send),
         Command::Recv(recv) => transfer::recv::run(&recv),
         Command::Schema => commands::schema(),

@@ -1,8 +1,10 @@
 //! `leeway relay`: the server's end of tunnels.
 
 use crate::Failure;
+use crate::gateway::cannot_give_up;
 use clap::Args;
 use leeway_control::LawSpec;
+use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use leeway_net::{TCP_PORTS, UDP_PORTS};
 use leeway_queue::QueueSpec;
 use leeway_tunnel::host::{Reach, ServerHost};
@@ -105,8 +107,10 @@ impl From<Error> for Failure {
 
 /// Serves until it is told to stop.
 pub fn run(relay: &Relay) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(relay))
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Those threads serve strangers; where one keeps rights, the relay does not start.
+    runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
+    runtime.build()?.block_on(serve(relay))
 }
 
 async fn serve(relay: &Relay) -> Result<(), Failure> {
@@ -125,8 +129,13 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
     let roster = Arc::new(Roster::open(&relay.state)?);
     let tun = Arc::new(Tun::open("lwrelay%d")?);
     let inward = Arc::clone(&tun) as Arc<dyn leeway_tunnel::Inward>;
-    let server = Server::bind(options, roster, inward, |words| eprintln!("leeway relay: {words}"))?;
+    let server =
+        Server::bind(options, Arc::clone(&roster), inward, |words| eprintln!("leeway relay: {words}"))?;
     let host = ServerHost::new(&tun, &server.pool(), relay.mtu, &relay.reach())?;
+    // Before the first client is heard; the rules have owners of their own, which remove them at the end.
+    give_up_the_last().map_err(cannot_give_up)?;
+    // A folder that is somebody else's was readable for root before, and changes of it would not be seen any more.
+    roster.list()?;
     let missing = ServerHost::forwarding_missing();
     if !missing.is_empty() {
         eprintln!(

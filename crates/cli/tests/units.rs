@@ -30,4 +30,14 @@ fn systemd_has_nothing_to_say_of_the_units() {
         let name = unit.file_name().unwrap().to_string_lossy().into_owned();
         assert!(!said.contains(&name), "{said}");
     }
+    // How much a service that strangers talk to could do if it was taken over, from 0 to 10.
+    for name in ["leeway-gateway.service", "leeway-relay.service"] {
+        let mut judge = Command::new("systemd-analyze");
+        judge.args(["--no-pager", "security", "--offline=true", "--threshold=25"]);
+        let output = judge.arg(folder.path().join(name)).output().unwrap();
+        let said = text(&output.stdout);
+        assert!(output.status.success() && said.contains(name), "{said}{}", text(&output.stderr));
+        let unit = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(unit.lines().any(|line| line == "DynamicUser=yes"), "{name} runs as root");
+    }
 }

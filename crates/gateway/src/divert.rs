@@ -22,6 +22,8 @@ pub struct Divert {
     interface: String,
     mark: u32,
     divert: Option<Table>,
+    /// Whether the rules that guard stay.
+    guards: bool,
 }
 
 impl Divert {
@@ -40,7 +42,9 @@ impl Divert {
         let table = format!("{DIVERT}{}", std::process::id());
         let script = divert(&table, interface, mark, *port, &open);
         match add_routes(mark).and_then(|()| Table::own("inet", &table, &script)) {
-            Ok(table) => Ok(Divert { interface: interface.clone(), mark, divert: Some(table) }),
+            Ok(table) => {
+                Ok(Divert { interface: interface.clone(), mark, divert: Some(table), guards: false })
+            }
             Err(error) => {
                 clean(interface, mark);
                 Err(io::Error::other(error))
@@ -49,10 +53,31 @@ impl Divert {
     }
 }
 
+impl Divert {
+    /// The interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Removes all but the rules that guard, unless another gateway has taken over.
+    pub fn leave_guard(mut self) {
+        self.divert = None;
+        let mark = format!("{:#010x}", self.mark);
+        let others =
+            leeway_net::tables(DIVERT).is_ok_and(|all| all.iter().any(|(_, text)| text.contains(&mark)));
+        if !others {
+            remove_routes(self.mark);
+        }
+        self.guards = true;
+    }
+}
+
 impl Drop for Divert {
     fn drop(&mut self) {
         self.divert = None;
-        clean(&self.interface, self.mark);
+        if !self.guards {
+            clean(&self.interface, self.mark);
+        }
     }
 }
 

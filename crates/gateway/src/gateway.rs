@@ -2,31 +2,28 @@
 
 use crate::accounts;
 use crate::budget::Budget;
+use crate::caretaker::Caretaker;
 use crate::client;
 use crate::config::{Config, ConfigError};
-use crate::divert::{self, Divert};
-use crate::dns;
 use crate::http::Proxy;
-use crate::relay::{self, Relay};
+use crate::privileged::Privileged;
+use crate::relay;
 use crate::resolve::Resolver;
 use crate::socket;
 use crate::socks;
 use crate::transparent;
 use crate::upstream::Connector;
 use crate::users::{Place, Users};
-use leeway_net::{Attached, Lookout, Watch};
-use std::collections::BTreeSet;
+use leeway_net::{Attached, Watch};
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Connections that wait to be accepted.
-const BACKLOG: u32 = 1024;
 /// How long connections may go on when the gateway stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -60,13 +57,17 @@ pub struct Gateway {
     datagrams: Vec<UdpSocket>,
     proxy: Arc<Proxy>,
     budget: Option<Arc<Budget>>,
-    divert: Option<Divert>,
+    /// Keeps rules and routes.
+    caretaker: Option<Arc<Caretaker>>,
+    /// Ports from which nobody can answer for servers.
+    taken: Vec<u16>,
     /// Sees the home at work.
     home: Option<Result<Watch, leeway_net::Error>>,
 }
 
+/// What is spoken at a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Http,
     Socks,
     Metrics,
@@ -74,7 +75,7 @@ enum Kind {
 }
 
 impl Gateway {
-    /// Opens the listeners; words for people go to `log`. Needs a Tokio runtime.
+    /// Everything that is needed, at once; the process keeps its rights. Words for people go to `log`. Needs a Tokio runtime.
     ///
     /// # Errors
     /// What cannot be had, and what would be right.
@@ -82,46 +83,39 @@ impl Gateway {
         config: &Config,
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Gateway, GatewayError> {
-        config.check()?;
+        Gateway::with(Privileged::new(config, log)?, config)
+    }
+
+    /// The same with what needed rights, which is there already; nothing here needs any.
+    ///
+    /// # Errors
+    /// What cannot be had, and what would be right.
+    pub fn with(privileged: Privileged, config: &Config) -> Result<Gateway, GatewayError> {
+        let Privileged { logins, listeners, datagrams, caretaker, relay, lookout, echo, taken } = privileged;
         let attached = Attached::follow(|_| {})?;
-        let users = Arc::new(Users::new(config, config.logins(Box::new(log))?));
+        let users = Arc::new(Users::new(config, logins));
         let budget = config.law.as_ref().map(Budget::new);
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
-        let relay = config.relay.as_ref().map(Relay::open).transpose()?;
         let policy = config.policy(attached);
         let connector =
-            Arc::new(Connector::new(config, policy, resolver, users.clone(), budget.clone(), relay));
+            Arc::new(Connector::new(config, policy, resolver, users.clone(), budget.clone(), relay, echo));
         let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone()));
-        let mut listeners = Vec::new();
-        let http = config.listen.iter().map(|&address| (Kind::Http, address));
-        let socks = config.socks.iter().map(|&address| (Kind::Socks, address));
-        let metrics = config.metrics.iter().map(|&address| (Kind::Metrics, address));
-        for (kind, address) in http.chain(socks).chain(metrics) {
-            let listener = listen(address).map_err(|error| GatewayError::Listen(address, error))?;
-            listeners.push((kind, listener));
-        }
-        let mut datagrams = Vec::new();
-        let divert = config.transparent.as_ref().map(|transparent| {
-            for &family in divert::families() {
-                listeners.push((Kind::Transparent, transparent::listen(family, transparent.port)?));
-                datagrams.push(transparent::bind(family, transparent.port)?);
-            }
-            let open: Vec<u16> = config.listen.iter().chain(&config.socks).map(SocketAddr::port).collect();
-            Divert::new(transparent, &open)
-        });
-        let divert = divert.transpose().map_err(|error| {
-            GatewayError::System("divert clients without configuration (needs root, nft, ip)", error)
-        })?;
-        let home = (!config.home.is_empty()).then(|| {
+        let home = lookout.map(|lookout| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();
-            Lookout::new(&config.home)?.watch(move |sight| {
+            lookout?.watch(move |sight| {
                 budget.iter().for_each(|budget| budget.home_seen(sight));
                 upload.iter().for_each(|upload| upload.home_seen(sight));
                 relay.iter().for_each(|relay| relay.home_seen());
             })
         });
-        Ok(Gateway { listeners, datagrams, proxy, budget, divert, home })
+        let listening = |error| GatewayError::System("listen", error);
+        let listeners =
+            listeners.into_iter().map(|(kind, socket)| Ok((kind, TcpListener::from_std(socket)?)));
+        let listeners = listeners.collect::<io::Result<_>>().map_err(listening)?;
+        let datagrams = datagrams.into_iter().map(UdpSocket::from_std).collect::<io::Result<_>>();
+        let datagrams = datagrams.map_err(listening)?;
+        Ok(Gateway { listeners, datagrams, proxy, budget, caretaker, home, taken })
     }
 
     /// The addresses that it listens on: HTTP, SOCKS, metrics, each in the order of the configuration.
@@ -162,15 +156,11 @@ impl Gateway {
                  (leeway kernel load ledbat, as root, needs Linux 6.10)"
             ));
         }
-        if self.divert.is_some() {
-            let ports = &self.proxy.connector.policy.udp_ports;
-            let ports = ports.iter().copied().chain([dns::PORT]).collect::<BTreeSet<u16>>();
-            for port in transparent::taken(ports) {
-                notices.push(format!(
-                    "clients without configuration get no answers from UDP port {port}: a program of this machine \
-                     has it at all addresses and does not share it; let it listen at one address"
-                ));
-            }
+        for port in &self.taken {
+            notices.push(format!(
+                "clients without configuration get no answers from UDP port {port}: a program of this machine \
+                 has it at all addresses and does not share it; let it listen at one address"
+            ));
         }
         if let Some(Err(error)) = &self.home {
             notices.push(format!(
@@ -185,7 +175,10 @@ impl Gateway {
     }
 
     /// Serves until `stop` is ready; then connections get a moment to end.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    ///
+    /// # Errors
+    /// The process that keeps the rules has ended before.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), GatewayError> {
         let mut background = JoinSet::new();
         for budget in [&self.budget, &self.proxy.connector.relay_budget].into_iter().flatten() {
             let budget = budget.clone();
@@ -200,8 +193,8 @@ impl Gateway {
         for (kind, listener) in self.listeners {
             background.spawn(accept(kind, listener, self.proxy.clone()));
         }
-        for socket in self.datagrams {
-            background.spawn(transparent::datagrams(self.proxy.clone(), socket));
+        for (socket, caretaker) in self.datagrams.into_iter().zip(self.caretaker.iter().cycle()) {
+            background.spawn(transparent::datagrams(self.proxy.clone(), caretaker.clone(), socket));
         }
         let proxy = self.proxy.clone();
         background.spawn(async move {
@@ -210,17 +203,32 @@ impl Gateway {
                 proxy.sweep();
             }
         });
-        stop.await;
+        let ended = tokio::select! {
+            () = stop => Ok(()),
+            () = gone(self.caretaker.as_deref()) => Err(GatewayError::System(
+                "go on",
+                io::Error::other("the process that keeps its rules was ended"),
+            )),
+        };
         // New clients are refused from here on.
         background.shutdown().await;
-        drop((self.divert, self.home));
+        drop(self.home);
         let end = tokio::time::Instant::now() + GRACE;
         while self.proxy.users.connections() > 0 && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        if let Some(relay) = &self.proxy.connector.relay {
-            relay.close();
+        if let Some(caretaker) = &self.caretaker {
+            caretaker.stop();
         }
+        ended
+    }
+}
+
+/// Ready when it has ended; never where there is none.
+async fn gone(caretaker: Option<&Caretaker>) {
+    let Some(caretaker) = caretaker else { return std::future::pending().await };
+    while caretaker.lives() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
@@ -267,11 +275,4 @@ fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, 
     };
     socket::prepare(stream).ok()?;
     Some((place, client))
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }

@@ -4,9 +4,9 @@
 //! device. Nothing else does: the home's traffic and the routes of this machine stay as they are. While it is not, they
 //! go directly, and the shared window holds downloads back.
 
+use crate::caretaker::Caretaker;
 use crate::config::RelayConfig;
 use crate::gateway::GatewayError;
-use leeway_tunnel::host::BoundHost;
 use leeway_tunnel::wire::Welcome;
 use leeway_tunnel::{Client, ClientOptions, Error, Inward, Status, Steering, Token, Tun};
 use std::fmt;
@@ -16,6 +16,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+/// How the names of devices begin; a number follows.
+pub const DEVICE: &str = "lwrelay";
 /// Before another try, where the relay has said no or its name is not known: that may change while a gateway runs.
 const AGAIN: Duration = Duration::from_secs(30);
 
@@ -37,8 +39,7 @@ pub enum State {
 #[derive(Debug)]
 pub struct Relay {
     tun: Arc<Tun>,
-    /// None once the gateway has stopped.
-    host: Mutex<Option<BoundHost>>,
+    caretaker: Arc<Caretaker>,
     token: Token,
     options: ClientOptions,
     state: watch::Sender<State>,
@@ -47,17 +48,19 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Makes the device and its rules. Nothing is connected yet.
+    /// Makes the device, and has its rules made. Nothing is connected yet.
     ///
     /// # Errors
     /// The token, rights.
-    pub fn open(config: &RelayConfig) -> Result<Arc<Relay>, GatewayError> {
+    pub fn open(config: &RelayConfig, caretaker: Arc<Caretaker>) -> Result<Arc<Relay>, GatewayError> {
         let (token, options) = (config.token()?, config.options()?);
-        let tun = Tun::open("lwrelay%d")?;
-        let host = Mutex::new(Some(BoundHost::new(&tun)?));
+        let tun = Tun::open(&format!("{DEVICE}%d"))?;
+        caretaker
+            .tunnel(tun.name(), tun.index()?)
+            .map_err(|error| GatewayError::System("make rules for the tunnel to the relay", error))?;
         let state = watch::Sender::new(State::Connecting);
         let (turns, client) = (AtomicU64::new(0), Mutex::default());
-        Ok(Arc::new(Relay { tun: Arc::new(tun), host, token, options, state, turns, client }))
+        Ok(Arc::new(Relay { tun: Arc::new(tun), caretaker, token, options, state, turns, client }))
     }
 
     /// The device of the tunnel.
@@ -93,11 +96,6 @@ impl Relay {
         }
     }
 
-    /// Removes the rules of this host. They would stay where a thread still holds the relay when the program ends.
-    pub fn close(&self) {
-        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     /// Keeps the tunnel. Never ends.
     pub async fn run(&self) {
         loop {
@@ -120,9 +118,9 @@ impl Relay {
         let up = |welcome: &Welcome| -> Result<Arc<dyn Inward>, Error> {
             // Connections that stand keep their addresses.
             if settled.as_ref() != Some(welcome) {
-                if let Some(host) = &*self.host.lock().unwrap_or_else(PoisonError::into_inner) {
-                    host.settle(welcome)?;
-                }
+                self.caretaker
+                    .settle(welcome.v4, welcome.v6, welcome.mtu)
+                    .map_err(|error| Error::System { what: "give the tunnel its addresses", error })?;
                 settled = Some(welcome.clone());
             }
             Ok(self.tun.clone())

@@ -1,5 +1,6 @@
 //! Clients without configuration: connections and datagrams to anywhere, as [`crate::divert`] leads them here.
 
+use crate::caretaker::Caretaker;
 use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};
 use crate::dns;
 use crate::http::Proxy;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 
 /// Connections that wait to be accepted.
@@ -34,24 +35,24 @@ const IDLE: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// Rights: it needs CAP_NET_ADMIN.
-pub fn listen(family: Family, port: u16) -> io::Result<TcpListener> {
+pub fn listen(family: Family, port: u16) -> io::Result<std::net::TcpListener> {
     let socket = bound(any(family, port), Type::STREAM)?;
     socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket.into())
 }
 
 /// A socket for datagrams to anywhere.
 ///
 /// # Errors
 /// Rights: it needs CAP_NET_ADMIN.
-pub fn bind(family: Family, port: u16) -> io::Result<UdpSocket> {
+pub fn bind(family: Family, port: u16) -> io::Result<std::net::UdpSocket> {
     let socket = bound(any(family, port), Type::DGRAM)?;
     match family {
         Family::V4 => socket::setsockopt(&socket, sockopt::Ipv4OrigDstAddr, &true)?,
         Family::V6 => socket::setsockopt(&socket, sockopt::Ipv6OrigDstAddr, &true)?,
     }
     socket.set_recv_buffer_size(QUEUE_BYTES)?;
-    UdpSocket::from_std(socket.into())
+    Ok(socket.into())
 }
 
 /// Those of the ports from which nobody can answer for servers, because a program of this machine has them to itself.
@@ -86,8 +87,8 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
 }
 
 /// Gives every datagram to the association of its client. Never ends.
-pub async fn datagrams(proxy: Arc<Proxy>, socket: UdpSocket) {
-    let mut clients = Clients { proxy, known: BTreeMap::new(), sweep_at: 64 };
+pub async fn datagrams(proxy: Arc<Proxy>, caretaker: Arc<Caretaker>, socket: UdpSocket) {
+    let mut clients = Clients { proxy, caretaker, known: BTreeMap::new(), sweep_at: 64 };
     loop {
         match receive(&socket).await {
             Ok((datagram, to)) => clients.pass(datagram, to),
@@ -108,6 +109,8 @@ struct Inbox {
 
 struct Clients {
     proxy: Arc<Proxy>,
+    /// Opens the sockets that answer.
+    caretaker: Arc<Caretaker>,
     known: BTreeMap<Key, Inbox>,
     /// When those that have ended are forgotten: before there are so many.
     sweep_at: usize,
@@ -155,7 +158,8 @@ impl Clients {
         let (inbox, outgoing) = mpsc::channel(WAITING);
         // There is room for the first.
         let _ = inbox.try_send(waits);
-        tokio::spawn(relay(self.proxy.clone(), association, client, asked, outgoing, place));
+        let shared = (self.proxy.clone(), self.caretaker.clone());
+        tokio::spawn(relay(shared, association, client, asked, outgoing, place));
         if self.known.len() >= self.sweep_at {
             self.known.retain(|_, inbox| !inbox.datagrams.is_closed());
             self.sweep_at = 64 + 2 * self.known.len();
@@ -170,7 +174,7 @@ impl Clients {
 
 /// One client's datagrams and their answers, until none come any more.
 async fn relay(
-    proxy: Arc<Proxy>,
+    (proxy, caretaker): (Arc<Proxy>, Arc<Caretaker>),
     association: Association,
     client: SocketAddr,
     asked: Option<SocketAddr>,
@@ -193,7 +197,8 @@ async fn relay(
             let from = asked.unwrap_or(peer);
             answers = answers.filter(|(address, _)| *address == from);
             if answers.is_none() {
-                answers = answer_socket(from).ok().map(|socket| (from, socket));
+                let opened = caretaker.answer(from).and_then(UdpSocket::from_std);
+                answers = opened.ok().map(|socket| (from, socket));
             }
             if let Some((_, socket)) = &answers {
                 // One that is lost here is one of many.
@@ -257,9 +262,15 @@ async fn receive(socket: &UdpSocket) -> io::Result<(Datagram, SocketAddr)> {
         .await
 }
 
-/// A socket that speaks for a server. It is not connected, so that what the client sends still comes to the proxy.
-fn answer_socket(server: SocketAddr) -> io::Result<UdpSocket> {
-    UdpSocket::from_std(bound(server, Type::DGRAM)?.into())
+/// A socket that speaks for a server, to machines behind that interface. It is not connected, so that what the client sends still comes
+/// to the proxy.
+///
+/// # Errors
+/// Rights: it needs CAP_NET_ADMIN; and a port that a program of this machine has to itself.
+pub fn answer_socket(server: SocketAddr, interface: &str) -> io::Result<std::net::UdpSocket> {
+    let socket = bound(server, Type::DGRAM)?;
+    socket.bind_device(Some(interface.as_bytes()))?;
+    Ok(socket.into())
 }
 
 /// A socket at an address that may be another machine's.

@@ -44,15 +44,11 @@ pub struct Sender {
 }
 
 impl Upload {
-    /// One under that law; [`Upload::drive`] keeps it going. `landmarks` as in [`Uplink::new`]. Needs a Tokio runtime.
-    pub fn new(spec: &LawSpec, landmarks: Vec<IpAddr>) -> Arc<Upload> {
+    /// One under that law; [`Upload::drive`] keeps it going. `landmarks` as in [`Uplink::new`], and
+    /// `echo` with which it probes.
+    pub fn new(spec: &LawSpec, landmarks: Vec<IpAddr>, echo: io::Result<Echo>) -> Arc<Upload> {
         let shared = Shared { uplink: Uplink::new(spec, landmarks), sockets: BTreeMap::new() };
-        Arc::new(Upload {
-            start: Instant::now(),
-            shared: Mutex::new(shared),
-            busy: Notify::new(),
-            echo: Echo::open(),
-        })
+        Arc::new(Upload { start: Instant::now(), shared: Mutex::new(shared), busy: Notify::new(), echo })
     }
 
     /// Why no probe can be sent, if none can.

@@ -2,6 +2,7 @@
 
 use crate::budget::{Budget, Flow};
 use crate::config::Config;
+use crate::echo::Echo;
 use crate::policy::{Policy, Refusal, Transport};
 use crate::relay::Relay;
 use crate::resolve::{ResolveError, Resolver};
@@ -116,11 +117,12 @@ impl Connector {
         users: Arc<crate::users::Users>,
         budget: Option<Arc<Budget>>,
         relay: Option<Arc<Relay>>,
+        echo: io::Result<Echo>,
     ) -> Connector {
         let landmarks =
             resolver.name_servers().iter().filter_map(|server| policy.check(server.ip()).ok()).collect();
         Connector {
-            upload: config.uplink.as_ref().map(|law| Upload::new(law, landmarks)),
+            upload: config.uplink.as_ref().map(|law| Upload::new(law, landmarks, echo)),
             policy,
             budget,
             relay_budget: relay

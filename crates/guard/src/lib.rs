@@ -1,8 +1,11 @@
-//! What protects a service that strangers talk to: whoever guesses secrets is slowed ([`Attempts`]), and files with secrets
-//! are read only where nobody else can read them ([`read_secret`]).
+//! What protects a service that strangers talk to: whoever guesses secrets is slowed ([`Attempts`]), files with secrets are
+//! read only where nobody else can read them ([`read_secret`]), and rights that are not needed any more are given up
+//! ([`give_up_but`]).
 
 mod attempts;
+mod rights;
 mod secret;
 
 pub use attempts::{Attempts, site};
+pub use rights::{Rights, give_up_but, give_up_the_last};
 pub use secret::{SecretError, read_secret};

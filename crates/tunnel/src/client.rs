@@ -20,6 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
+/// The congestion control of the kernel over TCP, if nothing else is asked for.
+pub const CONGESTION: &str = "leeway_ledbat";
+
 /// Waiting between tries: this, doubled each time, up to the second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
@@ -52,7 +55,7 @@ impl Transport {
 
     /// TCP, under that congestion control or else the one that `leeway kernel load ledbat` makes.
     pub fn tcp(congestion: Option<&str>) -> Self {
-        Transport::Tcp(congestion.unwrap_or("leeway_ledbat").to_owned())
+        Transport::Tcp(congestion.unwrap_or(CONGESTION).to_owned())
     }
 }
 

@@ -12,7 +12,7 @@ use crate::wire::Welcome;
 use leeway_net::{
     Family, Leftover, Rule, TCP_PORTS, Table, UDP_PORTS, ip, ip_of, special_destinations, sysctl,
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// The mark of the tunnel's own packets, and the number of the client's routing table.
@@ -223,12 +223,12 @@ pub struct BoundHost {
 }
 
 impl BoundHost {
-    /// Rules for the device.
+    /// Rules for the device with that name and number.
     ///
     /// # Errors
     /// [`Error::Net`].
-    pub fn new(tun: &Tun) -> Result<Self, Error> {
-        let name = tun.name().to_owned();
+    pub fn new(name: &str, index: u32) -> Result<Self, Error> {
+        let name = name.to_owned();
         let ports = leeway_net::given_ports();
         let table = format!("{}_{}", name.replace('-', "_"), std::process::id());
         let rules = Table::own(
@@ -245,7 +245,7 @@ impl BoundHost {
                  add rule inet {table} input iifname \"{name}\" meta l4proto {{ udp, udplite, sctp, dccp }} drop\n"
             ),
         )?;
-        let host = BoundHost { name, table: BOUND | (tun.index()? & 0xffff), _rules: rules };
+        let host = BoundHost { name, table: BOUND | (index & 0xffff), _rules: rules };
         // Also those of a program that was killed.
         host.remove_rules();
         let families = if has_v6(&host.name) { &Family::ALL[..] } else { &[Family::V4] };
@@ -257,13 +257,12 @@ impl BoundHost {
         Ok(host)
     }
 
-    /// Gives the device the addresses of `welcome`.
+    /// Gives the device these addresses, and the longest packet that it takes.
     ///
     /// # Errors
     /// [`Error::Net`].
-    pub fn settle(&self, welcome: &Welcome) -> Result<(), Error> {
+    pub fn settle(&self, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> Result<(), Error> {
         let BoundHost { name, table, .. } = self;
-        let Welcome { v4, v6, mtu, .. } = welcome;
         ip(&format!(
             "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\nlink set {name} up mtu {mtu} txqueuelen 1000\n"
         ))?;

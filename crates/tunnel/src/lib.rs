@@ -32,7 +32,7 @@ pub mod wire;
 
 pub use base::Base;
 pub use carry::Counts;
-pub use client::{Client, ClientOptions, MTU, Status, Transport};
+pub use client::{CONGESTION, Client, ClientOptions, MTU, Status, Transport};
 pub use device::{Reader, Tun};
 pub use egress::{Egress, Next, Parcel};
 pub use error::Error;

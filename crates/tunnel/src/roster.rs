@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -290,6 +290,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
         .mode(0o600)
         .open(&path)
         .map_err(Error::file(&path))?;
+    give_to_owner(&file, &path).map_err(Error::file(&path))?;
     file.lock().map_err(Error::file(&path))?;
     Ok(file)
 }
@@ -326,8 +327,19 @@ fn write_private(path: &Path, bytes: &[u8], replace: bool) -> std::io::Result<()
         options.create_new(true);
     }
     let mut file = options.open(path)?;
+    give_to_owner(&file, path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Root invites, but the relay is another user, whose folder it is: what is in it has to be the relay's.
+fn give_to_owner(file: &File, path: &Path) -> std::io::Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let (folder, own) = (std::fs::metadata(folder)?, file.metadata()?);
+    if folder.uid() == own.uid() {
+        return Ok(());
+    }
+    fchown(file, Some(folder.uid()), Some(folder.gid()))
 }
 
 #[cfg(test)]
@@ -343,6 +355,22 @@ mod tests {
         };
         let text = one("ann", "a", 1) + &one("bob", "b", 2);
         changes.iter().fold(text, |text, (from, to)| text.replacen(from, to, 1))
+    }
+
+    /// As `leeway invite` for a relay that is not root.
+    #[test]
+    fn what_root_writes_is_the_folders_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        if folder.path().metadata().unwrap().uid() != 0 {
+            return;
+        }
+        std::os::unix::fs::chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
+        let roster = Roster::open(folder.path()).unwrap();
+        roster.invite("bob", "192.0.2.1:4433", None).unwrap();
+        for name in ["server.key", "clients.toml", "lock"] {
+            let file = folder.path().join(name).metadata().unwrap();
+            assert_eq!((file.uid(), file.mode() & 0o7777), (65_534, 0o600), "{name}");
+        }
     }
 
     #[test]

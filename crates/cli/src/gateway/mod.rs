@@ -5,7 +5,8 @@ mod passwd;
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
 use leeway_gateway::config::ConfigError;
-use leeway_gateway::{Config, Gateway, GatewayError};
+use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
+use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
@@ -64,12 +65,16 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         println!("the configuration is right");
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Those threads serve strangers; where one keeps rights, the gateway does not start.
+    runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
+    runtime.build()?.block_on(async {
         // Before there are rules that would stay.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let gateway = Gateway::open(&config, |words| eprintln!("leeway gateway: {words}"))?;
+        let privileged = Privileged::new(&config, |words| eprintln!("leeway gateway: {words}"))?;
+        give_up_the_last().map_err(cannot_give_up)?;
+        let gateway = Gateway::with(privileged, &config)?;
         for notice in gateway.notices() {
             eprintln!("leeway gateway: {notice}");
         }
@@ -94,7 +99,7 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
                 }
                 eprintln!("leeway gateway: stopping");
             })
-            .await;
+            .await?;
         Ok(())
     })
 }
@@ -128,6 +133,11 @@ impl GatewayArgs {
         }
         Ok(config)
     }
+}
+
+/// A service that keeps its rights does not start.
+pub fn cannot_give_up(error: std::io::Error) -> Failure {
+    Failure::Run(format!("cannot give up rights: {error}"))
 }
 
 impl From<GatewayError> for Failure {

@@ -66,6 +66,23 @@ impl Gateway {
         wait(words, || said().matches(words).count() >= times);
     }
 
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.program.0.id()
+    }
+
+    /// The number of the process that keeps its rules.
+    pub fn caretaker(&self) -> u32 {
+        let parent = ["--parent", &self.pid().to_string(), "--full", "gateway-caretaker"];
+        let output = Command::new("pgrep").args(parent).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().parse().expect("there is one")
+    }
+
+    /// How it ends, which it does by itself.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        self.program.0.wait().unwrap()
+    }
+
     pub fn signal(&mut self, signal: rustix::process::Signal) -> std::process::ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.program.0);
         rustix::process::kill_process(pid, signal).unwrap();

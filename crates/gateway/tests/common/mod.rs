@@ -43,7 +43,7 @@ impl Running {
         let gateway = Gateway::open(&Config::parse(&text).unwrap(), |_| {}).unwrap();
         let [http, socks, metrics] = gateway.addresses()[..] else { panic!("three listeners") };
         let (stop, stopped) = oneshot::channel();
-        let ended = tokio::spawn(gateway.run(async { drop(stopped.await) }));
+        let ended = tokio::spawn(async move { gateway.run(async { drop(stopped.await) }).await.unwrap() });
         Running { http, socks, metrics, stop: Some(stop), ended }
     }
 
