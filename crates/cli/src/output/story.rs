@@ -33,6 +33,9 @@ pub fn tell(window: &Window) -> Option<String> {
     }
     let names = list(others.iter().map(|row| row.name.clone()));
     let keep = if others.len() == 1 { "keeps its rate" } else { "keep their rates" };
+    let lost = others.iter().filter_map(|row| mean(row, "harm_throughput")).fold(0.0, f64::max);
+    // Rounded up, to be true; what is less than a hundredth is nothing.
+    let within = if lost < 0.01 { String::new() } else { format!(" within {:.0} %", (lost * 100.0).ceil()) };
     let longest = others
         .iter()
         .flat_map(|row| ["harm_delay", "harm_completion"].map(|kind| mean(row, kind)))
@@ -41,10 +44,9 @@ pub fn tell(window: &Window) -> Option<String> {
     let longest = if longest < 1.05 {
         "nothing takes longer than without it".to_owned()
     } else {
-        // Rounded up, to be true.
         format!("nothing takes more than {:.1} times as long as without it", (longest * 10.0).ceil() / 10.0)
     };
-    Some(format!("{takes} and gives way: {names} {keep}, and {longest}."))
+    Some(format!("{takes} and gives way: {names} {keep}{within}, and {longest}."))
 }
 
 const KINDS: [&str; 3] = ["harm_throughput", "harm_delay", "harm_completion"];
@@ -123,6 +125,11 @@ mod tests {
         assert_eq!(
             told(9.5e6, video(0.727, 0.82)).unwrap(),
             "backup takes 9.50 Mbit/s and does not give way: video loses 73 % of its rate and takes 5.6 times as long."
+        );
+        assert_eq!(
+            told(7.6e6, video(0.067, 0.079)).unwrap(),
+            "backup takes 7.60 Mbit/s and gives way: video keeps its rate within 7 %, and nothing takes more than \
+             1.1 times as long as without it."
         );
         assert!(told(9.5e6, video(0.0, 0.3)).unwrap().contains("more than 1.5 times as long"));
         assert!(told(9.5e6, video(0.0, 0.4)).unwrap().contains("does not give way"));
