@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall deb wheel headers ci clean
+.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall deb wheel headers kernels ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ wheel: ## make the Python package's wheel and source distribution in target/whee
 
 headers: ## pack the C headers with a Makefile and pkg-config's file in target/headers
 	@tools/headers.sh
+
+kernels: ## boot Debian's kernels in QEMU and use the laws on them (root, ten minutes), write docs/kernels.md's table
+	@tools/setup.sh build test kernels
+	@tools/kernels/run.sh
 
 ci: ## what a change must pass: .ci/run
 	@.ci/run

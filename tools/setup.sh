@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the tools a target needs are there: as root it installs them, otherwise it says how to.
-# usage: tools/setup.sh build|test|lint|python|docs...
+# usage: tools/setup.sh build|test|lint|python|docs|kernels...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,10 +43,15 @@ main() {
 			need shellcheck has shellcheck
 			need python3-venv python3 -c 'import ensurepip, venv'
 			;;
+		kernels)
+			need mmdebstrap has mmdebstrap
+			need qemu-system-x86 has qemu-system-x86_64
+			need cpio has cpio
+			;;
 		python | docs)
 			need python3-venv python3 -c 'import ensurepip, venv'
 			;;
-		*) fail "setup: build, test, lint, python or docs, not $what" ;;
+		*) fail "setup: build, test, lint, python, docs or kernels, not $what" ;;
 		esac
 	done
 	install_packages ${packages[@]+"${packages[@]}"}

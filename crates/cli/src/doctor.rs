@@ -142,16 +142,19 @@ fn essential(check: Check) -> Check {
     Check { essential: true, ..check }
 }
 
+/// Kernels in which a law was loaded and did its work: docs/kernels.md.
+const TESTED: &str = "tested: 6.12 and 6.18";
+
 fn kernel() -> Check {
     let release = leeway_kernel::release();
     let found = match leeway_kernel::check_btf(&leeway_kernel::btf_path()) {
-        Ok(()) => Ok(format!("Linux {release}, with BTF")),
+        Ok(()) => Ok(format!("Linux {release}, with BTF; {TESTED}")),
         Err(KernelError::NoBtf(path)) => Err((
             format!("Linux {release}, without BTF ({} is missing)", path.display()),
             "a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions have it".to_owned(),
         )),
         Err(KernelError::TooOld { .. }) => {
-            Err((format!("Linux {release}"), "Linux 6.10 or newer".to_owned()))
+            Err((format!("Linux {release}"), format!("Linux 6.10 or newer; {TESTED}")))
         }
         Err(error) => Err((format!("Linux {release}"), error.to_string())),
     };
