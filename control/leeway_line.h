@@ -5,8 +5,9 @@
  *
  * Segments that left together come apart on the slowest line (packet pairs: Keshav 1991, A control-theoretic approach to
  * flow control): its time is the least gap. Cross traffic in a FIFO never comes between two segments that arrive
- * together, so it leaves their gap alone. Jitter and aggregation do not: three mean deviations of the gap are the path's
- * own noise.
+ * together, so it leaves their gap alone. Jitter does not: three mean deviations of the gap are the path's own noise.
+ * Segments that left apart come apart, by the time of one at least. Where their acks come at once something held them
+ * (aggregation, a medium that is granted in turns), and that is noise too: as long as the first one waited for the last.
  *
  * Scope and limitations:
  * - Behind a fair queue a gap holds the segments of others, so it is a share of the line.
@@ -21,6 +22,7 @@
 
 #define LEEWAY_LINE_BURST_US 30U       /* departures that are one burst */
 #define LEEWAY_LINE_PAUSE_US 1000000U  /* a longer gap is a pause */
+#define LEEWAY_LINE_HELD_US  1000U     /* less is no noise */
 #define LEEWAY_LINE_SLOW_US  8000U     /* time of a segment from which no noise hides it */
 #define LEEWAY_LINE_NOISE_US 15000U    /* most noise: more would hide a home line's queue */
 #define LEEWAY_LINE_AGE_US   20000000U /* half of the history of noise */
@@ -37,9 +39,11 @@ struct leeway_line {
 	leeway_u32 least_us;    /* least gap per segment; 0: none yet */
 	leeway_u32 run;         /* segments acknowledged since the first sample of this burst */
 	leeway_u32 run_us;      /* in this time */
-	leeway_u8 gaps;         /* seen, 16 at most */
-	leeway_u8 delays_acks;  /* an ack waits for the second segment */
-	leeway_u8 reserved[2];
+	leeway_u32
+		held_us; /* by how much the first ack of those that came at once waited longer than the last */
+	leeway_u8 gaps;  /* seen, 16 at most */
+	leeway_u8 delays_acks; /* an ack waits for the second segment */
+	leeway_u8 reserved[6];
 };
 
 /* Moves a mean by 1/n of what is new. */
@@ -64,12 +68,15 @@ LEEWAY_INLINE leeway_u32 leeway_line_segment_us(const struct leeway_line *l, lee
 	return (leeway_u32)(l->most ? leeway_min_u64(mean_us, mss * 1000000ULL / l->most + 1) : mean_us);
 }
 
-/* The path's own noise in the last 20 to 40 s. */
+/* What of the path's own noise in the last 20 to 40 s the last sample may hold: the later it came of those that were held
+ * together, the less. */
 LEEWAY_INLINE leeway_u32 leeway_line_noise_us(const struct leeway_line *l)
 {
+	leeway_u32 noise_us = l->noise_us[0] > l->noise_us[1] ? l->noise_us[0] : l->noise_us[1];
+
 	if (l->least_us >= LEEWAY_LINE_SLOW_US)
 		return 0;
-	return l->noise_us[0] > l->noise_us[1] ? l->noise_us[0] : l->noise_us[1];
+	return (leeway_u32)leeway_less(noise_us, l->held_us);
 }
 
 /* Segments that have to leave together: two where acks wait for the second, twice as many to look at the gap. */
@@ -79,23 +86,30 @@ LEEWAY_INLINE leeway_u32 leeway_line_quantum(const struct leeway_line *l, int lo
 	return (l->delays_acks ? 2 : 1) << look;
 }
 
-/* The gap between the first sample of a burst and the next one, a segment's part of it. */
-LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, leeway_u64 gap_ns,
-				   leeway_u32 base_us)
+/* What the delay varies by itself, the most of 20 to 40 s. */
+LEEWAY_INLINE void leeway_line_noise(struct leeway_line *l, leeway_u64 now_us, leeway_u64 noise_us,
+				     leeway_u32 base_us)
 {
-	leeway_u64 dev_ns = gap_ns > l->mean_ns ? gap_ns - l->mean_ns : l->mean_ns - gap_ns, noise_us;
-
-	l->gaps = (leeway_u8)leeway_min_u32(l->gaps + 1U, 16);
-	l->mean_ns = leeway_toward(l->mean_ns, gap_ns, l->gaps);
-	l->dev_ns = leeway_toward(l->dev_ns, l->gaps > 1 ? dev_ns : 0, leeway_min_u32(l->gaps, 8));
 	if (now_us - l->since_us > LEEWAY_LINE_AGE_US) {
 		l->noise_us[1] = l->noise_us[0];
 		l->noise_us[0] = 0;
 		l->since_us = now_us;
 	}
-	noise_us = leeway_min_u64(3 * l->dev_ns / 1000, leeway_min_u32(LEEWAY_LINE_NOISE_US, base_us / 5));
-	if (l->gaps >= 6 && noise_us > l->noise_us[0])
+	noise_us = leeway_min_u64(noise_us, leeway_min_u32(LEEWAY_LINE_NOISE_US, base_us / 5));
+	if (noise_us > l->noise_us[0])
 		l->noise_us[0] = (leeway_u32)noise_us;
+}
+
+/* The gap between the first sample of a burst and the next one, a segment's part of it. */
+LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, leeway_u64 gap_ns,
+				   leeway_u32 base_us)
+{
+	leeway_u64 dev_ns = gap_ns > l->mean_ns ? gap_ns - l->mean_ns : l->mean_ns - gap_ns;
+
+	l->gaps = (leeway_u8)leeway_min_u32(l->gaps + 1U, 16);
+	l->mean_ns = leeway_toward(l->mean_ns, gap_ns, l->gaps);
+	l->dev_ns = leeway_toward(l->dev_ns, l->gaps > 1 ? dev_ns : 0, leeway_min_u32(l->gaps, 8));
+	leeway_line_noise(l, now_us, l->gaps >= 6 ? 3 * l->dev_ns / 1000 : 0, base_us);
 }
 
 /* Takes the round-trip sample of an ack, whose newest segment left at sent_us; a segment's time on the line. */
@@ -104,9 +118,15 @@ LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 					   leeway_u32 base_us, leeway_u32 mss)
 {
 	leeway_u32 segments = (leeway_u32)leeway_max_u64(leeway_min_u64(ack->acked_bytes / mss, 1000), 1);
-	leeway_u64 gap_us = ack->now_us - l->acked_us;
+	leeway_u64 gap_us = ack->now_us - l->acked_us, apart_us = sent_us - l->sent_us;
 
-	if (l->acked_us && sent_us - l->sent_us < LEEWAY_LINE_BURST_US && gap_us < LEEWAY_LINE_PAUSE_US &&
+	/* No line delivers at once what left apart: something held the acks, or the segments. */
+	l->held_us = gap_us < LEEWAY_LINE_BURST_US && apart_us < LEEWAY_LINE_PAUSE_US
+			     ? l->held_us + (leeway_u32)apart_us
+			     : 0;
+	if (l->held_us > LEEWAY_LINE_HELD_US)
+		leeway_line_noise(l, ack->now_us, l->held_us, base_us);
+	if (l->acked_us && apart_us < LEEWAY_LINE_BURST_US && gap_us < LEEWAY_LINE_PAUSE_US &&
 	    l->run < 1000) {
 		if (l->run <= l->delays_acks) /* later ones of a burst may wait for each other */
 			leeway_line_gap(l, ack->now_us, gap_us * 1000 / segments, base_us);

@@ -55,3 +55,16 @@ fn two_of_a_kind_are_equal() {
         assert!((0.4..0.6).contains(&share) && rates[0] + rates[1] > 8.8, "{profile}: {rates:?}");
     }
 }
+
+/// Wi-Fi, cable and mobile networks hold acknowledgements until the medium is granted.
+#[test]
+fn acknowledgements_that_are_held_are_no_queue() {
+    let text = "duration = \"40 s\"\nprofile = \"linux\"\n\
+                [dumbbell.bottleneck]\nrate = \"50 Mbit/s\"\ndelay = \"50 ms\"\nbuffer = \"1 BDP\"\n\
+                [dumbbell.reverse]\ndelay = \"50 ms\"\njitter = \"aggregate:wait=10ms\"\n\
+                [[flow]]\nname = \"a\"\nlaw = \"ebb\"\n[[window]]\nname = \"w\"\nfrom = \"20 s\"\nto = \"40 s\"\n";
+    let scenario = Scenario::parse(text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let run = leeway_sim::run(&scenario, 1).expect("the scenario has routes");
+    let link = &run.windows[0].links[0];
+    assert!(link.utilisation >= 0.8, "{}", link.utilisation);
+}
