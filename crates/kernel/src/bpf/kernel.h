@@ -230,6 +230,7 @@ struct tcp_congestion_ops {
 	void (*cwnd_event)(struct sock *sk, int event);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
+	__u32 (*min_tso_segs)(struct sock *sk);
 	char name[16];
 };
 

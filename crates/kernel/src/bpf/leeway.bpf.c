@@ -219,7 +219,12 @@ static __always_inline void leeway_set_pace(struct sock *sk, struct tcp_sock *tp
 	}
 }
 
-/* The law's decision in the kernel's units. */
+#define LEEWAY_BURST_MAX 40 /* segments of Ethernet's length; a burst of the kernel is 64 kB at most */
+
+/*
+ * The law's decision in the kernel's units. The kernel sends half of the window as one burst at most
+ * (tcp_cwnd_test), so what a law lets leave together needs twice the room.
+ */
 static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
 					 const struct leeway_output *out)
 {
@@ -227,6 +232,8 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 	__u64 packets = leeway_sender_window(&g->common, out, mss) / mss;
 	__u64 ssthresh = TCP_INFINITE_SSTHRESH;
 
+	if (out->pacing_bytes_per_s && out->quantum > 1)
+		packets = leeway_max_u64(packets, 2 * leeway_min_u32(out->quantum, LEEWAY_BURST_MAX));
 	packets = leeway_min_u64(packets, tp->snd_cwnd_clamp);
 	tp->snd_cwnd = packets ? (__u32)packets : 1;
 	if (out->ssthresh_bytes != LEEWAY_UNLIMITED)
@@ -437,6 +444,15 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 		}                                                                                            \
 	}                                                                                                    \
                                                                                                              \
+	/* Segments of a burst at least: what the law asks for, and two as everywhere in the kernel. */      \
+	SEC("struct_ops")                                                                                    \
+	__u32 BPF_PROG(X##_min_tso_segs, struct sock *sk)                                                    \
+	{                                                                                                    \
+		struct X##_socket *s = bpf_sk_storage_get(&X##_sockets, sk, NULL, 0);                        \
+                                                                                                             \
+		return s && s->out.quantum > 2 ? leeway_min_u32(s->out.quantum, LEEWAY_BURST_MAX) : 2;       \
+	}                                                                                                    \
+                                                                                                             \
 	SEC(".struct_ops.link")                                                                              \
 	struct tcp_congestion_ops leeway_##X = {                                                             \
 		.init = (void *)X##_init,                                                                    \
@@ -446,6 +462,7 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 		.cwnd_event = (void *)X##_cwnd_event,                                                        \
 		.undo_cwnd = (void *)X##_undo_cwnd,                                                          \
 		.cong_control = (void *)X##_cong_control,                                                    \
+		.min_tso_segs = (void *)X##_min_tso_segs,                                                    \
 		.name = "leeway_" #X,                                                                        \
 	};
 
