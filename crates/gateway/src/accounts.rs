@@ -1,6 +1,8 @@
 //! What users have taken and how the window stands, as text for Prometheus.
 
 use crate::budget::State;
+use crate::control::Volume;
+use crate::gate::Gate;
 use crate::relay::Relay;
 use crate::upstream::Connector;
 use crate::users::{Counts, Users};
@@ -94,8 +96,46 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
     text
 }
 
+/// What holds neighbours back besides the law.
+fn gate(gate: &Gate) -> String {
+    let mut text = String::new();
+    let mut gauge = |name: &str, help: &str, values: &[(String, u64)]| {
+        head(&mut text, "gauge", name, help);
+        for (labels, value) in values {
+            let _ = writeln!(text, "{name}{labels} {value}");
+        }
+    };
+    let alone = |value: bool| [(String::new(), u64::from(value))];
+    gauge("leeway_gateway_paused", "Whether the owner has paused sharing.", &alone(gate.pause().is_some()));
+    let Some(meter) = gate.meter() else { return text };
+    let up = meter.state() == Some(leeway_accounts::ledger::State::Current);
+    gauge("leeway_gateway_accounts_up", "Whether what was counted is stored.", &alone(up));
+    let volumes: Vec<Volume> = meter.volumes().into_iter().map(Volume::of).collect();
+    let of = |value: fn(&Volume) -> u64| -> Vec<(String, u64)> {
+        volumes.iter().map(|volume| (format!("{{cap=\"{}\"}}", volume.cap), value(volume))).collect()
+    };
+    if !volumes.is_empty() {
+        gauge(
+            "leeway_gateway_cap_used_bytes",
+            "What neighbours have used of a volume.",
+            &of(|v| v.used_bytes),
+        );
+        gauge("leeway_gateway_cap_limit_bytes", "What neighbours may use of it.", &of(|v| v.limit_bytes));
+    }
+    text
+}
+
 fn head(text: &mut String, kind: &str, name: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// Every window that neighbours share, and its way.
+pub fn windows(connector: &Connector) -> Vec<(&'static str, State)> {
+    [("direct", &connector.budget), ("relay", &connector.relay_budget)]
+        .into_iter()
+        .filter_map(|(way, budget)| Some((way, budget.as_ref()?.state())))
+        .chain(connector.upload.as_ref().map(|upload| ("uplink", upload.state())))
+        .collect()
 }
 
 /// Answers one request, whatever it asks for, with the metrics.
@@ -109,12 +149,8 @@ pub async fn serve(mut stream: TcpStream, connector: &Connector, users: &Users) 
                 bytes => length += bytes,
             }
         }
-        let windows: Vec<_> = [("direct", &connector.budget), ("relay", &connector.relay_budget)]
-            .into_iter()
-            .filter_map(|(way, budget)| Some((way, budget.as_ref()?.state())))
-            .chain(connector.upload.as_ref().map(|upload| ("uplink", upload.state())))
-            .collect();
-        let body = text(users, &windows, connector.relay.as_deref());
+        let mut body = text(users, &windows(connector), connector.relay.as_deref());
+        body += &gate(&connector.gate);
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
              Connection: close\r\n\r\n",

@@ -1,8 +1,12 @@
 //! What the owner of a line decides, as a TOML file.
 
+use crate::control::ControlConfig;
 use crate::login::{Log, Logins};
+use crate::metering::AccountsConfig;
+use crate::page::PageConfig;
 use crate::policy::Policy;
 use ipnet::IpNet;
+use leeway_accounts::caps::CapsConfig;
 use leeway_control::{LawError, LawSpec};
 use leeway_guard::read_secret;
 use leeway_net::{Attached, TCP_PORTS, UDP_PORTS};
@@ -77,6 +81,14 @@ pub struct Config {
     pub dns: Vec<NameServer>,
     /// Where metrics are served for Prometheus.
     pub metrics: Option<SocketAddr>,
+    /// Where the owner reaches the running gateway.
+    pub control: Option<ControlConfig>,
+    /// The donor's page.
+    pub page: Option<PageConfig>,
+    /// Where it is written down who has used how much.
+    pub accounts: Option<AccountsConfig>,
+    /// What protects the bill of the line; it needs accounts.
+    pub caps: Option<CapsConfig>,
     /// Bounds on what users may take.
     pub limits: Limits,
     /// File of users with passwords; with one, nobody else is served but clients without configuration.
@@ -251,6 +263,19 @@ impl Config {
             relay.options()?;
         }
         self.logins(Box::new(|_| {}))?;
+        if let Some(page) = &self.page {
+            page.check(&self.clients).map_err(ConfigError::Value)?;
+            Logins::read(&page.users_file, Box::new(|_| {}))?;
+        }
+        if let Some(caps) = &self.caps {
+            caps.check().map_err(ConfigError::Value)?;
+            if self.accounts.is_none() {
+                return wrong(
+                    "[caps] needs accounts, which know what was used before a restart: add a line [accounts]"
+                        .into(),
+                );
+            }
+        }
         let limits = &self.limits;
         // hyper's smallest read buffer, and what keeps 10,000 connections small.
         if !(8192..=1 << 20).contains(&limits.head_bytes) {
@@ -310,6 +335,10 @@ impl Default for Config {
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,
+            control: None,
+            page: None,
+            accounts: None,
+            caps: None,
             limits: Limits::default(),
             users_file: None,
             no_users: (),
@@ -421,6 +450,8 @@ mod tests {
                 format!("{listen}clients = [\"::/0\"]\n[relay]\ntoken_file = \"/nonexistent/token\""),
                 "/nonexistent/token",
             ),
+            (format!("{listen}clients = [\"::/0\"]\n[caps]\nuser.daily = \"2 GB\""), "add a line [accounts]"),
+            (format!("{listen}clients = [\"::/0\"]\n[accounts]\n[caps]\nbilling_day = 0"), "from 1 to 31"),
             (format!("{listen}[relay]\ntransport = \"udp\""), "unknown variant `udp`"),
             (
                 format!("{listen}clients=[\"::/0\"]\n[[user]]\nname=\"a\""),

@@ -7,6 +7,7 @@ use crate::upload::Sender;
 use crate::upstream::{Connector, Way};
 use crate::users::{Place, User};
 use bytes::Bytes;
+use leeway_accounts::ledger::Direction;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -87,6 +88,9 @@ impl Association {
             self.changed.notify_one();
         }
         let Some(socket) = sockets.of(&to) else { return };
+        if !self.connector.gate.datagram(&self.user, Direction::Up, bytes.len() as u64) {
+            return;
+        }
         let packet_bytes = bytes.len() as u64 + if to.is_ipv4() { 28 } else { 48 };
         if let Some(sender) = &sockets.sender {
             sender.turn(packet_bytes, self.connector.beyond(to.ip())).await;
@@ -124,7 +128,9 @@ impl Association {
             };
             // An error is about a datagram that was sent before.
             let Ok(datagram) = received else { continue };
-            if !lock(&self.peers).contains_key(&datagram.peer) {
+            if !lock(&self.peers).contains_key(&datagram.peer)
+                || !self.connector.gate.datagram(&self.user, Direction::Down, datagram.bytes.len() as u64)
+            {
                 continue;
             }
             let bytes = datagram.bytes.len() as u64;

@@ -5,7 +5,12 @@ use crate::budget::Budget;
 use crate::caretaker::Caretaker;
 use crate::client;
 use crate::config::{Config, ConfigError};
+use crate::control::{self, Operations, Socket, SocketError};
+use crate::gate::Gate;
 use crate::http::Proxy;
+use crate::login::Logins;
+use crate::metering::{Bookkeeper, Meter};
+use crate::page;
 use crate::privileged::Privileged;
 use crate::relay;
 use crate::resolve::Resolver;
@@ -45,6 +50,12 @@ pub enum GatewayError {
     /// The tunnel to the relay.
     #[error("cannot keep a tunnel to the relay: {0}")]
     Relay(#[from] leeway_tunnel::Error),
+    /// The owner's way in.
+    #[error(transparent)]
+    Control(#[from] SocketError),
+    /// Where accounts are kept.
+    #[error("accounts: {0}")]
+    Accounts(#[from] leeway_accounts::StoreError),
     /// The system.
     #[error("cannot {0}: {1}")]
     System(&'static str, io::Error),
@@ -61,6 +72,13 @@ pub struct Gateway {
     caretaker: Option<Arc<Caretaker>>,
     /// Ports from which nobody can answer for servers.
     taken: Vec<u16>,
+    /// Where the owner is heard; or why not, where nobody asked for it.
+    control: Option<Result<Socket, SocketError>>,
+    /// Writes down who uses how much.
+    books: Option<Bookkeeper>,
+    operations: Arc<Operations>,
+    /// The donor's page, and who may see it.
+    page: Option<(TcpListener, Logins)>,
     /// Sees the home at work.
     home: Option<Result<Watch, leeway_net::Error>>,
 }
@@ -81,7 +99,7 @@ impl Gateway {
     /// What cannot be had, and what would be right.
     pub fn open(
         config: &Config,
-        log: impl Fn(&str) + Send + Sync + 'static,
+        log: impl Fn(&str) + Clone + Send + Sync + 'static,
     ) -> Result<Gateway, GatewayError> {
         Gateway::with(Privileged::new(config, log)?, config)
     }
@@ -91,14 +109,22 @@ impl Gateway {
     /// # Errors
     /// What cannot be had, and what would be right.
     pub fn with(privileged: Privileged, config: &Config) -> Result<Gateway, GatewayError> {
-        let Privileged { logins, listeners, datagrams, caretaker, relay, lookout, echo, taken } = privileged;
+        let Privileged { logins, page, listeners, datagrams, caretaker, relay, lookout, echo, taken } =
+            privileged;
         let attached = Attached::follow(|_| {})?;
         let users = Arc::new(Users::new(config, logins));
-        let budget = config.law.as_ref().map(Budget::new);
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let policy = config.policy(attached);
-        let connector =
-            Arc::new(Connector::new(config, policy, resolver, users.clone(), budget.clone(), relay, echo));
+        let (control, gate) = control(config)?;
+        let caps = config.caps.clone().unwrap_or_default();
+        let meter = config.accounts.as_ref().map(|accounts| Meter::open(accounts, &caps)).transpose()?;
+        let meter = meter.map(Arc::new);
+        let books = meter.clone().map(|meter| Bookkeeper::begin(meter, users.clone())).transpose();
+        let books = books.map_err(|error| GatewayError::System("keep accounts", error))?;
+        let gate = Arc::new(gate.metered(meter));
+        let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
+        let budget = connector.budget.clone();
+        let connector = Arc::new(connector);
         let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone()));
         let home = lookout.map(|lookout| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
@@ -115,7 +141,25 @@ impl Gateway {
         let listeners = listeners.collect::<io::Result<_>>().map_err(listening)?;
         let datagrams = datagrams.into_iter().map(UdpSocket::from_std).collect::<io::Result<_>>();
         let datagrams = datagrams.map_err(listening)?;
-        Ok(Gateway { listeners, datagrams, proxy, budget, caretaker, home, taken })
+        let page = page.map(|(listener, logins)| Ok((TcpListener::from_std(listener)?, logins)));
+        let page = page.transpose().map_err(listening)?;
+        let operations = Arc::new(Operations::new(proxy.clone()));
+        let gateway = Gateway {
+            listeners,
+            datagrams,
+            proxy,
+            budget,
+            caretaker,
+            control,
+            books,
+            operations,
+            page,
+            home,
+            taken,
+        };
+        let notices = gateway.notices();
+        gateway.operations.tell(notices);
+        Ok(gateway)
     }
 
     /// The addresses that it listens on: HTTP, SOCKS, metrics, each in the order of the configuration.
@@ -131,6 +175,11 @@ impl Gateway {
     /// How things stand with the relay, and every change of it, if there is one.
     pub fn relay(&self) -> Option<watch::Receiver<relay::State>> {
         self.proxy.connector.relay.as_ref().map(|relay| relay.state())
+    }
+
+    /// What its owner asks of it.
+    pub fn operations(&self) -> Arc<Operations> {
+        self.operations.clone()
     }
 
     /// What a person should know who runs it.
@@ -168,6 +217,9 @@ impl Gateway {
                  (needs CAP_NET_RAW)"
             ));
         }
+        if let Some(Err(error)) = &self.control {
+            notices.push(format!("`leeway gateway status` and `pause` cannot reach this gateway: {error}"));
+        }
         if self.budget.is_none() {
             notices.push("downloads are not held back: there is no law".into());
         }
@@ -190,6 +242,15 @@ impl Gateway {
         if let Some(relay) = self.proxy.connector.relay.clone() {
             background.spawn(async move { relay.run().await });
         }
+        if let Some(Ok(socket)) = self.control {
+            background.spawn(control::serve(socket, self.operations.clone()));
+        }
+        if let Some((listener, logins)) = self.page {
+            let policy = self.proxy.connector.policy.clone();
+            background.spawn(page::serve(listener, logins, policy, self.operations.clone()));
+        }
+        let operations = self.operations.clone();
+        background.spawn(async move { operations.watch().await });
         for (kind, listener) in self.listeners {
             background.spawn(accept(kind, listener, self.proxy.clone()));
         }
@@ -217,6 +278,8 @@ impl Gateway {
         while self.proxy.users.connections() > 0 && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        // What they have moved until now is stored.
+        drop(self.books);
         if let Some(caretaker) = &self.caretaker {
             caretaker.stop();
         }
@@ -230,6 +293,21 @@ async fn gone(caretaker: Option<&Caretaker>) {
     while caretaker.lives() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// The owner's socket, and the gate that keeps a pause over a restart. Whoever has the socket has the state.
+fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate), GatewayError> {
+    let Some(control) = &config.control else { return Ok((None, Gate::default())) };
+    let socket = match Socket::open(&control.socket) {
+        Err(error) if control.required => return Err(error.into()),
+        Err(error) => return Ok((Some(Err(error)), Gate::default())),
+        Ok(socket) => socket,
+    };
+    let file = control.state.join("pause.json");
+    let failed = |error| GatewayError::System("keep pauses over a restart (`state` of [control])", error);
+    std::fs::create_dir_all(&control.state).map_err(failed)?;
+    let gate = Gate::kept(file).map_err(failed)?;
+    Ok((Some(Ok(socket)), gate))
 }
 
 async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {

@@ -3,6 +3,7 @@
 use crate::budget::Flow;
 use crate::client::Asks;
 use crate::config::Limits;
+use crate::gate::{Closed, Gate};
 use crate::login::Denied;
 use crate::pool::Pool;
 use crate::resolve::ResolveError;
@@ -17,6 +18,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
+use jiff::tz::TimeZone;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,11 +70,12 @@ impl Proxy {
         let answer = match self.user(request.headers(), client).await {
             Ok(user) => {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);
-                let answered = match *request.method() {
-                    Method::CONNECT => self.connect(request, &user, &asks).await,
-                    _ => self.forward(request, &user).await,
+                let answered = match (self.connector.gate.admit(&user), request.method()) {
+                    (Err(closed), _) => Err(Failure::Closed(closed)),
+                    (Ok(()), &Method::CONNECT) => self.connect(request, &user, &asks).await,
+                    (Ok(()), _) => self.forward(request, &user).await,
                 };
-                answered.unwrap_or_else(|failure| failure.answer(&user))
+                answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector.gate))
             }
             Err(denied) => ask_again(denied),
         };
@@ -371,6 +374,8 @@ enum Failure {
     /// To a protocol that nobody asked for.
     Switched,
     Slow(u64),
+    /// Neighbours are not served now.
+    Closed(Closed),
 }
 
 impl From<ConnectError> for Failure {
@@ -380,8 +385,13 @@ impl From<ConnectError> for Failure {
 }
 
 impl Failure {
-    fn answer(&self, user: &User) -> Plain {
+    fn answer(&self, user: &User, gate: &Gate) -> Plain {
         let (status, text) = match self {
+            Failure::Closed(closed) => {
+                let mut answer = say(StatusCode::SERVICE_UNAVAILABLE, &closed.words(&gate.zone()));
+                answer.headers_mut().insert(header::RETRY_AFTER, closed.retry_s().into());
+                return answer;
+            }
             Failure::Bad(text) => (StatusCode::BAD_REQUEST, (*text).to_owned()),
             Failure::Coding => {
                 (StatusCode::NOT_IMPLEMENTED, "no transfer coding but `chunked` is passed on".to_owned())
@@ -428,6 +438,17 @@ fn ask_again(denied: Denied) -> Plain {
     };
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     answer
+}
+
+/// The whole answer to a request that was not read, in words.
+pub fn closed(closed: &Closed, zone: &TimeZone) -> String {
+    let body = format!("leeway gateway: {}\n", closed.words(zone));
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Retry-After: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len(),
+        closed.retry_s()
+    )
 }
 
 fn say(status: StatusCode, text: &str) -> Plain {

@@ -24,6 +24,8 @@ const BACKLOG: i32 = 1024;
 pub struct Privileged {
     /// Of a file that may be root's.
     pub(crate) logins: Option<Logins>,
+    /// The owner's page, and who may see it.
+    pub(crate) page: Option<(TcpListener, Logins)>,
     pub(crate) listeners: Vec<(Kind, TcpListener)>,
     /// For datagrams of clients without configuration.
     pub(crate) datagrams: Vec<UdpSocket>,
@@ -43,10 +45,10 @@ impl Privileged {
     /// What cannot be had, and what would be right.
     pub fn new(
         config: &Config,
-        log: impl Fn(&str) + Send + Sync + 'static,
+        log: impl Fn(&str) + Clone + Send + Sync + 'static,
     ) -> Result<Privileged, GatewayError> {
         config.check()?;
-        let logins = config.logins(Box::new(log))?;
+        let logins = config.logins(Box::new(log.clone()))?;
         let mut listeners = Vec::new();
         let http = config.listen.iter().map(|&address| (Kind::Http, address));
         let socks = config.socks.iter().map(|&address| (Kind::Socks, address));
@@ -55,6 +57,11 @@ impl Privileged {
             let listener = listen(address).map_err(|error| GatewayError::Listen(address, error))?;
             listeners.push((kind, listener));
         }
+        let page = config.page.as_ref().map(|page| {
+            let listener = listen(page.listen).map_err(|error| GatewayError::Listen(page.listen, error))?;
+            Ok::<_, GatewayError>((listener, Logins::read(&page.users_file, Box::new(log))?))
+        });
+        let page = page.transpose()?;
         let rules = config.transparent.is_some() || config.relay.is_some();
         let caretaker = rules.then(Caretaker::start).transpose().map(|caretaker| caretaker.map(Arc::new));
         let caretaker =
@@ -64,6 +71,7 @@ impl Privileged {
         let relay = relay.map(|(relay, caretaker)| Relay::open(relay, caretaker)).transpose()?;
         let mut privileged = Privileged {
             logins,
+            page,
             listeners,
             datagrams: Vec::new(),
             caretaker,

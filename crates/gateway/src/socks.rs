@@ -25,6 +25,10 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     let asked = tokio::time::timeout(head, handshake(&proxy, &mut stream, client)).await;
     let Ok(Ok(Some((user, command, target)))) = asked else { return };
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
+    if proxy.connector.gate.admit(&user).is_err() {
+        let _ = stream.write_all(&wire::reply(Reply::Failed, NOWHERE)).await;
+        return;
+    }
     // A client that breaks off is no event.
     let _ = match command {
         Command::Connect => connect(&proxy, stream, &user, &target).await,

@@ -3,7 +3,7 @@
 use crate::caretaker::Caretaker;
 use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};
 use crate::dns;
-use crate::http::Proxy;
+use crate::http::{self, Proxy};
 use crate::tunnel;
 use crate::users::{Place, Room, User};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::io::Interest;
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 
@@ -63,7 +63,7 @@ pub fn taken(ports: impl IntoIterator<Item = u16>) -> Vec<u16> {
 }
 
 /// Serves one connection: it goes where it wanted to go, if that is allowed.
-pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
+pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     let user = proxy.users.at(client);
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
     let Ok(to) = stream.local_addr() else { return };
@@ -72,6 +72,13 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
         match proxy.connector.connect_name_server(&user).await {
             Ok(server) => drop(dns::carry(stream, server).await),
             Err(_) => drop(user.counts.refused.fetch_add(1, Ordering::Relaxed)),
+        }
+        return;
+    }
+    if let Err(closed) = proxy.connector.gate.admit(&user) {
+        // Only HTTP has words for it; other connections are closed.
+        if to.port() == 80 {
+            let _ = stream.write_all(http::closed(&closed, &proxy.connector.gate.zone()).as_bytes()).await;
         }
         return;
     }
@@ -146,6 +153,9 @@ impl Clients {
                 Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => return,
                 Err(mpsc::error::TrySendError::Closed(unsent)) => waits = unsent,
             }
+        }
+        if asked.is_none() && connector.gate.admit(&user).is_err() {
+            return;
         }
         let place = self.proxy.users.admit(&user);
         // Name servers may be the home's, which no relay reaches.

@@ -3,12 +3,14 @@
 use crate::budget::{Budget, Flow};
 use crate::config::Config;
 use crate::echo::Echo;
+use crate::gate::{Gate, Pass};
 use crate::policy::{Policy, Refusal, Transport};
 use crate::relay::Relay;
 use crate::resolve::{ResolveError, Resolver};
 use crate::socket::{self, Options};
 use crate::upload::{HANDSHAKE_BYTES, Sender, Upload};
 use crate::users::{Place, User};
+use leeway_accounts::ledger::Direction;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -88,6 +90,8 @@ pub struct Connector {
     pub upload: Option<Arc<Upload>>,
     /// The tunnel that is taken while it is there.
     pub relay: Option<Arc<Relay>>,
+    /// Whether neighbours are served now.
+    pub gate: Arc<Gate>,
     resolver: Resolver,
     congestion: Result<String, String>,
     users: Arc<crate::users::Users>,
@@ -103,6 +107,7 @@ pub struct Upstream {
     sender: Option<Sender>,
     way: Way,
     relay: Option<Arc<Relay>>,
+    pass: Pass,
     /// Bytes that may be read.
     permitted: u64,
     _place: Place,
@@ -115,8 +120,8 @@ impl Connector {
         policy: Policy,
         resolver: Resolver,
         users: Arc<crate::users::Users>,
-        budget: Option<Arc<Budget>>,
         relay: Option<Arc<Relay>>,
+        gate: Arc<Gate>,
         echo: io::Result<Echo>,
     ) -> Connector {
         let landmarks =
@@ -124,12 +129,13 @@ impl Connector {
         Connector {
             upload: config.uplink.as_ref().map(|law| Upload::new(law, landmarks, echo)),
             policy,
-            budget,
+            budget: config.law.as_ref().map(Budget::new),
             relay_budget: relay
                 .as_ref()
                 .and_then(|_| config.relay.as_ref()?.window.as_ref())
                 .map(Budget::sharing),
             relay,
+            gate,
             resolver,
             congestion: socket::first_congestion(&config.upload),
             users,
@@ -256,6 +262,7 @@ impl Connector {
                         sender,
                         way,
                         relay,
+                        pass: Pass::new(self.gate.clone()),
                         permitted: 0,
                         _place: place,
                     });
@@ -378,8 +385,11 @@ impl AsyncRead for Upstream {
                 ready!(this.poll_permission(cx))?;
             }
             let most = buf.remaining().min(usize::try_from(this.permitted).unwrap_or(usize::MAX));
+            let leave = ready!(this.pass.poll(cx, &this.user, Direction::Down, most as u64))?;
+            let most = most.min(usize::try_from(leave.bytes()).unwrap_or(usize::MAX));
             match this.socket.try_read(buf.initialize_unfilled_to(most)) {
                 Ok(bytes) => {
+                    leave.moved(bytes as u64);
                     buf.advance(bytes);
                     this.permitted = if this.flow.is_some() { this.permitted - bytes as u64 } else { 0 };
                     this.user.counts.down_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -389,6 +399,7 @@ impl AsyncRead for Upstream {
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    drop(leave);
                     this.permitted = 0;
                     if this.flow.is_none() {
                         ready!(this.socket.poll_read_ready(cx))?;
@@ -417,17 +428,19 @@ impl AsyncWrite for Upstream {
         let wanted = bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
         loop {
             ready!(this.socket.poll_write_ready(cx))?;
+            let leave = ready!(this.pass.poll(cx, &this.user, Direction::Up, wanted.max(1)))?;
             let written = match &this.sender {
                 Some(sender) if wanted > 0 => {
-                    let granted = ready!(sender.poll_grant(cx, wanted));
-                    let written = write_some(&this.socket, bufs, granted);
+                    let granted = ready!(sender.poll_grant(cx, wanted.min(leave.bytes())));
+                    let written = write_some(&this.socket, bufs, granted.min(leave.bytes()));
                     written.iter().for_each(|&bytes| sender.sent(bytes as u64));
                     written
                 }
-                _ => this.socket.try_write_vectored(bufs),
+                _ => write_some(&this.socket, bufs, leave.bytes()),
             };
             match written {
                 Ok(bytes) => {
+                    leave.moved(bytes as u64);
                     this.user.counts.up_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                     return Poll::Ready(Ok(bytes));
                 }

@@ -39,6 +39,8 @@ pub struct Counts {
     pub requests: AtomicU64,
     /// Refused by the policy or a limit.
     pub refused: AtomicU64,
+    /// Of the bytes down and up, those that the accounts have.
+    booked: [AtomicU64; 2],
 }
 
 /// Everybody.
@@ -54,6 +56,8 @@ pub struct Users {
     known: Mutex<Known>,
     /// What those who were forgotten had taken.
     gone: Counts,
+    /// Whether somebody books what users take; nobody is forgotten before that.
+    booked: bool,
 }
 
 #[derive(Debug, Default)]
@@ -80,6 +84,11 @@ impl Drop for Room {
 }
 
 impl User {
+    /// Its connections to the gateway now.
+    pub fn connections(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
     /// Room for a datagram of so many bytes that waits for its turn; none if the user has too many of them.
     pub fn room(&self, bytes: usize) -> Option<Room> {
         let queued = self.queued_bytes.try_update(Ordering::AcqRel, Ordering::Relaxed, |queued| {
@@ -90,6 +99,26 @@ impl User {
 }
 
 impl Users {
+    /// Those that are remembered, by name.
+    pub fn all(&self) -> Vec<Arc<User>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).users.values().cloned().collect()
+    }
+
+    /// What those who are forgotten had taken.
+    pub fn gone(&self) -> &Counts {
+        &self.gone
+    }
+
+    /// Gives `book` the bytes, down and up, that each user has taken since the last time.
+    pub fn unbooked(&self, mut book: impl FnMut(&str, [u64; 2])) {
+        for user in self.all() {
+            let bytes = user.counts.book();
+            if bytes != [0; 2] {
+                book(&user.name, bytes);
+            }
+        }
+    }
+
     /// Everybody that a configuration serves; those with a password where there are any.
     pub fn new(config: &Config, logins: Option<Logins>) -> Users {
         Users {
@@ -101,6 +130,7 @@ impl Users {
             upstream: Arc::default(),
             known: Mutex::default(),
             gone: Counts::default(),
+            booked: config.accounts.is_some(),
         }
     }
 
@@ -157,7 +187,7 @@ impl Users {
         }
         if known.users.len() >= REMEMBERED {
             known.users.retain(|_, user| {
-                let here = Arc::strong_count(user) > 1;
+                let here = Arc::strong_count(user) > 1 || (self.booked && user.counts.unbooked() != [0; 2]);
                 if !here {
                     self.gone.add(&user.counts);
                 }
@@ -188,6 +218,22 @@ fn shared(own: &Arc<AtomicUsize>, per_user: usize, all: &Arc<AtomicUsize>, total
 }
 
 impl Counts {
+    /// Bytes down and up that are not booked.
+    fn unbooked(&self) -> [u64; 2] {
+        let taken = [&self.down_bytes, &self.up_bytes].map(|bytes| bytes.load(Ordering::Relaxed));
+        let [down, up] = [0, 1].map(|way| taken[way] - self.booked[way].load(Ordering::Relaxed));
+        [down, up]
+    }
+
+    /// The same, which count as booked from now on. One caller at a time.
+    fn book(&self) -> [u64; 2] {
+        let rest = self.unbooked();
+        for (booked, rest) in self.booked.iter().zip(rest) {
+            booked.fetch_add(rest, Ordering::Relaxed);
+        }
+        rest
+    }
+
     fn add(&self, other: &Counts) {
         for (to, from) in [
             (&self.down_bytes, &other.down_bytes),

@@ -1,10 +1,12 @@
 //! `leeway gateway`: a proxy that gives others what the line has to spare.
 
+mod control;
 mod passwd;
 
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
 use leeway_gateway::config::ConfigError;
+use leeway_gateway::control::{ControlConfig, Operations};
 use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use std::net::SocketAddr;
@@ -46,18 +48,22 @@ pub struct GatewayArgs {
     check: bool,
 }
 
-/// What belongs to a gateway, and is done without it.
+/// What belongs to a gateway, and is done beside it.
 #[derive(Subcommand)]
 enum GatewayCommand {
     /// Make the line of a user for `users_file`: a name, and an Argon2id hash of a password.
     #[command(after_help = passwd::HELP)]
     Passwd(passwd::Passwd),
+    #[command(flatten)]
+    Control(control::ControlCommand),
 }
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
-    if let Some(GatewayCommand::Passwd(passwd)) = &args.command {
-        return passwd::run(passwd);
+    match &args.command {
+        Some(GatewayCommand::Passwd(passwd)) => return passwd::run(passwd),
+        Some(GatewayCommand::Control(command)) => return control::run(command),
+        None => {}
     }
     let config = args.config()?;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -72,6 +78,7 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         // Before there are rules that would stay.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         let privileged = Privileged::new(&config, |words| eprintln!("leeway gateway: {words}"))?;
         give_up_the_last().map_err(cannot_give_up)?;
         let gateway = Gateway::with(privileged, &config)?;
@@ -91,17 +98,37 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
                 }
             });
         }
+        let operations = gateway.operations();
         gateway
             .run(async {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
+                loop {
+                    tokio::select! {
+                        _ = terminate.recv() => break,
+                        _ = interrupt.recv() => break,
+                        _ = hangup.recv() => reload(args, &operations),
+                    }
                 }
                 eprintln!("leeway gateway: stopping");
             })
             .await?;
         Ok(())
     })
+}
+
+/// Reads the configuration again; a wrong one changes nothing.
+fn reload(args: &GatewayArgs, operations: &Operations) {
+    let read = || -> Result<(), Failure> {
+        let config = args.config()?;
+        config.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        operations.reload(&config).map_err(|error| Failure::Run(error.to_string()))
+    };
+    match read() {
+        Ok(()) => eprintln!("leeway gateway: read the configuration again: caps are those of now"),
+        Err(Failure::Usage(words) | Failure::Run(words)) => {
+            eprintln!("leeway gateway: the configuration was not read again: {words}");
+        }
+        Err(_) => {}
+    }
 }
 
 impl GatewayArgs {
@@ -127,6 +154,7 @@ impl GatewayArgs {
         if let Some(given) = &self.relay {
             config.relay.get_or_insert_default().token = Some(given::token(given)?);
         }
+        config.control.get_or_insert(ControlConfig { required: false, ..ControlConfig::default() });
         if let Some(law) = &self.law {
             config.law =
                 leeway_gateway::law_or_none(law).map_err(|error| Failure::Usage(error.to_string()))?;

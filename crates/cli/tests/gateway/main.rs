@@ -2,6 +2,7 @@
 //! and a home beside it.
 
 mod bed;
+mod control;
 mod inside;
 mod leftovers;
 #[path = "../live/mod.rs"]

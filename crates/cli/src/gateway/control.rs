@@ -1,0 +1,204 @@
+//! `leeway gateway status`, `pause`, `resume`, `users`: what is asked of a gateway that runs.
+
+use crate::Failure;
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use leeway_gateway::control::{
+    Client, ClientError, PauseRequest, SOCKET, Sharing, Status, UserStatus, Volume,
+};
+use leeway_units::Duration;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// What to ask.
+#[derive(Subcommand)]
+pub enum ControlCommand {
+    /// Tell how the gateway that runs stands: whether it shares, and what neighbours use.
+    Status(Ask),
+    /// Stop sharing for some time: new requests are refused in words, and transfers that run are cut after 30 s.
+    Pause {
+        /// For how long, such as `2h` or `30min`; until `resume` if it is not given.
+        #[arg(value_name = "TIME")]
+        time: Option<Duration>,
+        #[command(flatten)]
+        ask: Ask,
+    },
+    /// Go on sharing.
+    Resume(Ask),
+    /// Print who has used how much, five minutes by five minutes, as CSV.
+    Export {
+        /// First day, such as 2026-11-01; the beginning if it is not given.
+        #[arg(long, value_name = "DAY")]
+        from: Option<Date>,
+        /// The day after the last.
+        #[arg(long, value_name = "DAY")]
+        to: Option<Date>,
+        /// Control socket of the gateway: `socket` of its `[control]`.
+        #[arg(long, value_name = "PATH", default_value = SOCKET)]
+        socket: PathBuf,
+    },
+    /// List the neighbours who have used the gateway since its start.
+    Users(Ask),
+}
+
+/// Whom to ask, and how to print what is answered.
+#[derive(Args)]
+pub struct Ask {
+    /// Control socket of the gateway: `socket` of its `[control]`.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks it.
+pub fn run(command: &ControlCommand) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match command {
+        ControlCommand::Status(ask) => ask.print(&runtime.block_on(ask.client().get("/v1/status"))?, status),
+        ControlCommand::Pause { time, ask } => {
+            let seconds = time.map(|time| i64::try_from(time.nanos() / 1_000_000_000).unwrap_or(i64::MAX));
+            let asked = runtime.block_on(ask.client().post("/v1/pause", &PauseRequest { seconds }));
+            ask.print(&asked?, |answer: &Status, out| sharing(answer, out))
+        }
+        ControlCommand::Resume(ask) => {
+            let asked = runtime.block_on(ask.client().post("/v1/resume", &()));
+            ask.print(&asked?, |answer: &Status, out| sharing(answer, out))
+        }
+        ControlCommand::Export { from, to, socket } => {
+            let days = [("from", from), ("to", to)];
+            let given = days.iter().filter_map(|(name, day)| Some(format!("{name}={}", day.as_ref()?)));
+            let path = format!("/v1/export?{}", given.collect::<Vec<_>>().join("&"));
+            let text = runtime.block_on(Client::new(socket).text(&path))?;
+            Ok(io::stdout().lock().write_all(&text)?)
+        }
+        ControlCommand::Users(ask) => {
+            let known: Vec<UserStatus> = runtime.block_on(ask.client().get("/v1/users"))?;
+            ask.print(&known, |known, out| users(known, out))
+        }
+    }
+}
+
+impl Ask {
+    fn client(&self) -> Client {
+        Client::new(&self.socket)
+    }
+
+    fn print<T: Serialize>(
+        &self,
+        answer: &T,
+        people: impl Fn(&T, &mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        if self.json {
+            serde_json::to_writer_pretty(&mut out, answer).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            people(answer, &mut out)?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Refused(words) => Failure::Usage(words),
+            error => Failure::Run(error.to_string()),
+        }
+    }
+}
+
+fn sharing(status: &Status, out: &mut dyn Write) -> io::Result<()> {
+    match status.sharing {
+        Sharing::On => writeln!(out, "sharing: on"),
+        Sharing::Paused { until: Some(until), .. } => {
+            writeln!(out, "sharing: paused until {}", local(until))
+        }
+        Sharing::Paused { until: None, .. } => {
+            writeln!(out, "sharing: paused until `leeway gateway resume`")
+        }
+    }
+}
+
+fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
+    sharing(status, out)?;
+    writeln!(out, "neighbours: {} with {} connections", status.users, status.connections)?;
+    writeln!(
+        out,
+        "used since {}: {} down, {} up",
+        local(status.started),
+        megabytes(status.down_bytes),
+        megabytes(status.up_bytes)
+    )?;
+    for window in &status.windows {
+        let rtt = window.rtt_ms.map_or("no sample".into(), |rtt| format!("round trip {rtt:.1} ms"));
+        writeln!(
+            out,
+            "window {}: {:.1} kB, queue {:.1} ms, {rtt}, {} waiting",
+            window.way,
+            window.window_bytes as f64 / 1e3,
+            window.queuing_delay_ms,
+            window.waiting
+        )?;
+    }
+    for volume in &status.volumes {
+        writeln!(out, "{}", volume_line(volume))?;
+    }
+    if let Some(accounts) = &status.accounts {
+        writeln!(out, "accounts: {accounts}")?;
+    }
+    if let Some(relay) = &status.relay {
+        writeln!(out, "relay: {relay}")?;
+    }
+    status.notices.iter().try_for_each(|notice| writeln!(out, "note: {notice}"))
+}
+
+fn users(users: &[UserStatus], out: &mut dyn Write) -> io::Result<()> {
+    let width = users.iter().map(|user| shown(&user.name).chars().count()).max().unwrap_or(0).max(4);
+    writeln!(
+        out,
+        "{:width$}  {:>11}  {:>12}  {:>12}  {:>8}  {:>7}  state",
+        "user", "connections", "down", "up", "requests", "refused"
+    )?;
+    users.iter().try_for_each(|user| {
+        writeln!(
+            out,
+            "{:width$}  {:>11}  {:>12}  {:>12}  {:>8}  {:>7}  {}",
+            shown(&user.name),
+            user.connections,
+            megabytes(user.down_bytes),
+            megabytes(user.up_bytes),
+            user.requests,
+            user.refused,
+            user.standing
+        )
+    })
+}
+
+fn volume_line(volume: &Volume) -> String {
+    format!(
+        "volume {}: {} of {} used, anew {}",
+        volume.cap,
+        megabytes(volume.used_bytes),
+        megabytes(volume.limit_bytes),
+        local(volume.until)
+    )
+}
+
+/// A name without what a terminal would obey.
+fn shown(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{}.{:03} MB", bytes / 1_000_000, bytes / 1000 % 1000)
+}
+
+fn local(at: Timestamp) -> String {
+    at.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+}

@@ -1,0 +1,167 @@
+//! The donor's page of a gateway that runs, in Debian's Chromium.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const PASSWORD: &str = "correct horse battery";
+/// Names that would be scripts where they were not text.
+const USERS: [&str; 3] = ["<script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>", "maria"];
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The browser's Python, and the browser; says why the test is skipped where one is missing.
+fn programs() -> Option<(PathBuf, &'static str)> {
+    let python =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/playwright-1.65.2/bin/python");
+    let chromium = "/usr/bin/chromium";
+    if python.exists() && Path::new(chromium).exists() {
+        return Some((python, chromium));
+    }
+    assert!(std::env::var_os("LEEWAY_REQUIRE_ALL").is_none(), "no browser: tools/setup.sh test");
+    eprintln!("skipped: no browser (tools/setup.sh test)");
+    None
+}
+
+/// A gateway that is killed at the end.
+struct Gateway(Child);
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts it; returns its proxy.
+fn start(config: &Path) -> (Gateway, SocketAddr) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leeway"));
+    let child = command.args(["gateway", "--config"]).arg(config).stderr(Stdio::piped()).spawn();
+    let mut gateway = Gateway(child.unwrap());
+    let mut lines = BufReader::new(gateway.0.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    loop {
+        let Some(Ok(line)) = lines.next() else { panic!("it ended: {said}") };
+        if let Some((_, address)) = line.split_once("listening on ") {
+            std::thread::spawn(move || lines.map_while(Result::ok).count());
+            return (gateway, address.parse().unwrap());
+        }
+        said += &line;
+    }
+}
+
+/// A server that sends without end to everybody.
+fn server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || send(stream));
+        }
+    });
+    address
+}
+
+fn send(mut stream: TcpStream) {
+    let _ = stream.read(&mut [0; 1024]);
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+    while stream.write_all(&[b'x'; 16_384]).is_ok() {}
+}
+
+/// A neighbour who downloads for as long as the test takes, from whichever gateway is there.
+fn download(name: &str, proxy: SocketAddr, server: SocketAddr, end: Arc<AtomicBool>) {
+    use data_encoding::BASE64;
+    let who = BASE64.encode(format!("{name}:{PASSWORD}").as_bytes());
+    let request = format!(
+        "GET http://{server}/ HTTP/1.1\r\nHost: {server}\r\nProxy-Authorization: Basic {who}\r\nConnection: close\r\n\r\n"
+    );
+    std::thread::spawn(move || {
+        let mut piece = [0; 65_536];
+        while !end.load(Ordering::Relaxed) {
+            if let Ok(mut stream) = TcpStream::connect(proxy) {
+                let _ = stream.write_all(request.as_bytes());
+                while !end.load(Ordering::Relaxed) && matches!(stream.read(&mut piece), Ok(1..)) {}
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn the_donor_sees_and_steers_in_a_browser() {
+    let Some((python, chromium)) = programs() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let hash = leeway_gateway::password::Hash::of(PASSWORD).unwrap();
+    let lines = |names: &[&str]| names.iter().map(|name| format!("{name}:{hash}\n")).collect::<String>();
+    for (file, names) in [("users", &USERS[..]), ("owners", &["owner"])] {
+        secret(&path(file), &lines(names));
+    }
+    let (server, page, proxy) = (server(), free_port(), free_port());
+    let text = format!(
+        "listen = [\"127.0.0.1:{proxy}\"]\nclients = [\"127.0.0.1/32\"]\nallow = [\"127.0.0.2/32\"]\n\
+         ports = [{}]\nusers_file = {:?}\n\
+         [control]\nsocket = {:?}\nstate = {:?}\n\
+         [page]\nlisten = \"127.0.0.1:{page}\"\nusers_file = {:?}\n\
+         [accounts]\nurl = {:?}\n\
+         [caps]\nmonth = {{ volume = \"1 TB\", keep_for_home = \"600 GB\" }}\nall = {{ daily = \"20 GB\" }}\n\
+         user = {{ rate = \"4 Mbit/s\" }}\n",
+        server.port(),
+        path("users"),
+        path("control.sock"),
+        path("state"),
+        path("owners"),
+        path("accounts.db"),
+    );
+    let config = path("gateway.toml");
+    std::fs::write(&config, text).unwrap();
+    let (mut gateway, proxy) = start(&config);
+    let end = Arc::new(AtomicBool::new(false));
+    for name in USERS {
+        download(name, proxy, server, end.clone());
+    }
+    std::thread::sleep(Duration::from_secs(3));
+
+    let pictures = std::env::var_os("LEEWAY_PICTURES").map_or_else(|| path("pictures"), PathBuf::from);
+    std::fs::create_dir_all(&pictures).unwrap();
+    let restart = path("restart");
+    let mut browser = Command::new(python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/page.py"))
+        .args([chromium, &format!("http://127.0.0.1:{page}"), "owner", PASSWORD])
+        .args([&restart, &pictures])
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    let status = loop {
+        if restart.exists() {
+            drop(gateway);
+            (gateway, _) = start(&config);
+            std::fs::remove_file(&restart).unwrap();
+        }
+        if let Some(status) = browser.try_wait().unwrap() {
+            break status;
+        }
+        if began.elapsed() > PATIENCE {
+            let _ = browser.kill();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    end.store(true, Ordering::Relaxed);
+    drop(gateway);
+    assert!(status.success(), "the page is not as it should be");
+}
+
+/// A file that only its owner reads.
+fn secret(path: &Path, text: &str) {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}

@@ -1,0 +1,113 @@
+"""The donor's page in a real browser: usage page.py CHROMIUM URL NAME PASSWORD RESTART PICTURES
+
+RESTART is a file: the test writes it, and whoever started the gateway starts another and deletes it.
+PICTURES is a folder for screenshots. Prints `ok` and what was seen; any difference is an exception.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from playwright.sync_api import expect, sync_playwright
+
+chromium, url, name, password, restart, pictures = sys.argv[1:7]
+pictures = Path(pictures)
+# The function without the comment before it.
+LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8").partition("\n")[2].rstrip(";\n")
+expect.set_options(timeout=30_000)
+
+
+def looks(page) -> None:
+    """Everything can be read and named, and nothing is wider than the window."""
+    wrong = page.evaluate(LOOKS)
+    assert not wrong, wrong
+
+
+def log_in(page, given: str) -> None:
+    page.goto(url)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(given)
+    page.keyboard.press("Enter")
+
+
+def main() -> None:
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900}, color_scheme="light")
+        page = context.new_page()
+        asked, faults = [], []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: "Content Security" in message.text and faults.append(message.text))
+        page.on("dialog", lambda dialog: faults.append("a name was run as a script"))
+
+        log_in(page, "not the password")
+        expect(page.get_by_role("alert")).to_have_text("Nobody has this name and this password.")
+        assert not page.context.cookies(), "no session for a wrong password"
+
+        log_in(page, password)
+        state = page.locator("#state")
+        expect(state).to_have_text("Sharing is on")
+        cookie = context.cookies()[0]
+        assert cookie["httpOnly"] and cookie["sameSite"] == "Strict", cookie
+
+        # Names are text, whatever they are.
+        expect(page.locator("#user-rows")).to_contain_text("<script>alert(1)</script>")
+        expect(page.locator("#user-rows")).to_contain_text('"><img/src=x/onerror=alert(2)>')
+        assert page.locator("#user-rows script, #user-rows img").count() == 0
+        expect(page.locator("#chart canvas")).to_be_visible()
+        expect(page.locator("#volumes")).to_contain_text("used of")
+        expect(page.locator("#rate-down")).to_contain_text("Mbit/s")
+        time.sleep(8)
+        page.screenshot(path=pictures / "page-light.png", full_page=True)
+        looks(page)
+
+        # By the keyboard alone: the first stop skips to the content, the next in it pauses.
+        page.keyboard.press("Tab")
+        expect(page.locator(".skip")).to_be_focused()
+        page.get_by_role("button", name="for 1 hour").focus()
+        page.keyboard.press("Enter")
+        expect(state).to_contain_text("Sharing is paused until")
+        page.get_by_role("button", name="Resume sharing").click()
+        expect(state).to_have_text("Sharing is on")
+        page.get_by_role("button", name="until I resume").click()
+        expect(state).to_have_text("Sharing is paused until you resume it")
+
+        # Narrow and dark, in each language.
+        page.set_viewport_size({"width": 320, "height": 700})
+        page.emulate_media(color_scheme="dark")
+        languages = {"es": "Compartir está en pausa", "ca": "Compartir està en pausa", "en": "Sharing is paused"}
+        for code, words in languages.items():
+            page.locator("#language").select_option(code)
+            page.locator("header form.language button").click()
+            expect(state).to_contain_text(words)
+            assert page.locator("html").get_attribute("lang") == code
+            time.sleep(2)
+            looks(page)
+            page.screenshot(path=pictures / f"page-320-{code}.png", full_page=True)
+
+        # A form without this session's token changes nothing.
+        answer = page.request.post(url + "/resume", form={"csrf": "0" * 64})
+        assert answer.ok and "too old" in answer.text(), answer.status
+        expect(state).to_contain_text("Sharing is paused")
+
+        # Another gateway in its place knows no session, and is still paused.
+        Path(restart).write_text("")
+        page.wait_for_url("**/login", timeout=60_000)
+        while Path(restart).exists():
+            time.sleep(0.1)
+        log_in(page, password)
+        expect(state).to_contain_text("Sharing is paused")
+        page.get_by_role("button", name="Log out").click()
+        page.wait_for_url("**/login")
+        page.goto(url)
+        page.wait_for_url("**/login")
+
+        elsewhere = {address for address in asked if not address.startswith((url, "data:"))}
+        assert not elsewhere, elsewhere
+        assert not faults, faults
+        browser.close()
+    print("ok")
+
+
+main()

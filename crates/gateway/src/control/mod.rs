@@ -1,0 +1,221 @@
+//! What the owner asks of a running gateway: one set of operations for the control socket, the
+//! page and the command line.
+
+mod api;
+mod client;
+mod config;
+mod live;
+mod socket;
+mod status;
+
+pub use client::{Client, ClientError};
+pub use config::{ControlConfig, SOCKET};
+pub use live::{Notice, Now, Sample};
+pub use socket::{Socket, SocketError};
+pub use status::{ExportRange, Health, PauseRequest, Sharing, Status, UserStatus, Volume, Window};
+
+pub(crate) use api::serve;
+
+use crate::config::Config;
+use crate::gate::{Gate, LONGEST, Pause};
+use crate::http::Proxy;
+use crate::users::User;
+use jiff::{SignedDuration, Timestamp};
+use live::History;
+use std::cmp::Reverse;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::time::MissedTickBehavior;
+
+/// Neighbours that the page lists: those who have used most.
+const SHOWN: usize = 100;
+
+/// Why an operation was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// The request makes no sense.
+    #[error("{0}")]
+    Wrong(String),
+    /// The accounts.
+    #[error("accounts: {0}")]
+    Accounts(#[from] leeway_accounts::StoreError),
+    /// The accounts as a file.
+    #[error("accounts: {0}")]
+    Export(#[from] leeway_accounts::export::ExportError),
+    /// The system.
+    #[error("cannot keep the pause over a restart, so there is none: {0}")]
+    File(#[from] io::Error),
+}
+
+/// All that can be asked.
+pub struct Operations {
+    proxy: Arc<Proxy>,
+    began: Instant,
+    started: Timestamp,
+    notices: OnceLock<Vec<String>>,
+    history: Mutex<History>,
+}
+
+impl Operations {
+    /// Those of a gateway.
+    pub fn new(proxy: Arc<Proxy>) -> Operations {
+        let (notices, history) = (OnceLock::new(), Mutex::default());
+        Operations { proxy, began: Instant::now(), started: Timestamp::now(), notices, history }
+    }
+
+    /// What the owner should know of this gateway, from its start on.
+    pub fn tell(&self, notices: Vec<String>) {
+        // They are told once.
+        let _ = self.notices.set(notices);
+    }
+
+    /// What the owner should know.
+    pub fn notices(&self) -> &[String] {
+        self.notices.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Looks once a second, for the chart. Never ends.
+    pub async fn watch(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let status = self.status();
+            self.lock().add(Timestamp::now().as_second(), &status);
+        }
+    }
+
+    /// The last ten minutes, the oldest second first.
+    pub fn history(&self) -> Vec<Sample> {
+        self.lock().samples()
+    }
+
+    /// Everything at a glance.
+    pub fn now(&self) -> Now {
+        let (status, sample) = (self.status(), self.lock().last());
+        let mut users = self.users();
+        users.sort_by_key(|user| Reverse(user.down_bytes + user.up_bytes));
+        users.truncate(SHOWN);
+        let notice = Notice::of(&status, &sample);
+        Now { sharing: status.sharing, notice, sample, users, volumes: status.volumes }
+    }
+
+    /// How everything stands.
+    pub fn status(&self) -> Status {
+        let users = self.proxy.users.all();
+        let sum = |count: fn(&crate::users::Counts) -> u64| {
+            let gone = count(self.proxy.users.gone());
+            users.iter().fold(gone, |sum, user| sum + count(&user.counts))
+        };
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            started: self.started,
+            uptime_s: self.began.elapsed().as_secs(),
+            sharing: Sharing::of(self.gate().pause()),
+            connections: self.proxy.users.connections(),
+            users: users.iter().filter(|user| user.connections() > 0).count(),
+            down_bytes: sum(|counts| counts.down_bytes.load(Ordering::Relaxed)),
+            up_bytes: sum(|counts| counts.up_bytes.load(Ordering::Relaxed)),
+            windows: self.windows(),
+            relay: self.proxy.connector.relay.as_ref().map(|relay| relay.state().borrow().to_string()),
+            accounts: self.accounts(),
+            volumes: self.volumes(),
+            notices: self.notices().to_vec(),
+        }
+    }
+
+    /// Everybody who has used the gateway since its start, by name.
+    pub fn users(&self) -> Vec<UserStatus> {
+        let status = |user: &Arc<User>| UserStatus::of(user, self.gate().meter());
+        self.proxy.users.all().iter().map(status).collect()
+    }
+
+    /// Refuses new requests of neighbours for that time, or until [`Operations::resume`].
+    ///
+    /// # Errors
+    /// The time is none, or the pause cannot be kept.
+    pub fn pause(&self, time: Option<SignedDuration>) -> Result<Status, OperationError> {
+        let since = Timestamp::now();
+        if let Some(time) = time.filter(|&time| time <= SignedDuration::ZERO || time > LONGEST) {
+            return Err(OperationError::Wrong(format!(
+                "a pause of {} s: it goes from 1 s to {} days",
+                time.as_secs(),
+                LONGEST.as_hours() / 24
+            )));
+        }
+        // The grace for what runs begins once.
+        let since = self.gate().pause().map_or(since, |pause| pause.since);
+        let until = time.map(|time| Timestamp::now() + time);
+        self.gate().set(Some(Pause { since, until }))?;
+        Ok(self.status())
+    }
+
+    /// Ends a pause, if there is one.
+    ///
+    /// # Errors
+    /// That cannot be kept.
+    pub fn resume(&self) -> Result<Status, OperationError> {
+        if self.gate().pause().is_some() {
+            self.gate().set(None)?;
+        }
+        Ok(self.status())
+    }
+
+    /// Whether the gateway does what it is there for.
+    pub fn health(&self) -> Health {
+        match self.gate().meter().and_then(|meter| meter.state()) {
+            Some(state) if !state.shares() => Health { ok: false, words: format!("accounts {state}") },
+            _ => Health { ok: true, words: "ok".into() },
+        }
+    }
+
+    /// What was used from the day `from` until before the day `to`, as CSV.
+    ///
+    /// # Errors
+    /// There are no accounts, or they cannot be read.
+    pub fn export(&self, range: ExportRange) -> Result<Vec<u8>, OperationError> {
+        let Some(meter) = self.gate().meter() else {
+            return Err(OperationError::Wrong(
+                "this gateway keeps no accounts: add a line [accounts] to its configuration".into(),
+            ));
+        };
+        Ok(meter.export(range.from, range.to)?)
+    }
+
+    /// Other caps, without a connection's end.
+    ///
+    /// # Errors
+    /// There are no accounts, or they cannot be read: then nothing has changed.
+    pub fn reload(&self, config: &Config) -> Result<(), OperationError> {
+        if let Some(meter) = self.gate().meter() {
+            meter.reload(&config.caps.clone().unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the accounts stand, if there are any.
+    fn accounts(&self) -> Option<String> {
+        Some(self.gate().meter()?.state()?.to_string())
+    }
+
+    /// The volumes that hold for all neighbours.
+    fn volumes(&self) -> Vec<Volume> {
+        let volumes = self.gate().meter().map_or(vec![], |meter| meter.volumes());
+        volumes.into_iter().map(Volume::of).collect()
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.proxy.connector.gate
+    }
+
+    fn windows(&self) -> Vec<Window> {
+        let windows = crate::accounts::windows(&self.proxy.connector);
+        windows.iter().map(|(way, state)| Window::of(way, state)).collect()
+    }
+}

@@ -1,0 +1,205 @@
+//! What operations answer, as JSON has it.
+
+use crate::budget::State;
+use crate::gate::Pause;
+use crate::metering::Meter;
+use crate::users::User;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use leeway_accounts::caps::{Left, Reason, Verdict};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How a gateway stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the program.
+    pub version: String,
+    /// When it was started.
+    pub started: Timestamp,
+    /// Seconds since then.
+    pub uptime_s: u64,
+    /// Whether neighbours are served.
+    pub sharing: Sharing,
+    /// Connections of neighbours now.
+    pub connections: usize,
+    /// Neighbours with connections.
+    pub users: usize,
+    /// Bytes from the Internet for neighbours since the start.
+    pub down_bytes: u64,
+    /// Bytes of neighbours to the Internet since the start.
+    pub up_bytes: u64,
+    /// What neighbours share: `direct` or `relay` for downloads, `uplink` for what is sent.
+    pub windows: Vec<Window>,
+    /// How things stand with the relay, if there is one.
+    pub relay: Option<String>,
+    /// How the accounts stand, if there are any.
+    pub accounts: Option<String>,
+    /// What is left of volumes that hold for all neighbours.
+    pub volumes: Vec<Volume>,
+    /// What the owner should know.
+    pub notices: Vec<String>,
+}
+
+/// Whether neighbours are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "state")]
+pub enum Sharing {
+    /// They are.
+    On,
+    /// The owner has paused.
+    Paused {
+        /// When the pause began.
+        since: Timestamp,
+        /// When it ends; none: when the owner says so.
+        until: Option<Timestamp>,
+    },
+}
+
+/// A window that neighbours share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Whose.
+    pub way: String,
+    /// The law's window.
+    pub window_bytes: u64,
+    /// Asked for or sent, not arrived.
+    pub outstanding_bytes: u64,
+    /// The law's estimate of the queue, in milliseconds.
+    pub queuing_delay_ms: f64,
+    /// Smoothed round-trip time, in milliseconds; none before the first sample.
+    pub rtt_ms: Option<f64>,
+    /// Transfers that wait for their turn.
+    pub waiting: usize,
+    /// Seconds that neighbours have stood aside for the home.
+    pub aside_s: f64,
+}
+
+/// One neighbour.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UserStatus {
+    /// The name of the configuration, or the address.
+    pub name: String,
+    /// Connections now.
+    pub connections: usize,
+    /// Bytes from the Internet since the gateway's start.
+    pub down_bytes: u64,
+    /// Bytes to the Internet.
+    pub up_bytes: u64,
+    /// Requests and tunnels.
+    pub requests: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// What caps say: `free`, `slowed` or `paused`.
+    pub standing: String,
+    /// The same in words.
+    pub words: String,
+    /// What is left of its own volumes.
+    pub volumes: Vec<Volume>,
+}
+
+/// A cap that is a volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Volume {
+    /// Which one, in a word.
+    pub cap: String,
+    /// Bytes that neighbours have used.
+    pub used_bytes: u64,
+    /// Bytes that they may use.
+    pub limit_bytes: u64,
+    /// When it begins anew, or ends.
+    pub until: Timestamp,
+}
+
+/// What `/v1/pause` is given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRequest {
+    /// For how long; none: until it is ended.
+    #[serde(default)]
+    pub seconds: Option<i64>,
+}
+
+/// What `/v1/export` is asked for; all without days.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportRange {
+    /// The first day.
+    #[serde(default)]
+    pub from: Option<Date>,
+    /// The day after the last.
+    #[serde(default)]
+    pub to: Option<Date>,
+}
+
+/// What `/healthz` says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether neighbours could be served.
+    pub ok: bool,
+    /// Why not.
+    pub words: String,
+}
+
+impl Sharing {
+    /// Of what a gate says.
+    pub fn of(pause: Option<Pause>) -> Sharing {
+        pause.map_or(Sharing::On, |Pause { since, until }| Sharing::Paused { since, until })
+    }
+}
+
+impl Window {
+    /// Of that way.
+    pub fn of(way: &str, state: &State) -> Window {
+        Window {
+            way: way.into(),
+            window_bytes: state.window_bytes,
+            outstanding_bytes: state.outstanding_bytes,
+            queuing_delay_ms: f64::from(state.queuing_delay_us) / 1e3,
+            rtt_ms: (state.srtt_us > 0).then(|| f64::from(state.srtt_us) / 1e3),
+            waiting: state.waiting,
+            aside_s: state.aside_us as f64 / 1e6,
+        }
+    }
+}
+
+impl Volume {
+    /// As caps say it.
+    pub fn of(left: Left) -> Volume {
+        let cap = match left.reason {
+            Reason::Month => "month",
+            Reason::AllDaily => "all_daily",
+            Reason::Voucher | Reason::VoucherOver => "voucher",
+            _ => "user_daily",
+        };
+        Volume { cap: cap.into(), used_bytes: left.used, limit_bytes: left.limit, until: left.until }
+    }
+}
+
+impl UserStatus {
+    /// Of that user.
+    pub fn of(user: &User, meter: Option<&Arc<Meter>>) -> UserStatus {
+        let counts = &user.counts;
+        let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&user.name));
+        let standing = match verdict {
+            Verdict::Free => "free",
+            Verdict::Slowed { .. } => "slowed",
+            Verdict::Paused { .. } => "paused",
+        };
+        let own =
+            |left: &Left| matches!(left.reason, Reason::UserDaily | Reason::Voucher | Reason::VoucherOver);
+        let left = meter.map_or(vec![], |meter| meter.left(&user.name));
+        UserStatus {
+            name: user.name.clone(),
+            connections: user.connections(),
+            down_bytes: counts.down_bytes.load(Ordering::Relaxed),
+            up_bytes: counts.up_bytes.load(Ordering::Relaxed),
+            requests: counts.requests.load(Ordering::Relaxed),
+            refused: counts.refused.load(Ordering::Relaxed),
+            standing: standing.into(),
+            words: meter.map_or(String::new(), |meter| verdict.words(&meter.zone())),
+            volumes: left.into_iter().filter(own).map(Volume::of).collect(),
+        }
+    }
+}

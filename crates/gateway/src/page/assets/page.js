@@ -1,0 +1,143 @@
+// Keeps the page as the gateway is, by its events. Every text goes in as text, never as markup.
+"use strict";
+
+const words = JSON.parse(document.getElementById("words").textContent);
+const el = (id) => document.getElementById(id);
+const format = (value, digits) => new Intl.NumberFormat(words.code, { maximumFractionDigits: digits, minimumFractionDigits: digits }).format(value);
+const when = (text) => new Intl.DateTimeFormat(words.code, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text));
+const milliseconds = (value) => (value === null ? words.none : `${format(value, value < 10 ? 1 : 0)} ms`);
+const rate = (bps) => (bps < 1e6 ? `${format(bps / 1e3, 0)} kbit/s` : `${format(bps / 1e6, 1)} Mbit/s`);
+const bytes = (value) => (value < 1e9 ? `${format(value / 1e6, 1)} MB` : `${format(value / 1e9, 2)} GB`);
+
+// Says a text only when it is another one, so that screen readers speak of changes.
+function say(id, text) {
+  if (el(id).textContent !== text) el(id).textContent = text;
+}
+
+function node(tag, text, label) {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (label) made.dataset.label = label;
+  return made;
+}
+
+function showState(sharing) {
+  const paused = sharing.state === "paused";
+  const until = paused && sharing.until ? `${words.until} ${when(sharing.until)}` : words.until_resumed;
+  say("state-words", paused ? `${words.sharing_paused} ${until}` : words.sharing_on);
+  el("state").className = paused ? "off" : "on";
+  el("when-on").hidden = paused;
+  el("when-paused").hidden = !paused;
+}
+
+function showUsers(users) {
+  el("no-users").hidden = users.length > 0;
+  el("user-table").hidden = users.length === 0;
+  const rows = users.map((user) => {
+    const row = document.createElement("tr");
+    const name = node("th", user.name);
+    name.scope = "row";
+    row.append(
+      name,
+      node("td", user.connections, words.connections),
+      node("td", bytes(user.down_bytes), words.down),
+      node("td", bytes(user.up_bytes), words.up),
+      node("td", user.refused, words.refused),
+      node("td", words[user.standing] ?? user.standing, words.state),
+    );
+    return row;
+  });
+  el("user-rows").replaceChildren(...rows);
+}
+
+function showVolumes(volumes) {
+  const shown = volumes.map((volume) => {
+    const name = words[`cap_${volume.cap}`] ?? volume.cap;
+    const box = document.createElement("div");
+    box.className = "volume";
+    const bar = document.createElement("progress");
+    bar.max = 1000;
+    bar.value = Math.min(1000, (1000 * volume.used_bytes) / Math.max(1, volume.limit_bytes));
+    bar.setAttribute("aria-label", name);
+    const anew = node("p", `${words.begins_anew}: ${when(volume.until)}`);
+    anew.className = "small";
+    box.append(node("p", `${name}: ${bytes(volume.used_bytes)} ${words.used_of} ${bytes(volume.limit_bytes)}`), bar, anew);
+    return box;
+  });
+  el("volumes").replaceChildren(...(shown.length ? shown : [node("p", words.no_caps)]));
+}
+
+const KEPT = 600;
+let series = [[], [], [], []];
+let chart = null;
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function draw() {
+  const box = el("chart");
+  if (chart) chart.destroy();
+  const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  const line = (label, name, scale, value, dash) => ({ label, stroke: colour(name), width: 2, scale, value: (_, v) => (v === null ? "–" : value(v)), dash });
+  const clock = new Intl.DateTimeFormat(words.code, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  chart = new uPlot({
+    width: box.clientWidth, height: 240,
+    scales: { bps: { range: (_, low, high) => [0, Math.max(high ?? 0, 1e5)] }, ms: { range: (_, low, high) => [0, Math.max(high ?? 0, 10)] } },
+    series: [
+      { label: words.time, value: (_, v) => (v === null ? "–" : new Intl.DateTimeFormat(words.code, { timeStyle: "medium" }).format(new Date(v * 1000))) },
+      line(words.down, "--accent", "bps", rate),
+      line(words.up, "--on", "bps", rate, [6, 3]),
+      line(words.queue, "--off", "ms", (v) => `${format(v, 1)} ms`, [2, 3]),
+    ],
+    axes: [
+      { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => clock.format(new Date(tick * 1000))) },
+      { ...axis, scale: "bps", size: 60, values: (_, ticks) => ticks.map((tick) => `${format(tick / 1e6, tick < 1e6 ? 1 : 0)} M`) },
+      { ...axis, scale: "ms", side: 1, size: 50, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${tick} ms`) },
+    ],
+  }, series, box);
+}
+
+function add(samples) {
+  for (const sample of samples) {
+    series[0].push(sample.at);
+    series[1].push(sample.down_bps);
+    series[2].push(sample.up_bps);
+    series[3].push(sample.queue_ms);
+  }
+  series = series.map((values) => values.slice(-KEPT));
+  if (chart) chart.setData(series); else draw();
+}
+
+function listen() {
+  const events = new EventSource("/events");
+  events.addEventListener("history", (event) => {
+    series = [[], [], [], []];
+    add(JSON.parse(event.data));
+  });
+  events.addEventListener("now", (event) => {
+    const now = JSON.parse(event.data);
+    el("lost").hidden = true;
+    showState(now.sharing);
+    say("notice-words", words[now.notice.answer]);
+    say("latency-now", milliseconds(now.notice.now_ms));
+    say("latency-off", milliseconds(now.notice.off_ms));
+    say("rate-down", rate(now.sample.down_bps));
+    say("rate-up", rate(now.sample.up_bps));
+    showVolumes(now.volumes);
+    showUsers(now.users);
+    add([now.sample]);
+  });
+  events.onerror = () => {
+    el("lost").hidden = false;
+    say("lost", words.lost);
+    if (events.readyState !== EventSource.CLOSED) return;
+    // The gateway answers, but this session is over; or it answers not at all yet.
+    setTimeout(() => fetch("/session", { redirect: "manual" })
+      .then((answer) => (answer.status === 401 ? location.assign("/login") : listen()), listen), 2000);
+  };
+}
+
+new ResizeObserver(() => chart && chart.setSize({ width: el("chart").clientWidth, height: 240 })).observe(el("chart"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+listen();

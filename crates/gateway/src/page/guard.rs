@@ -1,0 +1,92 @@
+//! What a request says of its visitor, and what every answer forbids.
+
+use super::words::Language;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+
+/// Nothing from elsewhere, no scripts in the markup, and nobody frames the page.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Who asks.
+#[derive(Debug)]
+pub struct Visitor<'a> {
+    /// The name of a session; empty without one.
+    pub session: &'a str,
+    /// The language of the answer.
+    pub language: Language,
+    /// Whether no page of another site has sent the request.
+    pub same_origin: bool,
+}
+
+impl Visitor<'_> {
+    /// By cookies and other headers.
+    pub fn of(headers: &HeaderMap) -> Visitor<'_> {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let cookies = text(header::COOKIE).unwrap_or_default();
+        let cookie = |wanted: &str| {
+            let mut all = cookies.split(';').filter_map(|cookie| cookie.trim().split_once('='));
+            all.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+        };
+        let accepted = || Language::accepted(text(header::ACCEPT_LANGUAGE).unwrap_or_default());
+        let host = text(header::HOST).unwrap_or_default();
+        let same_origin =
+            text(header::ORIGIN).is_none_or(|origin| origin.strip_prefix("http://") == Some(host));
+        Visitor {
+            session: cookie("leeway_session").unwrap_or_default(),
+            language: cookie("leeway_language").and_then(Language::of).unwrap_or_else(accepted),
+            same_origin,
+        }
+    }
+}
+
+/// A cookie that scripts do not see and other sites do not send. Not `Secure`: the home's network
+/// has no certificate for this machine.
+pub fn cookie(name: &str, value: &str, seconds: u32) -> String {
+    format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict")
+}
+
+/// Adds what every answer forbids.
+pub async fn closed(mut answer: Response) -> Response {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        // Without any, browsers would send forms of this page with `Origin: null`.
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(given: &[(header::HeaderName, &str)]) -> HeaderMap {
+        given.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_visitor_is_who_the_cookies_say() {
+        let given = headers(&[
+            (header::COOKIE, "a=b; leeway_session=abc; leeway_language=ca"),
+            (header::ACCEPT_LANGUAGE, "es"),
+        ]);
+        let visitor = Visitor::of(&given);
+        assert_eq!((visitor.session, visitor.language), ("abc", Language::Catalan));
+        let plain = headers(&[(header::COOKIE, "leeway_sessionx=1; ;=")]);
+        assert_eq!(Visitor::of(&plain).session, "");
+    }
+
+    #[test]
+    fn another_site_is_told_apart() {
+        let same = |origin| {
+            Visitor::of(&headers(&[(header::HOST, "10.0.0.1:80"), (header::ORIGIN, origin)])).same_origin
+        };
+        assert!(same("http://10.0.0.1:80"));
+        assert!(!same("http://evil.example") && !same("null") && !same("https://10.0.0.1:80"));
+    }
+}

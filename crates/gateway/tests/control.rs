@@ -1,0 +1,158 @@
+//! The owner's operations, as the control socket has them.
+
+mod common;
+
+use common::{PATIENCE, Running, echo, objects, status};
+use leeway_gateway::control::{Client, ClientError, Health, PauseRequest, Sharing, Status, UserStatus};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+struct Owner {
+    folder: TempDir,
+}
+
+impl Owner {
+    fn new() -> Owner {
+        Owner { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("gateway.sock")
+    }
+
+    fn config(&self) -> String {
+        let folder = self.folder.path().display();
+        format!("[control]\nsocket = \"{folder}/gateway.sock\"\nstate = \"{folder}/state\"\n")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.socket())
+    }
+
+    async fn status(&self) -> Status {
+        self.client().get("/v1/status").await.unwrap()
+    }
+
+    async fn pause(&self, seconds: Option<i64>) -> Result<Status, ClientError> {
+        self.client().post("/v1/pause", &PauseRequest { seconds }).await
+    }
+
+    async fn resume(&self) -> Status {
+        self.client().post("/v1/resume", &()).await.unwrap()
+    }
+}
+
+/// What a SOCKS client without a name is answered to CONNECT.
+async fn socks_reply(gateway: &Running, port: u16) -> u8 {
+    let mut stream = TcpStream::connect(gateway.socks).await.unwrap();
+    stream.write_all(&[5, 1, 0]).await.unwrap();
+    let mut method = [0; 2];
+    stream.read_exact(&mut method).await.unwrap();
+    let [high, low] = port.to_be_bytes();
+    stream.write_all(&[5, 1, 0, 1, 127, 0, 0, 2, high, low]).await.unwrap();
+    let mut reply = [0; 10];
+    stream.read_exact(&mut reply).await.unwrap();
+    reply[1]
+}
+
+#[tokio::test]
+async fn a_pause_refuses_in_words_and_what_runs_ends() {
+    let (objects, echo, owner) = (objects().await, echo().await, Owner::new());
+    let gateway = Running::start(&[objects.port(), echo.port()], &owner.config()).await;
+    let url = format!("http://{objects}/1000");
+    assert_eq!(gateway.status(&url).await, 200);
+    assert_eq!(owner.status().await.sharing, Sharing::On);
+    let mut running = gateway.client().await;
+    running.write_all(format!("CONNECT {echo} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+    let mut head = [0; 256];
+    let length = running.read(&mut head).await.unwrap();
+    assert_eq!(status(&String::from_utf8_lossy(&head[..length])), 200);
+
+    let paused = owner.pause(Some(7200)).await.unwrap();
+    let Sharing::Paused { since, until: Some(until) } = paused.sharing else { panic!("{paused:?}") };
+    assert!((7199..=7201).contains(&until.duration_since(since).as_secs()));
+    let answer = gateway.say(&format!("GET {url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
+    assert_eq!(status(&answer), 503, "{answer}");
+    assert!(answer.contains("the owner of this line has paused sharing until "), "{answer}");
+    let retry =
+        answer.lines().find_map(|line| line.to_lowercase().strip_prefix("retry-after: ")?.parse().ok());
+    assert!((7000..=7201).contains(&retry.unwrap_or(0)), "{answer}");
+    assert_eq!(socks_reply(&gateway, echo.port()).await, 1, "general failure");
+    running.write_all(b"still here").await.unwrap();
+    let mut back = [0; 10];
+    timeout(PATIENCE, running.read_exact(&mut back)).await.unwrap().unwrap();
+    assert_eq!(&back, b"still here");
+
+    assert_eq!(owner.resume().await.sharing, Sharing::On);
+    assert_eq!(gateway.status(&url).await, 200);
+    assert_eq!(socks_reply(&gateway, echo.port()).await, 0);
+}
+
+#[tokio::test]
+async fn a_pause_survives_a_restart() {
+    let (objects, owner) = (objects().await, Owner::new());
+    let gateway = Running::start(&[objects.port()], &owner.config()).await;
+    owner.pause(None).await.unwrap();
+    gateway.stop().await;
+    assert!(matches!(owner.pause(None).await, Err(ClientError::Nobody(_))), "its socket is gone");
+    let gateway = Running::start(&[objects.port()], &owner.config()).await;
+    assert!(matches!(owner.status().await.sharing, Sharing::Paused { until: None, .. }));
+    assert_eq!(gateway.status(&format!("http://{objects}/10")).await, 503);
+    owner.resume().await;
+    gateway.stop().await;
+    let _gateway = Running::start(&[objects.port()], &owner.config()).await;
+    assert_eq!(owner.status().await.sharing, Sharing::On);
+}
+
+#[tokio::test]
+async fn a_pause_ends_by_itself() {
+    let (objects, owner) = (objects().await, Owner::new());
+    let gateway = Running::start(&[objects.port()], &owner.config()).await;
+    owner.pause(Some(1)).await.unwrap();
+    let url = format!("http://{objects}/10");
+    assert_eq!(gateway.status(&url).await, 503);
+    let again = async { while gateway.status(&url).await != 200 {} };
+    timeout(PATIENCE, again).await.unwrap();
+    assert_eq!(owner.status().await.sharing, Sharing::On);
+}
+
+#[tokio::test]
+async fn users_and_status_tell_who_has_taken_what() {
+    let (objects, owner) = (objects().await, Owner::new());
+    let gateway = Running::start(&[objects.port()], &owner.config()).await;
+    assert_eq!(gateway.status(&format!("http://{objects}/50000")).await, 200);
+    let users: Vec<UserStatus> = owner.client().get("/v1/users").await.unwrap();
+    let [user] = &users[..] else { panic!("{users:?}") };
+    assert_eq!((user.name.as_str(), user.requests, user.refused), ("127.0.0.1", 1, 0));
+    assert!(user.down_bytes > 50_000 && user.up_bytes > 10, "{user:?}");
+    let status = owner.status().await;
+    assert_eq!((status.down_bytes, status.up_bytes), (user.down_bytes, user.up_bytes));
+    assert_eq!(status.windows.iter().map(|window| &window.way[..]).collect::<Vec<_>>(), ["direct", "uplink"]);
+    let health: Health = owner.client().get("/healthz").await.unwrap();
+    assert!(health.ok);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said() {
+    let owner = Owner::new();
+    let nobody = Client::new(Path::new("/nonexistent/gateway.sock")).get::<Status>("/v1/status").await;
+    assert!(nobody.unwrap_err().to_string().contains("no gateway runs here"));
+    let _gateway = Running::start(&[], &owner.config()).await;
+    for (seconds, words) in [(0, "from 1 s to 366 days"), (i64::MAX, "from 1 s to 366 days")] {
+        let error = owner.pause(Some(seconds)).await.unwrap_err();
+        assert!(matches!(&error, ClientError::Refused(said) if said.contains(words)), "{error}");
+    }
+    let error = owner.client().post::<Status>("/v1/pause", &serde_json::json!({"hours": 2})).await;
+    assert!(error.unwrap_err().to_string().contains("unknown field `hours`"));
+    let error = owner.client().get::<Status>("/v2/status").await.unwrap_err();
+    assert!(error.to_string().contains("nothing at this path"), "{error}");
+    // Who says no HTTP, or only a part of it, holds up nobody.
+    let mut odd = UnixStream::connect(owner.socket()).await.unwrap();
+    odd.write_all(b"GET /v1/st").await.unwrap();
+    let mut rude = UnixStream::connect(owner.socket()).await.unwrap();
+    rude.write_all(&[0xff; 100_000]).await.ok();
+    assert_eq!(owner.status().await.sharing, Sharing::On);
+}
