@@ -6,6 +6,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::process::Command;
+use std::time::Duration;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +50,20 @@ pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
             return Ok(Ended::Signal(signal));
         }
         // The shell that looks after us is to see that it stands still.
-        if status.stopped() {
+        if status.stopped() && stands_still(pid) {
             let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
     }
+}
+
+/// Whether the command is still stopped. A terminal stops and continues this process together with it: what is heard of a stop
+/// after that is old, and nobody would continue a process that stops itself then.
+fn stands_still(pid: Pid) -> bool {
+    // A continuation that has reached this process may not have reached the command yet.
+    std::thread::sleep(Duration::from_millis(20));
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // The name, in parentheses, may have any bytes (proc_pid_stat(5)).
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
 }
 
 impl Ended {

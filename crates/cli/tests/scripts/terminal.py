@@ -9,6 +9,9 @@ import time
 
 LEEWAY = sys.argv[1]
 
+# A shell with stopped jobs does not end.
+signal.alarm(300)
+
 
 class Terminal:
     """A program on a terminal of its own."""
