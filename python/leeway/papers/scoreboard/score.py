@@ -181,7 +181,10 @@ def add_reaction(score: Score, suffix: str, run: Run) -> None:
     for window in run.windows:
         name, index = window.name.split()
         begin = window.from_s if index == "0" else begin
-        share = window.group("background").throughput_bps / window.link().capacity_bps
+        capacity_bps = window.link().capacity_bps
+        if not capacity_bps:
+            continue  # The link is down: there is nothing to yield or to reclaim.
+        share = window.group("background").throughput_bps / capacity_bps
         if name == "visit" and yielded is None and share <= YIELDED:
             yielded = window.to_s - begin
         if name == "after" and reclaimed is None and share >= RECLAIMED:
