@@ -58,7 +58,7 @@ def copy() -> None:
     # taken for built already.
     workspace = COPY / "tree/Cargo.toml"
     text = workspace.read_text(encoding="utf-8")
-    other = re.sub(r'^version = "([^"]+)"$', r'version = "\1-page"', text, count=1, flags=re.MULTILINE)
+    other = re.sub(r'^version = "([^"]+)"$', r'version = "\1+page"', text, count=1, flags=re.MULTILINE)
     assert other != text, "Cargo.toml has no version of the workspace"
     workspace.write_text(other, encoding="utf-8")
 
