@@ -25,6 +25,7 @@ mod id;
 mod ledger;
 mod line;
 mod pacer;
+mod parts;
 mod policy;
 mod scheduler;
 

@@ -6,6 +6,7 @@ use crate::foreground::{Foreground, Sight};
 use crate::id::{ById, FlowId, UserId};
 use crate::ledger::Ledger;
 use crate::pacer::{Pacer, Starvation, mul_div};
+use crate::parts::Parts;
 use crate::policy::Policy;
 use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
@@ -26,6 +27,7 @@ pub struct Line {
     law: Law,
     scheduler: Scheduler,
     ledger: Ledger,
+    parts: Parts,
     foreground: Foreground,
     estimator: Estimator,
     pacer: Pacer,
@@ -95,6 +97,7 @@ impl Line {
             law: spec.build(&path(policy, 0, 0)),
             scheduler: Scheduler::new(policy.turn_bytes),
             ledger: Ledger::default(),
+            parts: Parts::default(),
             foreground: Foreground::new(policy),
             estimator: Estimator::new(policy),
             pacer: Pacer::default(),
@@ -126,7 +129,8 @@ impl Line {
 
     /// A flow ends, and what it has under way with it.
     pub fn close(&mut self, flow: FlowId) {
-        self.ledger.close(flow);
+        let bytes = self.ledger.close(flow);
+        self.gone(flow, bytes);
         self.scheduler.close(flow);
         self.flows.remove(&flow);
         self.expired.retain(|&expired| expired != flow);
@@ -165,7 +169,8 @@ impl Line {
 
     /// `flow` has what it wanted: `unused` granted bytes will not come, and its turn is over.
     pub fn rest(&mut self, flow: FlowId, unused_bytes: u64) {
-        self.ledger.forgo(flow, unused_bytes);
+        let bytes = self.ledger.forgo(flow, unused_bytes);
+        self.gone(flow, bytes);
         self.scheduler.rest(flow);
     }
 
@@ -179,7 +184,10 @@ impl Line {
             reach.arrived_bytes = (reach.arrived_bytes + bytes).min(u64::from(u32::MAX));
             reach.heard_us = now_us;
         }
-        self.ledger.arrived(now_us, flow, bytes);
+        let granted = self.ledger.arrived(now_us, flow, bytes);
+        if let Some(user) = self.scheduler.user(flow) {
+            self.parts.arrived(user, granted);
+        }
         self.tell(now_us, bytes, prior, queuing_us);
     }
 
@@ -208,17 +216,23 @@ impl Line {
         let rate = self.estimator.rate_bytes_per_s();
         self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
         self.expire(now_us);
-        let Some((flow, bytes)) = self.scheduler.head() else {
+        let (window_bytes, parts, starvation) = (self.window_bytes(), &self.parts, &self.starvation);
+        // What is due whatever the window is, is due whatever the part.
+        let may = |user, bytes| starvation.covers(bytes) || parts.may(user, bytes, window_bytes);
+        let Some((flow, bytes)) = self.scheduler.head(may) else {
             return self.expires_us().map_or(Next::Blocked, Next::Wait);
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
         let alone = self.ledger.granted_bytes() == 0 && expected == 0;
-        let fits = alone || self.ledger.room(self.window_bytes(), expected) >= bytes;
+        let fits = alone || self.ledger.room(window_bytes, expected) >= bytes;
         let paced = now_us >= self.pacer.next_us();
         if self.starvation.covers(bytes) || fits && paced {
             self.scheduler.grant(flow, bytes);
             self.ledger.grant(now_us, flow, bytes);
+            if let Some(user) = self.scheduler.user(flow) {
+                self.parts.grant(user, bytes);
+            }
             self.starvation.granted(bytes);
             self.pacer.sent(now_us, bytes, self.pacing_bytes_per_s(), &self.policy);
             return Next::Grant { flow, bytes };
@@ -289,10 +303,18 @@ impl Line {
         let Some(until_us) = now_us.checked_sub(hold_us) else { return };
         for (flow, bytes) in self.ledger.expire(until_us) {
             self.expired_bytes += bytes;
+            self.gone(flow, bytes);
             self.expired.push(flow);
             if let Some(reach) = self.flows.get_mut(&flow) {
                 reach.arrived_bytes = 0;
             }
+        }
+    }
+
+    /// `bytes` granted to `flow` will not come.
+    fn gone(&mut self, flow: FlowId, bytes: u64) {
+        if let Some(user) = self.scheduler.user(flow) {
+            self.parts.gone(user, bytes);
         }
     }
 
@@ -302,6 +324,7 @@ impl Line {
         }
         self.round_end_us = now_us + self.estimator.srtt_us();
         self.round_bytes = [0, self.round_bytes[0]];
+        self.parts.begin_round();
         true
     }
 

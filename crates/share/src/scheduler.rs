@@ -128,12 +128,21 @@ impl Scheduler {
         self.flows.get(&flow)?.ask_bytes
     }
 
-    /// The flow that is next, and what it asks for.
-    pub fn head(&mut self) -> Option<(FlowId, u64)> {
-        let flow = match self.going.first_key_value() {
-            Some((_, &flow)) => flow,
-            None => self.first()?,
+    /// The user of a flow.
+    pub fn user(&self, flow: FlowId) -> Option<UserId> {
+        self.flows.get(&flow).map(|flow| flow.user)
+    }
+
+    /// The flow that is next, and what it asks for. Who may not have it now, by what `may` says of a user and an ask, keeps his place.
+    pub fn head(&mut self, may: impl Fn(UserId, u64) -> bool) -> Option<(FlowId, u64)> {
+        let asked = |flow: &FlowId| {
+            let one = self.flows.get(flow)?;
+            one.ask_bytes.filter(|&bytes| may(one.user, bytes)).map(|bytes| (*flow, bytes))
         };
+        if let Some(going) = self.going.values().find_map(asked) {
+            return Some(going);
+        }
+        let flow = self.first(may)?;
         Some((flow, self.flows.get(&flow)?.ask_bytes?))
     }
 
@@ -160,9 +169,15 @@ impl Scheduler {
     }
 
     /// The first that may begin a turn, in the order of the rounds.
-    fn first(&mut self) -> Option<FlowId> {
+    fn first(&mut self, may: impl Fn(UserId, u64) -> bool) -> Option<FlowId> {
         let user = loop {
-            let (&place, &user) = self.round.first_key_value()?;
+            // What one flow of a user may have, others may.
+            let asks = |user: &UserId| {
+                let flow = self.users.get(user)?.round.first_key_value()?.1;
+                self.flows.get(flow)?.ask_bytes
+            };
+            let (&place, &user) =
+                self.round.iter().find(|(_, user)| asks(user).is_some_and(|bytes| may(**user, bytes)))?;
             let owner = self.users.get_mut(&user)?;
             if begins(&mut owner.deficit, owner.promised, self.turn_bytes) {
                 break user;
@@ -252,7 +267,7 @@ mod tests {
             scheduler.ask(flow(number), bytes);
         }
         for _ in 0..grants {
-            let (next, bytes) = scheduler.head().expect("somebody asks");
+            let (next, bytes) = scheduler.head(|_, _| true).expect("somebody asks");
             let &(user, ..) = flows.iter().find(|&&(_, number, _)| flow(number) == next).unwrap();
             *got.entry(user).or_default() += bytes;
             scheduler.grant(next, bytes);
@@ -278,7 +293,7 @@ mod tests {
             scheduler.ask(flow(number), 3000);
         }
         while got.iter().sum::<u64>() < 600_000 {
-            let (next, bytes) = scheduler.head().unwrap();
+            let (next, bytes) = scheduler.head(|_, _| true).unwrap();
             scheduler.grant(next, bytes);
             let number = next.number() as usize;
             got[number] += bytes;
@@ -301,7 +316,7 @@ mod tests {
         }
         scheduler.withdraw(flow(2));
         for _ in 0..1000 {
-            let (next, bytes) = scheduler.head().unwrap();
+            let (next, bytes) = scheduler.head(|_, _| true).unwrap();
             assert_eq!(next, flow(1));
             scheduler.grant(next, bytes);
             scheduler.ask(next, bytes);
@@ -309,7 +324,7 @@ mod tests {
         scheduler.ask(flow(2), 1500);
         let mut got = [0u64; 3];
         for _ in 0..100 {
-            let (next, bytes) = scheduler.head().unwrap();
+            let (next, bytes) = scheduler.head(|_, _| true).unwrap();
             got[next.number() as usize] += bytes;
             scheduler.grant(next, bytes);
             scheduler.ask(next, bytes);
@@ -348,13 +363,13 @@ mod tests {
                     2 => { scheduler.withdraw(one); asks.remove(&one); }
                     3 => scheduler.rest(one),
                     4 => { scheduler.ask(one, bytes); if open.contains(&one) { asks.insert(one, bytes); } }
-                    _ => if let Some((next, bytes)) = scheduler.head() {
+                    _ => if let Some((next, bytes)) = scheduler.head(|_, _| true) {
                         prop_assert_eq!(asks.remove(&next), Some(bytes));
                         scheduler.grant(next, bytes);
                     },
                 }
                 prop_assert_eq!(scheduler.asking(), asks.len());
-                prop_assert_eq!(scheduler.head().is_some(), !asks.is_empty());
+                prop_assert_eq!(scheduler.head(|_, _| true).is_some(), !asks.is_empty());
                 let promised: i64 = scheduler.users.values().map(|user| user.promised).sum();
                 prop_assert_eq!(promised, scheduler.flows.values().map(Flow::promised).sum::<i64>());
             }
