@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * What all senders do around a law: when the next segment may leave, whether the window was the limit, one reaction to
- * marks in a round trip, the window after idling, and what a round-trip sample is worth. No law includes this.
+ * marks in a round trip, the window after idling, and what samples are worth. No law includes this.
  *
  * Scope and limitations:
  * - A departure is fixed when the segment before it leaves, as in Linux: a law that changes its pacing changes the
  *   departure after the next one. Only leeway_output.probe_us moves the next.
- * - A receiver is taken for one that delays its acks from the first ack of two segments or more outside of recovery,
- *   and for ever (RFC 5681, 4.2). One whose acks are thinned on the way back looks the same.
+ * - A receiver is taken for one that delays its acks from the first ack of two segments or more that repairs nothing
+ *   (RFC 5681, 4.2), until LEEWAY_LONE_ACKS say otherwise: Linux answers at once after a pause. One whose acks are
+ *   thinned on the way back looks the same.
  */
 #ifndef LEEWAY_SENDER_H
 #define LEEWAY_SENDER_H
@@ -17,6 +18,7 @@
 /* The pacing of Linux (net/ipv4/tcp_input.c, tcp_update_pacing_rate) and of RFC 9002, 7.7; percent of window / RTT. */
 #define LEEWAY_PACE_SLOW_START_PERCENT 200
 #define LEEWAY_PACE_PERCENT            120
+#define LEEWAY_LONE_ACKS               4 /* in a row, of one segment while another is in flight: no ack is delayed */
 
 struct leeway_sender {
 	leeway_u64 restart_bytes; /* limit of the window after idling; LEEWAY_UNLIMITED: none */
@@ -24,7 +26,8 @@ struct leeway_sender {
 	leeway_u64 sent_ns;       /* when the last paced segment left */
 	leeway_u32 mark_end;      /* sequence number: one mark is passed on until this is acknowledged */
 	leeway_u32 quantum_left;  /* segments that follow the last one at once */
-	leeway_u32 delays_acks;   /* 1: the receiver answers several segments with one ack */
+	leeway_u16 least; /* segments that leave together at least: 2 once the receiver has delayed an ack */
+	leeway_u16 delays_acks; /* lone acks until the receiver counts as one that delays none; 0: it does */
 	leeway_u32 reserved;
 };
 
@@ -35,6 +38,7 @@ LEEWAY_INLINE void leeway_sender_init(struct leeway_sender *s, leeway_u32 una)
 	s->sent_ns = 0;
 	s->mark_end = una;
 	s->quantum_left = 0;
+	s->least = 1;
 	s->delays_acks = 0;
 	s->reserved = 0;
 }
@@ -46,15 +50,27 @@ LEEWAY_INLINE void leeway_sender_idle(struct leeway_sender *s, leeway_u32 initia
 }
 
 /*
+ * Whether the window is a rate, because it holds less than leaves together: so much every so much/W round trips. Two
+ * leave together where the ack of one alone may wait for the receiver's timer.
+ */
+LEEWAY_INLINE int leeway_sender_slow(const struct leeway_sender *s, const struct leeway_output *out,
+				     leeway_u32 mss)
+{
+	return !out->pacing_bytes_per_s && out->cwnd_q16 >> 16 < (leeway_u64)s->least * mss;
+}
+
+/*
  * What may be in flight. A law that paces is held by its rate: its window leaves room for a quantum that is about to
- * leave and, where segments leave together, for one whose ack waits. Below one segment, see leeway_pace_below_one().
+ * leave and, where segments leave together, for one whose ack waits. A window that is a rate holds what leaves together.
  */
 LEEWAY_INLINE leeway_u64 leeway_sender_window(const struct leeway_sender *s, const struct leeway_output *out,
 					      leeway_u32 mss)
 {
 	leeway_u64 window = out->cwnd_q16 >> 16, segments = leeway_min_u32(out->quantum, 1000);
 
-	if (out->pacing_bytes_per_s)
+	if (leeway_sender_slow(s, out, mss))
+		window = (leeway_u64)s->least * mss;
+	else if (out->pacing_bytes_per_s)
 		window += (segments > 1 ? segments + 1 : 1) * mss;
 	return leeway_min_u64(window, s->restart_bytes);
 }
@@ -94,15 +110,35 @@ LEEWAY_INLINE int leeway_sender_marked(struct leeway_sender *s, leeway_u32 una, 
 	return 1;
 }
 
-/* What the round-trip time of the newest segment is worth (enum leeway_last); call it for every ack. */
-LEEWAY_INLINE leeway_u8 leeway_sender_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss,
-					   int recovering)
+/*
+ * What the samples of an ack are worth; call it for every ack, with all other fields set: rtt_us and owd_us are those of
+ * the echoed segment. Where the receiver delays acks that is the first one covered, and its samples hold the wait for the
+ * second; those of the newest do not. A lone segment's ack may have waited for the receiver's timer, so it has none: the
+ * wait would look like a queue, and a law that reduced the window to one segment would never see two again. repairs: a
+ * hole is open, or closes with this ack, so that it left at once (RFC 5681, 4.2).
+ */
+LEEWAY_INLINE void leeway_sender_samples(struct leeway_sender *s, struct leeway_ack *ack, leeway_u32 mss,
+					 int repairs)
 {
-	if (!recovering && acked_bytes >= 2ULL * mss)
-		s->delays_acks = 1;
-	/* In recovery every segment is answered at once (RFC 5681, 4.2). */
-	return s->delays_acks && !recovering && acked_bytes < 2ULL * mss ? LEEWAY_LAST_BOUND
-									 : LEEWAY_LAST_EXACT;
+	int several = ack->acked_bytes >= 2ULL * mss;
+
+	ack->last_kind = ack->last_rtt_us ? LEEWAY_LAST_EXACT : LEEWAY_LAST_NONE;
+	if (repairs)
+		return;
+	if (several) {
+		s->least = 2;
+		s->delays_acks = LEEWAY_LONE_ACKS;
+		if (ack->last_rtt_us) {
+			ack->owd_us -= ack->rtt_us - ack->last_rtt_us;
+			ack->rtt_us = ack->last_rtt_us;
+		}
+	} else if (s->delays_acks) {
+		if (ack->prior_inflight_bytes >= 2ULL * mss)
+			s->delays_acks--;
+		ack->last_kind = ack->last_rtt_us ? LEEWAY_LAST_BOUND : LEEWAY_LAST_NONE;
+		ack->rtt_us = 0;
+		ack->owd_resolution_us = 0;
+	}
 }
 
 /* percent of bytes each srtt, in bytes/s; 0 without a round-trip time. */
@@ -119,18 +155,19 @@ LEEWAY_INLINE leeway_u64 leeway_pace_stack(leeway_u64 bytes, leeway_u64 window, 
 		bytes, window < ssthresh / 2 ? LEEWAY_PACE_SLOW_START_PERCENT : LEEWAY_PACE_PERCENT, srtt_us);
 }
 
-/* Below one segment a window is a rate: one segment every 1/W round trips, in bytes/s. */
-LEEWAY_INLINE leeway_u64 leeway_pace_below_one(const struct leeway_output *out, leeway_u64 srtt_us)
+/* A window that is a rate, leeway_sender_slow(): W each round trip, in bytes/s. */
+LEEWAY_INLINE leeway_u64 leeway_pace_slow(const struct leeway_output *out, leeway_u64 srtt_us)
 {
-	return srtt_us ? (leeway_min_u64(out->cwnd_q16, 1ULL << 32) * 1000000 / srtt_us) >> 16 : 0;
+	return srtt_us ? (leeway_min_u64(out->cwnd_q16, 1ULL << 34) * 1000000 / srtt_us) >> 16 : 0;
 }
 
-/* The same as a span: what lies between two segments of mss bytes. cwnd_q16 is below mss << 16. */
-LEEWAY_INLINE leeway_u64 leeway_gap_below_one_ns(const struct leeway_output *out, leeway_u32 mss,
-						 leeway_u64 srtt_ns)
+/* The same as a span: what lies between the beginnings of two quanta. */
+LEEWAY_INLINE leeway_u64 leeway_sender_gap_ns(const struct leeway_sender *s, const struct leeway_output *out,
+					      leeway_u32 mss, leeway_u64 srtt_ns)
 {
-	leeway_u64 part_q16 = leeway_max_u64(out->cwnd_q16, 1), one_q16 = (leeway_u64)mss << 16;
+	leeway_u64 part_q16 = leeway_max_u64(out->cwnd_q16 / s->least, 1);
 	leeway_u64 times = leeway_min_u64(srtt_ns, 1ULL << 38) / part_q16, rest = srtt_ns % part_q16;
+	leeway_u64 one_q16 = (leeway_u64)mss << 16;
 
 	/* part < 2^32, so rest x one < 2^64; more than 2^62 ns is never. */
 	if (times >= (1ULL << 62) / one_q16)
@@ -140,23 +177,22 @@ LEEWAY_INLINE leeway_u64 leeway_gap_below_one_ns(const struct leeway_output *out
 
 /* A segment of bytes leaves now at this pace; rate 0: nothing paces. */
 LEEWAY_INLINE void leeway_sender_sent(struct leeway_sender *s, const struct leeway_output *out,
-				      leeway_u64 now_ns, leeway_u64 bytes, leeway_u64 rate)
+				      leeway_u32 mss, leeway_u64 now_ns, leeway_u64 bytes, leeway_u64 rate)
 {
 	leeway_u64 from_ns = leeway_max_u64(s->departure_ns, now_ns);
 
 	s->sent_ns = now_ns;
-	if (!rate) {
-		s->quantum_left = 0;
-		return;
-	}
 	if (s->quantum_left) {
 		s->quantum_left--;
-	} else {
-		s->quantum_left = out->pacing_bytes_per_s && out->quantum ? out->quantum - 1 : 0;
+	} else if (leeway_sender_slow(s, out, mss)) {
+		s->quantum_left = s->least - 1;
+	} else if (out->pacing_bytes_per_s) {
+		s->quantum_left = out->quantum ? out->quantum - 1 : 0;
 		if (out->probe_us) /* a probe leaves before its departure, which is then no longer due */
 			from_ns = now_ns;
 	}
-	s->departure_ns = from_ns + leeway_min_u64(bytes, 1ULL << 32) * 1000000000 / rate;
+	if (rate)
+		s->departure_ns = from_ns + leeway_min_u64(bytes, 1ULL << 32) * 1000000000 / rate;
 }
 
 /* When the next segment may leave, as far as pacing goes: at once within a quantum; by probe_us, once. */

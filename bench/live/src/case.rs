@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 /// The laws of the control library; those that have a target with 25 ms.
-pub const LAWS: [&str; 9] = [
+pub const LAWS: [&str; 10] = [
+    "ebb",
     "ledbat:target=25ms",
     "fledbat:target=25ms",
     "ledbatpp:target=25ms",
@@ -51,7 +52,8 @@ pub const NETWORKS: [Network; 10] = [
 /// A fast line, where a window that was given up takes long to come back.
 pub const FAST: Network = Network { rate_mbit: 50, ..BASE };
 /// What is watched there for [`PATIENT_S`] after the primary flow.
-pub const FAST_LAWS: [&str; 8] = [
+pub const FAST_LAWS: [&str; 9] = [
+    "ebb",
     "ledbat:target=25ms",
     "ledbat:target=25ms,gain_up=4,gain_down=10",
     "fledbat:target=25ms",
@@ -246,7 +248,7 @@ impl Network {
 /// Cases where simulator and kernel differ with delayed ACKs, to see whether those are why.
 pub fn without_delayed_acks() -> Vec<Case> {
     let [codel, fast, far] = [NETWORKS[3], FAST, NETWORKS[9]];
-    let [flower, lp, nice, vegas] = [LAWS[3], LAWS[4], LAWS[5], LAWS[6]];
+    let [flower, lp, nice, vegas] = [LAWS[4], LAWS[5], LAWS[6], LAWS[7]];
     [
         (BASE, flower, Beside::Cubic),
         (BASE, lp, Beside::Cubic),

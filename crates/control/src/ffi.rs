@@ -62,12 +62,12 @@ unsafe extern "C" {
     fn leeway_sender_c_app_limited(s: *mut Sender, out: *const Output, acked_bytes: u64, limited: i32)
     -> i32;
     fn leeway_sender_c_marked(s: *mut Sender, una: u32, next: u32) -> i32;
-    fn leeway_sender_c_last(s: *mut Sender, acked_bytes: u64, mss: u32, recovering: i32) -> u8;
-    fn leeway_sender_c_sent(s: *mut Sender, out: *const Output, now_ns: u64, bytes: u64, rate: u64);
+    fn leeway_sender_c_samples(s: *mut Sender, ack: *mut Ack, mss: u32, repairs: i32);
+    fn leeway_sender_c_sent(s: *mut Sender, out: *const Output, mss: u32, now_ns: u64, bytes: u64, rate: u64);
+    fn leeway_sender_c_gap_ns(s: *const Sender, out: *const Output, mss: u32, srtt_ns: u64) -> u64;
     fn leeway_sender_c_departure_ns(s: *const Sender, out: *const Output) -> u64;
     fn leeway_c_pace(bytes: u64, percent: u32, srtt_us: u64) -> u64;
     fn leeway_c_pace_stack(bytes: u64, window: u64, ssthresh: u64, srtt_us: u64) -> u64;
-    fn leeway_c_gap_below_one_ns(out: *const Output, mss: u32, srtt_ns: u64) -> u64;
     fn leeway_c_uses_window(out: *const Output, used_bytes: u64) -> i32;
     fn leeway_c_rate_sent(r: *mut RateState, p: *mut RateStamp, now_us: u64, inflight: u64, bytes: u64);
     fn leeway_c_rate_app_limited(r: *mut RateState, inflight: u64);
@@ -263,15 +263,20 @@ pub(crate) fn sender_marked(s: &mut Sender, una: u32, next: u32) -> bool {
 }
 
 #[inline]
-pub(crate) fn sender_last(s: &mut Sender, acked_bytes: u64, mss: u32, recovering: bool) -> u8 {
+pub(crate) fn sender_samples(s: &mut Sender, ack: &mut Ack, mss: u32, repairs: bool) {
     // SAFETY: see above.
-    unsafe { leeway_sender_c_last(s, acked_bytes, mss, recovering.into()) }
+    unsafe { leeway_sender_c_samples(s, ack, mss, repairs.into()) }
 }
 
 #[inline]
-pub(crate) fn sender_sent(s: &mut Sender, out: &Output, now_ns: u64, bytes: u64, rate: u64) {
+pub(crate) fn sender_sent(s: &mut Sender, out: &Output, mss: u32, now_ns: u64, bytes: u64, rate: u64) {
     // SAFETY: see above.
-    unsafe { leeway_sender_c_sent(s, out, now_ns, bytes, rate) }
+    unsafe { leeway_sender_c_sent(s, out, mss, now_ns, bytes, rate) }
+}
+
+pub(crate) fn sender_gap_ns(s: &Sender, out: &Output, mss: u32, srtt_ns: u64) -> u64 {
+    // SAFETY: see above.
+    unsafe { leeway_sender_c_gap_ns(s, out, mss, srtt_ns) }
 }
 
 #[inline]
@@ -288,11 +293,6 @@ pub(crate) fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {
 pub(crate) fn pace_stack(bytes: u64, window: u64, ssthresh: u64, srtt_us: u64) -> u64 {
     // SAFETY: a pure function of numbers.
     unsafe { leeway_c_pace_stack(bytes, window, ssthresh, srtt_us) }
-}
-
-pub(crate) fn gap_below_one_ns(out: &Output, mss: u32, srtt_ns: u64) -> u64 {
-    // SAFETY: see above.
-    unsafe { leeway_c_gap_below_one_ns(out, mss, srtt_ns) }
 }
 
 pub(crate) fn uses_window(out: &Output, used_bytes: u64) -> bool {

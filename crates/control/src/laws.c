@@ -37,14 +37,14 @@ void leeway_sender_c_init(struct leeway_sender *s);
 int leeway_sender_c_app_limited(struct leeway_sender *s, const struct leeway_output *out,
 				leeway_u64 acked_bytes, int limited);
 int leeway_sender_c_marked(struct leeway_sender *s, leeway_u32 una, leeway_u32 next);
-leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss,
-			       int recovering);
-void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *out, leeway_u64 now_ns,
-			  leeway_u64 bytes, leeway_u64 rate);
+void leeway_sender_c_samples(struct leeway_sender *s, struct leeway_ack *ack, leeway_u32 mss, int repairs);
+void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *out, leeway_u32 mss,
+			  leeway_u64 now_ns, leeway_u64 bytes, leeway_u64 rate);
+leeway_u64 leeway_sender_c_gap_ns(const struct leeway_sender *s, const struct leeway_output *out,
+				  leeway_u32 mss, leeway_u64 srtt_ns);
 leeway_u64 leeway_sender_c_departure_ns(const struct leeway_sender *s, const struct leeway_output *out);
 leeway_u64 leeway_c_pace(leeway_u64 bytes, leeway_u32 percent, leeway_u64 srtt_us);
 leeway_u64 leeway_c_pace_stack(leeway_u64 bytes, leeway_u64 window, leeway_u64 ssthresh, leeway_u64 srtt_us);
-leeway_u64 leeway_c_gap_below_one_ns(const struct leeway_output *out, leeway_u32 mss, leeway_u64 srtt_ns);
 int leeway_c_uses_window(const struct leeway_output *out, leeway_u64 used_bytes);
 void leeway_c_rate_sent(struct leeway_rate_state *r, struct leeway_rate_stamp *p, leeway_u64 now_us,
 			leeway_u64 inflight_bytes, leeway_u64 bytes);
@@ -68,16 +68,21 @@ int leeway_sender_c_marked(struct leeway_sender *s, leeway_u32 una, leeway_u32 n
 	return leeway_sender_marked(s, una, next);
 }
 
-leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss,
-			       int recovering)
+void leeway_sender_c_samples(struct leeway_sender *s, struct leeway_ack *ack, leeway_u32 mss, int repairs)
 {
-	return leeway_sender_last(s, acked_bytes, mss, recovering);
+	leeway_sender_samples(s, ack, mss, repairs);
 }
 
-void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *out, leeway_u64 now_ns,
-			  leeway_u64 bytes, leeway_u64 rate)
+void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *out, leeway_u32 mss,
+			  leeway_u64 now_ns, leeway_u64 bytes, leeway_u64 rate)
 {
-	leeway_sender_sent(s, out, now_ns, bytes, rate);
+	leeway_sender_sent(s, out, mss, now_ns, bytes, rate);
+}
+
+leeway_u64 leeway_sender_c_gap_ns(const struct leeway_sender *s, const struct leeway_output *out,
+				  leeway_u32 mss, leeway_u64 srtt_ns)
+{
+	return leeway_sender_gap_ns(s, out, mss, srtt_ns);
 }
 
 leeway_u64 leeway_sender_c_departure_ns(const struct leeway_sender *s, const struct leeway_output *out)
@@ -93,11 +98,6 @@ leeway_u64 leeway_c_pace(leeway_u64 bytes, leeway_u32 percent, leeway_u64 srtt_u
 leeway_u64 leeway_c_pace_stack(leeway_u64 bytes, leeway_u64 window, leeway_u64 ssthresh, leeway_u64 srtt_us)
 {
 	return leeway_pace_stack(bytes, window, ssthresh, srtt_us);
-}
-
-leeway_u64 leeway_c_gap_below_one_ns(const struct leeway_output *out, leeway_u32 mss, leeway_u64 srtt_ns)
-{
-	return leeway_gap_below_one_ns(out, mss, srtt_ns);
 }
 
 int leeway_c_uses_window(const struct leeway_output *out, leeway_u64 used_bytes)

@@ -2,7 +2,7 @@
 //!
 //! For stacks in Rust (the simulator, the tunnel); the kernel's glue includes the same headers.
 
-use crate::abi::{Output, Rate};
+use crate::abi::{Ack, Output, Rate};
 use crate::ffi;
 
 /// One connection's sending side: pacing, marks, the window after idling, what round-trip samples are worth.
@@ -15,7 +15,8 @@ pub struct Sender {
     sent_ns: u64,
     mark_end: u32,
     quantum_left: u32,
-    delays_acks: u32,
+    least: u16,
+    delays_acks: u16,
     reserved: u32,
 }
 
@@ -27,6 +28,7 @@ impl Default for Sender {
             sent_ns: 0,
             mark_end: 0,
             quantum_left: 0,
+            least: 1,
             delays_acks: 0,
             reserved: 0,
         }
@@ -40,17 +42,34 @@ impl Sender {
         self.restart_bytes = initial_window_bytes.into();
     }
 
-    /// Bytes that may be in flight; below one segment the window is a rate, see [`gap_below_one_ns`]. A law that paces is
-    /// held by its rate: its window leaves room for a quantum that is about to leave, and for one segment whose ack waits.
+    /// Whether the window is a rate, because it holds less than leaves together; see [`Sender::gap_ns`].
+    #[inline]
+    pub fn is_slow(&self, output: &Output, mss_bytes: u32) -> bool {
+        output.pacing_bytes_per_s == 0 && output.cwnd_q16 >> 16 < u64::from(self.least) * u64::from(mss_bytes)
+    }
+
+    /// Bytes that may be in flight. A law that paces is held by its rate: its window leaves room for a quantum that is
+    /// about to leave, and for one segment whose ack waits. A window that is a rate holds what leaves together.
     #[inline]
     pub fn window(&self, output: &Output, mss_bytes: u32) -> u64 {
-        let window = output.cwnd_q16 >> 16;
-        let room = match (output.pacing_bytes_per_s, output.quantum.min(1000)) {
-            (0, _) => 0,
-            (_, 0 | 1) => 1,
-            (_, segments) => u64::from(segments) + 1,
+        let mss = u64::from(mss_bytes);
+        let window = match (output.pacing_bytes_per_s, output.quantum.min(1000)) {
+            (0, _) => (output.cwnd_q16 >> 16).max(u64::from(self.least) * mss),
+            (_, 0 | 1) => (output.cwnd_q16 >> 16) + mss,
+            (_, segments) => (output.cwnd_q16 >> 16) + u64::from(segments + 1) * mss,
         };
-        (window + room * u64::from(mss_bytes)).min(self.restart_bytes)
+        window.min(self.restart_bytes)
+    }
+
+    /// Whether a part of a quantum has left, so that the rest leaves at once.
+    #[inline]
+    pub fn is_within_quantum(&self) -> bool {
+        self.quantum_left != 0
+    }
+
+    /// What lies between the beginnings of two quanta where the window is a rate, in nanoseconds.
+    pub fn gap_ns(&self, output: &Output, mss_bytes: u32, srtt_ns: u64) -> u64 {
+        ffi::sender_gap_ns(self, output, mss_bytes, srtt_ns)
     }
 
     /// Whether the law is told that its window was not the limit, where `limited` says that the window is what stopped
@@ -67,18 +86,19 @@ impl Sender {
         ffi::sender_marked(self, una, next)
     }
 
-    /// What the round-trip time of the newest acknowledged segment is worth: [`Ack::LAST_EXACT`](crate::Ack::LAST_EXACT)
-    /// or [`Ack::LAST_BOUND`](crate::Ack::LAST_BOUND). Call it for every acknowledgement.
+    /// Keeps of `ack` the samples that are worth something, and sets its `last_kind`. Call it for every acknowledgement,
+    /// with all other fields set: `rtt_us` and `owd_us` are those of the echoed segment. `repairs`: a hole is open, or
+    /// closes with this acknowledgement.
     #[inline]
-    pub fn last_kind(&mut self, acked_bytes: u64, mss_bytes: u32, recovering: bool) -> u8 {
-        ffi::sender_last(self, acked_bytes, mss_bytes, recovering)
+    pub fn samples(&mut self, ack: &mut Ack, mss_bytes: u32, repairs: bool) {
+        ffi::sender_samples(self, ack, mss_bytes, repairs)
     }
 
     /// A segment of `bytes` leaves, paced at `rate` bytes/s; 0: nothing paces.
     #[inline]
-    pub fn sent(&mut self, output: &Output, now_ns: u64, bytes: u64, rate: u64) {
-        if rate != 0 || self.quantum_left != 0 {
-            ffi::sender_sent(self, output, now_ns, bytes, rate);
+    pub fn sent(&mut self, output: &Output, mss_bytes: u32, now_ns: u64, bytes: u64, rate: u64) {
+        if rate != 0 || self.quantum_left != 0 || self.least != 1 {
+            ffi::sender_sent(self, output, mss_bytes, now_ns, bytes, rate);
         }
     }
 
@@ -98,11 +118,6 @@ pub fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {
 /// trip in slow start, 1.2 after.
 pub fn pace_stack(bytes: u64, window_bytes: u64, ssthresh_bytes: u64, srtt_us: u64) -> u64 {
     ffi::pace_stack(bytes, window_bytes, ssthresh_bytes, srtt_us)
-}
-
-/// What lies between two segments where the window is below one: one segment every 1/W round trips, in nanoseconds.
-pub fn gap_below_one_ns(output: &Output, mss_bytes: u32, srtt_ns: u64) -> u64 {
-    ffi::gap_below_one_ns(output, mss_bytes, srtt_ns)
 }
 
 /// Whether `used_bytes` are a used window: nearly all of it, or half of it in slow start (RFC 7661).
@@ -161,7 +176,6 @@ impl RateState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ack;
 
     fn output(window: u64, rate: u64, quantum: u32) -> Output {
         Output { cwnd_q16: window << 16, pacing_bytes_per_s: rate, quantum, ..Output::default() }
@@ -181,34 +195,65 @@ mod tests {
         for _ in 0..6 {
             now_ns = now_ns.max(sender.departure_ns(&out));
             left.push(now_ns / 1_000_000);
-            sender.sent(&out, now_ns, 1000, out.pacing_bytes_per_s);
+            sender.sent(&out, 1000, now_ns, 1000, out.pacing_bytes_per_s);
         }
         assert_eq!(left, [5, 5, 7, 7, 9, 9]);
         let early = Output { probe_us: 9_500, ..out };
         assert_eq!((sender.departure_ns(&early), sender.departure_ns(&out)), (9_500_000, 11_000_000));
-        sender.sent(&early, 9_500_000, 1000, 1_000_000);
-        sender.sent(&early, 9_500_000, 1000, 1_000_000);
+        sender.sent(&early, 1000, 9_500_000, 1000, 1_000_000);
+        sender.sent(&early, 1000, 9_500_000, 1000, 1_000_000);
         assert_eq!(sender.departure_ns(&early), 11_500_000, "a probe leaves once");
     }
 
     #[test]
-    fn below_one_segment_the_window_is_a_rate() {
+    fn a_window_below_what_leaves_together_is_a_rate() {
         // A fiftieth of a segment, 100 ms: a segment each five seconds.
         let out = Output { cwnd_q16: (1500 << 16) / 50, ..Output::default() };
-        let gap = gap_below_one_ns(&out, 1500, 100_000_000);
+        let mut sender = Sender::default();
+        let gap = sender.gap_ns(&out, 1500, 100_000_000);
         assert!(gap.abs_diff(5_000_000_000) < 100_000, "{gap}");
-        assert_eq!(gap_below_one_ns(&Output { cwnd_q16: 1, ..out }, 65535, u64::MAX), 1 << 62);
+        assert_eq!(sender.gap_ns(&Output { cwnd_q16: 1, ..out }, 65535, u64::MAX), 1 << 62);
+        assert!(sender.is_slow(&out, 1500) && !sender.is_slow(&output(1500, 0, 0), 1500));
+        // Where the receiver answers two segments at once, two leave, and half as often.
+        sender.samples(&mut Ack { acked_bytes: 3000, ..Ack::default() }, 1500, false);
+        let gap = sender.gap_ns(&out, 1500, 100_000_000);
+        assert!(gap.abs_diff(10_000_000_000) < 200_000, "{gap}");
+        assert_eq!(sender.window(&out, 1500), 3000);
+        sender.sent(&out, 1500, 0, 1500, 0);
+        assert!(sender.is_within_quantum());
+        sender.sent(&out, 1500, 0, 1500, 0);
+        assert!(!sender.is_within_quantum());
+        assert!(sender.is_slow(&output(2999, 0, 0), 1500) && !sender.is_slow(&output(3000, 0, 0), 1500));
+        assert!(!sender.is_slow(&output(1500, 1_000, 0), 1500), "a law that paces has its own quantum");
     }
 
     #[test]
-    fn samples_of_single_segments_are_bounds_where_acknowledgements_are_delayed() {
+    fn a_lone_segment_of_a_receiver_that_delays_is_no_sample() {
         let mut sender = Sender::default();
-        assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_EXACT, "nobody delays yet");
-        assert_eq!(sender.last_kind(2000, 1000, true), Ack::LAST_EXACT);
-        assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_EXACT, "a hole was filled, nobody delays");
-        assert_eq!(sender.last_kind(2000, 1000, false), Ack::LAST_EXACT);
-        assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_BOUND);
-        assert_eq!(sender.last_kind(1000, 1000, true), Ack::LAST_EXACT, "recovery answers at once");
+        let echoed = Ack { rtt_us: 50_000, owd_us: 30_000, owd_resolution_us: 1000, ..Ack::default() };
+        let mut take = |segments: u64, last_rtt_us, in_flight: u64, repairs| {
+            let (acked_bytes, prior_inflight_bytes) = (segments * 1000, in_flight * 1000);
+            let mut ack = Ack { acked_bytes, last_rtt_us, prior_inflight_bytes, ..echoed };
+            sender.samples(&mut ack, 1000, repairs);
+            (ack.last_kind, ack.rtt_us, ack.owd_us, ack.owd_resolution_us)
+        };
+        let exact = (Ack::LAST_EXACT, 50_000, 30_000, 1000);
+        assert_eq!(take(1, 50_000, 1, false), exact, "nobody delays yet");
+        assert_eq!(take(2, 45_000, 2, true).0, Ack::LAST_EXACT);
+        assert_eq!(take(1, 50_000, 1, false), exact, "a hole was filled, nobody delays");
+        // The second of two left 5 ms after the first, which is echoed.
+        assert_eq!(take(2, 45_000, 2, false), (Ack::LAST_EXACT, 45_000, 25_000, 1000));
+        for _ in 0..9 {
+            let (kind, rtt_us, _, resolution_us) = take(1, 50_000, 1, false);
+            assert_eq!((kind, rtt_us, resolution_us), (Ack::LAST_BOUND, 0, 0));
+        }
+        assert_eq!(take(1, 50_000, 1, true), exact, "a hole is answered at once");
+        assert_eq!(take(2, 0, 2, false), (Ack::LAST_NONE, 50_000, 30_000, 1000), "sent twice");
+        // One that has two segments, and answers each of them, does not wait for a second one.
+        (0..4).for_each(|_| assert_eq!(take(1, 50_000, 2, false).0, Ack::LAST_BOUND));
+        assert_eq!(take(1, 50_000, 2, false), exact);
+        assert_eq!(take(1, 50_000, 1, false), exact);
+        assert_eq!(sender.window(&output(1000, 0, 0), 1000), 2000, "it may delay again");
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Driver {
         }
         let recovering = self.recovery.is_some_and(|recovery| sent <= recovery);
         let now_us = self.micros(now);
-        Some(Ack {
+        let mut ack = Ack {
             now_us,
             acked_bytes,
             prior_inflight_bytes,
@@ -155,11 +155,12 @@ impl Driver {
             app_limited: u8::from(!is_limited),
             round_start: u8::from(round_start),
             recovering: u8::from(recovering),
-            last_kind: self.common.last_kind(acked_bytes, self.path.mss_bytes, recovering),
             last_rtt_us: rtt_us,
             rate: self.rate_sample(sent, now_us, acked_bytes, app_limited),
             ..Ack::default()
-        })
+        };
+        self.common.samples(&mut ack, self.path.mss_bytes, recovering);
+        Some(ack)
     }
 
     /// The law hears of an acknowledgement.

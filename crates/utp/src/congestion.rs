@@ -111,31 +111,29 @@ impl Congestion {
         let recovering = flight.oldest < self.recovery_end;
         let limited = largest < self.limited_until;
         let app_limited = self.common.app_limited(self.law.output(), result.bytes, limited);
-        let last_kind = self.common.last_kind(result.bytes, self.path.mss_bytes, recovering);
         let min_rtt_us = self.path.min_rtt_us;
         let rate = match (&mut self.rate, &result.stamp) {
             (Some(rate), Some(stamp)) => rate.sample(stamp, now_us, result.bytes, min_rtt_us),
             _ => Default::default(),
         };
         let rtt_us = result.rtt_us.map_or(0, |us| us.clamp(1, u32::MAX.into()) as u32);
-        // What may have waited for the peer's timer is no sample of the path: a lone packet would look
-        // like a queue, and a law that reduces the window would never see two packets again.
-        let exact_us = if last_kind == Ack::LAST_EXACT { rtt_us } else { 0 };
-        let ack = Ack {
+        let mut ack = Ack {
             now_us,
             acked_bytes: result.bytes,
             prior_inflight_bytes: flight.before_bytes,
-            rtt_us: exact_us,
-            owd_us: owd_us.unwrap_or(0),
-            owd_resolution_us: if owd_us.is_some() { RESOLUTION_US } else { 0 },
+            rtt_us,
             app_limited: u8::from(app_limited),
             round_start: u8::from(round_start),
             recovering: u8::from(recovering),
-            last_kind: result.rtt_us.map_or(Ack::LAST_NONE, |_| last_kind),
             last_rtt_us: rtt_us,
             rate,
             ..Ack::default()
         };
+        self.common.samples(&mut ack, self.path.mss_bytes, recovering);
+        // The peer measures when a packet arrives, so this delay holds no wait for its timer.
+        if let Some(owd_us) = owd_us {
+            (ack.owd_us, ack.owd_resolution_us) = (owd_us, RESOLUTION_US);
+        }
         self.law.on_ack(&ack, &self.path);
     }
 
@@ -162,18 +160,16 @@ impl Congestion {
         self.path.min_rtt_us = u32::try_from(rtt.min_us()).unwrap_or(u32::MAX);
     }
 
-    /// Whether `bytes` more may go beside `in_flight` bytes. The first packet always finds room in
-    /// the window: a window below one packet is kept by the pace.
+    /// Whether `bytes` more may go beside `in_flight` bytes. A window that is a rate is kept by the pace.
     pub(crate) fn grant(&self, now_us: u64, bytes: u64, in_flight: u64) -> Grant {
-        let window = self.window_bytes();
-        if in_flight > 0 && in_flight + bytes > window {
+        let (output, mss) = (self.law.output(), self.path.mss_bytes);
+        let begins = self.common.is_slow(output, mss) && !self.common.is_within_quantum();
+        if in_flight > 0 && (begins || in_flight + bytes > self.window_bytes()) {
             return Grant::WindowFull;
         }
-        let output = self.law.output();
         let mut earliest_ns = self.common.departure_ns(output).saturating_sub(AHEAD_NS);
-        if let (Some(sent_us), true) = (self.sent_us, window < u64::from(self.path.mss_bytes)) {
-            let srtt_ns = u64::from(self.path.srtt_us) * 1000;
-            let gap_ns = sender::gap_below_one_ns(output, self.path.mss_bytes, srtt_ns);
+        if let (Some(sent_us), true) = (self.sent_us, begins) {
+            let gap_ns = self.common.gap_ns(output, mss, u64::from(self.path.srtt_us) * 1000);
             earliest_ns = earliest_ns.max((sent_us * 1000).saturating_add(gap_ns));
         }
         match earliest_ns.div_ceil(1000) {
@@ -204,7 +200,7 @@ impl Congestion {
             }
             asked => asked,
         };
-        self.common.sent(output, now_us * 1000, bytes, pace);
+        self.common.sent(output, self.path.mss_bytes, now_us * 1000, bytes, pace);
         self.rate.as_mut().map_or_else(RateStamp::default, |rate| rate.sent(now_us, in_flight, bytes))
     }
 
@@ -301,7 +297,7 @@ mod tests {
             let lost = Lost { bytes: 1000, sent_us: now_us * 1_000_000, probe_bytes: None };
             congestion.lost(now_us * 1_000_000 + 1, &lost, 0, &rtt, FLIGHT);
         }
-        assert_eq!(congestion.window_bytes(), 250);
+        assert_eq!(congestion.window_bytes(), 1000, "one packet has room");
         let mut times = Vec::new();
         for now_us in (10_000_000..14_000_000).step_by(1000) {
             if congestion.grant(now_us, 1000, 0) == Grant::Now {

@@ -31,14 +31,15 @@ struct leeway_glue {
 	leeway_u64 undo_ssthresh_bytes; /* threshold before the last loss */
 	leeway_u32 initial_window_bytes;
 	leeway_u32 min_rtt_us;
-	leeway_u32 una;             /* snd_una at the last acknowledgement */
 	leeway_u32 round_delivered; /* tp->delivered when the round began */
 	leeway_u32 events;          /* number of events of the law */
 	leeway_u8 live;             /* the law is initialised */
 	leeway_u8 recovering;       /* fast recovery, up to the acknowledgement that ends it */
 	leeway_u8 congested;        /* this host's own queue dropped: to be reported as a mark */
 	leeway_u8 undoable;         /* undo_* are those of a loss that was not undone */
-	leeway_u32 paced;           /* sk_pacing_status was set here */
+	leeway_u8 paced;            /* sk_pacing_status was set here */
+	leeway_u8 repairs;          /* a hole was open at the last acknowledgement */
+	leeway_u16 reserved;
 };
 
 enum leeway_record_kind {

@@ -77,12 +77,13 @@ static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
 
 /*
  * Whether the window limits the sender, as for the kernel's own laws (tcp_is_cwnd_limited): in
- * slow start, half of the window in use is enough. Below one segment, and under a law that paces,
- * the pacing limits the sender; there, unsent data shows the limit.
+ * slow start, half of the window in use is enough. Where the window is a rate, and under a law that
+ * paces, the pacing limits the sender; there, unsent data shows the limit.
  */
-static __always_inline int leeway_limited(struct tcp_sock *tp, const struct leeway_output *out)
+static __always_inline int leeway_limited(struct tcp_sock *tp, const struct leeway_glue *g,
+					  const struct leeway_output *out)
 {
-	if (out->cwnd_q16 >> 16 < tp->mss_cache || out->pacing_bytes_per_s)
+	if (leeway_sender_slow(&g->common, out, tp->mss_cache) || out->pacing_bytes_per_s)
 		return tp->write_seq != tp->snd_nxt;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return 1;
@@ -108,9 +109,8 @@ static __always_inline void leeway_see_rate(struct leeway_rate *rate, const stru
 }
 
 /*
- * A one-way delay sample: the receiver's clock minus the sender's, from the timestamps of this
- * acknowledgement. Only acknowledgements in sequence give a sample: behind a hole the receiver
- * echoes the last segment before the hole (RFC 7323, 4.3).
+ * A one-way delay sample, as leeway_sender_samples() wants it: the receiver's clock when it sent
+ * this acknowledgement, minus this host's clock when the newest acknowledged segment left.
  */
 static __always_inline void leeway_see_owd(struct leeway_ack *ack, struct tcp_sock *tp)
 {
@@ -120,7 +120,7 @@ static __always_inline void leeway_see_owd(struct leeway_ack *ack, struct tcp_so
 		return;
 	if (!BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp) || !tp->rx_opt.rcv_tsecr)
 		return;
-	ack->owd_us = (tp->rx_opt.rcv_tsval - tp->rx_opt.rcv_tsecr) * resolution_us;
+	ack->owd_us = tp->rx_opt.rcv_tsval * resolution_us - (__u32)(ack->now_us - ack->rtt_us);
 	ack->owd_resolution_us = resolution_us;
 }
 
@@ -128,7 +128,7 @@ static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_so
 					   const struct leeway_output *out, int flag,
 					   const struct rate_sample *rs)
 {
-	__u32 mss = tp->mss_cache;
+	__u32 mss = tp->mss_cache, state;
 
 	ack->now_us = tp->tcp_mstamp;
 	ack->acked_bytes = (__u64)rs->acked_sacked * mss;
@@ -142,25 +142,25 @@ static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_so
 		 * last_ackt).
 		 */
 		ack->last_rtt_us = ack->rtt_us;
-		ack->last_kind = leeway_sender_last(&g->common, ack->acked_bytes, mss, g->recovering);
+		leeway_see_owd(ack, tp);
 	}
 	leeway_see_rate(&ack->rate, tp, rs);
-	if (tp->snd_una != g->una)
-		leeway_see_owd(ack, tp);
-	g->una = tp->snd_una;
 	if (flag & FLAG_ECE && leeway_sender_marked(&g->common, tp->snd_una, tp->snd_nxt))
 		g->congested = 1;
 	if (g->congested)
 		ack->ce_bytes = ack->acked_bytes ? ack->acked_bytes : 1;
 	g->congested = 0;
 	ack->app_limited =
-		leeway_sender_app_limited(&g->common, out, ack->acked_bytes, leeway_limited(tp, out));
+		leeway_sender_app_limited(&g->common, out, ack->acked_bytes, leeway_limited(tp, g, out));
 	if (rs->delivered >= 0 && (__s32)(rs->prior_delivered - g->round_delivered) >= 0) {
 		ack->round_start = 1;
 		g->round_delivered = tp->delivered;
 	}
 	ack->recovering = g->recovering;
-	g->recovering = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state) == TCP_CA_RECOVERY;
+	state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	leeway_sender_samples(&g->common, ack, mss, g->repairs || state >= TCP_CA_RECOVERY);
+	g->recovering = state == TCP_CA_RECOVERY;
+	g->repairs = state >= TCP_CA_RECOVERY;
 }
 
 static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct sock *sk, struct tcp_sock *tp,
@@ -183,9 +183,11 @@ static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct soc
 	}
 }
 
+#define LEEWAY_BURST_MAX 64 /* segments; what the kernel sends as one burst at most is 64 kB */
+
 /*
- * The pacing rate. A window below one segment is paced: one segment every 1/W round trips.
- * Otherwise leeway_pace_stack() does what the kernel does for laws without cong_control: it sizes
+ * The pacing rate. A window that is a rate is paced (leeway_sender_slow); the kernel sends two
+ * segments as one burst where the window has room for them. Otherwise leeway_pace_stack() does what the kernel does for laws without cong_control: it sizes
  * TSO bursts, and paces under fq.
  *
  * Pacing ends only after the last planned departure. A segment that left earlier would carry that
@@ -195,45 +197,51 @@ static __always_inline void leeway_set_pace(struct sock *sk, struct tcp_sock *tp
 					    const struct leeway_output *out)
 {
 	__u64 srtt_us = tp->srtt_us >> 3, mss = tp->mss_cache, rate, packets;
-	bool below_one = out->cwnd_q16 >> 16 < tp->mss_cache;
+	bool slow = leeway_sender_slow(&g->common, out, tp->mss_cache);
 
 	if (!srtt_us)
 		return;
 	if (out->pacing_bytes_per_s) {
 		rate = out->pacing_bytes_per_s;
-	} else if (below_one) {
-		rate = leeway_pace_below_one(out, srtt_us);
+	} else if (slow) {
+		rate = leeway_pace_slow(out, srtt_us);
 	} else {
 		packets = tp->snd_cwnd > tp->packets_out ? tp->snd_cwnd : tp->packets_out;
 		rate = leeway_pace_stack(packets * mss, tp->snd_cwnd, tp->snd_ssthresh, srtt_us);
 	}
 	sk->sk_pacing_rate = rate ? rate : 1;
-	if ((below_one || out->pacing_bytes_per_s) && sk->sk_pacing_status == SK_PACING_NONE) {
+	if ((slow || out->pacing_bytes_per_s) && sk->sk_pacing_status == SK_PACING_NONE) {
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 		g->paced = 1;
-	} else if (g->paced && !below_one && !out->pacing_bytes_per_s &&
-		   tp->tcp_wstamp_ns <= bpf_ktime_get_ns()) {
+	} else if (g->paced && !slow && !out->pacing_bytes_per_s && tp->tcp_wstamp_ns <= bpf_ktime_get_ns()) {
 		if (sk->sk_pacing_status == SK_PACING_NEEDED)
 			sk->sk_pacing_status = SK_PACING_NONE;
 		g->paced = 0;
 	}
 }
 
-#define LEEWAY_BURST_MAX 40 /* segments of Ethernet's length; a burst of the kernel is 64 kB at most */
-
 /*
  * The law's decision in the kernel's units. The kernel sends half of the window as one burst at most
- * (tcp_cwnd_test), so what a law lets leave together needs twice the room.
+ * (tcp_cwnd_test), so what leaves together needs twice the room. Where the window is a rate, nothing
+ * leaves before all of the last burst is acknowledged: a segment that followed alone would wait for
+ * the receiver's timer.
  */
 static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
 					 const struct leeway_output *out)
 {
-	__u32 mss = tp->mss_cache ? tp->mss_cache : 1;
+	__u32 mss = tp->mss_cache ? tp->mss_cache : 1, inflight = leeway_packets_in_flight(tp), together = 1;
 	__u64 packets = leeway_sender_window(&g->common, out, mss) / mss;
 	__u64 ssthresh = TCP_INFINITE_SSTHRESH;
+	bool slow = leeway_sender_slow(&g->common, out, mss);
 
-	if (out->pacing_bytes_per_s && out->quantum > 1)
-		packets = leeway_max_u64(packets, 2 * leeway_min_u32(out->quantum, LEEWAY_BURST_MAX));
+	if (slow)
+		together = g->common.least;
+	else if (out->pacing_bytes_per_s)
+		together = leeway_min_u32(out->quantum, LEEWAY_BURST_MAX);
+	if (together > 1)
+		packets = leeway_max_u64(packets, 2 * together);
+	if (slow && inflight)
+		packets = leeway_min_u64(packets, inflight);
 	packets = leeway_min_u64(packets, tp->snd_cwnd_clamp);
 	tp->snd_cwnd = packets ? (__u32)packets : 1;
 	if (out->ssthresh_bytes != LEEWAY_UNLIMITED)
@@ -269,7 +277,6 @@ static __always_inline void leeway_begin(struct tcp_sock *tp, struct leeway_glue
 	g->live = 1;
 	leeway_sender_init(&g->common, tp->snd_una);
 	g->initial_window_bytes = tp->snd_cwnd * tp->mss_cache;
-	g->una = tp->snd_una;
 	g->round_delivered = tp->delivered;
 }
 

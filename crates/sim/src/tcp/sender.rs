@@ -206,6 +206,7 @@ impl Sender {
             self.path.min_rtt_us = rtt_us;
         }
         let was_recovering = self.recovery == Recovery::Fast;
+        let was_open = self.recovery == Recovery::Open;
         let nothing_outstanding = self.board.is_empty();
         let progress = self.board.acknowledge(ack.next, ack.blocks);
         let una = self.board.una();
@@ -253,10 +254,9 @@ impl Sender {
         }
         let recovering = was_recovering || self.recovery == Recovery::Fast;
         let app_limited = self.common.app_limited(self.law.output(), progress.bytes, self.window_limited);
-        let kind = self.common.last_kind(progress.bytes, self.path.mss_bytes, recovering);
         let newest = progress.newest.filter(|newest| !newest.again);
         let min_rtt_us = self.path.min_rtt_us;
-        let told = Ack {
+        let mut told = Ack {
             now_us,
             acked_bytes: progress.bytes,
             prior_inflight_bytes: prior,
@@ -267,11 +267,13 @@ impl Sender {
             app_limited: u8::from(app_limited),
             round_start: u8::from(round_start),
             recovering: u8::from(recovering),
-            last_kind: newest.map_or(Ack::LAST_NONE, |_| kind),
+            last_kind: Ack::LAST_NONE,
             last_rtt_us: newest.map_or(0, |newest| micros_u32(now - newest.sent)),
             reserved: 0,
             rate: self.delivery.acknowledged(now_us, una, &progress, min_rtt_us),
         };
+        let repairs = !was_open || self.recovery != Recovery::Open;
+        self.common.samples(&mut told, self.path.mss_bytes, repairs);
         self.law.on_ack(&told, &self.path);
         if progress.advanced == 0 {
             return None;
@@ -364,17 +366,17 @@ impl Sender {
             self.common.idle(self.path.initial_window_bytes); // RFC 5681, 4.1
         }
         let window = self.common.window(self.law.output(), self.path.mss_bytes);
-        let mss = u64::from(self.path.mss_bytes);
         if !(self.urgent && lost.is_some()) {
             let pipe = self.believed_in_flight(options);
-            // Below one segment the window is a rate: one segment every 1/W round-trip times.
-            let room = if window < mss { pipe == 0 } else { pipe + payload <= window };
+            let slow = self.common.is_slow(self.law.output(), self.path.mss_bytes);
+            let begins = slow && !self.common.is_within_quantum();
+            let room = if begins { pipe == 0 } else { pipe + payload <= window };
             if !room {
                 self.window_limited = true;
                 return Next::Idle;
             }
             let paced = Time::from_nanos(self.common.departure_ns(self.law.output()));
-            let earliest = if window < mss { paced.max(self.slot()) } else { paced };
+            let earliest = if begins { paced.max(self.slot()) } else { paced };
             if now < earliest {
                 self.window_limited = true;
                 return Next::Wait(earliest);
@@ -438,10 +440,10 @@ impl Sender {
         }
     }
 
-    /// When a window below one segment lets the next one go.
+    /// When a window that is a rate lets the next quantum go.
     fn slot(&self) -> Time {
         let srtt_ns = self.rto.srtt().nanos();
-        let gap_ns = sender::gap_below_one_ns(self.law.output(), self.path.mss_bytes, srtt_ns);
+        let gap_ns = self.common.gap_ns(self.law.output(), self.path.mss_bytes, srtt_ns);
         self.last_sent + Duration::from_nanos(gap_ns)
     }
 
@@ -457,7 +459,7 @@ impl Sender {
             },
             rate => rate,
         };
-        self.common.sent(law, now.nanos(), payload, rate);
+        self.common.sent(law, self.path.mss_bytes, now.nanos(), payload, rate);
     }
 }
 
