@@ -26,7 +26,7 @@ format: ## format Rust, C and Python
 	@tools/setup.sh build lint
 	@tools/format.sh
 
-bench: ## measure the simulator, the laws in the kernel, the lab, tunnel, uTP and proxy beside their peers
+bench: ## measure the simulator, the laws in the kernel, the lab, tunnel and proxy beside their peers
 	@tools/setup.sh build python
 	@bench/run
 
