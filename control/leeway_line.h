@@ -39,10 +39,9 @@ struct leeway_line {
 	leeway_u32 least_us;    /* least gap per segment; 0: none yet */
 	leeway_u32 run;         /* segments acknowledged since the first sample of this burst */
 	leeway_u32 run_us;      /* in this time */
-	leeway_u32
-		held_us; /* by how much the first ack of those that came at once waited longer than the last */
-	leeway_u8 gaps;  /* seen, 16 at most */
-	leeway_u8 delays_acks; /* an ack waits for the second segment */
+	leeway_u32 held_us;     /* of acks that came at once, the first waited longer than the last by this */
+	leeway_u8 gaps;         /* seen, 16 at most */
+	leeway_u8 delays_acks;  /* an ack waits for the second segment */
 	leeway_u8 reserved[6];
 };
 
