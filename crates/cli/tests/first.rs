@@ -40,10 +40,6 @@ fn the_backup_of_the_first_example_gives_way() {
     let report = report(None);
     let said = story(&report);
     assert!(said.contains("gives way: voice, video and web keep their rates"), "{said}");
-    // What the call's picture loses, in per cent.
-    let (_, within) = said.split_once("keep their rates within ").unwrap_or_else(|| panic!("{said}"));
-    let percent: u32 = within.split(' ').next().unwrap().parse().unwrap();
-    assert!(percent < 10, "{said}");
     let groups = &report["points"][0]["tables"][1]["groups"];
     let heads: Vec<&str> =
         groups["heads"].as_array().unwrap().iter().map(|head| head.as_str().unwrap()).collect();
