@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// The laws of the control library; those that have a target with 25 ms.
-pub const LAWS: [&str; 9] = [
+pub const LAWS: [&str; 10] = [
     "ledbat:target=25ms",
     "fledbat:target=25ms",
     "ledbatpp:target=25ms",
@@ -13,6 +13,7 @@ pub const LAWS: [&str; 9] = [
     "vegas",
     "newreno",
     "cubic",
+    "ebb",
 ];
 /// On the base network only: RFC 6817 with its own target; FLOWER whose lowest window is not held
 /// by delayed ACKs.
