@@ -1,11 +1,11 @@
 //! What users have taken and how the window stands, as text for Prometheus.
 
-use crate::budget::State;
 use crate::control::Volume;
 use crate::gate::Gate;
 use crate::relay::Relay;
 use crate::upstream::Connector;
 use crate::users::{Counts, Users};
+use leeway_share::State;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,23 +47,20 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
             state.window_bytes as f64
         }),
         ("gauge", "leeway_gateway_outstanding_bytes", "Asked for or sent, not arrived.", |state| {
-            state.outstanding_bytes as f64
+            state.granted_bytes as f64
         }),
         ("gauge", "leeway_gateway_queuing_delay_seconds", "The law's estimate of the queue.", |state| {
-            f64::from(state.queuing_delay_us) / 1e6
+            f64::from(state.queuing_us) / 1e6
         }),
         ("gauge", "leeway_gateway_rtt_seconds", "Smoothed round-trip time.", |state| {
-            f64::from(state.srtt_us) / 1e6
+            state.srtt_us as f64 / 1e6
         }),
         ("gauge", "leeway_gateway_waiting_flows", "Flows that wait for their turn.", |state| {
-            state.waiting as f64
+            state.asking as f64
         }),
-        (
-            "counter",
-            "leeway_gateway_aside_seconds_total",
-            "Time that flows have stood aside for the home.",
-            |state| state.aside_us as f64 / 1e6,
-        ),
+        ("gauge", "leeway_gateway_expected_bytes", "Asked for by the home, not arrived.", |state| {
+            state.expected_bytes as f64
+        }),
     ];
     for (kind, name, help, reading) in readings.iter().filter(|_| !windows.is_empty()) {
         head(&mut text, kind, name, help);
@@ -184,8 +181,8 @@ mod tests {
             "leeway_gateway_down_bytes_total{user=\"10.0.0.7\"} 12500",
             "leeway_gateway_window_bytes{way=\"direct\"} 5840",
             "leeway_gateway_window_bytes{way=\"relay\"} 5840",
-            "# TYPE leeway_gateway_aside_seconds_total counter",
-            "leeway_gateway_aside_seconds_total{way=\"direct\"} 0",
+            "# TYPE leeway_gateway_expected_bytes gauge",
+            "leeway_gateway_expected_bytes{way=\"direct\"} 0",
             "leeway_gateway_connections 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}:\n{text}");

@@ -17,9 +17,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The law of the window that all downloads share, if nothing else is asked for.
-pub const LAW: &str =
-    "ledbat:target=28ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04,retreat=2";
+/// The law of what comes and of what is sent, each by itself, if nothing else is asked for.
+pub use leeway_share::LAW;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -331,7 +330,7 @@ impl Default for Config {
             ports: TCP_PORTS.into(),
             udp_ports: UDP_PORTS.into(),
             law: Some(LAW.parse().expect("a law of the table")),
-            uplink: Some(crate::uplink::LAW.parse().expect("a law of the table")),
+            uplink: Some(LAW.parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,
@@ -468,7 +467,8 @@ mod tests {
     #[test]
     fn none_is_no_law() {
         let law = |text: &str| Config::parse(text).unwrap().law.map(|law| law.to_string());
-        assert_eq!(law("").as_deref(), Some(LAW));
+        let usual: LawSpec = LAW.parse().unwrap();
+        assert_eq!(law(""), Some(usual.to_string()));
         assert_eq!(law("law = \"lp\"").as_deref(), Some("lp"));
         assert_eq!(law("law = \"none\""), None);
     }

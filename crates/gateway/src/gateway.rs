@@ -129,9 +129,9 @@ impl Gateway {
         let home = lookout.map(|lookout| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();
-            lookout?.watch(move |sight| {
-                budget.iter().for_each(|budget| budget.home_seen(sight));
-                upload.iter().for_each(|upload| upload.home_seen(sight));
+            lookout?.watch(move |sights| {
+                budget.iter().for_each(|budget| budget.home_seen(sights));
+                upload.iter().for_each(|upload| upload.home_seen(sights));
                 relay.iter().for_each(|relay| relay.home_seen());
             })
         });
@@ -213,7 +213,7 @@ impl Gateway {
         }
         if let Some(Err(error)) = &self.home {
             notices.push(format!(
-                "the home's packets cannot be seen, so nobody stands aside before they make a queue: {error} \
+                "the home's packets cannot be seen, so no room is left for what it asks for before that makes a queue: {error} \
                  (needs CAP_NET_RAW)"
             ));
         }

@@ -3,24 +3,20 @@
 //! The traffic of the home does not pass here. Others come to a proxy ([`http`]), are told apart ([`users`], [`login`]), reach the
 //! public Internet and nothing else ([`policy`], [`resolve`]), and share one window ([`budget`]) that a control law
 //! keeps as large as the line has capacity to spare: downloads are held back from the receiving end, by asking for no
-//! more than the window, whether in one transfer or in a hundred small ones ([`admission`]). While a relay on the
+//! more than [`leeway_share`] grants, whether in one transfer or in a hundred small ones. While a relay on the
 //! Internet is there ([`relay`]), it sends downloads under a law instead.
 
 pub mod accounts;
-pub mod admission;
-mod answers;
 pub mod budget;
 pub mod caretaker;
 mod client;
 pub mod config;
 pub mod control;
 mod datagrams;
-pub mod delay;
 mod divert;
 pub mod dns;
 mod echo;
 mod edges;
-mod feedback;
 pub mod gate;
 mod gateway;
 pub mod http;
@@ -28,6 +24,7 @@ pub mod login;
 pub mod metering;
 pub mod page;
 pub mod password;
+mod path;
 pub mod policy;
 pub mod pool;
 mod privileged;

@@ -140,6 +140,9 @@ pub trait Receiver: Debug + Send + Sync {
     /// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
     fn segment_bytes(&self) -> Option<u32>;
 
+    /// The largest window that it can announce, in bytes.
+    fn largest_window(&self) -> u64;
+
     /// Bounds what the other end may have under way: the announced window, of `bytes`. What was announced before is not taken back
     /// (RFC 9293, 3.8.6), so `permitted` bytes may still come before anything is read; a buffer that does not hold them drops some.
     fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()>;
@@ -164,6 +167,11 @@ impl Receiver for TcpStream {
 
     fn segment_bytes(&self) -> Option<u32> {
         getsockopt(self, nix::sys::socket::sockopt::TcpMaxSeg).ok()
+    }
+
+    fn largest_window(&self) -> u64 {
+        let scaled = tcp_info(self).is_some_and(|info| window_scale(&info) > 0);
+        if scaled { MOST_SCALED_BYTES.into() } else { u16::MAX.into() }
     }
 
     fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()> {

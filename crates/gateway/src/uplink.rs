@@ -1,9 +1,8 @@
 //! The window that everything shares which the gateway sends to the Internet for its users: TCP and datagrams.
 //!
 //! Observations go in: bytes that TCP has acknowledged ([`Uplink::acked`]), echoes of small probes ([`Uplink::echoed`]), packets
-//! of the foreground ([`Uplink::home_seen`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. A law keeps the bytes
-//! that were granted and have not arrived below its window; users take turns by deficit round robin, as for downloads
-//! ([`crate::admission`]), and the whole window yields to the foreground ([`leeway_tunnel::Standby`]).
+//! of the foreground ([`Uplink::home_seen`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. Who is next, and how
+//! much there is, says a [`leeway_share::Line`] of its own.
 //!
 //! Datagrams have no acknowledgements. A probe that is sent behind a datagram comes back when the datagram has left the queue of the
 //! line, so an echo acknowledges every datagram that was sent before the probe.
@@ -16,37 +15,19 @@
 
 mod probe;
 
-use crate::admission::Admission;
-use crate::budget::State;
-use crate::delay::Route;
-use crate::edges::RoundTrip;
-use crate::feedback::{Arrival, Feedback};
+use crate::path::{echo_path, path};
 use crate::window::MSS_BYTES;
 use leeway_control::LawSpec;
-use leeway_net::Sight;
-use leeway_tunnel::Standby;
+use leeway_net::{Sight, What};
+use leeway_share::{Certainty, FlowId, Line, Next, Policy, Sample, State, UserId};
 use probe::Probe;
 pub use probe::Request;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::task::Waker;
 
-/// The law of the uplink, if nothing else is asked for. 6 ms are a full packet at 2 Mbit/s. The floor is one packet,
-/// half of the usual one, because on 512 kbit/s a packet takes 24 ms; with less a probe behind a packet would be taken for a queue.
-pub const LAW: &str =
-    "ledbat:target=6ms,gain_up=0.2,floor=1,filter_length=1,slow_start=delay,accelerate=0.04,retreat=2";
-
 /// After so long without a delay sample the law knows nothing of the line. Longer than a probe and its repetitions take on any path.
 const BLIND_US: u64 = 3_000_000;
-/// How long bytes count as under way while nothing is known of the line: one initial window a second (RFC 6298, 2.1), 47 kbit/s.
-const BLIND_HOLD_US: u64 = 1_000_000;
-/// A grant for TCP is this part of the window at most, so that a window is several turns.
-const WINDOW_PARTS: u64 = 4;
-/// And so much at most, in bytes: what one write takes.
-const GRANT_BYTES: u64 = 64 * 1024;
-
-/// Of what comes without a sample.
-const NOWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 
 const KNOWN: &str = "the flow is known until it is closed";
 
@@ -59,39 +40,35 @@ pub struct Acknowledged {
     pub retransmissions: u32,
 }
 
-/// The window, and those who have some of it.
+/// The line, and those who send.
 #[derive(Debug)]
 pub struct Uplink {
-    admission: Admission,
-    standby: Standby,
-    feedback: Feedback,
+    line: Line,
     probe: Probe,
-    next: u64,
-    flows: BTreeMap<u64, Flow>,
-    /// Of flows that were closed while their bytes were under way.
-    orphans: VecDeque<Sent>,
+    flows: BTreeMap<FlowId, Flow>,
     /// The last delay sample.
     sampled_us: Option<u64>,
 }
 
-/// What one connection or one user's port has of it.
+/// One connection, or one user's port.
 #[derive(Debug)]
 struct Flow {
-    user: u64,
     /// Where probes go; none where the peer is not beyond the line.
     server: Option<IpAddr>,
     /// The peer acknowledges bytes, as TCP does.
     acknowledges: bool,
     /// Granted, not sent.
     credit: u64,
-    credited_us: u64,
     /// Sent, not arrived; the oldest first.
     ledger: VecDeque<Sent>,
     /// Bytes sent since the flow began.
     sent: u64,
     acknowledged: Acknowledged,
-    asking: bool,
+    /// What it waits to send.
+    asking: Option<u64>,
     waker: Option<Waker>,
+    /// It has ended, and what it sent is under way.
+    closed: bool,
 }
 
 /// Bytes that were sent together.
@@ -104,81 +81,80 @@ struct Sent {
 }
 
 impl Uplink {
-    /// One under that law, of which nobody has anything. `landmarks` are addresses beyond the line that probes go to where a peer does
-    /// not echo.
+    /// One under that law, on a line of which nothing is known. `landmarks` are addresses beyond the line that probes go to where a
+    /// peer does not echo.
     pub fn new(spec: &LawSpec, landmarks: Vec<IpAddr>) -> Uplink {
-        // A queue of 9 ms is as short as timers let it be on any line: the law is told what is seen.
-        let feedback = Feedback::new(spec, false);
+        let policy = Policy { flows_max: u64::MAX, ..Policy::default() };
         Uplink {
-            admission: Admission::new(feedback.window_bytes()),
-            standby: Standby::default(),
-            feedback,
+            line: Line::new(spec, &policy),
             probe: Probe::new(landmarks),
-            next: 0,
             flows: BTreeMap::new(),
-            orphans: VecDeque::new(),
             sampled_us: None,
         }
     }
 
     /// How it stands.
-    pub fn state(&self) -> State {
-        State {
-            window_bytes: self.admission.window_bytes(),
-            outstanding_bytes: self.admission.outstanding_bytes(),
-            queuing_delay_us: self.feedback.queuing_delay_us(),
-            srtt_us: self.feedback.srtt_us(),
-            waiting: self.admission.waiting(),
-            aside_us: self.standby.total_us(),
+    pub fn state(&mut self, now_us: u64) -> State {
+        self.line.state(now_us)
+    }
+
+    /// The home was seen. What it sends goes over this line.
+    pub fn home_seen(&mut self, now_us: u64, sights: &[Sight]) {
+        for sight in sights {
+            if let What::Asks(bytes) = sight.what {
+                self.line.foreground(now_us, sight.connection, leeway_share::Sight::Bytes(bytes));
+            }
         }
     }
 
-    /// The foreground is at work: who waits yields.
-    pub fn home_seen(&mut self, now_us: u64, _sight: Sight) {
-        self.standby.seen(now_us, self.feedback.srtt_us().into());
-    }
-
-    /// A flow of `user` begins; its number. `acknowledges` as for TCP. Probes go to `server`, which is beyond the line.
-    pub fn open(&mut self, user: u64, server: Option<IpAddr>, acknowledges: bool) -> u64 {
-        self.next += 1;
-        self.admission.open(user, self.next);
-        self.flows.insert(self.next, Flow::new(user, server, acknowledges));
-        self.next
+    /// A flow of `user` begins. `acknowledges` as for TCP. Probes go to `server`, which is beyond the line.
+    pub fn open(&mut self, user: u64, server: Option<IpAddr>, acknowledges: bool) -> FlowId {
+        let flow = self.line.open(UserId(user)).expect("flows are not counted");
+        self.flows.insert(flow, Flow::new(server, acknowledges));
+        flow
     }
 
     /// A flow ends. What it has sent stays under way.
-    pub fn close(&mut self, flow: u64) {
-        let Some(entry) = self.flows.remove(&flow) else { return };
-        self.admission.release(entry.credit);
-        self.orphans.extend(entry.ledger);
-        self.orphans.make_contiguous().sort_by_key(|sent| sent.at_us);
-        self.admission.close(entry.user, flow);
+    pub fn close(&mut self, flow: FlowId) {
+        self.unsent(flow);
+        self.line.withdraw(flow);
+        let entry = self.flows.get_mut(&flow).expect(KNOWN);
+        (entry.closed, entry.asking) = (true, None);
+        self.forget(flow);
     }
 
     /// `flow` wants to send `bytes`: `waker` is woken once [`Uplink::ready`] says how many.
-    pub fn ask(&mut self, flow: u64, bytes: u64, waker: &Waker) {
+    pub fn ask(&mut self, now_us: u64, flow: FlowId, bytes: u64, waker: &Waker) {
         if self.ready(flow, bytes).is_some() {
             return;
         }
-        let most = (self.admission.window_bytes() / WINDOW_PARTS).clamp(MSS_BYTES.into(), GRANT_BYTES);
         let entry = self.flows.get_mut(&flow).expect(KNOWN);
         entry.waker = Some(waker.clone());
-        if !entry.asking {
-            entry.asking = true;
-            let wanted = if entry.acknowledges { bytes.min(most) } else { bytes - entry.credit };
-            self.admission.ask(entry.user, flow, wanted.max(1));
+        if entry.asking.replace(bytes).is_none() {
+            self.request(now_us, flow);
         }
     }
 
+    /// Asks the line for what `flow` waits to send.
+    fn request(&mut self, now_us: u64, flow: FlowId) {
+        let entry = &self.flows[&flow];
+        let Some(bytes) = entry.asking else { return };
+        let asked = match entry.acknowledges {
+            true => self.line.ask(now_us, flow, bytes).map(drop),
+            false => self.line.ask_whole(flow, bytes - entry.credit.min(bytes)),
+        };
+        asked.expect(KNOWN);
+    }
+
     /// What `flow`, which wants to send `bytes`, may send now, if it may. A datagram goes whole or not at all.
-    pub fn ready(&self, flow: u64, bytes: u64) -> Option<u64> {
+    pub fn ready(&self, flow: FlowId, bytes: u64) -> Option<u64> {
         let entry = self.flows.get(&flow)?;
         let enough = if entry.acknowledges { 1 } else { bytes.max(1) };
         (entry.credit >= enough).then_some(entry.credit)
     }
 
     /// `flow` has sent so many bytes of what it was granted.
-    pub fn sent(&mut self, now_us: u64, flow: u64, bytes: u64) {
+    pub fn sent(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
         let entry = self.flows.get_mut(&flow).expect(KNOWN);
         entry.credit = entry.credit.saturating_sub(bytes);
         entry.sent += bytes;
@@ -186,18 +162,26 @@ impl Uplink {
     }
 
     /// `flow` will not send what it was granted.
-    pub fn unsent(&mut self, flow: u64) {
+    pub fn unsent(&mut self, flow: FlowId) {
         let entry = self.flows.get_mut(&flow).expect(KNOWN);
-        self.admission.release(std::mem::take(&mut entry.credit));
+        self.line.forgo(flow, std::mem::take(&mut entry.credit));
+    }
+
+    /// A flow that has ended is forgotten once nothing of it is under way.
+    fn forget(&mut self, flow: FlowId) {
+        if self.flows[&flow].closed && self.line.granted_to(flow) == 0 {
+            self.flows.remove(&flow);
+            self.line.close(flow);
+        }
     }
 
     /// Where datagrams of `flow` go.
-    pub fn heads_for(&mut self, flow: u64, server: Option<IpAddr>) {
+    pub fn heads_for(&mut self, flow: FlowId, server: Option<IpAddr>) {
         self.flows.get_mut(&flow).expect(KNOWN).server = server;
     }
 
     /// Flows that wait for acknowledgements of TCP.
-    pub fn unacknowledged(&self) -> impl Iterator<Item = u64> {
+    pub fn unacknowledged(&self) -> impl Iterator<Item = FlowId> {
         self.flows
             .iter()
             .filter(|(_, entry)| entry.acknowledges && !entry.ledger.is_empty())
@@ -205,7 +189,7 @@ impl Uplink {
     }
 
     /// What the kernel knows of the connection of `flow`.
-    pub fn acked(&mut self, now_us: u64, flow: u64, told: Acknowledged) {
+    pub fn acked(&mut self, now_us: u64, flow: FlowId, told: Acknowledged) {
         let blind = self.is_blind(now_us);
         let Some(entry) = self.flows.get_mut(&flow) else { return };
         let before = std::mem::replace(&mut entry.acknowledged, told);
@@ -229,44 +213,45 @@ impl Uplink {
         let since_us = last_us.filter(|_| (prompt || blind) && lost == 0);
         let since_us = since_us.filter(|_| !self.probe.is_live(now_us));
         let sample = entry.server.zip(since_us);
-        let sample = sample.map(|(server, at_us)| (Route::of(server), round_trip(now_us, at_us)));
-        let prior = self.admission.outstanding_bytes();
-        self.admission.release(released);
+        let sample = sample.map(|(server, at_us)| round_trip(path(server), now_us - at_us, Certainty::Exact));
+        if new > 0 {
+            self.sampled_us = sample.map_or(self.sampled_us, |_| Some(now_us));
+            self.line.arrived(now_us, flow, released, sample);
+        }
         if lost > 0 {
             // Sent a round trip ago at the earliest.
-            self.feedback.lost(now_us, now_us, MSS_BYTES.into(), self.admission.outstanding_bytes());
+            self.line.lost(now_us, flow, MSS_BYTES.into(), now_us.saturating_sub(self.line.srtt_us()));
         }
-        if new > 0 || lost > 0 {
-            self.tell(now_us, sample, released, prior);
-        }
+        self.request(now_us, flow);
+        self.forget(flow);
     }
 
     /// The echo of that probe has come.
     pub fn echoed(&mut self, now_us: u64, sequence: u16) {
         let Some((server, sent_us)) = self.probe.echoed(now_us, sequence) else { return };
-        let prior = self.admission.outstanding_bytes();
-        let before = |sent: &mut Sent| sent.at_us <= sent_us;
-        let mut released = release(&mut self.orphans, before);
-        for entry in self.flows.values_mut().filter(|entry| !entry.acknowledges) {
-            released += release(&mut entry.ledger, before);
+        let datagrams = self.flows.iter().filter(|(_, entry)| !entry.acknowledges || entry.closed);
+        for flow in datagrams.map(|(&flow, _)| flow).collect::<Vec<_>>() {
+            let entry = self.flows.get_mut(&flow).expect(KNOWN);
+            let released = release(&mut entry.ledger, |sent| sent.at_us <= sent_us);
+            if released > 0 {
+                self.line.arrived(now_us, flow, released, None);
+                self.forget(flow);
+            }
         }
-        self.admission.release(released);
-        self.tell(now_us, Some((Route::echo(server), round_trip(now_us, sent_us))), released, prior);
+        self.sampled_us = Some(now_us);
+        self.line.sampled(now_us, round_trip(echo_path(server), now_us - sent_us, Certainty::Exact));
     }
 
     /// The probe to send now, right behind what was sent, if one is due.
     pub fn probe(&mut self, now_us: u64) -> Option<Request> {
-        if self.admission.outstanding_bytes() == 0 {
+        if self.line.granted_bytes() == 0 {
             return None;
         }
-        let (missed, hold_us) =
-            (self.probe.give_up(now_us, self.feedback.hold_us()), self.feedback.hold_us());
-        if let Some((server, sent_us)) = missed {
+        let hold_us = self.line.hold_us();
+        if let Some((server, sent_us)) = self.probe.give_up(now_us, hold_us) {
             // It has taken so long at least.
-            let rtt_us = u32::try_from((now_us - sent_us).min(hold_us)).unwrap_or(u32::MAX);
-            let late = RoundTrip { rtt_us, exact: false, late: true };
-            let prior = self.admission.outstanding_bytes();
-            self.tell(now_us, Some((Route::echo(server), late)), 0, prior);
+            let took_us = (now_us - sent_us).min(hold_us);
+            self.line.sampled(now_us, round_trip(echo_path(server), took_us, Certainty::LowerBound));
         }
         // The flow that has sent last.
         let newest = self.flows.values().filter(|entry| !entry.ledger.is_empty());
@@ -279,78 +264,45 @@ impl Uplink {
         self.probe.failed(now_us, server);
     }
 
-    /// Gives up what has not arrived for so long that it never will, or is not used.
-    pub fn expire(&mut self, now_us: u64) {
-        let hold_us = self.feedback.hold_us();
-        // Nothing but the time says when a datagram has arrived, if no probe comes back.
-        let blind_us = if self.is_blind(now_us) { hold_us.max(BLIND_HOLD_US) } else { hold_us };
-        let mut released = release(&mut self.orphans, |sent| now_us >= sent.at_us + blind_us);
-        for entry in self.flows.values_mut() {
-            let hold_us = if entry.acknowledges { hold_us } else { blind_us };
-            released += release(&mut entry.ledger, |sent| now_us >= sent.at_us + hold_us);
-            if entry.credit > 0 && now_us >= entry.credited_us + hold_us {
-                released += std::mem::take(&mut entry.credit);
-            }
-        }
-        self.admission.release(released);
-    }
-
     /// Gives away what there is; who can go on.
     #[must_use]
     pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
-        if self.standby.hold(now_us, self.admission.waiting() > 0).is_some() {
-            return Vec::new();
-        }
         let mut woken = Vec::new();
-        while let Some(grant) = self.admission.grant(now_us) {
-            let Some(entry) = self.flows.get_mut(&grant.flow) else {
-                self.admission.release(grant.bytes);
-                continue;
-            };
-            entry.asking = false;
-            entry.credit += grant.bytes;
-            entry.credited_us = now_us;
-            woken.extend(entry.waker.take());
+        loop {
+            let next = self.line.next(now_us);
+            let expired = self.line.take_expired();
+            let again = !expired.is_empty();
+            for flow in expired {
+                let Some(entry) = self.flows.get_mut(&flow) else { continue };
+                (entry.credit, entry.ledger) = (0, VecDeque::new());
+                self.request(now_us, flow);
+                self.forget(flow);
+            }
+            match next {
+                Next::Grant { flow, bytes } => {
+                    let entry = self.flows.get_mut(&flow).expect(KNOWN);
+                    entry.credit += bytes;
+                    entry.asking = None;
+                    woken.extend(entry.waker.take());
+                }
+                _ if again => {}
+                _ => return woken,
+            }
         }
-        woken
     }
 
     /// Whether time alone changes anything.
     pub fn is_busy(&self) -> bool {
-        self.admission.waiting() > 0 || self.admission.outstanding_bytes() > 0
+        self.line.granted_bytes() > 0 || self.flows.values().any(|entry| entry.asking.is_some())
     }
 
     fn is_blind(&self, now_us: u64) -> bool {
         self.sampled_us.is_none_or(|sampled_us| now_us >= sampled_us + BLIND_US)
     }
-
-    /// Tells the law what has arrived, of `prior_bytes` that were outstanding, and a delay sample if there is one.
-    fn tell(&mut self, now_us: u64, sample: Option<(Route, RoundTrip)>, bytes: u64, prior_bytes: u64) {
-        self.standby.ours(now_us, self.feedback.srtt_us().into());
-        let waiting = self.admission.waiting() > 0;
-        // Who waits does so because the next packet does not fit: the window is used as far as packets go.
-        let prior_bytes = if waiting { prior_bytes.max(self.admission.window_bytes()) } else { prior_bytes };
-        let arrival = Arrival {
-            bytes,
-            prior_bytes,
-            outstanding_bytes: self.admission.outstanding_bytes(),
-            waiting,
-            aside: self.standby.is_aside(),
-        };
-        let route = sample.map_or(Route::of(NOWHERE), |(route, _)| route);
-        if self.feedback.arrived(now_us, route, sample.map(|(_, round_trip)| round_trip), arrival) {
-            self.sampled_us = Some(now_us);
-        }
-        // Datagrams are acknowledged no more often than probes go out.
-        let pace_us = u64::from(self.feedback.srtt_us()).max(probe::GAP_US);
-        self.admission.set_window(self.feedback.window_bytes(), pace_us, true);
-    }
 }
 
-/// From then to now.
-fn round_trip(now_us: u64, at_us: u64) -> RoundTrip {
-    let rtt_us = u32::try_from(now_us.saturating_sub(at_us).max(1)).unwrap_or(u32::MAX);
-    RoundTrip { rtt_us, exact: true, late: false }
+fn round_trip(path: u64, took_us: u64, certainty: Certainty) -> Sample {
+    Sample { path, rtt_us: u32::try_from(took_us.max(1)).unwrap_or(u32::MAX), certainty }
 }
 
 /// Takes the oldest out while `gone`; their bytes.
@@ -359,18 +311,17 @@ fn release(ledger: &mut VecDeque<Sent>, gone: impl Fn(&mut Sent) -> bool) -> u64
 }
 
 impl Flow {
-    fn new(user: u64, server: Option<IpAddr>, acknowledges: bool) -> Flow {
+    fn new(server: Option<IpAddr>, acknowledges: bool) -> Flow {
         Flow {
-            user,
             server,
             acknowledges,
             credit: 0,
-            credited_us: 0,
             ledger: VecDeque::new(),
             sent: 0,
             acknowledged: Acknowledged::default(),
-            asking: false,
+            asking: None,
             waker: None,
+            closed: false,
         }
     }
 }

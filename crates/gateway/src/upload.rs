@@ -1,11 +1,11 @@
 //! The window of the uplink in real time, for tasks that wait, with the sockets that it watches.
 
-use crate::budget::State;
 use crate::echo::Echo;
 use crate::socket;
 use crate::uplink::Uplink;
 use leeway_control::LawSpec;
 use leeway_net::Sight;
+use leeway_share::{FlowId, State};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -33,14 +33,14 @@ pub struct Upload {
 #[derive(Debug)]
 struct Shared {
     uplink: Uplink,
-    sockets: BTreeMap<u64, Arc<TcpStream>>,
+    sockets: BTreeMap<FlowId, Arc<TcpStream>>,
 }
 
 /// One connection's part in it, or that of one client's datagrams.
 #[derive(Debug)]
 pub struct Sender {
     upload: Arc<Upload>,
-    number: u64,
+    number: FlowId,
 }
 
 impl Upload {
@@ -58,12 +58,14 @@ impl Upload {
 
     /// How it stands.
     pub fn state(&self) -> State {
-        self.lock().uplink.state()
+        let now_us = self.now_us();
+        self.lock().uplink.state(now_us)
     }
 
-    /// The home is at work: who waits stands aside.
-    pub fn home_seen(&self, sight: Sight) {
-        self.lock().uplink.home_seen(self.now_us(), sight);
+    /// The home was seen.
+    pub fn home_seen(&self, sights: &[Sight]) {
+        let now_us = self.now_us();
+        self.lock().uplink.home_seen(now_us, sights);
     }
 
     /// A connection of `user` to `server` begins, or nothing that leaves by the line.
@@ -98,7 +100,7 @@ impl Upload {
                 while self.lock().uplink.is_busy() {
                     tick.tick().await;
                     self.look();
-                    self.work(|uplink, now_us| uplink.expire(now_us));
+                    self.work(|_, _| ());
                 }
             }
         };
@@ -108,7 +110,7 @@ impl Upload {
     /// Asks the sockets.
     fn look(&self) {
         let mut shared = self.lock();
-        let waiting: Vec<u64> = shared.uplink.unacknowledged().collect();
+        let waiting: Vec<FlowId> = shared.uplink.unacknowledged().collect();
         for flow in waiting {
             if let Some(told) = shared.sockets.get(&flow).and_then(socket::acknowledged) {
                 shared.uplink.acked(self.now_us(), flow, told);
@@ -153,7 +155,7 @@ impl Sender {
     /// `bytes` wait to be sent: waits until some of them may be, and says how many.
     pub fn poll_grant(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<u64> {
         let number = self.number;
-        self.upload.work(|uplink, _| uplink.ask(number, bytes, cx.waker()));
+        self.upload.work(|uplink, now_us| uplink.ask(now_us, number, bytes, cx.waker()));
         // What was asked for may have been granted at once.
         let granted = self.upload.lock().uplink.ready(number, bytes);
         match granted {

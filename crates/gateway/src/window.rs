@@ -1,18 +1,19 @@
-//! The window that all downloads share, and what each connection has of it.
+//! The receive windows of all downloads: sockets are observed for [`leeway_share::Line`], and what it grants opens windows.
+//!
+//! A window has a right edge: up to there the server may send. Reading moves it, so a read needs a grant of as many bytes. What
+//! is granted beyond that lets the window grow at the read, because the kernel announces an edge when something is read or comes.
+//! So a flow asks for grants while it has something unread, or is about to send a request. A window is
+//! no larger than the part of a flow that is one of those under way: what is unread beside a larger one would only lie there.
 //!
 //! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
 
-use crate::admission::{Admission, Grant};
-use crate::answers::Answers;
-use crate::budget::State;
-use crate::delay::Route;
 use crate::edges::{BURST_BYTES, Edges, Question, RoundTrip};
-use crate::feedback::{Arrival, Feedback};
+use crate::path::path;
 use crate::socket::Receiver;
 use leeway_control::LawSpec;
-use leeway_net::Sight;
-use leeway_tunnel::Standby;
-use std::collections::{BTreeMap, VecDeque};
+use leeway_net::{Sight, What};
+use leeway_share::{Certainty, FlowId, Line, Next, Policy, Sample, State, UserId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -23,213 +24,241 @@ pub const MSS_BYTES: u32 = 1460;
 const LEAST_MSS_BYTES: u64 = 536;
 /// The smallest window of one connection: two segments, because a sender cuts its segments to half of the window.
 const LEAST_BYTES: u64 = 2 * MSS_BYTES as u64;
-/// The largest: what Linux gives a connection by default.
-const MOST_BYTES: u64 = 6 << 20;
 /// Bytes that are read within this time have just come.
 const AT_ONCE_US: u64 = 1000;
-/// A count of those who receive is good for so long: it takes a while where there are thousands.
-const COUNT_US: u64 = 2000;
 
-const KNOWN: &str = "the flow is known until it is dropped";
+const KNOWN: &str = "the flow is known until it is closed";
 
-/// The window, and those who have some of it.
+/// All downloads, and the line that they share.
 #[derive(Debug)]
 pub struct Window {
-    admission: Admission,
-    standby: Standby,
-    answers: Answers,
-    feedback: Feedback,
-    next: u64,
-    /// Flows that receive, by user, and what is outstanding of them, as counted then.
-    receiving: BTreeMap<u64, (u64, u64)>,
-    counted_us: u64,
+    line: Line,
+    flows: BTreeMap<FlowId, Entry>,
+    /// Those that wait for a grant.
+    waiting: BTreeSet<FlowId>,
+    /// Those that may go on; they ask until nothing more is granted at once.
+    served: Vec<FlowId>,
+    /// Datagrams that were let in, and when they count as arrived: nobody sees the next ones come.
+    datagrams: VecDeque<(u64, FlowId, u64)>,
     /// When a server that uses what it is granted last showed a round trip.
     timed_us: u64,
-    flows: BTreeMap<u64, Entry>,
+    /// When to grant again although nothing happens.
+    wake_us: Option<u64>,
 }
 
-/// A flow as the driver sees it. Positions count bytes since the connection began.
+/// What a flow waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// To send a request: for a window full of its answer.
+    Start,
+    /// To read so many bytes, which are in the socket.
+    Read(u64),
+    /// To let in a datagram of so many bytes.
+    Datagram(u64),
+}
+
+/// A flow. Positions count bytes since the connection began.
 #[derive(Debug)]
 pub struct Entry {
-    user: u64,
-    server: IpAddr,
-    /// Nobody sees datagrams arrive.
-    datagrams: bool,
-    /// The bytes of each grant that are outstanding, and when it was given; the oldest first.
-    held: VecDeque<(u64, u64)>,
-    /// Whether it was among those that receive when they were counted.
-    counted: bool,
-    /// Some of its grants were not used while others were.
-    unused: bool,
-    /// Its server has not sent what it was granted, and not yet all that is outstanding since.
-    trickles: bool,
+    path: u64,
     socket: Option<Arc<dyn Receiver>>,
     mss: u64,
     /// Its window; the server may send up to `read + window`.
     window: u64,
+    /// The largest that it can have.
+    most: u64,
     /// What its buffer holds of whole segments: after a larger window more than this one.
     permitted: u64,
-    /// By which the next read opens it further.
-    growth: u64,
-    /// Granted, not arrived.
-    outstanding: u64,
+    edges: Edges,
     arrived: u64,
     read: u64,
     /// Where the answer under way ends, if that is known.
     end: Option<u64>,
-    last_us: u64,
+    /// Granted and in no window yet.
+    credit: u64,
+    /// The bytes of each grant that have not come, and when it was given; the oldest first.
+    held: VecDeque<(u64, u64)>,
+    /// What was given up of the window while the server was silent, or is too much of it: it goes with the next reads.
+    unused: u64,
+    /// Its server has not sent what it was granted, and not yet all that is under way since.
+    trickles: bool,
+    ask: Option<Ask>,
+    ready: bool,
+    waker: Option<Waker>,
+    arrived_us: u64,
     sampled_us: u64,
     /// Segments that came before their time, as the kernel counted them then.
     out_of_order: u32,
-    /// The next permission is for a request.
-    starts: bool,
-    /// The request that was permitted and of which nothing has shown the round-trip time yet, and how far its answer may come at once.
+    /// The request that was let go and of which nothing has shown the round-trip time yet, and how far its answer may come at once.
     asked: Option<(Question, u64)>,
-    /// The last arrival.
-    arrived_us: u64,
-    /// What was asked for and may be read now.
-    granted: Option<u64>,
-    wish: u64,
-    asking: bool,
-    waker: Option<Waker>,
-    edges: Edges,
+}
+
+/// What a flow has asked for.
+#[derive(Debug, Clone, Copy)]
+struct Ask {
+    want: Want,
+    /// It can go on with so much.
+    need: u64,
+    /// It can use so much.
+    most: u64,
 }
 
 impl Window {
-    /// One under that law, of which nobody has anything. `yields` as in [`Feedback::new`].
-    pub fn new(spec: &LawSpec, yields: bool) -> Window {
-        let feedback = Feedback::new(spec, yields);
+    /// One under that law, on a line of which nothing is known.
+    pub fn new(spec: &LawSpec) -> Window {
+        let policy = Policy { flows_max: u64::MAX, ..Policy::default() };
         Window {
-            admission: Admission::new(feedback.window_bytes()),
-            standby: Standby::default(),
-            answers: Answers::default(),
-            feedback,
-            next: 0,
-            receiving: BTreeMap::new(),
-            counted_us: 0,
-            timed_us: 0,
+            line: Line::new(spec, &policy),
             flows: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            served: Vec::new(),
+            datagrams: VecDeque::new(),
+            timed_us: 0,
+            wake_us: None,
         }
     }
 
     /// How it stands.
-    pub fn state(&self) -> State {
-        State {
-            window_bytes: self.admission.window_bytes(),
-            outstanding_bytes: self.admission.outstanding_bytes(),
-            queuing_delay_us: self.feedback.queuing_delay_us(),
-            srtt_us: self.feedback.srtt_us(),
-            waiting: self.admission.waiting(),
-            aside_us: self.standby.total_us(),
+    pub fn state(&mut self, now_us: u64) -> State {
+        State { asking: self.waiting.len(), ..self.line.state(now_us) }
+    }
+
+    /// The home was seen.
+    pub fn home_seen(&mut self, now_us: u64, sights: &[Sight]) {
+        for &Sight { connection, what } in sights {
+            let sight = match what {
+                What::Connects => leeway_share::Sight::Connect,
+                What::Asks(_) => leeway_share::Sight::Request,
+                What::Brings(bytes) => leeway_share::Sight::Bytes(bytes),
+            };
+            self.line.foreground(now_us, connection, sight);
         }
     }
 
-    /// The home is at work: who waits stands aside, and what it has asked for is under way.
-    pub fn home_seen(&mut self, now_us: u64, sight: Sight) {
-        let [srtt_us, way_us, queuing_us] =
-            [self.feedback.srtt_us(), self.feedback.way_us(), self.feedback.queuing_delay_us()]
-                .map(u64::from);
-        self.standby.seen(now_us, srtt_us);
-        // Through a queue a connection takes longer, but not always by as much: earlier by half of it.
-        let connects_us = way_us - (queuing_us / 2).min(way_us / 2);
-        self.feedback.others_arrived(now_us, sight.brought_bytes);
-        self.answers.seen(now_us, sight, [way_us, connects_us], self.kept_rate());
-        self.feedback.kept(self.answers.kept_permille());
+    /// A flow of `user` from `server` begins.
+    pub fn open(&mut self, user: u64, server: IpAddr) -> FlowId {
+        let flow = self.line.open(UserId(user)).expect("flows are not counted");
+        self.flows.insert(flow, Entry::new(path(server)));
+        flow
     }
 
-    /// A flow of `user` begins; its number. Nobody sees `datagrams` arrive before they are granted.
-    pub fn open(&mut self, now_us: u64, user: u64, server: IpAddr, datagrams: bool) -> u64 {
-        self.next += 1;
-        self.admission.open(user, self.next);
-        self.flows.insert(self.next, Entry::new(user, server, datagrams, now_us));
-        self.next
+    /// A flow ends.
+    pub fn close(&mut self, flow: FlowId) {
+        self.flows.remove(&flow);
+        self.waiting.remove(&flow);
+        self.line.close(flow);
     }
 
-    /// A flow ends. It gives back what it had before anybody gets it, so that it is not itself who does.
-    pub fn close(&mut self, user: u64, flow: u64) {
-        if let Some(entry) = self.flows.remove(&flow) {
-            self.admission.release(entry.outstanding);
-        }
-        self.admission.close(user, flow);
+    /// The window of `flow`, in bytes.
+    pub fn window_bytes(&self, flow: FlowId) -> u64 {
+        self.flows[&flow].window
     }
 
-    /// What there is of `flow`.
-    pub fn entry(&mut self, flow: u64) -> &mut Entry {
-        self.flows.get_mut(&flow).expect(KNOWN)
+    /// Bytes of `flow` that were read.
+    pub fn position(&self, flow: FlowId) -> u64 {
+        self.flows[&flow].read
     }
 
-    /// Flows that wait.
-    pub fn waiting(&self) -> usize {
-        self.admission.waiting()
+    /// What a connection that begins now may come to have, in bytes.
+    pub fn share(&mut self, now_us: u64) -> u64 {
+        let state = self.line.state(now_us);
+        state.window_bytes / (state.granted_flows as u64 + 1)
     }
 
-    /// What was granted to `flow`, if it was.
-    pub fn granted(&mut self, flow: u64) -> Option<u64> {
-        self.flows.get_mut(&flow)?.granted.take()
+    /// What the window of `flow` may be, as one of those that have something under way: two segments more and a quarter, because a
+    /// law's window is never more than a segment ahead of what is used of it.
+    fn part(&mut self, now_us: u64, flow: FlowId) -> u64 {
+        let state = self.line.state(now_us);
+        let others = state.granted_flows - usize::from(self.line.granted_to(flow) > 0);
+        let share = state.window_bytes / (others as u64 + 1);
+        share + share / 4 + LEAST_BYTES
     }
 
-    /// `flow` asks for what `want` says, none being no reason to wait. `wish` where it need not wait, or that of the question before.
-    pub fn ask(
-        &mut self,
-        (user, flow): (u64, u64),
-        now_us: u64,
-        waker: &Waker,
-        wish: u64,
-        want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>,
-    ) -> Option<u64> {
-        self.with(flow, now_us, |window, entry, now_us| {
-            if let Some(granted) = entry.granted.take() {
-                return Some(granted);
+    /// The connection of `flow` is there.
+    pub fn connected(&mut self, flow: FlowId, socket: Arc<dyn Receiver>) {
+        self.entry(flow).connected(socket);
+    }
+
+    /// Whether time alone changes anything.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || !self.datagrams.is_empty()
+    }
+
+    /// When time alone changes something, in microseconds.
+    pub fn wake_us(&self) -> Option<u64> {
+        self.wake_us
+    }
+
+    /// What `flow` may do of what it wants, in bytes, if it need not wait; [`Window::grant`] and [`Window::granted`] come next.
+    pub fn ask(&mut self, now_us: u64, flow: FlowId, want: Want) -> Option<u64> {
+        let entry = self.flows.get(&flow).expect(KNOWN);
+        if entry.ask.is_none() && !entry.ready {
+            let Some(ask) = self.needs(now_us, flow, want) else { return Some(want.bytes()) };
+            if want == Want::Start {
+                self.answered(now_us, flow);
+                let entry = self.entry(flow);
+                entry.edges.clear();
+                entry.edges.begin(entry.arrived);
+                entry.end = None;
             }
-            entry.waker = Some(waker.clone());
-            if !entry.asking {
-                let Some(bytes) = want(window, entry, now_us) else { return Some(wish) };
-                entry.asking = true;
-                entry.wish = wish;
-                window.admission.ask(user, flow, bytes);
-            }
-            None
-        })
-    }
-
-    /// A request is about to be sent: the question for a window full of its answer. None while an answer is under way.
-    pub fn start(&mut self, entry: &mut Entry, now_us: u64) -> Option<u64> {
-        if entry.outstanding > 0 || entry.read < entry.arrived {
-            return None;
+            self.entry(flow).ask = Some(ask);
+            self.waiting.insert(flow);
+            self.request(now_us, flow);
         }
-        self.answered(entry, now_us);
-        entry.edges.clear();
-        entry.edges.begin(entry.arrived);
-        entry.end = None;
-        entry.starts = true;
-        Some(entry.whole(entry.window))
+        None
     }
 
-    /// `unread` bytes are in the socket: the question for as many that may follow them, and for more where there is room.
-    pub fn follow(&mut self, entry: &mut Entry, now_us: u64, unread: u64) -> Option<u64> {
-        // What will not come needs no permission.
-        let permitted = entry.arrived + entry.outstanding;
-        let to_come = entry.end.map_or(u64::MAX, |end| end.saturating_sub(permitted));
-        // Where the window has become smaller, the server may go on to the edge of the larger one.
-        let edge = entry.edges.furthest().max(entry.read + unread + entry.window);
-        let needed = edge.saturating_sub(permitted).min(to_come);
-        let same = unread.min(needed);
-        // The rest was given up when the server was silent. Who sends less than a segment does not need it.
-        let part = self.part(entry, now_us);
-        let room = self.admission.window_bytes().saturating_sub(self.admission.outstanding_bytes() + same);
-        // Where less came than was granted it comes back as the server shows that it sends: it doubles with what has come.
-        let most = if entry.unused { 2 * unread } else { u64::MAX };
-        let again = if unread < entry.mss { 0 } else { (needed - same).min(room).min(most) };
-        let wanted = part.saturating_sub(entry.window).min(to_come - same - again);
-        // Where there is no room because other users have more than their part, it is waited for, as much as has come at a time.
-        let due = self.due(entry, same + again).min(same.max(2 * entry.mss));
-        entry.growth = entry.whole(wanted.min((room - again).max(due)));
-        Some(same + again + entry.growth).filter(|&bytes| bytes > 0)
+    /// What `flow` may do since it asked, in bytes, if it may do anything; else `waker` is woken when it may.
+    pub fn granted(&mut self, flow: FlowId, want: Want, waker: &Waker) -> Option<u64> {
+        let entry = self.entry(flow);
+        if std::mem::take(&mut entry.ready) {
+            return Some(entry.allows(want));
+        }
+        entry.waker = Some(waker.clone());
+        None
     }
 
-    /// So many bytes are in the socket now. What that leaves of the window is not given away before the flow has asked for more.
-    pub fn seen(&mut self, entry: &mut Entry, now_us: u64, unread: u64) {
-        self.arrived(entry, now_us, unread);
+    /// What `flow` has to ask for; nothing where it need not wait.
+    fn needs(&mut self, now_us: u64, flow: FlowId, want: Want) -> Option<Ask> {
+        let part = self.part(now_us, flow);
+        let entry = &self.flows[&flow];
+        let (need, most) = match want {
+            Want::Datagram(bytes) => (bytes.max(1), 0),
+            // While an answer is under way, this is the rest of the same request, or one of many.
+            Want::Start if self.line.granted_to(flow) > 0 || entry.read < entry.arrived => return None,
+            Want::Start => (entry.whole(entry.window), 0),
+            Want::Read(unread) => {
+                // What will not come needs no grant, nor does what was granted before.
+                let edge = entry.edge();
+                let to_come = entry.end.map_or(u64::MAX, |end| end.saturating_sub(edge));
+                let moves = (entry.read + unread + entry.window).saturating_sub(edge).min(to_come);
+                let need = moves.min(entry.mss).saturating_sub(entry.credit);
+                if need == 0 {
+                    return None;
+                }
+                // It doubles at most, and not where little comes.
+                let growth = entry.whole(part.min(entry.most).saturating_sub(entry.window).min(unread));
+                (need, to_come.min(moves + growth).saturating_sub(entry.credit).max(need))
+            }
+        };
+        Some(Ask { want, need, most })
+    }
+
+    /// Asks the line for what `flow` waits for.
+    fn request(&mut self, now_us: u64, flow: FlowId) {
+        let Some(Ask { want, need, most }) = self.entry(flow).ask else { return };
+        let asked = match want {
+            Want::Read(_) if most > 0 => self.line.ask(now_us, flow, most).map(drop),
+            Want::Read(_) => Ok(self.line.withdraw(flow)),
+            Want::Start | Want::Datagram(_) => self.line.ask_whole(flow, need),
+        };
+        asked.expect(KNOWN);
+    }
+
+    /// `unread` bytes are in the socket of `flow` now.
+    pub fn seen(&mut self, now_us: u64, flow: FlowId, unread: u64) {
+        self.arrived(now_us, flow, unread);
+        let entry = self.entry(flow);
         if let Some(socket) = &entry.socket
             && entry.window <= BURST_BYTES
         {
@@ -238,335 +267,292 @@ impl Window {
         }
     }
 
-    /// So many were read, which opened the window.
-    pub fn read(&mut self, entry: &mut Entry, now_us: u64, bytes: u64) {
+    /// `bytes` of `flow` were read, which opened the window.
+    pub fn read(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
+        let (srtt_us, part) = (self.line.srtt_us(), self.part(now_us, flow));
+        let entry = self.entry(flow);
+        if entry.window > part + part / 3 {
+            entry.unused = entry.unused.max(entry.window - part);
+        }
         entry.read += bytes;
         entry.arrived = entry.arrived.max(entry.read);
         // Either they have just come, or all that the server was permitted has come and waited, and nothing followed.
-        let full = entry.arrived + entry.mss > entry.edges.furthest();
+        let before = entry.edge();
+        let full = entry.arrived + entry.mss > before;
         let at_once = now_us <= entry.arrived_us + AT_ONCE_US;
-        let waited = now_us >= entry.arrived_us + u64::from(self.feedback.srtt_us());
+        let waited = now_us >= entry.arrived_us + srtt_us;
         let exact = entry.read == entry.arrived && (at_once || full && waited);
-        entry.edges.moved(entry.read + entry.window, bytes, entry.window, now_us, exact);
-        let growth = std::mem::take(&mut entry.growth);
-        let part = self.part(entry, now_us);
-        let used = 2 * (entry.outstanding + bytes);
-        let part = if std::mem::take(&mut entry.unused) { part.min(used.max(LEAST_BYTES)) } else { part };
-        let wanted = match growth {
-            0 if part < entry.window - entry.window / 4 => entry.whole(part),
-            growth => entry.window + growth,
-        };
-        let wanted = wanted.min(entry.most());
-        let permitted = wanted.max(entry.edges.furthest().saturating_sub(entry.read));
-        let told = |socket: &Arc<dyn Receiver>| {
-            socket.bound_window(entry.bound(wanted), entry.bound(permitted)).is_ok()
-        };
-        if (wanted, permitted) == (entry.window, entry.permitted) || !entry.socket.as_ref().is_none_or(told) {
-            return;
-        }
-        entry.permitted = permitted;
-        if wanted != entry.window {
-            // Up to now the kernel has let through as much after what has come, read or not, as its buffer had room for.
-            let unread = entry.socket.as_ref().and_then(|socket| socket.unread()).unwrap_or(0);
-            let let_through = entry.arrived.max(entry.read + unread) + entry.window;
-            entry.window = wanted;
-            entry.edges.resized(let_through.max(entry.read + wanted));
-        }
+        // What was given up, or is too much, is taken back first: the edge stays where it is.
+        let back = entry.unused.min(bytes).min(entry.window.saturating_sub(2 * entry.mss));
+        let back = entry.whole(back);
+        entry.unused -= back;
+        entry.edges.moved(
+            entry.read + entry.window - back,
+            bytes,
+            entry.window - back,
+            now_us,
+            exact && back == 0,
+        );
+        let moved = (entry.read + entry.window - back).saturating_sub(before);
+        entry.credit = entry.credit.saturating_sub(moved);
+        let growth = entry.whole(entry.credit);
+        let rest = entry.end.map_or(u64::MAX, |end| end.saturating_sub(entry.read));
+        // What may follow the answer under way is as much as on a new connection, so that the next one does not begin with all
+        // that the one before had in the end, at once and before anybody can see the home.
+        let most =
+            entry.most.min(rest.div_ceil(entry.mss).saturating_mul(entry.mss).saturating_add(2 * entry.mss));
+        let wanted = (entry.window - back + growth).min(most);
+        entry.credit -= wanted.saturating_sub(entry.window - back).min(growth);
+        entry.resize(wanted);
     }
 
     /// The answer under way ends at that position.
-    pub fn expect(&mut self, entry: &mut Entry, end: u64) {
+    pub fn expect(&mut self, flow: FlowId, end: u64) {
+        let granted = self.line.granted_to(flow);
+        let entry = self.entry(flow);
         entry.end = Some(end);
-        let excess = entry.outstanding.saturating_sub(end.saturating_sub(entry.arrived));
-        self.admission.release(entry.let_go(excess));
+        let excess = granted.saturating_sub(end.saturating_sub(entry.arrived));
+        entry.credit = entry.credit.saturating_sub(excess);
+        self.line.forgo(flow, excess);
     }
 
     /// The answer of `flow` has ended: nothing more will come until the next request.
-    pub fn finish(&mut self, entry: &mut Entry, now_us: u64, (user, flow): (u64, u64)) {
-        self.answered(entry, now_us);
-        self.admission.release(entry.let_go(entry.outstanding));
+    pub fn finish(&mut self, now_us: u64, flow: FlowId) {
+        self.answered(now_us, flow);
+        let entry = self.entry(flow);
         entry.edges.clear();
-        self.admission.rest(user, flow);
+        entry.held.clear();
+        (entry.credit, entry.unused) = (0, 0);
+        self.line.rest(flow, u64::MAX);
     }
 
-    /// The entry of a flow is taken out while `work` sees the rest.
-    pub fn with<T>(
-        &mut self,
-        flow: u64,
-        now_us: u64,
-        work: impl FnOnce(&mut Window, &mut Entry, u64) -> T,
-    ) -> T {
-        let mut entry = self.flows.remove(&flow).expect(KNOWN);
-        let result = work(self, &mut entry, now_us);
-        self.flows.insert(flow, entry);
-        result
+    fn entry(&mut self, flow: FlowId) -> &mut Entry {
+        self.flows.get_mut(&flow).expect(KNOWN)
     }
 
-    /// What a connection may grow to. Where nobody waits that is a quarter and two segments more than its share: LEDBAT's window is
-    /// never more than a segment ahead of what is used of it, and if that had to be shared out in whole segments, all would
-    /// stay where they are.
-    fn part(&mut self, entry: &mut Entry, now_us: u64) -> u64 {
-        let share = self.share(entry, now_us);
-        if self.admission.waiting() == 0 { share + share / 4 + 2 * u64::from(MSS_BYTES) } else { share }
-    }
-
-    /// What one connection may have of the window: a part of its user's as large as that of his others which receive, not less than two
-    /// segments. Users who receive have equal parts, however many connections each has.
-    pub fn share(&mut self, entry: &mut Entry, now_us: u64) -> u64 {
-        if now_us >= self.counted_us + COUNT_US {
-            self.counted_us = now_us;
-            self.receiving.clear();
-            entry.counted = false;
-            for flow in self.flows.values_mut() {
-                flow.counted = flow.outstanding > 0;
-                if flow.counted {
-                    let (flows, bytes) = self.receiving.entry(flow.user).or_default();
-                    (*flows, *bytes) = (*flows + 1, *bytes + flow.outstanding);
-                }
-            }
-        }
-        let own = self.receiving.get(&entry.user).map_or(0, |&(flows, _)| flows) - u64::from(entry.counted);
-        (self.users_part(entry) / (own + 1)).clamp(LEAST_BYTES, MOST_BYTES)
-    }
-
-    /// The part of the window of the user of that flow.
-    fn users_part(&self, entry: &Entry) -> u64 {
-        let others = self.receiving.len() - usize::from(self.receiving.contains_key(&entry.user));
-        self.admission.window_bytes() / (others as u64 + 1)
-    }
-
-    /// By how much the user of that flow has less than his part, beside `asked` that he asks for now; 0 where no others receive.
-    fn due(&self, entry: &Entry, asked: u64) -> u64 {
-        if self.receiving.keys().all(|&user| user == entry.user) {
-            return 0;
-        }
-        let outstanding =
-            self.receiving.get(&entry.user).map_or(0, |&(_, bytes)| bytes).max(entry.outstanding);
-        self.users_part(entry).saturating_sub(outstanding + asked)
-    }
-
-    fn arrived(&mut self, entry: &mut Entry, now_us: u64, unread: u64) {
+    fn arrived(&mut self, now_us: u64, flow: FlowId, unread: u64) {
+        let (hold_us, srtt_us) = (self.line.hold_us(), self.line.srtt_us());
+        let entry = self.entry(flow);
         let position = entry.read + unread;
         let bytes = position.saturating_sub(entry.arrived);
         if bytes == 0 {
             return;
         }
         // Nobody knows who has asked for what through CONNECT.
-        if now_us > entry.arrived_us + self.feedback.hold_us() {
+        if now_us > entry.arrived_us + hold_us {
             entry.edges.begin(entry.arrived);
         }
-        entry.arrived = position;
-        entry.last_us = now_us;
-        entry.arrived_us = now_us;
-        self.standby.ours(now_us, self.feedback.srtt_us().into());
-        let prior = self.admission.outstanding_bytes();
-        let due = entry.let_go(bytes);
-        entry.trickles &= due < bytes || entry.outstanding > 0;
-        let rest = entry.end.map_or(u64::MAX, |end| end.saturating_sub(entry.arrived));
-        let excess = entry.let_go(entry.outstanding.saturating_sub(rest));
-        self.admission.release(due + excess);
-        let is_large = entry.window > BURST_BYTES;
-        let is_long = self.feedback.is_long();
-        // Once a round trip is enough for what is large and long.
-        let mut round_trip = entry.edges.arrived(position, now_us).filter(|_| !is_large || !is_long);
-        let due = now_us >= entry.sampled_us + u64::from(self.feedback.srtt_us());
-        if (due || round_trip.is_some())
+        (entry.arrived, entry.arrived_us) = (position, now_us);
+        entry.unused = entry.unused.min(entry.edge() - position);
+        entry.let_go(bytes);
+        let mut round_trip = entry.edges.arrived(position, now_us);
+        let mut lost = None;
+        if (now_us >= entry.sampled_us + srtt_us || round_trip.is_some())
             && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
         {
             // Whatever was lost has come after this; a server may take long to send it again.
             let since_us = std::mem::replace(&mut entry.sampled_us, now_us);
             let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
             let early = received.out_of_order.wrapping_sub(before);
-            if early >= entry.duplicates() {
-                self.feedback.lost(now_us, since_us, entry.mss, self.admission.outstanding_bytes());
-            }
+            lost = (early >= entry.duplicates()).then_some(since_us.saturating_sub(srtt_us));
             if early > 0 {
                 // What was sent twice says nothing of the way (RFC 6298, 3).
                 round_trip = None;
                 entry.edges.clear();
                 entry.asked = None;
-            }
-            // The kernel's own clock goes by timestamps (RFC 7323, 4) to the millisecond. Since Linux 6.16 it takes no longer time while
-            // anything is unread, which is so whenever others are held up, and then it shows the queue that there was at least. Over
-            // long ways it is better for all that: the kernel announces what a read opens with its next acknowledgement, which is
-            // then a round trip later in the worst case.
-            if is_long || round_trip.is_none() && is_large {
-                round_trip = Some(RoundTrip { rtt_us: received.rtt_us, exact: is_long, late: false })
-                    .filter(|round_trip| round_trip.rtt_us > 0);
+            } else if round_trip.is_none() && entry.window > BURST_BYTES && received.rtt_us > 0 {
+                // The kernel's own clock goes by timestamps (RFC 7323, 4) to the millisecond. Since Linux 6.16 it takes no longer
+                // time while anything is unread.
+                round_trip = Some(RoundTrip { rtt_us: received.rtt_us, exact: false, late: false });
             }
         }
-        let round_trip = round_trip.filter(|_| self.is_of_the_way(entry, now_us));
-        if self.tell(now_us, entry.server, round_trip, bytes, prior) {
-            entry.asked = None;
+        // All that it might send has come: it is as fast as the way.
+        entry.trickles &= entry.arrived + entry.mss <= entry.edge();
+        let sample = round_trip.map(|round_trip| round_trip.sample(entry.path));
+        let (mss, end, arrived) = (entry.mss, entry.end, entry.arrived);
+        let sample = sample.filter(|_| self.is_of_the_way(now_us, flow));
+        if sample.is_some() {
+            self.entry(flow).asked = None;
         }
+        self.line.arrived(now_us, flow, bytes, sample);
+        if let Some(sent_us) = lost {
+            self.line.lost(now_us, flow, mss, sent_us);
+        }
+        let rest = end.map_or(u64::MAX, |end| end.saturating_sub(arrived));
+        self.line.forgo(flow, self.line.granted_to(flow).saturating_sub(rest));
+        // Its sender can have more under way now.
+        self.request(now_us, flow);
     }
 
-    /// Whether a round trip that `entry` shows now is one of the way. The pauses of a server that
-    /// trickles look like a queue, to which the law would give way for everybody. They say nothing
-    /// while other servers use what they are granted; without such, the way may have become longer.
-    fn is_of_the_way(&mut self, entry: &Entry, now_us: u64) -> bool {
-        if !entry.trickles {
+    /// Whether a round trip that `flow` shows now is one of the way. The pauses of a server that trickles look like a queue, to which
+    /// the law would give way for everybody. They say nothing while other servers use what they are granted; without such, the way
+    /// may have become longer.
+    fn is_of_the_way(&mut self, now_us: u64, flow: FlowId) -> bool {
+        let trickles = self.flows[&flow].trickles;
+        if !trickles {
             self.timed_us = now_us;
         }
-        !entry.trickles || now_us >= self.timed_us + 2 * self.feedback.hold_us()
+        !trickles || now_us >= self.timed_us + 2 * self.line.hold_us()
     }
 
     /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
-    fn answered(&mut self, entry: &mut Entry, now_us: u64) {
+    fn answered(&mut self, now_us: u64, flow: FlowId) {
+        let entry = self.entry(flow);
         let asked = entry.asked.take().filter(|&(_, at_once)| entry.arrived <= at_once);
         let round_trip = asked.and_then(|(asked, _)| asked.answered(entry.arrived_us));
-        if round_trip.is_some() {
-            self.tell(now_us, entry.server, round_trip, 0, self.admission.outstanding_bytes());
+        if let Some(sample) = round_trip.map(|round_trip| round_trip.sample(entry.path)) {
+            self.line.sampled(now_us, sample);
         }
     }
 
-    /// Tells the law what has arrived, of `prior_bytes` that were outstanding; whether the round trip was of use.
-    fn tell(
-        &mut self,
-        now_us: u64,
-        server: IpAddr,
-        round_trip: Option<RoundTrip>,
-        bytes: u64,
-        prior_bytes: u64,
-    ) -> bool {
-        let arrival = Arrival {
-            bytes,
-            prior_bytes,
-            outstanding_bytes: self.admission.outstanding_bytes(),
-            waiting: self.admission.waiting() > 0,
-            aside: self.standby.is_aside(),
-        };
-        let useful = self.feedback.arrived(now_us, Route::of(server), round_trip, arrival);
-        self.admission.set_window(
-            self.feedback.window_bytes(),
-            self.feedback.srtt_us().into(),
-            self.feedback.is_long(),
-        );
-        useful
-    }
-
-    /// Looks into the sockets of flows that wait, whose tasks do not.
+    /// Looks into the sockets of flows that wait, whose tasks do not. And what a server was granted twice as long ago as a silent one
+    /// may keep it is not used by it, though it sends: others may have that.
     pub fn look(&mut self, now_us: u64) {
-        let waiting: Vec<u64> =
-            self.flows.iter().filter(|(_, flow)| flow.asking && flow.expects()).map(|(&n, _)| n).collect();
-        for number in waiting {
-            let Some(mut entry) = self.flows.remove(&number) else { continue };
-            if let Some(socket) = &entry.socket
-                && let Some(unread) = socket.unread()
-            {
-                self.arrived(&mut entry, now_us, unread);
-            }
-            self.flows.insert(number, entry);
-        }
-    }
-
-    /// A server that has not sent for two round trips has nothing to send: others may. One that sends less than it may does not use what
-    /// it was granted twice as long ago. Datagrams have arrived after one round trip.
-    pub fn expire(&mut self, now_us: u64) {
-        let srtt_us = u64::from(self.feedback.srtt_us()).max(1000);
-        let hold_us = self.feedback.hold_us();
-        let mut released = 0;
-        for entry in self.flows.values_mut().filter(|flow| flow.outstanding > 0) {
-            let silent = !entry.datagrams && now_us.saturating_sub(entry.last_us) > hold_us;
-            let old_us = if entry.datagrams { srtt_us } else { 2 * hold_us };
-            if !silent {
-                let old = entry.let_go_since(now_us.saturating_sub(old_us));
-                entry.unused |= old > 0;
-                entry.trickles |= old > 0;
-                released += old;
-            } else {
-                released += entry.let_go(entry.outstanding);
+        let old_us = now_us.saturating_sub(2 * self.line.hold_us());
+        for (&flow, entry) in &mut self.flows {
+            let old = entry.held.iter().take_while(|&&(_, at_us)| at_us <= old_us);
+            let old: u64 = old.map(|&(bytes, _)| bytes).sum();
+            if old > 0 {
+                entry.let_go(old);
                 entry.trickles = true;
-                entry.edges.late(hold_us);
-                if let Some((asked, _)) = &mut entry.asked {
-                    asked.late(hold_us);
-                }
+                entry.unused = entry.unused.max(old.min(entry.edge() - entry.arrived));
+                self.line.forgo(flow, old);
             }
         }
-        self.admission.release(released);
+        let waiting: Vec<FlowId> = self.waiting.iter().copied().collect();
+        for flow in waiting {
+            let entry = &self.flows[&flow];
+            if (self.line.granted_to(flow) > 0 || entry.edges.is_timed())
+                && let Some(unread) = entry.socket.as_ref().and_then(|socket| socket.unread())
+            {
+                self.arrived(now_us, flow, unread);
+            }
+        }
     }
 
     /// Gives away what there is; who can go on.
     #[must_use]
     pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
-        let waiting = self.admission.waiting() > 0;
-        if self.standby.hold(now_us, waiting).is_some()
-            || self.answers.hold(now_us, self.kept_rate(), waiting)
-        {
-            return Vec::new();
+        while let Some((_, flow, bytes)) = self.datagrams.pop_front_if(|(at_us, ..)| *at_us <= now_us) {
+            self.line.arrived(now_us, flow, bytes, None);
         }
-        std::iter::from_fn(|| self.admission.grant(now_us))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .filter_map(|grant| self.give(now_us, grant))
-            .collect()
+        loop {
+            let next = self.line.next(now_us);
+            let expired = self.line.take_expired();
+            let again = !expired.is_empty();
+            expired.into_iter().for_each(|flow| self.expired(now_us, flow));
+            self.wake_us = match next {
+                Next::Grant { flow, bytes } => {
+                    self.give(now_us, flow, bytes);
+                    continue;
+                }
+                _ if again => continue,
+                Next::Wait(at_us) => Some(at_us),
+                Next::Blocked => None,
+            };
+            break;
+        }
+        let mut woken = Vec::new();
+        for flow in std::mem::take(&mut self.served) {
+            self.line.withdraw(flow);
+            self.waiting.remove(&flow);
+            if let Some(entry) = self.flows.get_mut(&flow) {
+                entry.ask = None;
+                woken.extend(entry.waker.take());
+            }
+        }
+        woken
     }
 
-    /// What the line brings, where it is kept for the home's answers. Over long ways it is not: permissions are spread over the round trip
-    /// there, and a window that was emptied for an answer is not full again before the next one.
-    fn kept_rate(&self) -> u64 {
-        if self.feedback.is_long() { 0 } else { self.feedback.rate() }
-    }
-
-    fn give(&mut self, now_us: u64, grant: Grant) -> Option<Waker> {
-        let Some(entry) = self.flows.get_mut(&grant.flow) else {
-            self.admission.release(grant.bytes);
-            return None;
+    /// `flow` was granted `bytes`.
+    fn give(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
+        let srtt_us = self.line.srtt_us();
+        let Some(entry) = self.flows.get_mut(&flow) else { return };
+        let Some(ask) = &mut entry.ask else {
+            self.line.forgo(flow, bytes);
+            return;
         };
-        entry.asking = false;
-        entry.granted = Some(entry.wish);
-        if std::mem::take(&mut entry.starts) {
-            let at_once = entry.edges.furthest().min(entry.arrived + BURST_BYTES);
-            entry.asked = Some((Question::new(now_us), at_once));
+        ask.need = ask.need.saturating_sub(bytes);
+        ask.most = ask.most.saturating_sub(bytes);
+        let (want, done) = (ask.want, ask.need == 0);
+        if !matches!(want, Want::Datagram(_)) {
+            entry.held.push_back((bytes, now_us));
         }
-        entry.hold(now_us, grant.bytes);
-        entry.waker.take()
+        match want {
+            Want::Read(_) => entry.credit += bytes,
+            Want::Start => {
+                let at_once = entry.edges.furthest().min(entry.arrived + BURST_BYTES);
+                entry.asked = Some((Question::new(now_us), at_once));
+            }
+            Want::Datagram(_) => self.datagrams.push_back((now_us + srtt_us, flow, bytes)),
+        }
+        if done && !std::mem::replace(&mut entry.ready, true) {
+            self.served.push(flow);
+        }
+        if !done || matches!(want, Want::Read(_)) {
+            self.request(now_us, flow);
+        }
+    }
+
+    /// What `flow` was granted was given up: its server was silent.
+    fn expired(&mut self, now_us: u64, flow: FlowId) {
+        let hold_us = self.line.hold_us();
+        let Some(entry) = self.flows.get_mut(&flow) else { return };
+        entry.held.clear();
+        entry.trickles = true;
+        entry.unused = entry.edge() - entry.arrived;
+        if entry.ask.is_none() && !entry.ready {
+            entry.credit = 0;
+        }
+        entry.edges.late(hold_us);
+        if let Some((asked, _)) = &mut entry.asked {
+            asked.late(hold_us);
+        }
+        self.request(now_us, flow);
+    }
+}
+
+impl Want {
+    fn bytes(self) -> u64 {
+        match self {
+            Want::Start => 0,
+            Want::Read(bytes) | Want::Datagram(bytes) => bytes,
+        }
     }
 }
 
 impl Entry {
-    fn new(user: u64, server: IpAddr, datagrams: bool, now_us: u64) -> Entry {
+    fn new(path: u64) -> Entry {
         Entry {
-            user,
-            server,
-            datagrams,
-            held: VecDeque::new(),
-            counted: false,
-            unused: false,
-            trickles: false,
+            path,
             socket: None,
             mss: MSS_BYTES.into(),
             window: LEAST_BYTES,
+            most: u64::from(u16::MAX),
             permitted: LEAST_BYTES,
-            growth: 0,
-            outstanding: 0,
+            edges: Edges::new(LEAST_BYTES, MSS_BYTES.into()),
             arrived: 0,
             read: 0,
             end: None,
-            last_us: now_us,
+            credit: 0,
+            held: VecDeque::new(),
+            unused: 0,
+            trickles: false,
+            ask: None,
+            ready: false,
+            waker: None,
+            arrived_us: 0,
             sampled_us: 0,
             out_of_order: 0,
-            starts: false,
             asked: None,
-            arrived_us: now_us,
-            granted: None,
-            wish: 0,
-            asking: false,
-            waker: None,
-            edges: Edges::new(LEAST_BYTES, MSS_BYTES.into()),
         }
     }
 
-    /// The window that its connection should have, in bytes.
-    pub fn window_bytes(&self) -> u64 {
-        self.window
-    }
-
-    /// Its connection is there. A window is so many of its segments, because a sender keeps back what is less than one: that would
-    /// be outstanding and not come.
-    pub fn connected(&mut self, socket: Arc<dyn Receiver>) {
+    /// A window is so many of its segments, because a sender keeps back what is less than one: that would be under way and not come.
+    fn connected(&mut self, socket: Arc<dyn Receiver>) {
         self.mss =
             socket.segment_bytes().map_or(self.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, self.mss));
+        self.most = self.whole(socket.largest_window());
         let least = 2 * self.mss;
         if socket.bound_window(self.bound(least), 0).is_ok() {
             self.window = least;
@@ -575,6 +561,54 @@ impl Entry {
             self.edges = Edges::new(least, self.mss);
         }
         self.socket = Some(socket);
+    }
+
+    /// Up to here the server may send, or has sent: the kernel lets a little through while bytes are unread.
+    fn edge(&self) -> u64 {
+        self.edges.furthest().max(self.arrived)
+    }
+
+    /// What may be done of what is wanted.
+    fn allows(&self, want: Want) -> u64 {
+        let Want::Read(unread) = want else { return want.bytes() };
+        let edge = self.edge();
+        let free = edge.saturating_sub(self.read + self.window) + self.credit;
+        if unread <= free || self.end.is_some_and(|end| end <= edge + self.credit) {
+            return unread;
+        }
+        self.whole(free).max(self.mss).min(unread)
+    }
+
+    /// So much of what was granted is not waited for any more.
+    fn let_go(&mut self, mut bytes: u64) {
+        while let Some((held, _)) = self.held.front_mut() {
+            if *held > bytes {
+                *held -= bytes;
+                return;
+            }
+            bytes -= *held;
+            self.held.pop_front();
+        }
+    }
+
+    /// The window has another size from now on, if the kernel agrees.
+    fn resize(&mut self, wanted: u64) {
+        let permitted = wanted.max(self.edges.furthest().saturating_sub(self.read));
+        let told = |socket: &Arc<dyn Receiver>| {
+            socket.bound_window(self.bound(wanted), self.bound(permitted)).is_ok()
+        };
+        if (wanted, permitted) == (self.window, self.permitted) || !self.socket.as_ref().is_none_or(told) {
+            return;
+        }
+        self.permitted = permitted;
+        if wanted != self.window {
+            // Up to now the kernel has let through as much after what has come, read or not, as its buffer had room for.
+            let unread = self.socket.as_ref().and_then(|socket| socket.unread()).unwrap_or(0);
+            let let_through = self.arrived.max(self.read + unread) + self.window;
+            let edge = self.read + wanted;
+            self.edges.resized(if wanted > self.window { let_through.max(edge) } else { edge });
+            self.window = wanted;
+        }
     }
 
     /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because memory is not counted to
@@ -593,51 +627,12 @@ impl Entry {
     fn duplicates(&self) -> u32 {
         (self.window / self.mss).saturating_sub(1).clamp(1, 3) as u32
     }
+}
 
-    /// Bytes read since the connection began.
-    pub fn position(&self) -> u64 {
-        self.read
-    }
-
-    /// Its largest window now. What may follow the answer under way is as much as on a new connection, so that the next one does not
-    /// begin with all that the one before had in the end, all at once and before anybody can see the home.
-    fn most(&self) -> u64 {
-        let rest = self.end.map_or(MOST_BYTES, |end| end.saturating_sub(self.read));
-        rest.div_ceil(self.mss) * self.mss + 2 * self.mss
-    }
-
-    /// Whether bytes may be on their way.
-    fn expects(&self) -> bool {
-        self.outstanding > 0 || self.edges.is_timed()
-    }
-
-    fn hold(&mut self, now_us: u64, bytes: u64) {
-        self.outstanding += bytes;
-        self.last_us = now_us;
-        self.held.push_back((bytes, now_us));
-    }
-
-    /// So many bytes, or all there are, are not outstanding any more; how many. The oldest grants go first.
-    fn let_go(&mut self, bytes: u64) -> u64 {
-        let bytes = bytes.min(self.outstanding);
-        self.outstanding -= bytes;
-        let mut rest = bytes;
-        while let Some((held, _)) = self.held.front_mut() {
-            if *held > rest {
-                *held -= rest;
-                break;
-            }
-            rest -= *held;
-            self.held.pop_front();
-        }
-        bytes
-    }
-
-    /// What was granted by then is not outstanding any more; how much that was.
-    fn let_go_since(&mut self, until_us: u64) -> u64 {
-        let old =
-            self.held.iter().take_while(|&&(_, at_us)| at_us <= until_us).map(|&(bytes, _)| bytes).sum();
-        self.let_go(old)
+impl RoundTrip {
+    fn sample(self, path: u64) -> Sample {
+        let certainty = if self.exact { Certainty::Exact } else { Certainty::LowerBound };
+        Sample { path, rtt_us: self.rtt_us, certainty }
     }
 }
 

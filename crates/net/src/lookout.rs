@@ -1,5 +1,5 @@
 //! Sees that machines of some networks use the Internet, and touches nothing of it: a packet
-//! socket whose filter lets six bytes of a packet through at most.
+//! socket whose filter lets the headers of a packet through.
 //!
 //! Seen are, of machines in the networks: what they send to others, if it asks for something (TCP
 //! with SYN or PSH, any packet of 500 bytes), and what is sent on to them from others, if it is
@@ -10,6 +10,7 @@ use crate::Error;
 use ipnet::IpNet;
 use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,27 +33,36 @@ const OUTGOING: u32 = 4;
 
 /// How long it is waited at a time.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// What is told at a time.
+const TOGETHER: usize = 4096;
 /// Nobody needs to know it earlier.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What is let through of a packet says what it is: one byte asks for a connection only, two for
-/// something else.
-const CONNECTS: u32 = 1;
-const ASKS: u32 = 2;
-/// What brings something is let through up to its length: in IPv4 the third and fourth byte, in
-/// IPv6, without the header, the last two.
-const BRINGS: u32 = 6;
-const IPV6_HEADER: u64 = 40;
+/// What is let through of a packet that asks: the longest headers of IPv4, and those of TCP up to
+/// its flags. Of one that brings something it is a byte more, which says which of them it is.
+const ASKS: u32 = 60 + 14;
+const BRINGS: u32 = ASKS + 1;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
 
-/// What was seen within a moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// A packet of one of those machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
-    /// Packets that asked for a connection.
-    pub connects: u64,
-    /// Packets that asked for something else.
-    pub asked: u64,
-    /// Bytes that came to them, with the headers of IP.
-    pub brought_bytes: u64,
+    /// Of what was seen, what has the same number belongs together: addresses, ports, protocol.
+    pub connection: u64,
+    /// What it is.
+    pub what: What,
+}
+
+/// What a packet is. Bytes are with the headers of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// It asks for a connection.
+    Connects,
+    /// It asks for something else, or takes something to the Internet.
+    Asks(u64),
+    /// It brings something.
+    Brings(u64),
 }
 
 /// Sees those machines at work.
@@ -77,21 +87,22 @@ impl Lookout {
         open().map(Lookout).map_err(|error| Error::System { what: "look out for packets", error })
     }
 
-    /// Calls `seen`, at most a thousand times a second, in a thread of its own that ends soon
+    /// Calls `seen` with what came together, at most a thousand times a second, in a thread of its own that ends soon
     /// after this was dropped.
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn watch(self, seen: impl Fn(Sight) + Send + 'static) -> Result<Watch, Error> {
+    pub fn watch(self, seen: impl Fn(&[Sight]) + Send + 'static) -> Result<Watch, Error> {
         let alive = Arc::new(());
         let weak = Arc::downgrade(&alive);
         let look = move || {
+            let mut sights = Vec::new();
             while weak.strong_count() > 0 {
-                let mut sight = Sight::default();
                 // Also where a device has gone: there are others.
-                if self.add(&mut sight, RecvFlags::empty()) {
-                    while self.add(&mut sight, RecvFlags::DONTWAIT) {}
-                    seen(sight);
+                if self.add(&mut sights, RecvFlags::empty()) {
+                    while sights.len() < TOGETHER && self.add(&mut sights, RecvFlags::DONTWAIT) {}
+                    seen(&sights);
+                    sights.clear();
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -102,26 +113,46 @@ impl Lookout {
     }
 
     /// Adds the next packet, if there is one.
-    fn add(&self, sight: &mut Sight, flags: RecvFlags) -> bool {
+    fn add(&self, sights: &mut Vec<Sight>, flags: RecvFlags) -> bool {
         let mut beginning = [0; BRINGS as usize];
         let received = recv(&self.0, &mut beginning, flags);
         if let Ok((_, length)) = received {
-            sight.add(beginning, length as u32);
+            sights.extend(Sight::of(&beginning[..length.min(BRINGS as usize)]));
         }
         received.is_ok()
     }
 }
 
 impl Sight {
-    fn add(&mut self, beginning: [u8; BRINGS as usize], length: u32) {
-        let number = |a, b| u64::from(u16::from_be_bytes([a, b]));
-        let [first, _, c, d, e, f] = beginning;
-        match length {
-            CONNECTS => self.connects += 1,
-            ASKS => self.asked += 1,
-            _ if first >> 4 == 4 => self.brought_bytes += number(c, d),
-            _ => self.brought_bytes += number(e, f) + IPV6_HEADER,
-        }
+    /// What the beginning of a packet says; nothing if it is too short to say anything.
+    fn of(beginning: &[u8]) -> Option<Sight> {
+        let number = |at: usize| Some(u16::from_be_bytes([*beginning.get(at)?, *beginning.get(at + 1)?]));
+        let first = *beginning.first()?;
+        let (header, addresses, protocol, bytes) = if first >> 4 == 4 {
+            let header = 4 * usize::from(first & 0xf);
+            (header, 12..IPV4_HEADER, *beginning.get(9)?, u64::from(number(2)?))
+        } else {
+            (IPV6_HEADER, 8..IPV6_HEADER, *beginning.get(6)?, u64::from(number(4)?) + IPV6_HEADER as u64)
+        };
+        let middle = addresses.start + addresses.len() / 2;
+        let ends = [addresses.start..middle, middle..addresses.end];
+        let ends = [beginning.get(ends[0].clone())?, beginning.get(ends[1].clone())?];
+        let ports = [number(header).unwrap_or(0), number(header + 2).unwrap_or(0)];
+        let brings = beginning.len() == BRINGS as usize;
+        let flags = beginning.get(header + 13).copied().unwrap_or(0);
+        let connects = u32::from(protocol) == TCP
+            && u32::from(flags) & (SYN | PSH) == SYN
+            && bytes < u64::from(LARGE_BYTES);
+        let what = match () {
+            () if brings => What::Brings(bytes),
+            () if connects => What::Connects,
+            () => What::Asks(bytes),
+        };
+        // The same whichever way it goes.
+        let (inside, outside) = if brings { (1, 0) } else { (0, 1) };
+        let mut hasher = DefaultHasher::new();
+        (ends[inside], ends[outside], ports[inside], ports[outside], protocol).hash(&mut hasher);
+        Some(Sight { connection: hasher.finish(), what })
     }
 }
 
@@ -220,14 +251,7 @@ fn asks(header: &Header) -> Code {
     } else {
         flags.push(plain(op::LOAD_BYTE, 40 + 13));
     }
-    let connects = note(CONNECTS);
-    flags.extend([
-        SockFilter::new(op::IF_ANY_BIT, connects.len() as u8 + 3, 0, PSH),
-        SockFilter::new(op::IF_ANY_BIT, 1, 0, SYN),
-        DROP,
-    ]);
-    flags.extend(connects);
-    flags.push(plain(op::JUMP, note(ASKS).len() as u32));
+    flags.extend([SockFilter::new(op::IF_ANY_BIT, 1, 0, PSH | SYN), DROP]);
     let large = SockFilter::new(op::IF_AT_LEAST, flags.len() as u8, 0, LARGE_BYTES);
     join([vec![plain(op::LOAD_LENGTH, 0), large], flags, note(ASKS)])
 }
@@ -279,4 +303,36 @@ fn words(network: &IpNet) -> Vec<(u32, u32)> {
     let (masks, values) = (octets(network.netmask()), octets(network.network()));
     let pairs = masks.chunks(4).map(word).zip(values.chunks(4).map(word));
     pairs.filter(|&(mask, _)| mask != 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(from: u8, to: u8, ports: [u8; 2], flags: u8, beginning: u32) -> Vec<u8> {
+        let mut packet = vec![0; beginning as usize];
+        packet[..10].copy_from_slice(&[0x45, 0, 5, 0xdc, 0, 0, 0, 0, 64, 6]);
+        (packet[15], packet[19], packet[21], packet[23], packet[33]) = (from, to, ports[0], ports[1], flags);
+        packet
+    }
+
+    #[test]
+    fn both_directions_of_a_connection_have_one_number_and_others_have_others() {
+        let asks = Sight::of(&tcp(1, 9, [40, 80], PSH as u8, ASKS)).unwrap();
+        let brings = Sight::of(&tcp(9, 1, [80, 40], PSH as u8, BRINGS)).unwrap();
+        assert_eq!((asks.what, brings.what), (What::Asks(1500), What::Brings(1500)));
+        assert_eq!(asks.connection, brings.connection);
+        assert_ne!(Sight::of(&tcp(1, 9, [41, 80], PSH as u8, ASKS)).unwrap().connection, asks.connection);
+        let mut connects = tcp(1, 9, [40, 80], SYN as u8, 60);
+        (connects[2], connects[3]) = (0, 60);
+        assert_eq!(Sight::of(&connects).unwrap(), Sight { what: What::Connects, ..asks });
+    }
+
+    #[test]
+    fn what_is_cut_off_says_what_it_can() {
+        let packet = tcp(1, 9, [40, 80], SYN as u8, ASKS);
+        for length in 0..packet.len() {
+            assert_eq!(Sight::of(&packet[..length]).is_some(), length >= 20, "{length}");
+        }
+    }
 }

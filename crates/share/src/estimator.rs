@@ -84,6 +84,10 @@ impl Estimator {
                 self.smooth(sample.rtt_us.into(), base_us.into());
             }
             Certainty::LowerBound => {
+                if u64::from(sample.rtt_us) > self.srtt_us && self.srtt_us > 0 {
+                    // A path that has become longer than grants are held shows nothing else.
+                    self.srtt_us = (7 * self.srtt_us + u64::from(sample.rtt_us)) / 8;
+                }
                 let base = self.paths.get(&sample.path)?;
                 let least_us = sample.rtt_us.saturating_sub(base.least_us());
                 let stale_us = Policy::round_trips(self.policy.stale_percent, self.srtt_us);
@@ -204,6 +208,17 @@ mod tests {
         assert_eq!(estimator.observe(2_000, bound(1, 25_000)), None);
         assert_eq!(estimator.observe(2_000, bound(1, 40_000)), Some(20_000));
         assert_eq!(estimator.observe(9_000_000, bound(1, 21_000)), Some(1_000));
+    }
+
+    #[test]
+    fn round_trips_that_are_longer_than_is_known_are_believed() {
+        let mut estimator = Estimator::new(&Policy::default());
+        estimator.observe(0, exact(1, 20_000));
+        for now_us in 1..50 {
+            estimator.observe(now_us, bound(1, 100_000));
+        }
+        assert!(estimator.srtt_us() > 95_000, "{}", estimator.srtt_us());
+        assert_eq!(estimator.observe(50, exact(1, 30_000)), Some(10_000), "the base is what it was");
     }
 
     #[test]

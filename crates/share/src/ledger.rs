@@ -10,21 +10,26 @@ use std::collections::BTreeSet;
 pub struct Ledger {
     accounts: ById<FlowId, Account>,
     granted_bytes: u64,
-    /// When something of each account was last heard of, and whose it is.
+    /// Until when each account is held if nothing is heard, and whose it is.
     waiting: BTreeSet<(u64, FlowId)>,
 }
 
 #[derive(Debug, Default)]
 struct Account {
     granted_bytes: u64,
-    /// When something was last granted to an empty account, or arrived.
-    heard_us: u64,
+    /// Counted from when something was last granted to an empty account, or arrived.
+    until_us: u64,
 }
 
 impl Ledger {
     /// Granted to all and not arrived, in bytes.
     pub fn granted_bytes(&self) -> u64 {
         self.granted_bytes
+    }
+
+    /// Flows with something granted and not arrived.
+    pub fn flows(&self) -> usize {
+        self.accounts.len()
     }
 
     /// Granted to `flow` and not arrived, in bytes.
@@ -37,27 +42,27 @@ impl Ledger {
         window_bytes.saturating_sub(self.granted_bytes.saturating_add(foreground_bytes))
     }
 
-    /// `bytes` are granted to `flow`.
-    pub fn grant(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
+    /// `bytes` are granted to `flow`, and held until then if nothing is under way to it.
+    pub fn grant(&mut self, until_us: u64, flow: FlowId, bytes: u64) {
         if bytes == 0 {
             return;
         }
         let account = self.accounts.entry(flow).or_default();
         if account.granted_bytes == 0 {
-            account.heard_us = now_us;
-            self.waiting.insert((now_us, flow));
+            account.until_us = until_us;
+            self.waiting.insert((until_us, flow));
         }
         account.granted_bytes += bytes;
         self.granted_bytes += bytes;
     }
 
-    /// `bytes` of `flow` have arrived; how many of them were on the books.
-    pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> u64 {
+    /// `bytes` of `flow` have arrived, and the rest is held until then; how many of them were on the books.
+    pub fn arrived(&mut self, until_us: u64, flow: FlowId, bytes: u64) -> u64 {
         let taken = self.forgo(flow, bytes);
         if let Some(account) = self.accounts.get_mut(&flow) {
-            self.waiting.remove(&(account.heard_us, flow));
-            account.heard_us = now_us;
-            self.waiting.insert((now_us, flow));
+            self.waiting.remove(&(account.until_us, flow));
+            account.until_us = until_us;
+            self.waiting.insert((until_us, flow));
         }
         taken
     }
@@ -69,7 +74,7 @@ impl Ledger {
         account.granted_bytes -= gone;
         self.granted_bytes -= gone;
         if account.granted_bytes == 0 {
-            self.waiting.remove(&(account.heard_us, flow));
+            self.waiting.remove(&(account.until_us, flow));
             self.accounts.remove(&flow);
         }
         gone
@@ -80,11 +85,11 @@ impl Ledger {
         self.forgo(flow, u64::MAX)
     }
 
-    /// Gives up grants of flows of which nothing was heard since `until_us`; the flows, and how many bytes of each.
-    pub fn expire(&mut self, until_us: u64) -> Vec<(FlowId, u64)> {
+    /// Gives up grants that were held long enough; of which flows, and how many bytes of each.
+    pub fn expire(&mut self, now_us: u64) -> Vec<(FlowId, u64)> {
         let mut expired = Vec::new();
-        while let Some(&(heard_us, flow)) = self.waiting.first() {
-            if heard_us > until_us {
+        while let Some(&(until_us, flow)) = self.waiting.first() {
+            if until_us > now_us {
                 break;
             }
             expired.push((flow, self.close(flow)));
@@ -92,9 +97,9 @@ impl Ledger {
         expired
     }
 
-    /// When something was last heard of the flow that was silent longest, in microseconds.
-    pub fn oldest_us(&self) -> Option<u64> {
-        self.waiting.first().map(|&(heard_us, _)| heard_us)
+    /// When the next grants are given up if nothing is heard, in microseconds.
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.waiting.first().map(|&(until_us, _)| until_us)
     }
 }
 
@@ -122,7 +127,7 @@ mod tests {
         ledger.arrived(90, heard, 1000);
         assert_eq!(ledger.expire(50), [(silent, 1000)]);
         assert_eq!(
-            (ledger.granted_bytes(), ledger.granted_to(heard), ledger.oldest_us()),
+            (ledger.granted_bytes(), ledger.granted_to(heard), ledger.deadline_us()),
             (2000, 2000, Some(90))
         );
         assert_eq!(ledger.expire(90), [(heard, 2000)]);

@@ -1,7 +1,7 @@
 //! One direction of the line: what is known goes in, grants come out.
 
 use crate::error::ShareError;
-use crate::estimator::{Estimator, Sample};
+use crate::estimator::{Certainty, Estimator, Sample};
 use crate::foreground::{Foreground, Sight};
 use crate::id::{ById, FlowId, UserId};
 use crate::ledger::Ledger;
@@ -46,6 +46,8 @@ pub struct Line {
 struct Reach {
     arrived_bytes: u64,
     heard_us: u64,
+    /// Its last round trip, in microseconds; 0 before the first sample.
+    rtt_us: u64,
 }
 
 /// What to do now.
@@ -71,6 +73,8 @@ pub struct State {
     pub window_bytes: u64,
     /// What the background has under way, in bytes.
     pub granted_bytes: u64,
+    /// Flows of the background that have something under way.
+    pub granted_flows: usize,
     /// What the foreground expects, in bytes.
     pub expected_bytes: u64,
     /// The queuing delay, in microseconds.
@@ -138,12 +142,12 @@ impl Line {
     /// # Errors
     /// [`ShareError::UnknownFlow`].
     pub fn ask(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        let hold_us = self.holds_us(flow);
         let segment = self.policy.segment_bytes;
         let granted = self.ledger.granted_to(flow);
         let reach = self.flows.get_mut(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
         if granted == 0 && now_us > reach.heard_us + hold_us {
-            *reach = Reach { arrived_bytes: 0, heard_us: now_us }; // RFC 5681, 4.1
+            *reach = Reach { arrived_bytes: 0, heard_us: now_us, ..*reach }; // RFC 5681, 4.1
         }
         let reach_bytes = self.policy.reach_segments * segment + reach.arrived_bytes;
         // A window is several grants: one that waits for all of another to arrive leaves the line idle for a round trip.
@@ -158,9 +162,26 @@ impl Line {
         Ok(asked)
     }
 
+    /// `flow` wants `bytes` more under way, all of them or none: a datagram, or a window below which a sender does nothing.
+    ///
+    /// # Errors
+    /// [`ShareError::UnknownFlow`].
+    pub fn ask_whole(&mut self, flow: FlowId, bytes: u64) -> Result<(), ShareError> {
+        if !self.flows.contains_key(&flow) {
+            return Err(ShareError::UnknownFlow(flow.number()));
+        }
+        self.scheduler.ask(flow, bytes.max(1));
+        Ok(())
+    }
+
     /// `flow` wants nothing now.
     pub fn withdraw(&mut self, flow: FlowId) {
         self.scheduler.withdraw(flow);
+    }
+
+    /// `bytes` granted to `flow` will not come; its turn goes on.
+    pub fn forgo(&mut self, flow: FlowId, bytes: u64) {
+        self.ledger.forgo(flow, bytes);
     }
 
     /// `flow` has what it wanted: `unused` granted bytes will not come, and its turn is over.
@@ -178,9 +199,20 @@ impl Line {
         if let Some(reach) = self.flows.get_mut(&flow) {
             reach.arrived_bytes = (reach.arrived_bytes + bytes).min(u64::from(u32::MAX));
             reach.heard_us = now_us;
+            if let Some(Sample { rtt_us, certainty: Certainty::Exact, .. }) = sample {
+                reach.rtt_us = rtt_us.into();
+            }
         }
-        self.ledger.arrived(now_us, flow, bytes);
+        self.ledger.arrived(now_us + self.holds_us(flow), flow, bytes);
         self.tell(now_us, bytes, prior, queuing_us);
+    }
+
+    /// Something that belongs to no flow shows this delay.
+    pub fn sampled(&mut self, now_us: u64, sample: Sample) {
+        let prior =
+            self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
+        let queuing_us = self.estimator.observe(now_us, sample);
+        self.tell(now_us, 0, prior, queuing_us);
     }
 
     /// `bytes` of `flow`, sent at `sent_us` at the earliest, were lost.
@@ -209,7 +241,7 @@ impl Line {
         self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
         self.expire(now_us);
         let Some((flow, bytes)) = self.scheduler.head() else {
-            return self.expires_us().map_or(Next::Blocked, Next::Wait);
+            return self.ledger.deadline_us().map_or(Next::Blocked, Next::Wait);
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
@@ -218,14 +250,14 @@ impl Line {
         let paced = now_us >= self.pacer.next_us();
         if self.starvation.covers(bytes) || fits && paced {
             self.scheduler.grant(flow, bytes);
-            self.ledger.grant(now_us, flow, bytes);
+            self.ledger.grant(now_us + self.holds_us(flow), flow, bytes);
             self.starvation.granted(bytes);
             self.pacer.sent(now_us, bytes, self.pacing_bytes_per_s(), &self.policy);
             return Next::Grant { flow, bytes };
         }
         let room_us = if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us() };
         let due_us = self.starvation.due_us(bytes, rate, &self.policy);
-        let wake = [room_us, due_us, self.expires_us()].into_iter().flatten().min();
+        let wake = [room_us, due_us, self.ledger.deadline_us()].into_iter().flatten().min();
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
     }
 
@@ -240,6 +272,7 @@ impl Line {
         State {
             window_bytes: self.window_bytes(),
             granted_bytes: self.ledger.granted_bytes(),
+            granted_flows: self.ledger.flows(),
             expected_bytes: self.foreground.expected_bytes(now_us, srtt_us),
             queuing_us: self.estimator.queuing_us(),
             srtt_us,
@@ -248,6 +281,21 @@ impl Line {
             present: self.foreground.is_present(now_us),
             expired_bytes: self.expired_bytes,
         }
+    }
+
+    /// The smoothed round-trip time, in microseconds; 0 before the first sample.
+    pub fn srtt_us(&self) -> u64 {
+        self.estimator.srtt_us()
+    }
+
+    /// How long a grant of which nothing arrives is held now, in microseconds.
+    pub fn hold_us(&self) -> u64 {
+        self.policy.hold_us(self.estimator.srtt_us())
+    }
+
+    /// What the background has under way, in bytes.
+    pub fn granted_bytes(&self) -> u64 {
+        self.ledger.granted_bytes()
     }
 
     /// What `flow` has under way, in bytes.
@@ -278,18 +326,22 @@ impl Line {
         }
     }
 
-    fn expires_us(&self) -> Option<u64> {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
-        self.ledger.oldest_us().map(|oldest_us| oldest_us + hold_us)
+    /// How long a grant of `flow` is held: a far server takes longer than most.
+    fn holds_us(&self, flow: FlowId) -> u64 {
+        let rtt_us = self.flows.get(&flow).map_or(0, |reach| reach.rtt_us);
+        self.policy.hold_us(self.estimator.srtt_us().max(rtt_us))
     }
 
     /// Grants of which nothing comes are given to others.
     fn expire(&mut self, now_us: u64) {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
-        let Some(until_us) = now_us.checked_sub(hold_us) else { return };
-        for (flow, bytes) in self.ledger.expire(until_us) {
+        for (flow, bytes) in self.ledger.expire(now_us) {
             self.expired_bytes += bytes;
             self.expired.push(flow);
+            // It was kept from others for so much longer than a round trip.
+            let (srtt_us, hold_us) = (self.estimator.srtt_us(), self.holds_us(flow));
+            if srtt_us > 0 {
+                self.scheduler.charge(flow, mul_div(bytes, hold_us.saturating_sub(srtt_us), srtt_us));
+            }
             if let Some(reach) = self.flows.get_mut(&flow) {
                 reach.arrived_bytes = 0;
             }

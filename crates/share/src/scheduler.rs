@@ -159,6 +159,26 @@ impl Scheduler {
         }
     }
 
+    /// `flow` pays for `bytes` more, which it kept from others.
+    pub fn charge(&mut self, flow: FlowId, bytes: u64) {
+        let Some(one) = self.flows.get(&flow) else { return };
+        let asks = one.ask_bytes.is_some();
+        if asks {
+            self.leave(flow);
+        }
+        let one = self.flows.get_mut(&flow).expect("found above");
+        let owner = self.users.get_mut(&one.user).expect("a flow's user is known");
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 4);
+        owner.promised -= one.promised();
+        one.deficit = one.deficit.saturating_sub(bytes);
+        one.turn = one.turn.filter(|_| one.deficit > 0);
+        owner.promised += one.promised();
+        owner.deficit = owner.deficit.saturating_sub(bytes);
+        if asks {
+            self.enter(flow);
+        }
+    }
+
     /// The first that may begin a turn, in the order of the rounds.
     fn first(&mut self) -> Option<FlowId> {
         let user = loop {
@@ -317,6 +337,24 @@ mod tests {
         assert!(got[1].abs_diff(got[2]) <= 2 * TURN, "{got:?}");
     }
 
+    #[test]
+    fn who_is_charged_lets_the_others_go_first() {
+        let mut scheduler = Scheduler::new(TURN);
+        for user in 1..=2 {
+            scheduler.open(UserId(user), flow(user));
+            scheduler.ask(flow(user), 1500);
+        }
+        scheduler.charge(flow(1), 4 * TURN);
+        let mut got = [0u64; 3];
+        while got[1] < TURN {
+            let (next, bytes) = scheduler.head().unwrap();
+            got[next.number() as usize] += bytes;
+            scheduler.grant(next, bytes);
+            scheduler.ask(next, bytes);
+        }
+        assert!(got[2].abs_diff(5 * TURN) <= 2 * TURN, "{got:?}");
+    }
+
     proptest! {
         /// Whatever the order in which flows ask, of whatever size: users who always ask are equal, but for a turn and
         /// an ask.
@@ -336,7 +374,7 @@ mod tests {
 
         /// Whatever happens in whatever order: who asks is found, who does not is not, and nothing is left behind.
         #[test]
-        fn the_books_agree(steps in proptest::collection::vec((0u8..6, 0u64..12, 1u64..30_000), 1..300)) {
+        fn the_books_agree(steps in proptest::collection::vec((0u8..7, 0u64..12, 1u64..30_000), 1..300)) {
             let mut scheduler = Scheduler::new(TURN);
             let mut asks: BTreeMap<FlowId, u64> = BTreeMap::new();
             let mut open = std::collections::BTreeSet::new();
@@ -347,6 +385,7 @@ mod tests {
                     1 => { scheduler.close(one); open.remove(&one); asks.remove(&one); }
                     2 => { scheduler.withdraw(one); asks.remove(&one); }
                     3 => scheduler.rest(one),
+                    6 => scheduler.charge(one, bytes),
                     4 => { scheduler.ask(one, bytes); if open.contains(&one) { asks.insert(one, bytes); } }
                     _ => if let Some((next, bytes)) = scheduler.head() {
                         prop_assert_eq!(asks.remove(&next), Some(bytes));

@@ -86,6 +86,83 @@ fn beside_a_foreground_that_takes_all_background_gets_its_min_share() {
     }
 }
 
+/// What a user has of a line of `rate` bytes per second, in bytes, beside one whose 50 servers never send what they are asked for.
+fn beside_silent_servers(rate: u64, span_us: u64) -> u64 {
+    let mut line = line(&Policy::default());
+    let silent: Vec<FlowId> = (0..50).map(|_| line.open(UserId(1)).unwrap()).collect();
+    let sends: Vec<FlowId> = (0..4).map(|_| line.open(UserId(2)).unwrap()).collect();
+    let mut events: BTreeMap<(u64, u64), (FlowId, u64, u64)> = BTreeMap::new();
+    let (mut busy_us, mut order, mut got) = (0, 0, 0);
+    for now_us in (0..span_us).step_by(1_000) {
+        while let Some((&(at_us, key), &(flow, bytes, sent_us))) = events.first_key_value() {
+            if at_us > now_us {
+                break;
+            }
+            events.remove(&(at_us, key));
+            got += bytes;
+            line.arrived(now_us, flow, bytes, exact(now_us - sent_us));
+        }
+        for &flow in silent.iter().chain(&sends) {
+            line.ask(now_us, flow, 2_920).unwrap();
+        }
+        while let Next::Grant { flow, bytes } = line.next(now_us) {
+            if sends.contains(&flow) {
+                order += 1;
+                busy_us = busy_us.max(now_us + RTT_US) + bytes * 1_000_000 / rate;
+                events.insert((busy_us, order), (flow, bytes, now_us));
+            }
+            line.ask(now_us, flow, 2_920).unwrap();
+        }
+    }
+    got
+}
+
+/// A grant that is held for four round trips costs as much as four grants that arrive. Without that it is 0.35.
+#[test]
+fn servers_that_are_silent_cost_those_who_ask_them() {
+    let got = beside_silent_servers(215_000, 30_000_000);
+    let used = got as f64 / (215_000.0 * 30.0);
+    assert!(used > 0.42, "{used:.3}");
+}
+
+#[test]
+fn a_far_server_has_its_own_time_to_answer() {
+    let mut line = line(&Policy::default());
+    let [near, far] = [1, 2].map(|user| line.open(UserId(user)).unwrap());
+    for now_us in (0..2_000_000).step_by(20_000) {
+        line.arrived(now_us, near, 1460, exact(RTT_US));
+    }
+    line.arrived(
+        2_000_000,
+        far,
+        1460,
+        Some(Sample { path: 2, rtt_us: 300_000, certainty: Certainty::Exact }),
+    );
+    for now_us in (2_000_000..2_200_000).step_by(10_000) {
+        line.arrived(now_us, near, 1460, exact(RTT_US));
+    }
+    line.ask(2_200_000, far, 1460).unwrap();
+    assert!(matches!(line.next(2_200_000), Next::Grant { flow, .. } if flow == far));
+    let _ = line.next(2_490_000);
+    assert_eq!(line.granted_to(far), 1460, "a round trip is 300 ms");
+    let _ = line.next(2_200_000 + 650_000);
+    assert_eq!(line.granted_to(far), 0);
+}
+
+#[test]
+fn what_goes_whole_is_granted_whole_and_what_is_forgone_makes_room() {
+    let mut line = line(&Policy::default());
+    let [one, other] = [1, 2].map(|user| line.open(UserId(user)).unwrap());
+    line.ask_whole(one, 5_000).unwrap();
+    assert_eq!(line.next(0), Next::Grant { flow: one, bytes: 5_000 });
+    line.ask_whole(other, 5_000).unwrap();
+    assert!(!matches!(line.next(1), Next::Grant { .. }), "of a window of four segments");
+    line.forgo(one, 4_500);
+    assert_eq!(line.next(2), Next::Grant { flow: other, bytes: 5_000 });
+    line.sampled(3, exact(RTT_US).unwrap());
+    assert_eq!((line.srtt_us(), line.granted_bytes(), line.state(3).granted_flows), (RTT_US, 5_500, 2));
+}
+
 #[test]
 fn one_who_asks_without_being_open_is_told() {
     let mut other = line(&Policy::default());

@@ -1,12 +1,12 @@
 //! What operations answer, as JSON has it.
 
-use crate::budget::State;
 use crate::gate::Pause;
 use crate::metering::Meter;
 use crate::users::User;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use leeway_accounts::caps::{Left, Reason, Verdict};
+use leeway_share::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,8 +72,8 @@ pub struct Window {
     pub rtt_ms: Option<f64>,
     /// Transfers that wait for their turn.
     pub waiting: usize,
-    /// Seconds that neighbours have stood aside for the home.
-    pub aside_s: f64,
+    /// What the home has asked for and has not got.
+    pub expected_bytes: u64,
 }
 
 /// One neighbour.
@@ -155,11 +155,11 @@ impl Window {
         Window {
             way: way.into(),
             window_bytes: state.window_bytes,
-            outstanding_bytes: state.outstanding_bytes,
-            queuing_delay_ms: f64::from(state.queuing_delay_us) / 1e3,
-            rtt_ms: (state.srtt_us > 0).then(|| f64::from(state.srtt_us) / 1e3),
-            waiting: state.waiting,
-            aside_s: state.aside_us as f64 / 1e6,
+            outstanding_bytes: state.granted_bytes,
+            queuing_delay_ms: f64::from(state.queuing_us) / 1e3,
+            rtt_ms: (state.srtt_us > 0).then(|| state.srtt_us as f64 / 1e3),
+            waiting: state.asking,
+            expected_bytes: state.expected_bytes,
         }
     }
 }

@@ -4,14 +4,14 @@ use super::*;
 use crate::config::LAW;
 use crate::socket::Received;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
 const FAR_SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(1, 1, 1, 1));
 
-/// A window under a law, whose flows are all of one user, and the time.
+/// A window under a law, and the time.
 struct Bench {
     window: Window,
     now_us: u64,
@@ -19,32 +19,26 @@ struct Bench {
 
 impl Bench {
     fn new(law: &str) -> Bench {
-        Bench { window: Window::new(&law.parse().unwrap(), true), now_us: 0 }
+        Bench { window: Window::new(&law.parse().unwrap()), now_us: 0 }
     }
 
-    fn open(&mut self, server: IpAddr) -> u64 {
-        self.window.open(self.now_us, 1, server, false)
+    fn open(&mut self, server: IpAddr) -> FlowId {
+        self.window.open(1, server)
     }
 
-    /// For another user.
-    fn open_for(&mut self, user: u64) -> u64 {
-        self.window.open(self.now_us, user, SERVER, false)
-    }
-
-    fn with<T>(&mut self, flow: u64, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
-        self.window.with(flow, self.now_us, work)
-    }
-
-    /// Whether what `flow` asks for is granted at once.
-    fn asks(&mut self, flow: u64, want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>) -> bool {
-        let user = self.window.entry(flow).user;
-        let ready = self.window.ask((user, flow), self.now_us, Waker::noop(), 0, want).is_some();
+    /// What `flow` may do at once of what it wants.
+    fn asks(&mut self, flow: FlowId, want: Want) -> Option<u64> {
+        let ready = self.window.ask(self.now_us, flow, want);
         let _ = self.window.grant(self.now_us);
-        ready || self.window.granted(flow).is_some()
+        ready.or_else(|| self.window.granted(flow, want, Waker::noop()))
     }
 
-    fn outstanding(&self) -> u64 {
-        self.window.state().outstanding_bytes
+    fn outstanding(&mut self) -> u64 {
+        self.window.state(self.now_us).granted_bytes
+    }
+
+    fn queuing_us(&mut self) -> u32 {
+        self.window.state(self.now_us).queuing_us
     }
 }
 
@@ -52,57 +46,44 @@ impl Bench {
 fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     let mut bench = Bench::new("ledbat");
     let [first, second, third] = [(); 3].map(|()| bench.open(SERVER));
-    assert!(bench.asks(first, Window::start) && bench.asks(second, Window::start));
-    assert_eq!(bench.outstanding(), 4 * u64::from(MSS_BYTES));
-    bench.with(first, |window, entry, now_us| window.seen(entry, now_us, 1000));
+    assert!(bench.asks(first, Want::Start).is_some() && bench.asks(second, Want::Start).is_some());
+    assert_eq!(bench.outstanding(), 4 * SEGMENT);
+    bench.window.seen(0, first, SEGMENT);
     // What has come of it goes to another, so that its own question has to wait.
-    assert!(bench.asks(third, |_, _, _| Some(1000)));
-    assert!(!bench.asks(first, |window, entry, now_us| window.follow(entry, now_us, 1000)));
+    assert!(bench.asks(third, Want::Datagram(SEGMENT)).is_some());
+    assert!(bench.asks(first, Want::Read(SEGMENT)).is_none());
     for flow in [first, second, third] {
-        bench.window.close(1, flow);
+        bench.window.close(flow);
         let _ = bench.window.grant(0);
     }
-    assert_eq!((bench.outstanding(), bench.window.waiting()), (0, 0));
+    assert_eq!((bench.outstanding(), bench.window.is_busy()), (0, false));
 }
 
-/// 13,500 bytes five times a second, on a line that nobody else uses: 540 kbit/s is all that is known of it. How long somebody
-/// waits after a request.
-fn waits_behind_an_answer_us(rtt_us: u32) -> u64 {
+/// Answers of 13,500 bytes five times a second, on a line that nobody else uses.
+#[test]
+fn nothing_is_granted_while_an_answer_comes_to_the_home() {
     let mut bench = Bench::new(LAW);
     let flow = bench.open(SERVER);
-    let round_trip = Some(RoundTrip { rtt_us, exact: true, late: false });
-    bench.window.tell(0, SERVER, round_trip, 0, 0);
-    let sight = |connects, asked, brought_bytes| Sight { connects, asked, brought_bytes };
-    for n in 0..100_000 {
+    bench.window.line.sampled(0, Sample { path: 1, rtt_us: 20_000, certainty: Certainty::Exact });
+    let sight = |what| [Sight { connection: 7, what }];
+    for n in 0..2_000 {
         bench.now_us = n * 1000;
         match n % 200 {
-            0 => bench.window.home_seen(bench.now_us, sight(0, 1, 0)),
-            20..29 => bench.window.home_seen(bench.now_us, sight(0, 0, 1500)),
-            180 => bench.window.home_seen(bench.now_us, sight(1, 0, 0)),
+            0 => bench.window.home_seen(bench.now_us, &sight(What::Asks(100))),
+            20..29 => bench.window.home_seen(bench.now_us, &sight(What::Brings(1500))),
             _ => {}
         }
-        // Somebody waits, until there is no credit left for standing aside.
-        bench.window.standby.hold(bench.now_us, true);
     }
-    bench.window.home_seen(bench.now_us, sight(0, 1, 0));
-    assert!(bench.window.standby.hold(bench.now_us, true).is_none());
-    let asked_us = bench.now_us;
-    while !bench.asks(flow, Window::start) {
-        bench.now_us += 2000;
+    bench.now_us = 2_000_000;
+    bench.window.home_seen(bench.now_us, &sight(What::Asks(100)));
+    let _ = bench.asks(flow, Want::Datagram(1));
+    let flow = bench.open(SERVER);
+    assert!(bench.asks(flow, Want::Start).is_none(), "an answer is expected");
+    for _ in 0..9 {
+        bench.now_us += 2_000;
+        bench.window.home_seen(bench.now_us, &sight(What::Brings(1500)));
     }
-    bench.now_us - asked_us
-}
-
-#[test]
-fn nobody_is_permitted_anything_while_an_answer_comes_to_the_home() {
-    // The line is taken for that long.
-    let us = waits_behind_an_answer_us(20_000);
-    assert!((190_000..210_000).contains(&us), "{us}");
-}
-
-#[test]
-fn over_a_long_way_nobody_is_held_up_for_an_answer() {
-    assert_eq!(waits_behind_an_answer_us(100_000), 0);
+    assert!(bench.asks(flow, Want::Start).is_some(), "it is here");
 }
 
 /// What the kernel would say of a connection.
@@ -140,6 +121,10 @@ impl Receiver for Kernel {
         Some(MSS_BYTES)
     }
 
+    fn largest_window(&self) -> u64 {
+        4 << 20
+    }
+
     fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()> {
         self.bound.store(bytes, Relaxed);
         self.permitted.store(permitted, Relaxed);
@@ -152,7 +137,8 @@ impl Receiver for Kernel {
 
 /// A server that sends whole segments as far as it may, without end.
 struct Sender {
-    flow: u64,
+    user: u64,
+    flow: FlowId,
     /// One segment in so long, when it has begun to trickle.
     trickle_us: Option<u64>,
     kernel: Arc<Kernel>,
@@ -167,7 +153,7 @@ struct Sender {
     waiting: bool,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The gateway looks what has come of time.
     Tick,
@@ -186,6 +172,8 @@ struct Line {
     bench: Bench,
     senders: Vec<Sender>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
+    /// When the gateway looks into sockets again.
+    look_us: u64,
     /// Nanoseconds for a segment.
     segment_ns: u64,
     rtt_us: u64,
@@ -216,6 +204,7 @@ impl Line {
             bench,
             senders,
             events,
+            look_us: 0,
             segment_ns,
             rtt_us,
             buffer_us: u64::MAX,
@@ -225,7 +214,7 @@ impl Line {
         };
         for at in 0..flows {
             let flow = line.senders[at].flow;
-            if line.bench.asks(flow, Window::start) {
+            if line.bench.asks(flow, Want::Start).is_some() {
                 line.started(at);
             }
         }
@@ -247,7 +236,7 @@ impl Line {
 
     fn started(&mut self, at: usize) {
         self.senders[at].waiting = false;
-        let window = self.bench.window.entry(self.senders[at].flow).window_bytes();
+        let window = self.bench.window.window_bytes(self.senders[at].flow);
         self.tell(at, window);
     }
 
@@ -294,23 +283,35 @@ impl Line {
         true
     }
 
-    /// What a flow may read now, it reads.
-    fn read(&mut self, at: usize) {
-        let (flow, bytes) = (self.senders[at].flow, self.senders[at].kernel.unread.swap(0, Relaxed));
-        self.senders[at].waiting = false;
-        self.delivered += bytes;
-        self.bench.with(flow, |window, entry, now_us| window.read(entry, now_us, bytes));
-        let entry = self.bench.window.entry(flow);
-        let edge = entry.position() + entry.window_bytes();
-        self.tell(at, edge);
+    /// A flow reads what it may, and asks for what is left.
+    fn read(&mut self, at: usize, mut bytes: u64) {
+        let (flow, kernel) = (self.senders[at].flow, self.senders[at].kernel.clone());
+        loop {
+            self.senders[at].waiting = false;
+            self.delivered += bytes;
+            kernel.unread.fetch_sub(bytes, Relaxed);
+            self.bench.window.read(self.bench.now_us, flow, bytes);
+            let edge = self.bench.window.position(flow) + self.bench.window.window_bytes(flow);
+            self.tell(at, edge);
+            let unread = kernel.unread.load(Relaxed);
+            if unread == 0 {
+                return;
+            }
+            self.senders[at].waiting = true;
+            let Some(more) = self.bench.asks(flow, Want::Read(unread)) else { return };
+            bytes = more;
+        }
     }
 
     /// Those whose turn has come.
     fn go_on(&mut self) {
         let _ = self.bench.window.grant(self.bench.now_us);
         for at in 0..self.senders.len() {
-            if self.senders[at].waiting && self.bench.window.granted(self.senders[at].flow).is_some() {
-                if self.senders[at].sent == 0 { self.started(at) } else { self.read(at) }
+            let Sender { flow, sent, waiting, .. } = self.senders[at];
+            let unread = self.senders[at].kernel.unread.load(Relaxed);
+            let want = if sent == 0 { Want::Start } else { Want::Read(unread) };
+            if waiting && let Some(bytes) = self.bench.window.granted(flow, want, Waker::noop()) {
+                if sent == 0 { self.started(at) } else { self.read(at, bytes) }
             }
         }
     }
@@ -321,11 +322,12 @@ impl Line {
         while self.events.peek().is_some_and(|Reverse((at_us, _))| *at_us < end_us) {
             let Some(Reverse((now_us, event))) = self.events.pop() else { break };
             self.bench.now_us = now_us;
-            match event {
+            match event.clone() {
                 Event::Tick => {
-                    self.bench.window.look(now_us);
-                    self.bench.window.expire(now_us);
-                    self.at(now_us + 2000, Event::Tick);
+                    if now_us >= self.look_us {
+                        self.look_us = now_us + 2000;
+                        self.bench.window.look(now_us);
+                    }
                 }
                 Event::Edge(at, edge) => {
                     self.senders[at].edge = self.senders[at].edge.max(edge);
@@ -354,7 +356,14 @@ impl Line {
                     }
                 }
             }
+            let tick = event == Event::Tick;
             self.go_on();
+            if tick {
+                // Timers go by milliseconds.
+                let wake_us =
+                    self.bench.window.wake_us().map_or(u64::MAX, |at_us| at_us.div_ceil(1000) * 1000);
+                self.at(wake_us.max(self.bench.now_us + 1000).min(self.look_us), Event::Tick);
+            }
         }
         self.bench.now_us = end_us;
         self.delivered - before
@@ -376,9 +385,9 @@ impl Line {
         let edge = sender.next * SEGMENT + sender.kernel.window();
         let waits = std::mem::replace(&mut sender.waiting, true);
         self.tell(at, edge);
-        self.bench.with(flow, |window, entry, now_us| window.seen(entry, now_us, unread));
-        if !waits && self.bench.asks(flow, |window, entry, now_us| window.follow(entry, now_us, unread)) {
-            self.read(at);
+        self.bench.window.seen(self.bench.now_us, flow, unread);
+        if !waits && let Some(bytes) = self.bench.asks(flow, Want::Read(unread)) {
+            self.read(at, bytes);
         }
     }
 }
@@ -387,12 +396,13 @@ impl Sender {
     fn new(bench: &mut Bench, farther_us: u64) -> Sender {
         let server = if farther_us == 0 { SERVER } else { FAR_SERVER };
         let (flow, kernel) = (bench.open(server), Arc::<Kernel>::default());
-        bench.window.entry(flow).connected(kernel.clone());
-        Sender::of(flow, kernel, farther_us)
+        bench.window.connected(flow, kernel.clone());
+        Sender::of(1, flow, kernel, farther_us)
     }
 
-    fn of(flow: u64, kernel: Arc<Kernel>, farther_us: u64) -> Sender {
+    fn of(user: u64, flow: FlowId, kernel: Arc<Kernel>, farther_us: u64) -> Sender {
         Sender {
+            user,
             flow,
             trickle_us: None,
             kernel,
@@ -406,25 +416,25 @@ impl Sender {
     }
 }
 
-/// The queue, as the law knows it, when an answer that came at once has ended, and when one has ended whose window opened meanwhile.
+/// The queue, as it is known when an answer that came at once has ended, and when one has ended whose window opened meanwhile.
 #[test]
 fn only_an_answer_that_came_at_once_took_one_round_trip() {
     let ended_with = |segments: u64, took_us: u64| {
-        let mut bench = Bench::new("ledbat:filter_length=1");
+        let mut bench = Bench::new(LAW);
         let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
         for (segments, took_us) in [(1, 20_000), (segments, took_us)] {
-            assert!(bench.asks(flow, Window::start));
+            while bench.asks(flow, Want::Start).is_none() {
+                bench.now_us += 1000;
+            }
             bench.now_us += took_us;
             for _ in 0..segments {
                 kernel.unread.store(SEGMENT, Relaxed);
-                bench.with(flow, |window, entry, now_us| {
-                    window.seen(entry, now_us, SEGMENT);
-                    window.read(entry, now_us + 2000, SEGMENT);
-                });
+                bench.window.seen(bench.now_us, flow, SEGMENT);
+                bench.window.read(bench.now_us + 2000, flow, SEGMENT);
             }
-            bench.with(flow, |window, entry, now_us| window.finish(entry, now_us, (1, flow)));
+            bench.window.finish(bench.now_us, flow);
         }
-        bench.window.state().queuing_delay_us
+        bench.queuing_us()
     };
     assert_eq!(ended_with(2, 50_000), 30_000);
     assert_eq!(ended_with(9, 500_000), 0);
@@ -433,18 +443,16 @@ fn only_an_answer_that_came_at_once_took_one_round_trip() {
 /// The kernel's estimate stays at that of an empty queue meanwhile.
 #[test]
 fn a_large_window_is_timed_by_what_it_lets_through() {
-    let mut bench = Bench::new("ledbat:filter_length=1");
+    let mut bench = Bench::new(LAW);
     let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
     kernel.rtt_us.store(20_000, Relaxed);
-    let round_trip = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
-    bench.window.tell(0, SERVER, round_trip, 0, 0);
-    bench.with(flow, |window, entry, _| {
-        (entry.window, entry.growth) = (12 * SEGMENT, SEGMENT);
-        window.seen(entry, 0, 2 * SEGMENT);
-        window.read(entry, 0, 2 * SEGMENT);
-        window.seen(entry, 60_000, 12 * SEGMENT);
-    });
-    assert_eq!(bench.window.state().queuing_delay_us, 40_000);
+    bench.window.line.sampled(0, Sample { path: path(SERVER), rtt_us: 20_000, certainty: Certainty::Exact });
+    let entry = bench.window.entry(flow);
+    (entry.window, entry.credit) = (12 * SEGMENT, 3 * SEGMENT);
+    bench.window.seen(0, flow, 2 * SEGMENT);
+    bench.window.read(0, flow, 2 * SEGMENT);
+    bench.window.seen(60_000, flow, 12 * SEGMENT);
+    assert_eq!(bench.queuing_us(), 40_000);
 }
 
 /// The edge stays where it is from two segments before the end of the first answer.
@@ -452,88 +460,74 @@ fn a_large_window_is_timed_by_what_it_lets_through() {
 fn the_next_answer_begins_as_on_a_new_connection() {
     let mut bench = Bench::new(LAW);
     let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
-    bench.window.entry(flow).window = 4 * SEGMENT;
-    bench.with(flow, |window, entry, now_us| {
-        window.expect(entry, 8 * SEGMENT - 500);
-        let mut windows = Vec::new();
-        for _ in 0..8 {
-            kernel.unread.store(SEGMENT, Relaxed);
-            window.seen(entry, now_us, SEGMENT);
-            kernel.unread.store(0, Relaxed);
-            window.read(entry, now_us, SEGMENT);
-            windows.push(entry.window / SEGMENT);
-        }
-        assert_eq!(windows, [4, 4, 4, 4, 4, 4, 3, 2]);
-        assert_eq!(u64::from(kernel.bound.load(Relaxed)) / SEGMENT, 2);
-    });
-    bench.with(flow, |window, entry, now_us| {
-        window.finish(entry, now_us, (1, flow));
-        assert_eq!(window.start(entry, now_us), Some(2 * SEGMENT));
-    });
+    bench.window.entry(flow).resize(4 * SEGMENT);
+    bench.window.expect(flow, 8 * SEGMENT - 500);
+    let mut windows = Vec::new();
+    for _ in 0..8 {
+        kernel.unread.store(SEGMENT, Relaxed);
+        bench.window.seen(0, flow, SEGMENT);
+        kernel.unread.store(0, Relaxed);
+        bench.window.read(0, flow, SEGMENT);
+        windows.push(bench.window.window_bytes(flow) / SEGMENT);
+    }
+    assert_eq!(windows, [4, 4, 4, 4, 4, 4, 3, 2]);
+    assert_eq!(u64::from(kernel.bound.load(Relaxed)) / SEGMENT, 2);
+    bench.window.finish(0, flow);
+    assert!(bench.asks(flow, Want::Start).is_some());
+    assert_eq!(bench.outstanding(), 2 * SEGMENT);
 }
 
-/// Else the kernel drops what a larger window let through. And it is told again when the first segment is read, though nothing is
-/// different, and not after that.
+/// A read that was granted moves the edge, and lets the window grow by what was granted beyond it.
 #[test]
-fn a_buffer_holds_what_was_permitted_until_it_was_read() {
+fn what_is_granted_beyond_a_read_lets_the_window_grow() {
     let mut bench = Bench::new(LAW);
     let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
-    let segments = |number: &AtomicU32| u64::from(number.load(Relaxed)) / SEGMENT;
-    bench.with(flow, |window, entry, now_us| {
-        for told in [2, 2] {
-            window.read(entry, now_us, SEGMENT);
-            assert_eq!((segments(&kernel.bound), kernel.told.load(Relaxed)), (2, told));
-        }
-        entry.window = 12 * SEGMENT;
-        entry.arrived = 4 * SEGMENT;
-        window.read(entry, now_us, SEGMENT);
-        assert_eq!(segments(&kernel.bound), entry.window / SEGMENT);
-        // Up to the edge that the kernel had announced before.
-        assert_eq!(segments(&kernel.permitted), 12);
-        for left in [11, 10] {
-            window.read(entry, now_us, SEGMENT);
-            assert!(entry.window < left * SEGMENT);
-            assert_eq!(entry.read + entry.permitted, entry.edges.furthest());
-        }
-    });
+    assert!(bench.asks(flow, Want::Start).is_some());
+    bench.now_us = 20_000;
+    kernel.unread.store(SEGMENT, Relaxed);
+    bench.window.seen(bench.now_us, flow, SEGMENT);
+    assert_eq!(bench.asks(flow, Want::Read(SEGMENT)), Some(SEGMENT));
+    let granted = bench.outstanding();
+    kernel.unread.store(0, Relaxed);
+    bench.window.read(bench.now_us, flow, SEGMENT);
+    let window = bench.window.window_bytes(flow);
+    assert!(window > 2 * SEGMENT && window == granted, "{window} of {granted}");
 }
 
-/// The kernel lets through as much after what has come as the window is, read or not.
+/// What was granted to a server that is silent is taken back as it is read.
 #[test]
-fn what_came_and_was_not_read_has_let_others_through() {
+fn a_window_that_was_not_used_shrinks() {
     let mut bench = Bench::new(LAW);
-    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
-    bench.window.entry(flow).window = 12 * SEGMENT;
-    bench.with(flow, |window, entry, now_us| {
-        entry.arrived = 12 * SEGMENT;
-        kernel.unread.store(6 * SEGMENT, Relaxed);
-        window.read(entry, now_us, 6 * SEGMENT);
-        assert!(entry.window < 12 * SEGMENT, "{}", entry.window);
-        assert_eq!(entry.edges.furthest(), 24 * SEGMENT);
-    });
+    let Sender { flow, .. } = Sender::new(&mut bench, 0);
+    bench.window.entry(flow).resize(12 * SEGMENT);
+    bench.window.line.ask_whole(flow, 10 * SEGMENT).unwrap();
+    let _ = bench.window.line.next(0);
+    bench.now_us = 5_000_000;
+    let _ = bench.window.grant(bench.now_us);
+    assert_eq!(bench.outstanding(), 0);
+    for left in [11, 10, 9] {
+        bench.window.seen(bench.now_us, flow, SEGMENT);
+        bench.window.read(bench.now_us, flow, SEGMENT);
+        assert_eq!(bench.window.window_bytes(flow), left * SEGMENT);
+    }
 }
 
 impl Line {
     /// Another connection of that user begins.
     fn add(&mut self, user: u64) -> usize {
-        let (flow, kernel) = (self.bench.open_for(user), Arc::<Kernel>::default());
-        self.bench.window.entry(flow).connected(kernel.clone());
-        self.senders.push(Sender::of(flow, kernel, 0));
+        let (flow, kernel) = (self.bench.window.open(user, SERVER), Arc::<Kernel>::default());
+        self.bench.window.connected(flow, kernel.clone());
+        self.senders.push(Sender::of(user, flow, kernel, 0));
         let at = self.senders.len() - 1;
-        if self.bench.asks(flow, Window::start) {
+        if self.bench.asks(flow, Want::Start).is_some() {
             self.started(at);
         }
         at
     }
 
     /// Segments that have come to a user.
-    fn of(&mut self, user: u64) -> u64 {
-        let window = &mut self.bench.window;
-        self.senders
-            .iter()
-            .filter(|sender| window.entry(sender.flow).user == user)
-            .map(|sender| sender.next)
-            .sum()
+    fn of(&self, user: u64) -> u64 {
+        self.senders.iter().filter(|sender| sender.user == user).map(|sender| sender.next).sum()
     }
 }
 
@@ -602,6 +596,7 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
             let before: Vec<u64> = line.senders.iter().map(|sender| sender.sent).collect();
             let (used, queue_us) = line.watch();
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us");
+            println!("{case}: {used:.2}, {queue_us} us");
             assert!(used > 0.9, "{case}: {used}");
             // The law's target; two segments, with which the shortest round trip was seen; and the one that is being sent.
             let most_us = 28_000 + 3 * line.segment_ns / 1000;
@@ -622,10 +617,10 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
 fn a_way_that_becomes_longer_is_noticed() {
     let mut line = Line::new(LAW, 10.0, 20_000, 10);
     line.run(10_000_000);
-    assert!(line.bench.window.state().srtt_us < 100_000);
+    assert!(line.bench.window.state(line.bench.now_us).srtt_us < 100_000);
     line.rtt_us = 400_000;
     line.run(20_000_000);
-    let srtt_us = line.bench.window.state().srtt_us;
+    let srtt_us = line.bench.window.state(line.bench.now_us).srtt_us;
     assert!((390_000..900_000).contains(&srtt_us), "{srtt_us} us");
 }
 
@@ -634,23 +629,21 @@ fn a_way_that_becomes_longer_is_noticed() {
 fn silent_servers_do_not_take_the_line() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
-    let silent: Vec<u64> =
-        (0..200).map(|_| line.bench.window.open(line.bench.now_us, 2, SERVER, false)).collect();
+    let silent: Vec<FlowId> = (0..200).map(|_| line.bench.window.open(2, SERVER)).collect();
     let mut got = 0;
     for _ in 0..4000 {
         for &flow in &silent {
-            let now_us = line.bench.now_us;
-            let _ = line.bench.window.ask((2, flow), now_us, Waker::noop(), 0, Window::start);
+            line.bench.window.ask(line.bench.now_us, flow, Want::Start);
         }
         line.go_on();
         for &flow in &silent {
-            let _ = line.bench.window.granted(flow);
+            let _ = line.bench.window.granted(flow, Want::Start, Waker::noop());
         }
         got += line.run(5_000);
     }
     let used = got as f64 * 8.0 / 20e6 / 1.72;
-    // Each holds two segments until it is given up, which is more of a window that aims at 28 ms than of a larger one, and a gain of 0.3
-    // makes up for it slowly: 0.75. With a gain of 1 it is 0.91, but then the home waits longer.
+    println!("{used}");
+    // Each holds two segments until it is given up.
     assert!(used > 0.7, "{used}");
 }
 
@@ -685,10 +678,9 @@ fn near_and_far_servers_share_a_line() {
 fn who_says_little_takes_little() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
-    let mut chats: Vec<(u64, u64)> =
-        (0..200).map(|_| (line.bench.window.open(line.bench.now_us, 2, SERVER, false), 0)).collect();
+    let mut chats: Vec<(FlowId, u64)> = (0..200).map(|_| (line.bench.window.open(2, SERVER), 0)).collect();
     for &mut (flow, _) in &mut chats {
-        while !line.bench.asks(flow, Window::start) {
+        while line.bench.asks(flow, Want::Start).is_none() {
             line.run(5_000);
         }
     }
@@ -696,11 +688,10 @@ fn who_says_little_takes_little() {
     for step in 0..4000 {
         let (flow, unread) = &mut chats[step % 200];
         *unread += 100;
-        let unread_now = *unread;
-        line.bench.with(*flow, |window, entry, now_us| window.seen(entry, now_us, unread_now));
-        if line.bench.asks(*flow, |window, entry, now_us| window.follow(entry, now_us, unread_now)) {
-            line.bench.with(*flow, |window, entry, now_us| window.read(entry, now_us, unread_now));
-            *unread = 0;
+        line.bench.window.seen(line.bench.now_us, *flow, *unread);
+        if let Some(bytes) = line.bench.asks(*flow, Want::Read(*unread)) {
+            line.bench.window.read(line.bench.now_us, *flow, bytes);
+            *unread -= bytes;
         }
         got += line.run(5_000);
     }
