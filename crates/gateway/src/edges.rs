@@ -128,18 +128,14 @@ impl Question {
         self.late_us.get_or_insert(late_us);
     }
 
-    /// The round trip that an answer at that time shows; nothing where no time has passed. One that is late shows that it takes so
-    /// long at least: a law that heard nothing of it would go on as before when the way has become longer, and never
-    /// hear anything.
+    /// The round trip that an answer at that time shows; nothing where no time has passed, or much more than the way takes.
     pub fn answered(&self, at_us: u64) -> Option<RoundTrip> {
         let took_us = at_us.saturating_sub(self.at_us);
-        let took_us = match self.late_us {
-            Some(late_us) if took_us > late_us.saturating_mul(MUCH_LATER) => return None,
-            Some(late_us) => took_us.min(late_us),
-            None => took_us,
-        };
+        if self.late_us.is_some_and(|late_us| took_us > late_us.saturating_mul(MUCH_LATER)) {
+            return None;
+        }
         let (rtt_us, late) = (u32::try_from(took_us).unwrap_or(u32::MAX), self.late_us.is_some());
-        (rtt_us > 0).then_some(RoundTrip { rtt_us, exact: self.exact && !late, late })
+        (rtt_us > 0).then_some(RoundTrip { rtt_us, exact: self.exact, late })
     }
 }
 
@@ -220,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_took_so_long_at_least_and_what_is_much_later_says_nothing() {
+    fn what_is_late_took_so_long_at_most_and_what_is_much_later_says_nothing() {
         let late = |after_us| {
             let mut edges = Edges::new(2920, SEGMENT);
             edges.moved(SEGMENT + 2920, SEGMENT, 2920, 0, true);
@@ -229,8 +225,8 @@ mod tests {
             edges.late(180_000);
             edges.arrived(3 * SEGMENT, after_us)
         };
-        assert_eq!(late(120_000), Some(RoundTrip { rtt_us: 90_000, exact: false, late: true }));
-        assert_eq!(late(900_000), Some(RoundTrip { rtt_us: 90_000, exact: false, late: true }));
+        assert_eq!(late(120_000), Some(RoundTrip { rtt_us: 120_000, exact: true, late: true }));
+        assert_eq!(late(900_000), Some(RoundTrip { rtt_us: 900_000, exact: true, late: true }));
         assert_eq!(late(900_001), None);
     }
 

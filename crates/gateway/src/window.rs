@@ -40,8 +40,6 @@ pub struct Window {
     served: Vec<FlowId>,
     /// Datagrams that were let in, and when they count as arrived: nobody sees the next ones come.
     datagrams: VecDeque<(u64, FlowId, u64)>,
-    /// When a server that uses what it is granted last showed a round trip.
-    timed_us: u64,
     /// When to grant again although nothing happens.
     wake_us: Option<u64>,
 }
@@ -113,7 +111,6 @@ impl Window {
             waiting: BTreeSet::new(),
             served: Vec::new(),
             datagrams: VecDeque::new(),
-            timed_us: 0,
             wake_us: None,
         }
     }
@@ -368,11 +365,10 @@ impl Window {
         }
         // All that it might send has come: it is as fast as the way.
         entry.trickles &= entry.arrived + entry.mss <= entry.edge();
-        let sample = round_trip.map(|round_trip| round_trip.sample(entry.path));
+        let sample = round_trip.and_then(|round_trip| round_trip.sample(entry.path, entry.trickles));
         let (mss, end, arrived) = (entry.mss, entry.end, entry.arrived);
-        let sample = sample.filter(|_| self.is_of_the_way(now_us, flow));
         if sample.is_some() {
-            self.entry(flow).asked = None;
+            entry.asked = None;
         }
         self.line.arrived(now_us, flow, bytes, sample);
         if let Some(sent_us) = lost {
@@ -384,23 +380,13 @@ impl Window {
         self.request(now_us, flow);
     }
 
-    /// Whether a round trip that `flow` shows now is one of the way. The pauses of a server that trickles look like a queue, to which
-    /// the law would give way for everybody. They say nothing while other servers use what they are granted; without such, the way
-    /// may have become longer.
-    fn is_of_the_way(&mut self, now_us: u64, flow: FlowId) -> bool {
-        let trickles = self.flows[&flow].trickles;
-        if !trickles {
-            self.timed_us = now_us;
-        }
-        !trickles || now_us >= self.timed_us + 2 * self.line.hold_us()
-    }
-
     /// An answer is over. One that fitted into the first window, so that no edge was met, shows the round-trip time as a whole.
     fn answered(&mut self, now_us: u64, flow: FlowId) {
         let entry = self.entry(flow);
         let asked = entry.asked.take().filter(|&(_, at_once)| entry.arrived <= at_once);
         let round_trip = asked.and_then(|(asked, _)| asked.answered(entry.arrived_us));
-        if let Some(sample) = round_trip.map(|round_trip| round_trip.sample(entry.path)) {
+        if let Some(sample) = round_trip.and_then(|round_trip| round_trip.sample(entry.path, entry.trickles))
+        {
             self.line.sampled(now_us, sample);
         }
     }
@@ -630,9 +616,16 @@ impl Entry {
 }
 
 impl RoundTrip {
-    fn sample(self, path: u64) -> Sample {
-        let certainty = if self.exact { Certainty::Exact } else { Certainty::LowerBound };
-        Sample { path, rtt_us: self.rtt_us, certainty }
+    /// What it says of the way. A server that trickles, or was silent, may have kept the bytes for a part of the time; of
+    /// a round trip that may also have begun earlier, nothing is known.
+    fn sample(self, path: u64, trickles: bool) -> Option<Sample> {
+        let certainty = match (self.exact, self.late || trickles) {
+            (true, false) => Certainty::Exact,
+            (false, false) => Certainty::LowerBound,
+            (true, true) => Certainty::UpperBound,
+            (false, true) => return None,
+        };
+        Some(Sample { path, rtt_us: self.rtt_us, certainty })
     }
 }
 

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Each path (a network of servers) has a base of its own; what they have in common is the queue of the line. The base
-//! is subtracted here, once. A lower bound never lowers a base: it says only that there is more of a queue than is known,
-//! and counts as the delay where nothing exact was heard for a while.
+//! is subtracted here, once. A lower bound never lowers a base: it says only that there is more of a queue than is known.
+//! An upper bound contains a time that the other end kept the bytes: it says only that there is less of a queue than is
+//! known, or that the base is lower. Either counts as the delay where nothing exact was heard for a while.
 
 use crate::policy::Policy;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub enum Certainty {
     Exact,
     /// They took this long or longer.
     LowerBound,
+    /// They took this long or less: the other end had nothing to send, or did not send it at once.
+    UpperBound,
 }
 
 /// One delay sample.
@@ -90,13 +93,27 @@ impl Estimator {
                 }
                 let base = self.paths.get(&sample.path)?;
                 let least_us = sample.rtt_us.saturating_sub(base.least_us());
-                let stale_us = Policy::round_trips(self.policy.stale_percent, self.srtt_us);
-                let stale = self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us);
+                let stale = self.is_stale(now_us);
                 if !stale && least_us <= self.queuing_us {
                     return None;
                 }
                 self.queuing_us = least_us;
                 if stale {
+                    self.exact_us = Some(now_us);
+                }
+            }
+            Certainty::UpperBound => {
+                let base = self.paths.get_mut(&sample.path)?;
+                base.least_us[0] = base.least_us[0].min(sample.rtt_us);
+                let (base_us, most_us) = (base.least_us(), sample.rtt_us - base.least_us());
+                let stale = self.is_stale(now_us);
+                if !stale && most_us >= self.queuing_us {
+                    return None;
+                }
+                self.queuing_us = most_us;
+                if stale {
+                    // A path that has become longer shows nothing else.
+                    self.smooth(sample.rtt_us.into(), base_us.into());
                     self.exact_us = Some(now_us);
                 }
             }
@@ -139,6 +156,12 @@ impl Estimator {
     /// What the line brings at its highest of late, in bytes per second; 0 before anything is known.
     pub fn rate_bytes_per_s(&self) -> u64 {
         self.rate.highest[0].max(self.rate.highest[1])
+    }
+
+    /// Whether nothing exact was heard for so long that a bound counts as the delay.
+    fn is_stale(&self, now_us: u64) -> bool {
+        let stale_us = Policy::round_trips(self.policy.stale_percent, self.srtt_us);
+        self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us)
     }
 
     fn smooth(&mut self, rtt_us: u64, base_us: u64) {
@@ -208,6 +231,21 @@ mod tests {
         assert_eq!(estimator.observe(2_000, bound(1, 25_000)), None);
         assert_eq!(estimator.observe(2_000, bound(1, 40_000)), Some(20_000));
         assert_eq!(estimator.observe(9_000_000, bound(1, 21_000)), Some(1_000));
+    }
+
+    #[test]
+    fn a_pause_of_a_server_is_no_queue_while_others_are_heard() {
+        let mut estimator = Estimator::new(&Policy::default());
+        let most = |rtt_us| Sample { certainty: Certainty::UpperBound, ..exact(2, rtt_us) };
+        assert_eq!(estimator.observe(0, most(70_000)), None, "there is no base yet");
+        estimator.observe(0, exact(1, 20_000));
+        estimator.observe(0, exact(2, 20_000));
+        estimator.observe(1_000, exact(1, 30_000));
+        assert_eq!(estimator.observe(2_000, most(70_000)), None, "no more of a queue");
+        assert_eq!(estimator.observe(2_000, most(25_000)), Some(5_000), "less of a queue");
+        assert_eq!(estimator.observe(3_000, most(15_000)), Some(0), "a shorter way");
+        assert_eq!(estimator.observe(4_000, exact(2, 20_000)), Some(5_000), "which is remembered");
+        assert_eq!(estimator.observe(9_000_000, most(65_000)), Some(50_000), "all that there is");
     }
 
     #[test]
