@@ -2,8 +2,8 @@
 
 usage: client.py seed|leech tcp|utp ADDRESS SOURCE FOLDER
 
-The client prints a line of JSON when it listens, one when it has the file, and one when it is told to quit. Commands
-on standard input: "connect ADDRESS PORT", "quit".
+The client prints a line of JSON when it listens, one when it has the file, and one when it is
+told to quit. Commands on standard input: "connect ADDRESS PORT", "quit".
 """
 
 import json

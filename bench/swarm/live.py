@@ -1,16 +1,23 @@
 """A swarm of libtorrent clients, each in a namespace behind an access line of its own.
 
-usage: live.py [--peers N] [--bytes N] [--population tcp|utp|half] [--buffer BYTES] [--out FILE]
+usage: live.py [--peers N] [--bytes N] [--population tcp|utp|half] [--buffer BYTES] [--seed N] [--out FILE]
 
-One seed and N homes that arrive at once (a flash crowd). A home that has the file stays as a seed. Every home also
-asks the hub for an echo twice a second, which passes its uplink's queue. The lines have no delay but that of
-their queues (tbf), because not every kernel has netem. One line of JSON a run is appended to FILE.
+One seed and N homes that arrive at once (a flash crowd). A home that has the file stays as a
+seed. Every home also asks the hub for an echo twice a second, which passes its uplink's queue.
+The lines have no delay but that of their queues (tbf), because not every kernel has netem. One
+line of JSON a run is appended to FILE.
+
+With `half`, a drawn half of the homes opens its connections by uTP and the others by TCP; all
+accept both. A home opens connections to those before it in the list, and so decides the transport
+of both directions.
+
 Needs root, iproute2 with tbf, ping and Debian's python3-libtorrent.
 """
 
 import argparse
 import json
 import os
+import random
 import re
 import selectors
 import signal
@@ -27,6 +34,7 @@ PREFIX = f"lws{os.getpid()}"
 ADSL = {"down": "8mbit", "up": "600kbit"}
 SEED_LINE = {"down": "20mbit", "up": "2mbit"}
 PORT = 6881
+NET = "198.18.0"  # for benchmarks (RFC 2544); libtorrent serves private addresses beyond its slots
 
 
 def run(command):
@@ -43,13 +51,13 @@ class Homes:
         return f"{PREFIX}p{index}"
 
     def address(self, index):
-        return f"10.77.0.{index + 1}"
+        return f"{NET}.{index + 1}"
 
     def __enter__(self):
         try:
             run(f"ip netns add {self.hub}")
             run(f"ip -n {self.hub} link add bridge0 type bridge")
-            run(f"ip -n {self.hub} addr add 10.77.0.254/24 dev bridge0")
+            run(f"ip -n {self.hub} addr add {NET}.254/24 dev bridge0")
             run(f"ip -n {self.hub} link set bridge0 up")
             for index, line in enumerate(self.lines):
                 self.add(index, line)
@@ -80,8 +88,13 @@ class Homes:
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
 
 
-def transport_of(population, index):
-    return ("utp", "tcp")[index % 2] if population == "half" else population
+def transports(population, peers, seed):
+    """The transport by which each home opens connections; of `half`, which homes have which is a lot."""
+    if population != "half":
+        return [population] * peers
+    drawn = [("utp", "tcp")[index % 2] for index in range(peers)]
+    random.Random(seed).shuffle(drawn)
+    return drawn
 
 
 def echoes(process):
@@ -117,7 +130,7 @@ def swarm(args, folder):
     source.parent.mkdir()
     source.write_bytes(os.urandom(args.bytes))
     lines = [SEED_LINE] + [ADSL] * args.peers
-    kinds = ["seed", *(transport_of(args.population, index) for index in range(args.peers))]
+    kinds = ["seed", *transports(args.population, args.peers, args.seed)]
     homes, clients, pings = Homes(lines, args.buffer), [], []
     with homes:
         try:
@@ -125,7 +138,7 @@ def swarm(args, folder):
                 seeds = index == 0
                 place = source.parent if seeds else folder / str(index)
                 place.mkdir(exist_ok=True)
-                transport = transport_of(args.population, 0) if seeds else kind
+                transport = "utp" if seeds else kind  # the seed opens no connection
                 words = ["seed" if seeds else "leech", transport, homes.address(index), source, place]
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
                 clients.append(homes.start(index, [PYTHON, CLIENT, *words], **pipes))
@@ -133,7 +146,7 @@ def swarm(args, folder):
                 if "listens" not in client.stdout.readline():
                     sys.exit("a client did not start")
             for index in range(1, len(kinds)):
-                command = ["ping", "-i", "0.5", "10.77.0.254"]
+                command = ["ping", "-i", "0.5", f"{NET}.254"]
                 pings.append(homes.start(index, command, stdout=subprocess.PIPE))
             begin = time.time()
             for index, client in enumerate(clients):
@@ -157,7 +170,7 @@ def account(client):
 
 
 def report(args, kinds, homes, begin, done, heard, accounts):
-    """What a run came to; `choice` is how often an interested peer of a kind was unchoked, by leechers and seed."""
+    """What a run came to; `unchoked_share` is the part of its interested time that a kind was unchoked."""
     times = {index: at - begin for index, at in done.items()}
     kind_of = {homes.address(index): kind for index, kind in enumerate(kinds)}
     choice, transport_bytes = {}, {"tcp": 0, "utp": 0}
@@ -186,6 +199,7 @@ def report(args, kinds, homes, begin, done, heard, accounts):
             "echo_lost": round(1 - len(rtts) / asked, 3) if asked else None,
         }
     shape = {"population": args.population, "peers": args.peers, "bytes": args.bytes, "buffer_bytes": args.buffer}
+    shape["seed"] = args.seed
     return {**shape, "kinds": by_kind, "bytes_by_transport": transport_bytes}
 
 
@@ -194,12 +208,15 @@ def main():
     parser.add_argument("--peers", type=int, default=12)
     parser.add_argument("--bytes", type=int, default=4 << 20)
     parser.add_argument("--population", choices=["tcp", "utp", "half"], default="half")
-    parser.add_argument("--buffer", type=int, default=100_000, help="bytes of each queue; 100 kB are 1.3 s of an ADSL uplink")
+    queue = "bytes of each queue; 100 kB are 1.3 s of an ADSL uplink"
+    parser.add_argument("--buffer", type=int, default=100_000, help=queue)
+    parser.add_argument("--seed", type=int, default=1, help="of the lot of `half`")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds")
     parser.add_argument("--out", type=Path, help="file to append the result to")
     args = parser.parse_args()
     if not 2 <= args.peers <= 200:
         parser.error("--peers is from 2 to 200")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # so that the namespaces go
     with tempfile.TemporaryDirectory() as folder:
         line = json.dumps(swarm(args, Path(folder)))
     print(line)
