@@ -45,13 +45,29 @@ pub enum SecretError {
 /// # Errors
 /// It is not there, is no text, or others can read it.
 pub fn read_secret(path: &Path) -> Result<String, SecretError> {
-    let credential = std::env::var_os(CREDENTIALS).zip(path.file_name());
-    let credential = credential.map(|(folder, name)| Path::new(&folder).join(name));
-    match credential.filter(|credential| credential.exists()) {
+    match credential(path) {
         // Who else can read it is systemd's business; an access list looks like rights of a group.
         Some(credential) => read(&credential, |_| Ok(())),
-        None => read(path, |file| private(path, file)),
+        None => read_in_place(path),
     }
+}
+
+/// Reads the file itself, also where systemd has given this service a copy.
+///
+/// # Errors
+/// It is not there, is no text, or others can read it.
+pub fn read_in_place(path: &Path) -> Result<String, SecretError> {
+    read(path, |file| private(path, file))
+}
+
+/// Whether this service reads a copy of that file, which systemd made when the service was started.
+pub fn is_credential(path: &Path) -> bool {
+    credential(path).is_some()
+}
+
+fn credential(path: &Path) -> Option<PathBuf> {
+    let folder = std::env::var_os(CREDENTIALS)?;
+    Some(Path::new(&folder).join(path.file_name()?)).filter(|credential| credential.exists())
 }
 
 fn read(path: &Path, check: impl FnOnce(&File) -> Result<(), SecretError>) -> Result<String, SecretError> {
