@@ -110,7 +110,7 @@ pub struct TransparentConfig {
 }
 
 /// A tunnel to a relay on the Internet (`leeway relay`).
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RelayConfig {
     /// File with what `leeway invite` printed on the relay.
@@ -204,7 +204,7 @@ pub struct Place(pub IpNet);
 pub struct NameServer(pub SocketAddr);
 
 /// Bounds. Those of a user hold for each.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Connections of clients together.

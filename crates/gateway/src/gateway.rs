@@ -78,7 +78,7 @@ pub struct Gateway {
     books: Option<Bookkeeper>,
     operations: Arc<Operations>,
     /// The donor's page, and who may see it.
-    page: Option<(TcpListener, Logins)>,
+    page: Option<(TcpListener, Arc<Logins>)>,
     /// Sees the home at work.
     home: Option<Result<Watch, leeway_net::Error>>,
 }
@@ -141,9 +141,10 @@ impl Gateway {
         let listeners = listeners.collect::<io::Result<_>>().map_err(listening)?;
         let datagrams = datagrams.into_iter().map(UdpSocket::from_std).collect::<io::Result<_>>();
         let datagrams = datagrams.map_err(listening)?;
-        let page = page.map(|(listener, logins)| Ok((TcpListener::from_std(listener)?, logins)));
+        let page = page.map(|(listener, logins)| Ok((TcpListener::from_std(listener)?, Arc::new(logins))));
         let page = page.transpose().map_err(listening)?;
-        let operations = Arc::new(Operations::new(proxy.clone()));
+        let owners = page.as_ref().map(|(_, logins): &(_, Arc<Logins>)| logins.clone());
+        let operations = Arc::new(Operations::new(proxy.clone(), config, owners));
         let gateway = Gateway {
             listeners,
             datagrams,
@@ -157,8 +158,7 @@ impl Gateway {
             home,
             taken,
         };
-        let notices = gateway.notices();
-        gateway.operations.tell(notices);
+        gateway.operations.tell(gateway.words());
         Ok(gateway)
     }
 
@@ -184,7 +184,12 @@ impl Gateway {
 
     /// What a person should know who runs it.
     pub fn notices(&self) -> Vec<String> {
-        let mut notices = self.proxy.connector.policy.home_in_words();
+        self.operations.notices()
+    }
+
+    /// What stays as it is until the end.
+    fn words(&self) -> Vec<String> {
+        let mut notices = Vec::new();
         match &self.proxy.connector.upload {
             None => notices.push("what is sent is not held back: `uplink` is \"none\"".into()),
             Some(upload) => {
@@ -246,8 +251,7 @@ impl Gateway {
             background.spawn(control::serve(socket, self.operations.clone()));
         }
         if let Some((listener, logins)) = self.page {
-            let policy = self.proxy.connector.policy.clone();
-            background.spawn(page::serve(listener, logins, policy, self.operations.clone()));
+            background.spawn(page::serve(listener, logins, self.operations.clone()));
         }
         let operations = self.operations.clone();
         background.spawn(async move { operations.watch().await });
@@ -343,7 +347,7 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
 /// A client's place; none for those who may not use the gateway or have too many connections, who are cut off.
 fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, IpAddr)> {
     let client = from.ip().to_canonical();
-    if !proxy.connector.policy.is_client(client) {
+    if !proxy.connector.policy().is_client(client) {
         return None;
     }
     let user = proxy.users.at(client);

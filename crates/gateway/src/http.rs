@@ -67,6 +67,11 @@ impl Proxy {
 
     /// The answer to a request.
     pub async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr, asks: Asks) -> Answer {
+        if !self.connector.policy().is_client(client) {
+            // Since a reload; those who come anew are not heard.
+            let answer = say(StatusCode::FORBIDDEN, "your address may not use this gateway any more");
+            return answer.map(|body| Content { body, asks });
+        }
         let answer = match self.user(request.headers(), client).await {
             Ok(user) => {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);

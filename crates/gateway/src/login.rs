@@ -9,7 +9,7 @@ use leeway_guard::{Attempts, read_secret, site};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -28,7 +28,7 @@ pub type Log = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Those who have a name and a password.
 pub struct Logins {
-    users: BTreeMap<String, Login>,
+    people: RwLock<Arc<People>>,
     /// Of the hashes by which right passwords are known again.
     key: [u8; 32],
     attempts: Mutex<Attempts>,
@@ -37,6 +37,9 @@ pub struct Logins {
     checking: Arc<Semaphore>,
     log: Log,
 }
+
+/// Names, and what shows that somebody has one.
+pub struct People(BTreeMap<String, Login>);
 
 struct Login {
     hash: Hash,
@@ -55,24 +58,36 @@ pub enum Denied {
     Busy,
 }
 
+impl People {
+    /// Those of a file with that text.
+    ///
+    /// # Errors
+    /// The line that is wrong, or there is nobody.
+    pub fn parse(path: &Path, text: &str) -> Result<People, ConfigError> {
+        let wrong = |message: String| ConfigError::Value(format!("{}: {message}", path.display()));
+        let users = parse_users(text).map_err(wrong)?;
+        if users.is_empty() {
+            let path = path.display();
+            return Err(wrong(format!("there are no users in it; leeway gateway passwd NAME --file {path}")));
+        }
+        let login = |(name, hash)| (name, Login { hash, verified: OnceLock::new() });
+        Ok(People(users.into_iter().map(login).collect()))
+    }
+}
+
 impl Logins {
     /// Those of a file.
     ///
     /// # Errors
     /// It cannot be read, others can read it, or the line that is wrong.
     pub fn read(path: &Path, log: Log) -> Result<Logins, ConfigError> {
-        let wrong = |message: String| ConfigError::Value(format!("{}: {message}", path.display()));
         let text = read_secret(path).map_err(|error| ConfigError::Value(error.to_string()))?;
-        let users = parse_users(&text).map_err(wrong)?;
-        if users.is_empty() {
-            let path = path.display();
-            return Err(wrong(format!("there are no users in it; leeway gateway passwd NAME --file {path}")));
-        }
+        let people = People::parse(path, &text)?;
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|error| wrong(format!("there is no randomness: {error}")))?;
-        let login = |(name, hash)| (name, Login { hash, verified: OnceLock::new() });
+        getrandom::fill(&mut key)
+            .map_err(|error| ConfigError::Value(format!("there is no randomness: {error}")))?;
         Ok(Logins {
-            users: users.into_iter().map(login).collect(),
+            people: RwLock::new(Arc::new(people)),
             key,
             attempts: Mutex::new(Attempts::new(WRONG_AT_ONCE, WRONG_EVERY)),
             places: Mutex::default(),
@@ -82,28 +97,46 @@ impl Logins {
         })
     }
 
+    /// Others from now on. Who keeps a password needs not show it to Argon2 again, and who was slowed stays slowed.
+    pub fn replace(&self, people: People) {
+        let mut held = self.people.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, login) in &people.0 {
+            let before = held.0.get(name).filter(|before| before.hash == login.hash);
+            if let Some(&verified) = before.and_then(|before| before.verified.get()) {
+                let _ = login.verified.set(verified);
+            }
+        }
+        *held = Arc::new(people);
+    }
+
+    /// Whether somebody has that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.people().0.contains_key(name)
+    }
+
     /// The user's name, if it is one and the password is right.
     ///
     /// # Errors
     /// Why not.
-    pub async fn check(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<&str, Denied> {
-        let known = std::str::from_utf8(name).ok().and_then(|name| self.users.get_key_value(name));
+    pub async fn check(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<String, Denied> {
+        let people = self.people();
+        let known = std::str::from_utf8(name).ok().and_then(|name| people.0.get_key_value(name));
         let given = blake3::keyed_hash(&self.key, password);
         let verified = |&(_, login): &(&String, &Login)| login.verified.get() == Some(&given);
         if let Some((name, _)) = known.filter(verified) {
-            return Ok(name);
+            return Ok(name.clone());
         }
         self.admit(from)?;
         let place = Turn::of(&self.places, site(from));
         let _turn = place.lock.lock().await;
         // Those before may have shown the same password, or failed.
         if let Some((name, _)) = known.filter(verified) {
-            return Ok(name);
+            return Ok(name.clone());
         }
         self.admit(from)?;
         let _waits = self.waiting.try_acquire().map_err(|_| Denied::Busy)?;
         // A name that nobody has takes as long as one that somebody has.
-        let hash = known.or_else(|| self.users.iter().next()).map(|(_, login)| login.hash.clone());
+        let hash = known.or_else(|| people.0.iter().next()).map(|(_, login)| login.hash.clone());
         let hash = hash.ok_or(Denied::Wrong)?;
         let checking = self.checking.clone().acquire_owned().await.map_err(|_| Denied::Busy)?;
         let password = password.to_owned();
@@ -115,7 +148,7 @@ impl Logins {
         let right = right.await.unwrap_or(false);
         if let (Some((name, login)), true) = (known, right) {
             let _ = login.verified.set(given);
-            return Ok(name);
+            return Ok(name.clone());
         }
         self.lock_attempts().failed(from, Instant::now());
         match known {
@@ -132,6 +165,10 @@ impl Logins {
         (attempts.total_failed(), attempts.total_slowed())
     }
 
+    fn people(&self) -> Arc<People> {
+        self.people.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn admit(&self, from: IpAddr) -> Result<(), Denied> {
         self.lock_attempts().admit(from, Instant::now()).map_err(Denied::Later)
     }
@@ -143,7 +180,7 @@ impl Logins {
 
 impl std::fmt::Debug for Logins {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Logins").field("users", &self.users.keys()).finish_non_exhaustive()
+        f.debug_struct("Logins").field("users", &self.people().0.keys()).finish_non_exhaustive()
     }
 }
 
@@ -195,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn the_right_password_of_the_right_user() {
         let (logins, said) = logins();
-        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann"));
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
         for (name, password) in
             [("ann", "bob's phrase"), ("bob", "ann's phrase"), ("eve", "ann's phrase"), ("", "")]
         {
@@ -214,7 +251,7 @@ mod tests {
     #[tokio::test]
     async fn who_guesses_is_slowed_and_others_are_not() {
         let (logins, _) = logins();
-        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann"));
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
         let guesses = (0..10).map(|n| logins.check(at(1), b"bob", format!("guess {n}").into_bytes().leak()));
         let mut denied = Vec::new();
         for guess in guesses {
@@ -225,9 +262,28 @@ mod tests {
         let right = logins.check(at(1), b"bob", b"bob's phrase").await;
         assert!(matches!(right, Err(Denied::Later(_))), "not even the right one: {right:?}");
         // Who is known, and who is elsewhere, is served.
-        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann"));
-        assert_eq!(logins.check(at(2), b"bob", b"bob's phrase").await, Ok("bob"));
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
+        assert_eq!(logins.check(at(2), b"bob", b"bob's phrase").await, Ok("bob".into()));
         assert_eq!(logins.refused(), (6, 5));
+    }
+
+    #[tokio::test]
+    async fn others_take_over_and_who_stays_is_known_still() {
+        let (logins, _) = logins();
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
+        assert_eq!(logins.check(at(1), b"bob", b"bob's phrase").await, Ok("bob".into()));
+        let path = Path::new("users");
+        assert!(People::parse(path, "").is_err() && People::parse(path, "ann:plain").is_err());
+        let [ann, eve] = [logins.people().0["ann"].hash.clone(), Hash::of("eve's phrase").unwrap()]
+            .map(|hash| hash.to_string());
+        logins.replace(People::parse(path, &format!("ann:{ann}\neve:{eve}")).unwrap());
+        assert!(logins.has("eve") && !logins.has("bob"));
+        assert!(logins.people().0["ann"].verified.get().is_some());
+        assert_eq!(logins.check(at(1), b"bob", b"bob's phrase").await, Err(Denied::Wrong));
+        assert_eq!(logins.check(at(1), b"eve", b"eve's phrase").await, Ok("eve".into()));
+        // The same name with another password.
+        logins.replace(People::parse(path, &format!("ann:{eve}")).unwrap());
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Err(Denied::Wrong));
     }
 
     /// A browser opens six connections at once: one password is checked, and the others wait for that.
@@ -235,12 +291,14 @@ mod tests {
     async fn the_same_password_is_checked_once() {
         let (logins, _) = logins();
         let begun = Instant::now();
-        assert!(logins.users["ann"].hash.verify(b"ann's phrase"));
+        assert!(logins.people().0["ann"].hash.verify(b"ann's phrase"));
         let one = begun.elapsed();
         let checks: Vec<_> = (0..200)
             .map(|_| {
                 let logins = logins.clone();
-                tokio::spawn(async move { logins.check(at(1), b"ann", b"ann's phrase").await.map(str::len) })
+                tokio::spawn(async move {
+                    logins.check(at(1), b"ann", b"ann's phrase").await.map(|name| name.len())
+                })
             })
             .collect();
         let begun = Instant::now();
@@ -260,7 +318,9 @@ mod tests {
         let checks: Vec<_> = (0..100)
             .map(|host| {
                 let logins = logins.clone();
-                tokio::spawn(async move { logins.check(at(host), b"ann", b"wrong").await.map(str::len) })
+                tokio::spawn(
+                    async move { logins.check(at(host), b"ann", b"wrong").await.map(|name| name.len()) },
+                )
             })
             .collect();
         let (mut busy, mut wrong) = (0, 0);
@@ -286,7 +346,7 @@ mod tests {
         let (logins, _) = logins();
         let checking = tokio::spawn({
             let logins = logins.clone();
-            async move { logins.check(at(1), b"ann", b"ann's phrase").await.map(str::len) }
+            async move { logins.check(at(1), b"ann", b"ann's phrase").await.map(|name| name.len()) }
         });
         let mut steps = 0;
         while !checking.is_finished() {

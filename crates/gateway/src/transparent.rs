@@ -128,7 +128,7 @@ impl Clients {
     fn pass(&mut self, datagram: Datagram, to: SocketAddr) {
         let Datagram { mut bytes, peer: client } = datagram;
         let connector = &self.proxy.connector;
-        if !connector.policy.is_client(client.ip()) {
+        if !connector.policy().is_client(client.ip()) {
             return;
         }
         let asked = (to.port() == dns::PORT).then_some(to);

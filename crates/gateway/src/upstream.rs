@@ -14,8 +14,8 @@ use leeway_accounts::ledger::Direction;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -80,8 +80,8 @@ pub type Way = Option<u64>;
 
 /// How connections to the Internet are made.
 pub struct Connector {
-    /// Where they may go.
-    pub policy: Policy,
+    /// Where they may go; another after a reload.
+    policy: RwLock<Arc<Policy>>,
     /// The window that they share, if there is a law.
     pub budget: Option<Arc<Budget>>,
     /// The one of those through the relay, whose own law sees to it that nobody notices: this one shares what there is.
@@ -128,7 +128,7 @@ impl Connector {
             resolver.name_servers().iter().filter_map(|server| policy.check(server.ip()).ok()).collect();
         Connector {
             upload: config.uplink.as_ref().map(|law| Upload::new(law, landmarks, echo)),
-            policy,
+            policy: RwLock::new(Arc::new(policy)),
             budget: config.law.as_ref().map(Budget::new),
             relay_budget: relay
                 .as_ref()
@@ -143,6 +143,16 @@ impl Connector {
         }
     }
 
+    /// Where connections may go now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where they may go from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    }
+
     /// The congestion control of uploads, if the kernel has one of those that were asked for; else why not.
     pub fn congestion(&self) -> Result<&str, &str> {
         self.congestion.as_deref().map_err(String::as_str)
@@ -155,7 +165,7 @@ impl Connector {
 
     /// That address, if it is beyond the line; a name server may be the home's.
     pub fn beyond(&self, address: IpAddr) -> Option<IpAddr> {
-        self.policy.check(address).ok()
+        self.policy().check(address).ok()
     }
 
     /// The addresses that `host` stands for, now and for this request.
@@ -163,8 +173,9 @@ impl Connector {
     /// # Errors
     /// A closed port, a name that is not known or not allowed.
     pub async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-        self.policy.check_port(Transport::Tcp, port)?;
-        Ok(self.resolver.resolve(&self.policy, host, port).await?)
+        let policy = self.policy();
+        policy.check_port(Transport::Tcp, port)?;
+        Ok(self.resolver.resolve(&policy, host, port).await?)
     }
 
     /// The same for datagrams.
@@ -172,8 +183,9 @@ impl Connector {
     /// # Errors
     /// A closed port, a name that is not known or not allowed.
     pub async fn datagram_addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-        self.policy.check_port(Transport::Udp, port)?;
-        Ok(self.resolver.resolve(&self.policy, host, port).await?)
+        let policy = self.policy();
+        policy.check_port(Transport::Udp, port)?;
+        Ok(self.resolver.resolve(&policy, host, port).await?)
     }
 
     /// The address that datagrams to `to` go to.
@@ -181,8 +193,9 @@ impl Connector {
     /// # Errors
     /// A closed port, an address that is not allowed.
     pub fn datagram_address(&self, to: SocketAddr) -> Result<SocketAddr, Refusal> {
-        self.policy.check_port(Transport::Udp, to.port())?;
-        Ok(SocketAddr::new(self.policy.check(to.ip())?, to.port()))
+        let policy = self.policy();
+        policy.check_port(Transport::Udp, to.port())?;
+        Ok(SocketAddr::new(policy.check(to.ip())?, to.port()))
     }
 
     /// The name server that answers clients' own questions.
@@ -220,7 +233,7 @@ impl Connector {
     /// # Errors
     /// None answers, or the user has too many connections.
     pub async fn connect(&self, user: &Arc<User>, to: &[SocketAddr]) -> Result<Upstream, ConnectError> {
-        self.connect_first(user, to, || self.way(), |address| self.policy.check(address.ip())).await
+        self.connect_first(user, to, || self.way(), |address| self.policy().check(address.ip())).await
     }
 
     /// Connects `user` to a name server of the gateway's. It may be one of the home, which no relay reaches.

@@ -150,7 +150,12 @@ impl Users {
     /// Why not, and whether to come again.
     pub async fn log_in(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<Arc<User>, Denied> {
         let logins = self.logins.as_ref().ok_or(Denied::Wrong)?;
-        logins.check(from, name, password).await.map(|name| self.of(name))
+        logins.check(from, name, password).await.map(|name| self.of(&name))
+    }
+
+    /// Those with a password, where one is needed.
+    pub fn logins(&self) -> Option<&Logins> {
+        self.logins.as_ref()
     }
 
     /// Log-ins that were wrong, and that were refused without a look.

@@ -5,13 +5,16 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use leeway_gateway::Config;
 use leeway_gateway::control::{
-    Client, ClientError, PauseRequest, SOCKET, Sharing, Status, UserStatus, Volume,
+    Client, ClientError, PauseRequest, ReloadRequest, Reloaded, SOCKET, Sharing, Status, UserStatus, Volume,
 };
+use leeway_guard::{SecretError, read_in_place};
 use leeway_units::Duration;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to ask.
 #[derive(Subcommand)]
@@ -28,6 +31,15 @@ pub enum ControlCommand {
     },
     /// Go on sharing.
     Resume(Ask),
+    /// Read the configuration again, and end no connection: users, clients, ports and caps are those of now.
+    #[command(after_help = RELOAD_HELP)]
+    Reload {
+        /// Configuration of the gateway. What is in the files of users that it names is handed over to the gateway.
+        #[arg(long, short, value_name = "FILE", default_value = "/etc/leeway/gateway.toml")]
+        config: PathBuf,
+        #[command(flatten)]
+        ask: Ask,
+    },
     /// Print who has used how much, five minutes by five minutes, as CSV.
     Export {
         /// First day, such as 2026-11-01; the beginning if it is not given.
@@ -69,6 +81,13 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             let asked = runtime.block_on(ask.client().post("/v1/resume", &()));
             ask.print(&asked?, |answer: &Status, out| sharing(answer, out))
         }
+        ControlCommand::Reload { config, ask } => {
+            let request = ReloadRequest { secrets: secrets(config)? };
+            let asked = runtime.block_on(ask.client().post("/v1/reload", &request));
+            ask.print(&asked?, |answer: &Reloaded, out| {
+                answer.words.iter().try_for_each(|words| writeln!(out, "{words}"))
+            })
+        }
         ControlCommand::Export { from, to, socket } => {
             let days = [("from", from), ("to", to)];
             let given = days.iter().filter_map(|(name, day)| Some(format!("{name}={}", day.as_ref()?)));
@@ -81,6 +100,32 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             ask.print(&known, |known, out| users(known, out))
         }
     }
+}
+
+/// Examples, and exit codes.
+const RELOAD_HELP: &str = "Examples:\n  \
+    sudo leeway gateway reload\n      \
+    as `systemctl reload leeway-gateway` does\n  \
+    sudo leeway gateway reload --config home.toml --socket /run/home/control.sock\n      \
+    a gateway that was started with another file\n\n\
+    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a restart.\n\n\
+    Exit codes: 0 done, 1 no gateway runs, 2 something is wrong or needs a restart, and nothing has changed.";
+
+/// What is in the files of users that a configuration names, as far as this user may read them. The
+/// gateway of the packaged unit may not: it has the copies that systemd made at its start.
+fn secrets(path: &Path) -> Result<BTreeMap<PathBuf, String>, Failure> {
+    // What is wrong in it, or that it is not there, is said by the gateway, which may have another one.
+    let Ok(config) = Config::read(path) else { return Ok(BTreeMap::new()) };
+    let files = config.users_file.into_iter().chain(config.page.map(|page| page.users_file));
+    let mut secrets = BTreeMap::new();
+    for file in files {
+        match read_in_place(&file) {
+            Ok(text) => drop(secrets.insert(file, text)),
+            Err(SecretError::File { .. }) => {}
+            Err(open) => return Err(Failure::Usage(open.to_string())),
+        }
+    }
+    Ok(secrets)
 }
 
 impl Ask {

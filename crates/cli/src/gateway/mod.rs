@@ -5,12 +5,16 @@ mod passwd;
 
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
+use ipnet::IpNet;
+use leeway_control::LawSpec;
 use leeway_gateway::config::ConfigError;
-use leeway_gateway::control::{ControlConfig, Operations};
+use leeway_gateway::control::{ControlConfig, Operations, ReloadRequest};
 use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
+use leeway_tunnel::Token;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What to serve and to whom. What is given here counts before what the file says.
@@ -65,7 +69,8 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         Some(GatewayCommand::Control(command)) => return control::run(command),
         None => {}
     }
-    let config = args.config()?;
+    let overrides = args.overrides()?;
+    let config = overrides.config().map_err(|error| Failure::Usage(error.to_string()))?;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
     if args.check {
         println!("the configuration is right");
@@ -99,13 +104,14 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
             });
         }
         let operations = gateway.operations();
+        operations.read_from(Box::new(move || overrides.config()));
         gateway
             .run(async {
                 loop {
                     tokio::select! {
                         _ = terminate.recv() => break,
                         _ = interrupt.recv() => break,
-                        _ = hangup.recv() => reload(args, &operations),
+                        _ = hangup.recv() => reload(operations.clone()),
                     }
                 }
                 eprintln!("leeway gateway: stopping");
@@ -115,49 +121,59 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     })
 }
 
-/// Reads the configuration again; a wrong one changes nothing.
-fn reload(args: &GatewayArgs, operations: &Operations) {
-    let read = || -> Result<(), Failure> {
-        let config = args.config()?;
-        config.check().map_err(|error| Failure::Usage(error.to_string()))?;
-        operations.reload(&config).map_err(|error| Failure::Run(error.to_string()))
-    };
-    match read() {
-        Ok(()) => eprintln!("leeway gateway: read the configuration again: caps are those of now"),
-        Err(Failure::Usage(words) | Failure::Run(words)) => {
-            eprintln!("leeway gateway: the configuration was not read again: {words}");
-        }
-        Err(_) => {}
-    }
+/// Reads the configuration again, beside those who serve; a wrong one changes nothing.
+fn reload(operations: Arc<Operations>) {
+    tokio::task::spawn_blocking(move || match operations.reload(&ReloadRequest::default()) {
+        Ok(reloaded) => reloaded.words.iter().for_each(|words| eprintln!("leeway gateway: {words}")),
+        Err(error) => eprintln!("leeway gateway: nothing was read again: {error}"),
+    });
+}
+
+/// What the command line says, laid over the file each time that is read.
+struct Overrides {
+    file: Option<PathBuf>,
+    listen: Vec<SocketAddr>,
+    socks: Vec<SocketAddr>,
+    clients: Vec<IpNet>,
+    home: Vec<IpNet>,
+    law: Option<Option<LawSpec>>,
+    relay: Option<Token>,
 }
 
 impl GatewayArgs {
-    fn config(&self) -> Result<Config, Failure> {
-        let mut config = match &self.config {
-            Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
-            None => Config::default(),
-        };
-        if !self.listen.is_empty() {
-            config.listen.clone_from(&self.listen);
+    fn overrides(&self) -> Result<Overrides, Failure> {
+        let networks =
+            |given: &[String]| given.iter().map(|text| given::network(text)).collect::<Result<Vec<_>, _>>();
+        let law = self.law.as_deref().map(leeway_gateway::law_or_none).transpose();
+        Ok(Overrides {
+            file: self.config.clone(),
+            listen: self.listen.clone(),
+            socks: self.socks.clone(),
+            clients: networks(&self.client)?,
+            home: networks(&self.home)?,
+            law: law.map_err(|error| Failure::Usage(error.to_string()))?,
+            relay: self.relay.as_deref().map(given::token).transpose()?,
+        })
+    }
+}
+
+impl Overrides {
+    fn config(&self) -> Result<Config, ConfigError> {
+        let mut config = self.file.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+        let addresses = [(&self.listen, &mut config.listen), (&self.socks, &mut config.socks)];
+        for (given, value) in addresses.into_iter().filter(|(given, _)| !given.is_empty()) {
+            value.clone_from(given);
         }
-        if !self.socks.is_empty() {
-            config.socks.clone_from(&self.socks);
+        let networks = [(&self.clients, &mut config.clients), (&self.home, &mut config.home)];
+        for (given, value) in networks.into_iter().filter(|(given, _)| !given.is_empty()) {
+            value.clone_from(given);
         }
-        for (given, networks) in [(&self.client, &mut config.clients), (&self.home, &mut config.home)] {
-            if !given.is_empty() {
-                networks.clear();
-            }
-            for text in given {
-                networks.push(given::network(text)?);
-            }
-        }
-        if let Some(given) = &self.relay {
-            config.relay.get_or_insert_default().token = Some(given::token(given)?);
+        if let Some(token) = &self.relay {
+            config.relay.get_or_insert_default().token = Some(token.clone());
         }
         config.control.get_or_insert(ControlConfig { required: false, ..ControlConfig::default() });
         if let Some(law) = &self.law {
-            config.law =
-                leeway_gateway::law_or_none(law).map_err(|error| Failure::Usage(error.to_string()))?;
+            config.law.clone_from(law);
         }
         Ok(config)
     }

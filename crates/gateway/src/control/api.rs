@@ -1,16 +1,22 @@
 //! The operations over HTTP, as JSON.
 
 use super::socket::Socket;
-use super::{ExportRange, Health, OperationError, Operations, PauseRequest, Status, UserStatus};
+use super::{
+    ExportRange, Health, OperationError, Operations, PauseRequest, ReloadRequest, Reloaded, Status,
+    UserStatus,
+};
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Query, State};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::sync::Arc;
+
+/// The longest request: two files with secrets, 1 MiB each.
+const REQUEST_BYTES: usize = 3 << 20;
 
 /// Answers whoever may open the socket. Never ends.
 pub async fn serve(socket: Socket, operations: Arc<Operations>) {
@@ -41,7 +47,9 @@ fn router(operations: Arc<Operations>) -> Router {
         .route("/v1/export", get(export))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
+        .route("/v1/reload", post(reload))
         .fallback(|| async { failure(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(operations)
 }
 
@@ -82,6 +90,16 @@ async fn pause(
 
 async fn resume(State(operations): Shared) -> Answer<Status> {
     Ok(Json(operations.resume()?))
+}
+
+async fn reload(
+    State(operations): Shared,
+    request: Result<Json<ReloadRequest>, JsonRejection>,
+) -> Answer<Reloaded> {
+    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    // Lists may be long; others are answered meanwhile.
+    let work = tokio::task::spawn_blocking(move || operations.reload(&request)).await;
+    Ok(Json(work.map_err(std::io::Error::other)??))
 }
 
 fn failure(status: StatusCode, words: &str) -> Response {

@@ -5,25 +5,32 @@ mod api;
 mod client;
 mod config;
 mod live;
+mod reload;
 mod socket;
 mod status;
 
 pub use client::{Client, ClientError};
 pub use config::{ControlConfig, SOCKET};
 pub use live::{Notice, Now, Sample};
+pub use reload::Source;
 pub use socket::{Socket, SocketError};
-pub use status::{ExportRange, Health, PauseRequest, Sharing, Status, UserStatus, Volume, Window};
+pub use status::{
+    ExportRange, Health, PauseRequest, ReloadRequest, Reloaded, Sharing, Status, UserStatus, Volume, Window,
+};
 
 pub(crate) use api::serve;
 
 use crate::config::Config;
 use crate::gate::{Gate, LONGEST, Pause};
 use crate::http::Proxy;
+use crate::login::Logins;
 use crate::users::User;
 use jiff::{SignedDuration, Timestamp};
 use live::History;
+use reload::Running;
 use std::cmp::Reverse;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,14 +62,20 @@ pub struct Operations {
     began: Instant,
     started: Timestamp,
     notices: OnceLock<Vec<String>>,
+    /// Who may see the page, if there is one.
+    owners: Option<Arc<Logins>>,
+    /// What the gateway runs by.
+    running: Mutex<Running>,
     history: Mutex<History>,
 }
 
 impl Operations {
-    /// Those of a gateway.
-    pub fn new(proxy: Arc<Proxy>) -> Operations {
+    /// Those of a gateway that runs by `config`.
+    pub fn new(proxy: Arc<Proxy>, config: &Config, owners: Option<Arc<Logins>>) -> Operations {
         let (notices, history) = (OnceLock::new(), Mutex::default());
-        Operations { proxy, began: Instant::now(), started: Timestamp::now(), notices, history }
+        let running = Mutex::new(Running::new(config));
+        let (began, started) = (Instant::now(), Timestamp::now());
+        Operations { proxy, began, started, notices, owners, running, history }
     }
 
     /// What the owner should know of this gateway, from its start on.
@@ -72,8 +85,15 @@ impl Operations {
     }
 
     /// What the owner should know.
-    pub fn notices(&self) -> &[String] {
-        self.notices.get().map_or(&[], Vec::as_slice)
+    pub fn notices(&self) -> Vec<String> {
+        let mut notices = self.proxy.connector.policy().home_in_words();
+        notices.extend(self.notices.get().into_iter().flatten().cloned());
+        notices
+    }
+
+    /// Whether somebody at this address may use the gateway.
+    pub fn is_neighbour(&self, address: IpAddr) -> bool {
+        self.proxy.connector.policy().is_client(address)
     }
 
     /// Looks once a second, for the chart. Never ends.
@@ -122,7 +142,7 @@ impl Operations {
             relay: self.proxy.connector.relay.as_ref().map(|relay| relay.state().borrow().to_string()),
             accounts: self.accounts(),
             volumes: self.volumes(),
-            notices: self.notices().to_vec(),
+            notices: self.notices(),
         }
     }
 
@@ -182,17 +202,6 @@ impl Operations {
             ));
         };
         Ok(meter.export(range.from, range.to)?)
-    }
-
-    /// Other caps, without a connection's end.
-    ///
-    /// # Errors
-    /// There are no accounts, or they cannot be read: then nothing has changed.
-    pub fn reload(&self, config: &Config) -> Result<(), OperationError> {
-        if let Some(meter) = self.gate().meter() {
-            meter.reload(&config.caps.clone().unwrap_or_default())?;
-        }
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, History> {

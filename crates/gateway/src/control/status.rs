@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use leeway_accounts::caps::{Left, Reason, Verdict};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -119,6 +121,29 @@ pub struct PauseRequest {
     /// For how long; none: until it is ended.
     #[serde(default)]
     pub seconds: Option<i64>,
+}
+
+/// What `/v1/reload` is given.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// What is in files with secrets, by their paths: those of which the gateway has only the copies that
+    /// systemd made when it was started.
+    #[serde(default)]
+    pub secrets: BTreeMap<PathBuf, String>,
+}
+
+impl std::fmt::Debug for ReloadRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.secrets.keys()).finish()
+    }
+}
+
+/// What a reload has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What holds from now on, and what the owner should know of it.
+    pub words: Vec<String>,
 }
 
 /// What `/v1/export` is asked for; all without days.

@@ -14,7 +14,6 @@ pub use config::PageConfig;
 
 use crate::control::Operations;
 use crate::login::{Denied, Logins};
-use crate::policy::Policy;
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Extension, Form, Path, Query, State};
@@ -48,7 +47,7 @@ const COOKIE_S: u32 = 12 * 3600;
 /// What all visitors share.
 struct Page {
     operations: Arc<Operations>,
-    logins: Logins,
+    logins: Arc<Logins>,
     sessions: Arc<Sessions>,
     listening: Arc<AtomicUsize>,
 }
@@ -56,9 +55,9 @@ struct Page {
 type Shared = State<Arc<Page>>;
 
 /// Answers the home's browsers. Never ends.
-pub async fn serve(listener: TcpListener, logins: Logins, policy: Policy, operations: Arc<Operations>) {
+pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<Operations>) {
     let (sessions, listening) = (Arc::default(), Arc::default());
-    let router = router(Arc::new(Page { operations, logins, sessions, listening }));
+    let router = router(Arc::new(Page { operations: operations.clone(), logins, sessions, listening }));
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -69,7 +68,7 @@ pub async fn serve(listener: TcpListener, logins: Logins, policy: Policy, operat
         };
         let from = from.ip().to_canonical();
         // A neighbour who finds a way to the home's side finds nobody.
-        if policy.is_client(from) && !from.is_loopback() {
+        if operations.is_neighbour(from) && !from.is_loopback() {
             continue;
         }
         let service = TowerToHyperService::new(router.clone().layer(Extension(from)));
@@ -112,7 +111,7 @@ async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: Head
     let Some(csrf) = page.csrf(&visitor) else { return Redirect::to("/login").into_response() };
     let words = visitor.language.words();
     let problem = (query.problem == "old").then_some(words.old_form);
-    let notices = page.operations.notices().to_vec();
+    let notices = page.operations.notices();
     html(&view::Home::new(visitor.language, csrf, problem, page.operations.now(), notices), StatusCode::OK)
 }
 
