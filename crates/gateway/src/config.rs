@@ -1,5 +1,6 @@
 //! What the owner of a line decides, as a TOML file.
 
+use crate::block::BlockConfig;
 use crate::control::ControlConfig;
 use crate::login::{Log, Logins};
 use crate::metering::AccountsConfig;
@@ -15,6 +16,7 @@ use leeway_tunnel::{ClientOptions, MTU, Token, TokenError, Transport};
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The law of the window that all downloads share, if nothing else is asked for.
@@ -89,6 +91,8 @@ pub struct Config {
     pub accounts: Option<AccountsConfig>,
     /// What protects the bill of the line; it needs accounts.
     pub caps: Option<CapsConfig>,
+    /// What may not be reached besides.
+    pub block: BlockConfig,
     /// Bounds on what users may take.
     pub limits: Limits,
     /// File of users with passwords; with one, nobody else is served but clients without configuration.
@@ -263,6 +267,7 @@ impl Config {
             relay.options()?;
         }
         self.logins(Box::new(|_| {}))?;
+        self.block.check()?;
         if let Some(page) = &self.page {
             page.check(&self.clients).map_err(ConfigError::Value)?;
             Logins::read(&page.users_file, Box::new(|_| {}))?;
@@ -304,7 +309,7 @@ impl Config {
         self.users_file.as_deref().map(|path| Logins::read(path, log)).transpose()
     }
 
-    /// What it says of destinations, for a gateway that is attached so.
+    /// What it says of destinations, for a gateway that is attached so; without what files block.
     pub fn policy(&self, attached: Attached) -> Policy {
         Policy {
             home: self.home.iter().copied().chain(self.wan.iter().map(|place| place.0)).collect(),
@@ -313,6 +318,7 @@ impl Config {
             allow: self.allow.clone(),
             ports: self.ports.clone(),
             udp_ports: self.udp_ports.clone(),
+            block: Arc::default(),
         }
     }
 }
@@ -339,6 +345,7 @@ impl Default for Config {
             page: None,
             accounts: None,
             caps: None,
+            block: BlockConfig::default(),
             limits: Limits::default(),
             users_file: None,
             no_users: (),

@@ -1,6 +1,7 @@
 //! The gateway as a whole: listeners, what they share, and its end.
 
 use crate::accounts;
+use crate::block::Blocklist;
 use crate::budget::Budget;
 use crate::caretaker::Caretaker;
 use crate::client;
@@ -11,6 +12,7 @@ use crate::http::Proxy;
 use crate::login::Logins;
 use crate::metering::{Bookkeeper, Meter};
 use crate::page;
+use crate::policy::Policy;
 use crate::privileged::Privileged;
 use crate::relay;
 use crate::resolve::Resolver;
@@ -114,7 +116,8 @@ impl Gateway {
         let attached = Attached::follow(|_| {})?;
         let users = Arc::new(Users::new(config, logins));
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
-        let policy = config.policy(attached);
+        let block = Arc::new(Blocklist::read(&config.block)?);
+        let policy = Policy { block, ..config.policy(attached) };
         let (control, gate) = control(config)?;
         let caps = config.caps.clone().unwrap_or_default();
         let meter = config.accounts.as_ref().map(|accounts| Meter::open(accounts, &caps)).transpose()?;

@@ -3,7 +3,7 @@
 use crate::budget::Flow;
 use crate::client::Asks;
 use crate::config::Limits;
-use crate::gate::{Closed, Gate};
+use crate::gate::Closed;
 use crate::login::Denied;
 use crate::pool::Pool;
 use crate::resolve::ResolveError;
@@ -80,7 +80,7 @@ impl Proxy {
                     (Ok(()), &Method::CONNECT) => self.connect(request, &user, &asks).await,
                     (Ok(()), _) => self.forward(request, &user).await,
                 };
-                answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector.gate))
+                answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector))
             }
             Err(denied) => ask_again(denied),
         };
@@ -390,10 +390,10 @@ impl From<ConnectError> for Failure {
 }
 
 impl Failure {
-    fn answer(&self, user: &User, gate: &Gate) -> Plain {
+    fn answer(&self, user: &User, connector: &Connector) -> Plain {
         let (status, text) = match self {
             Failure::Closed(closed) => {
-                let mut answer = say(StatusCode::SERVICE_UNAVAILABLE, &closed.words(&gate.zone()));
+                let mut answer = say(StatusCode::SERVICE_UNAVAILABLE, &closed.words(&connector.gate.zone()));
                 answer.headers_mut().insert(header::RETRY_AFTER, closed.retry_s().into());
                 return answer;
             }
@@ -401,21 +401,13 @@ impl Failure {
             Failure::Coding => {
                 (StatusCode::NOT_IMPLEMENTED, "no transfer coding but `chunked` is passed on".to_owned())
             }
-            Failure::Connect(error @ ConnectError::Name(ResolveError::Name(_))) => {
-                (StatusCode::BAD_REQUEST, error.to_user())
+            Failure::Connect(error) => {
+                let status = status_of(error);
+                if [StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS].contains(&status) {
+                    connector.refused(user, error.refusal());
+                }
+                (status, error.to_user())
             }
-            Failure::Connect(error) if error.is_refusal() => {
-                user.counts.refused.fetch_add(1, Ordering::Relaxed);
-                (StatusCode::FORBIDDEN, error.to_user())
-            }
-            Failure::Connect(error @ ConnectError::TooMany) => {
-                user.counts.refused.fetch_add(1, Ordering::Relaxed);
-                (StatusCode::TOO_MANY_REQUESTS, error.to_user())
-            }
-            Failure::Connect(error @ ConnectError::Timeout(..)) => {
-                (StatusCode::GATEWAY_TIMEOUT, error.to_user())
-            }
-            Failure::Connect(error) => (StatusCode::BAD_GATEWAY, error.to_user()),
             Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
             Failure::Switched => (StatusCode::BAD_GATEWAY, "the server speaks something else".to_owned()),
             Failure::Slow(seconds) => {
@@ -423,6 +415,17 @@ impl Failure {
             }
         };
         say(status, &text)
+    }
+}
+
+/// The status of a request that leads nowhere.
+fn status_of(error: &ConnectError) -> StatusCode {
+    match error {
+        ConnectError::Name(ResolveError::Name(_)) => StatusCode::BAD_REQUEST,
+        ConnectError::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        ConnectError::Timeout(..) => StatusCode::GATEWAY_TIMEOUT,
+        error if error.refusal().is_some() => StatusCode::FORBIDDEN,
+        _ => StatusCode::BAD_GATEWAY,
     }
 }
 

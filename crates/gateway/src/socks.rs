@@ -106,7 +106,10 @@ async fn connect(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, target:
     };
     let upstream = match connected.await {
         Ok(upstream) => upstream,
-        Err(error) => return stream.write_all(&wire::reply(refusal(user, &error), NOWHERE)).await,
+        Err(error) => {
+            let reply = refusal(proxy, user, &error);
+            return stream.write_all(&wire::reply(reply, NOWHERE)).await;
+        }
     };
     // Where the gateway is on the Internet is no client's business.
     stream.write_all(&wire::reply(Reply::Succeeded, NOWHERE)).await?;
@@ -114,9 +117,9 @@ async fn connect(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, target:
     Ok(())
 }
 
-fn refusal(user: &User, error: &ConnectError) -> Reply {
-    if error.is_refusal() || matches!(error, ConnectError::TooMany) {
-        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+fn refusal(proxy: &Proxy, user: &User, error: &ConnectError) -> Reply {
+    if error.refusal().is_some() || matches!(error, ConnectError::TooMany) {
+        proxy.connector.refused(user, error.refusal());
         return Reply::NotAllowed;
     }
     match error {
@@ -173,9 +176,10 @@ impl Relay<'_> {
                         self.association.send(&bytes[start..], to).await;
                     }
                 }
-                Err(error) => {
-                    self.user.counts.refused.fetch_add(u64::from(error.is_refusal()), Ordering::Relaxed);
+                Err(error) if error.refusal().is_some() => {
+                    self.proxy.connector.refused(self.user, error.refusal());
                 }
+                Err(_) => {}
             }
         }
     }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -70,7 +70,10 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     if to.port() == dns::PORT {
         // How it ended is known to both ends.
         match proxy.connector.connect_name_server(&user).await {
-            Ok(server) => drop(dns::carry(stream, server).await),
+            Ok(server) => {
+                let blocked = |question: &[u8]| proxy.connector.blocked_answer(&user, question);
+                drop(dns::carry(stream, server, blocked).await);
+            }
             Err(_) => drop(user.counts.refused.fetch_add(1, Ordering::Relaxed)),
         }
         return;
@@ -89,7 +92,7 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     match connected.await {
         Ok(server) => tunnel::carry(stream, server, Duration::from_secs(proxy.limits.tunnel_s)).await,
         // There is no protocol to say why; the connection is closed.
-        Err(_) => drop(user.counts.refused.fetch_add(1, Ordering::Relaxed)),
+        Err(error) => proxy.connector.refused(&user, error.refusal()),
     }
 }
 
@@ -133,17 +136,17 @@ impl Clients {
         }
         let asked = (to.port() == dns::PORT).then_some(to);
         let checked = match asked {
-            Some(_) => dns::trimmed(&bytes).map(|question| {
+            Some(_) => dns::trimmed(&bytes).ok_or(None).map(|question| {
                 bytes = question.into();
                 connector.name_server()
             }),
-            None => connector.datagram_address(to).ok(),
+            None => connector.datagram_address(to).map_err(Some),
         };
         let known = self.known.get(&(client, asked));
         let user = known.map_or_else(|| self.proxy.users.at(client.ip()), |inbox| inbox.user.clone());
-        let Some(peer) = checked else {
-            self.refuse(&user);
-            return;
+        let peer = match checked {
+            Ok(peer) => peer,
+            Err(refusal) => return connector.refused(&user, refusal),
         };
         // Beyond that it is lost, as datagrams are.
         let Some(room) = user.room(bytes.len()) else { return };
@@ -161,24 +164,46 @@ impl Clients {
         // Name servers may be the home's, which no relay reaches.
         let association = Association::open(connector, &user, asked.is_none());
         let (Some(place), Some(association)) = (place, association) else {
-            self.refuse(&user);
-            return;
+            return connector.refused(&user, None);
         };
         user.counts.requests.fetch_add(1, Ordering::Relaxed);
         let (inbox, outgoing) = mpsc::channel(WAITING);
         // There is room for the first.
         let _ = inbox.try_send(waits);
         let shared = (self.proxy.clone(), self.caretaker.clone());
-        tokio::spawn(relay(shared, association, client, asked, outgoing, place));
+        let of = Client { address: client, user: user.clone(), asked };
+        tokio::spawn(relay(shared, association, of, outgoing, place));
         if self.known.len() >= self.sweep_at {
             self.known.retain(|_, inbox| !inbox.datagrams.is_closed());
             self.sweep_at = 64 + 2 * self.known.len();
         }
         self.known.insert((client, asked), Inbox { user, datagrams: inbox });
     }
+}
 
-    fn refuse(&self, user: &User) {
-        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+/// Whose datagrams they are, and the server that was asked for names.
+struct Client {
+    address: SocketAddr,
+    user: Arc<User>,
+    asked: Option<SocketAddr>,
+}
+
+/// The socket of the server that has answered last: it is most likely the next, too.
+struct Answers {
+    caretaker: Arc<Caretaker>,
+    last: Option<(SocketAddr, UdpSocket)>,
+}
+
+impl Answers {
+    /// Says that to a client in the name of that server. One that is lost here is one of many.
+    async fn say(&mut self, bytes: &[u8], from: SocketAddr, to: SocketAddr) {
+        if self.last.as_ref().is_none_or(|(address, _)| *address != from) {
+            let opened = self.caretaker.answer(from).and_then(UdpSocket::from_std);
+            self.last = opened.ok().map(|socket| (from, socket));
+        }
+        if let Some((_, socket)) = &self.last {
+            let _ = socket.send_to(bytes, to).await;
+        }
     }
 }
 
@@ -186,34 +211,30 @@ impl Clients {
 async fn relay(
     (proxy, caretaker): (Arc<Proxy>, Arc<Caretaker>),
     association: Association,
-    client: SocketAddr,
-    asked: Option<SocketAddr>,
+    client: Client,
     mut outgoing: mpsc::Receiver<(Datagram, Room)>,
     _place: Place,
 ) {
+    let Client { address, user, asked } = client;
+    let answers = Mutex::new(Answers { caretaker, last: None });
     // Questions that wait for their answers.
     let open = AtomicU64::new(0);
     let up = async {
         while let Some((Datagram { bytes, peer }, _room)) = outgoing.recv().await {
+            if let Some(server) = asked
+                && let Some(answer) = proxy.connector.blocked_answer(&user, &bytes)
+            {
+                answers.lock().await.say(&answer, server, address).await;
+                continue;
+            }
             open.fetch_add(1, Ordering::Relaxed);
             association.send(&bytes, peer).await;
         }
     };
     let down = async {
-        // The last server that has answered: it is most likely the next, too.
-        let mut answers: Option<(SocketAddr, UdpSocket)> = None;
         loop {
             let Datagram { bytes, peer } = association.receive().await;
-            let from = asked.unwrap_or(peer);
-            answers = answers.filter(|(address, _)| *address == from);
-            if answers.is_none() {
-                let opened = caretaker.answer(from).and_then(UdpSocket::from_std);
-                answers = opened.ok().map(|socket| (from, socket));
-            }
-            if let Some((_, socket)) = &answers {
-                // One that is lost here is one of many.
-                let _ = socket.send_to(&bytes, client).await;
-            }
+            answers.lock().await.say(&bytes, asked.unwrap_or(peer), address).await;
             if open.fetch_sub(1, Ordering::Relaxed) <= 1 && asked.is_some() {
                 return;
             }

@@ -1,7 +1,9 @@
 //! Connections to the Internet: checked, bounded before their first packet, read no faster than granted.
 
+use crate::block::List;
 use crate::budget::{Budget, Flow};
 use crate::config::Config;
+use crate::dns;
 use crate::echo::Echo;
 use crate::gate::{Gate, Pass};
 use crate::policy::{Policy, Refusal, Transport};
@@ -14,7 +16,7 @@ use leeway_accounts::ledger::Direction;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -48,10 +50,14 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether it is the gateway that says no.
-    pub fn is_refusal(&self) -> bool {
+    /// What the gateway says, if it is the gateway that says no.
+    pub fn refusal(&self) -> Option<Refusal> {
         use ResolveError::{Address, Refused};
-        matches!(self, ConnectError::Refused(_) | ConnectError::Name(Refused { .. } | Address(_)))
+        match self {
+            ConnectError::Refused(refusal)
+            | ConnectError::Name(Refused { refusal, .. } | Address(refusal)) => Some(*refusal),
+            _ => None,
+        }
     }
 }
 
@@ -63,6 +69,11 @@ impl ConnectError {
             | ConnectError::Name(ResolveError::Address(refusal) | ResolveError::Refused { refusal, .. }) => {
                 match refusal {
                     Refusal::Port(port, _) => format!("port {port} is not open"),
+                    Refusal::BlockedPort(port) => format!("the owner of this line has blocked port {port}"),
+                    Refusal::BlockedName => "the owner of this line has blocked this name".into(),
+                    Refusal::BlockedNetwork(_) => {
+                        "the owner of this line has blocked the network of this address".into()
+                    }
                     _ => "not an address of the public Internet that users may reach".into(),
                 }
             }
@@ -92,6 +103,8 @@ pub struct Connector {
     pub relay: Option<Arc<Relay>>,
     /// Whether neighbours are served now.
     pub gate: Arc<Gate>,
+    /// Requests and datagrams that the owner's lists have refused, as [`List::ALL`] has them.
+    blocked: [AtomicU64; 3],
     resolver: Resolver,
     congestion: Result<String, String>,
     users: Arc<crate::users::Users>,
@@ -136,6 +149,7 @@ impl Connector {
                 .map(Budget::sharing),
             relay,
             gate,
+            blocked: Default::default(),
             resolver,
             congestion: socket::first_congestion(&config.upload),
             users,
@@ -151,6 +165,26 @@ impl Connector {
     /// Where they may go from now on.
     pub fn set_policy(&self, policy: Policy) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    }
+
+    /// Counts that `user` was refused something, by one of the owner's lists or otherwise.
+    pub fn refused(&self, user: &User, refusal: Option<Refusal>) {
+        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+        if let Some(list) = refusal.and_then(Refusal::list) {
+            self.blocked[list as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What each of the owner's lists has refused.
+    pub fn blocked(&self) -> [(List, u64); 3] {
+        List::ALL.map(|list| (list, self.blocked[list as usize].load(Ordering::Relaxed)))
+    }
+
+    /// The answer to a question for a name that is blocked; none: it may be asked.
+    pub fn blocked_answer(&self, user: &User, question: &[u8]) -> Option<Vec<u8>> {
+        let refusal = self.policy().check_name(&dns::name(question)?).err()?;
+        self.refused(user, Some(refusal));
+        Some(dns::blocked(question))
     }
 
     /// The congestion control of uploads, if the kernel has one of those that were asked for; else why not.

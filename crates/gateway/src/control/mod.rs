@@ -86,7 +86,9 @@ impl Operations {
 
     /// What the owner should know.
     pub fn notices(&self) -> Vec<String> {
-        let mut notices = self.proxy.connector.policy().home_in_words();
+        let policy = self.proxy.connector.policy();
+        let mut notices = policy.home_in_words();
+        notices.extend(policy.block.notices());
         notices.extend(self.notices.get().into_iter().flatten().cloned());
         notices
     }

@@ -1,12 +1,14 @@
 //! Another configuration without the end of a connection: all of it, or nothing.
 
 use super::{OperationError, Operations, ReloadRequest, Reloaded};
+use crate::block::Blocklist;
 use crate::config::{Config, ConfigError};
 use crate::login::People;
+use crate::policy::Policy;
 use leeway_guard::{SecretError, is_credential, read_secret};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Where the configuration comes from, each time that it is read.
 pub type Source = Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>;
@@ -60,7 +62,8 @@ impl Operations {
         let users = config.users_file.as_deref().map(people).transpose()?;
         let owners = config.page.as_ref().map(|page| people(&page.users_file)).transpose()?;
         let connector = &self.proxy.connector;
-        let policy = config.policy(connector.policy().attached.clone());
+        let block = Arc::new(Blocklist::read(&config.block).map_err(wrong)?);
+        let policy = Policy { block: block.clone(), ..config.policy(connector.policy().attached.clone()) };
         // The last that can fail.
         if let Some(meter) = self.gate().meter() {
             meter.reload(&config.caps.clone().unwrap_or_default())?;
@@ -73,7 +76,9 @@ impl Operations {
         }
         secrets.retain(|path, _| is_credential(path));
         (running.config, running.secrets) = (config, secrets);
-        Ok(Reloaded { words: vec!["the configuration was read again and holds".into()] })
+        let mut words = vec!["the configuration was read again and holds".into()];
+        words.extend(block.notices());
+        Ok(Reloaded { words })
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
