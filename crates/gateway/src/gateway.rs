@@ -8,7 +8,7 @@ use crate::client;
 use crate::config::{Config, ConfigError};
 use crate::control::{self, Operations, Socket, SocketError};
 use crate::gate::Gate;
-use crate::http::Proxy;
+use crate::http::{Proxy, Words};
 use crate::login::Logins;
 use crate::metering::{Bookkeeper, Meter};
 use crate::page;
@@ -28,9 +28,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+/// Connections of each listener that are told at a time why they are not heard; others are cut off.
+const FAREWELLS: usize = 64;
 /// How long connections may go on when the gateway stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -255,9 +257,10 @@ impl Gateway {
         }
         if let Some((listener, logins)) = self.page {
             background.spawn(page::serve(listener, logins, self.operations.clone()));
+            // Its chart; nobody else looks at it.
+            let operations = self.operations.clone();
+            background.spawn(async move { operations.watch().await });
         }
-        let operations = self.operations.clone();
-        background.spawn(async move { operations.watch().await });
         for (kind, listener) in self.listeners {
             background.spawn(accept(kind, listener, self.proxy.clone()));
         }
@@ -310,14 +313,14 @@ fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate
         Err(error) => return Ok((Some(Err(error)), Gate::default())),
         Ok(socket) => socket,
     };
-    let file = control.state.join("pause.json");
     let failed = |error| GatewayError::System("keep pauses over a restart (`state` of [control])", error);
     std::fs::create_dir_all(&control.state).map_err(failed)?;
-    let gate = Gate::kept(file).map_err(failed)?;
+    let gate = Gate::kept(&control.state).map_err(failed)?;
     Ok((Some(Ok(socket)), gate))
 }
 
 async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
+    let farewells = Arc::new(Semaphore::new(FAREWELLS));
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -334,7 +337,18 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
             });
             continue;
         }
-        let Some((place, address)) = admit(&proxy, &stream, from) else { continue };
+        let (place, address) = match admit(&proxy, &stream, from) {
+            Ok(admitted) => admitted,
+            Err(why) => {
+                if let (Some(words), Ok(turn)) = (words(kind, why), farewells.clone().try_acquire_owned()) {
+                    tokio::spawn(async move {
+                        socket::farewell(stream, &words).await;
+                        drop(turn);
+                    });
+                }
+                continue;
+            }
+        };
         tokio::spawn(async move {
             // A task is as large as the largest of these, unless they are boxed.
             match kind {
@@ -347,17 +361,42 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
     }
 }
 
-/// A client's place; none for those who may not use the gateway or have too many connections, who are cut off.
-fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, IpAddr)> {
+/// Why a connection is not heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unheard {
+    /// No client's.
+    Stranger,
+    /// One too many.
+    Full,
+    /// It has ended already.
+    Gone,
+}
+
+/// What is said to it, where the protocol has words that come before anything of the client's.
+fn words(kind: Kind, why: Unheard) -> Option<Vec<u8>> {
+    let words = match why {
+        Unheard::Stranger => Words::stranger(),
+        Unheard::Full => Words::full(),
+        Unheard::Gone => return None,
+    };
+    match kind {
+        Kind::Http => Some(words.unread().into_bytes()),
+        Kind::Socks => Some(socks::FAREWELL.into()),
+        Kind::Metrics | Kind::Transparent => None,
+    }
+}
+
+/// A client's place.
+fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Result<(Place, IpAddr), Unheard> {
     let client = from.ip().to_canonical();
     if !proxy.connector.policy().is_client(client) {
-        return None;
+        return Err(Unheard::Stranger);
     }
     let user = proxy.users.at(client);
     let Some(place) = proxy.users.admit(&user) else {
-        user.counts.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        return None;
+        proxy.connector.refused(&user, None);
+        return Err(Unheard::Full);
     };
-    socket::prepare(stream).ok()?;
-    Some((place, client))
+    socket::prepare(stream).map_err(|_| Unheard::Gone)?;
+    Ok((place, client))
 }

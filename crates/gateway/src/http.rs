@@ -3,7 +3,7 @@
 use crate::budget::Flow;
 use crate::client::Asks;
 use crate::config::Limits;
-use crate::gate::Closed;
+use crate::gate::{Closed, Why};
 use crate::login::Denied;
 use crate::pool::Pool;
 use crate::resolve::ResolveError;
@@ -38,6 +38,9 @@ const HOP_BY_HOP: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// Seconds after which a connection may have ended.
+const SOON_S: i64 = 5;
 
 /// What all connections share.
 pub struct Proxy {
@@ -80,6 +83,9 @@ impl Proxy {
                     (Ok(()), &Method::CONNECT) => self.connect(request, &user, &asks).await,
                     (Ok(()), _) => self.forward(request, &user).await,
                 };
+                // What failed because the user's access was taken meanwhile has a better reason.
+                let answered = answered
+                    .map_err(|failure| if user.is_revoked() { Closed::REVOKED.into() } else { failure });
                 answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector))
             }
             Err(denied) => ask_again(denied),
@@ -389,24 +395,26 @@ impl From<ConnectError> for Failure {
     }
 }
 
+impl From<Closed> for Failure {
+    fn from(closed: Closed) -> Failure {
+        Failure::Closed(closed)
+    }
+}
+
 impl Failure {
     fn answer(&self, user: &User, connector: &Connector) -> Plain {
         let (status, text) = match self {
-            Failure::Closed(closed) => {
-                let mut answer = say(StatusCode::SERVICE_UNAVAILABLE, &closed.words(&connector.gate.zone()));
-                answer.headers_mut().insert(header::RETRY_AFTER, closed.retry_s().into());
-                return answer;
-            }
+            Failure::Closed(closed) => return Words::closed(closed, &connector.gate.zone()).answer(),
             Failure::Bad(text) => (StatusCode::BAD_REQUEST, (*text).to_owned()),
             Failure::Coding => {
                 (StatusCode::NOT_IMPLEMENTED, "no transfer coding but `chunked` is passed on".to_owned())
             }
             Failure::Connect(error) => {
-                let status = status_of(error);
-                if [StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS].contains(&status) {
+                let words = Words::connect(error);
+                if [StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS].contains(&words.status) {
                     connector.refused(user, error.refusal());
                 }
-                (status, error.to_user())
+                return words.answer();
             }
             Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
             Failure::Switched => (StatusCode::BAD_GATEWAY, "the server speaks something else".to_owned()),
@@ -418,14 +426,66 @@ impl Failure {
     }
 }
 
-/// The status of a request that leads nowhere.
-fn status_of(error: &ConnectError) -> StatusCode {
-    match error {
-        ConnectError::Name(ResolveError::Name(_)) => StatusCode::BAD_REQUEST,
-        ConnectError::TooMany => StatusCode::TOO_MANY_REQUESTS,
-        ConnectError::Timeout(..) => StatusCode::GATEWAY_TIMEOUT,
-        error if error.refusal().is_some() => StatusCode::FORBIDDEN,
-        _ => StatusCode::BAD_GATEWAY,
+/// What the gateway itself says.
+pub struct Words {
+    status: StatusCode,
+    text: String,
+    /// For `Retry-After`.
+    retry_s: Option<i64>,
+}
+
+impl Words {
+    /// To somebody whose address is no client's.
+    pub fn stranger() -> Words {
+        let text = "your address may not use this gateway".into();
+        Words { status: StatusCode::FORBIDDEN, text, retry_s: None }
+    }
+
+    /// To somebody who has too many connections to the gateway.
+    pub fn full() -> Words {
+        let text = "you have too many connections at a time, or all of you together have".into();
+        Words { status: StatusCode::TOO_MANY_REQUESTS, text, retry_s: Some(SOON_S) }
+    }
+
+    /// To somebody who is not served now.
+    pub fn closed(closed: &Closed, zone: &TimeZone) -> Words {
+        let status = match closed.why {
+            Why::Revoked => StatusCode::FORBIDDEN,
+            Why::Paused | Why::Cap(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Words { status, text: closed.words(zone), retry_s: closed.retry_s() }
+    }
+
+    /// About a connection that leads nowhere.
+    pub fn connect(error: &ConnectError) -> Words {
+        let (status, retry_s) = match error {
+            ConnectError::Name(ResolveError::Name(_)) => (StatusCode::BAD_REQUEST, None),
+            ConnectError::TooMany => (StatusCode::TOO_MANY_REQUESTS, Some(SOON_S)),
+            ConnectError::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, None),
+            error if error.refusal().is_some() => (StatusCode::FORBIDDEN, None),
+            _ => (StatusCode::BAD_GATEWAY, None),
+        };
+        Words { status, text: error.to_user(), retry_s }
+    }
+
+    /// The whole answer to a request that was not read.
+    pub fn unread(&self) -> String {
+        let body = format!("leeway gateway: {}\n", self.text);
+        let retry = self.retry_s.map_or(String::new(), |seconds| format!("Retry-After: {seconds}\r\n"));
+        format!(
+            "HTTP/1.1 {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{retry}\
+             Connection: close\r\n\r\n{body}",
+            self.status,
+            body.len()
+        )
+    }
+
+    fn answer(&self) -> Plain {
+        let mut answer = say(self.status, &self.text);
+        if let Some(seconds) = self.retry_s {
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        answer
     }
 }
 
@@ -446,17 +506,6 @@ fn ask_again(denied: Denied) -> Plain {
     };
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     answer
-}
-
-/// The whole answer to a request that was not read, in words.
-pub fn closed(closed: &Closed, zone: &TimeZone) -> String {
-    let body = format!("leeway gateway: {}\n", closed.words(zone));
-    format!(
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Retry-After: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len(),
-        closed.retry_s()
-    )
 }
 
 fn say(status: StatusCode, text: &str) -> Plain {

@@ -148,7 +148,9 @@ impl Logins {
         let right = right.await.unwrap_or(false);
         if let (Some((name, login)), true) = (known, right) {
             let _ = login.verified.set(given);
-            return Ok(name.clone());
+            // Others may have taken over meanwhile.
+            let here = self.people().0.get(name).is_some_and(|now| now.hash == login.hash);
+            return if here { Ok(name.clone()) } else { Err(Denied::Wrong) };
         }
         self.lock_attempts().failed(from, Instant::now());
         match known {

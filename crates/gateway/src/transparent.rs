@@ -3,7 +3,8 @@
 use crate::caretaker::Caretaker;
 use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};
 use crate::dns;
-use crate::http::{self, Proxy};
+use crate::http::{Proxy, Words};
+use crate::socket::farewell;
 use crate::tunnel;
 use crate::users::{Place, Room, User};
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::{Mutex, mpsc};
 
@@ -63,27 +64,36 @@ pub fn taken(ports: impl IntoIterator<Item = u16>) -> Vec<u16> {
 }
 
 /// Serves one connection: it goes where it wanted to go, if that is allowed.
-pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
+pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     let user = proxy.users.at(client);
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
     let Ok(to) = stream.local_addr() else { return };
     if to.port() == dns::PORT {
+        if proxy.connector.gate.is_revoked(&user.name) {
+            return proxy.connector.refused(&user, None);
+        }
         // How it ended is known to both ends.
         match proxy.connector.connect_name_server(&user).await {
             Ok(server) => {
                 let blocked = |question: &[u8]| proxy.connector.blocked_answer(&user, question);
-                drop(dns::carry(stream, server, blocked).await);
+                let over = server.over();
+                tokio::select! {
+                    _ = dns::carry(stream, server, blocked) => {}
+                    () = over => {}
+                }
             }
             Err(_) => drop(user.counts.refused.fetch_add(1, Ordering::Relaxed)),
         }
         return;
     }
-    if let Err(closed) = proxy.connector.gate.admit(&user) {
-        // Only HTTP has words for it; other connections are closed.
+    // Only HTTP has words for a refusal; other connections are closed.
+    let refuse = async |stream: TcpStream, words: Words| {
         if to.port() == 80 {
-            let _ = stream.write_all(http::closed(&closed, &proxy.connector.gate.zone()).as_bytes()).await;
+            farewell(stream, words.unread().as_bytes()).await;
         }
-        return;
+    };
+    if let Err(closed) = proxy.connector.gate.admit(&user) {
+        return refuse(stream, Words::closed(&closed, &proxy.connector.gate.zone())).await;
     }
     let connected = async {
         let addresses = proxy.connector.addresses(&to.ip().to_string(), to.port()).await?;
@@ -91,8 +101,10 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     };
     match connected.await {
         Ok(server) => tunnel::carry(stream, server, Duration::from_secs(proxy.limits.tunnel_s)).await,
-        // There is no protocol to say why; the connection is closed.
-        Err(error) => proxy.connector.refused(&user, error.refusal()),
+        Err(error) => {
+            proxy.connector.refused(&user, error.refusal());
+            refuse(stream, Words::connect(&error)).await;
+        }
     }
 }
 
@@ -157,7 +169,7 @@ impl Clients {
                 Err(mpsc::error::TrySendError::Closed(unsent)) => waits = unsent,
             }
         }
-        if asked.is_none() && connector.gate.admit(&user).is_err() {
+        if connector.gate.is_revoked(&user.name) || asked.is_none() && connector.gate.admit(&user).is_err() {
             return;
         }
         let place = self.proxy.users.admit(&user);
@@ -225,6 +237,10 @@ async fn relay(
                 && let Some(answer) = proxy.connector.blocked_answer(&user, &bytes)
             {
                 answers.lock().await.say(&answer, server, address).await;
+                // As after an answer of the server.
+                if open.load(Ordering::Relaxed) == 0 && outgoing.is_empty() {
+                    return;
+                }
                 continue;
             }
             open.fetch_add(1, Ordering::Relaxed);
@@ -245,6 +261,7 @@ async fn relay(
     tokio::select! {
         () = up => {}
         () = down => {}
+        () = user.revoked() => {}
         () = association.silence(idle) => {
             if asked.is_some() && open.load(Ordering::Relaxed) > 0 {
                 proxy.connector.name_server_is_silent();

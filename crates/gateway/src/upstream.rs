@@ -382,9 +382,15 @@ impl Upstream {
         self.way
     }
 
-    /// Ready when the way that it takes is gone: nothing will come any more.
+    /// Ready when the way that it takes is gone, or its user's access: nothing will come any more.
     pub fn over(&self) -> impl Future<Output = ()> + use<> {
-        over(self.relay.clone(), self.way)
+        let (relay, way, user) = (self.relay.clone(), self.way, self.user.clone());
+        async move {
+            tokio::select! {
+                () = over(relay, way) => {}
+                () = user.revoked() => {}
+            }
+        }
     }
 
     /// Its part in the shared window; HTTP knows where an answer ends, and says so.

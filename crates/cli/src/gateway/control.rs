@@ -1,4 +1,4 @@
-//! `leeway gateway status`, `pause`, `resume`, `users`: what is asked of a gateway that runs.
+//! `leeway gateway status`, `pause`, `reload`, `revoke` and others: what is asked of a gateway that runs.
 
 use crate::Failure;
 use clap::{Args, Subcommand};
@@ -7,7 +7,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use leeway_gateway::Config;
 use leeway_gateway::control::{
-    Client, ClientError, PauseRequest, ReloadRequest, Reloaded, SOCKET, Sharing, Status, UserStatus, Volume,
+    Client, ClientError, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, SOCKET, Sharing,
+    Status, UserStatus, Volume,
 };
 use leeway_guard::{SecretError, read_in_place};
 use leeway_units::Duration;
@@ -37,6 +38,18 @@ pub enum ControlCommand {
         /// Configuration of the gateway. What is in the files of users that it names is handed over to the gateway.
         #[arg(long, short, value_name = "FILE", default_value = "/etc/leeway/gateway.toml")]
         config: PathBuf,
+        #[command(flatten)]
+        ask: Ask,
+    },
+    /// Take a neighbour's access at once: requests are refused in words, and transfers that run end.
+    #[command(after_help = REVOKE_HELP)]
+    Revoke {
+        /// The user's name, or the neighbour's address, as `leeway gateway users` has them.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Give the access back.
+        #[arg(long)]
+        undo: bool,
         #[command(flatten)]
         ask: Ask,
     },
@@ -88,6 +101,14 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
                 answer.words.iter().try_for_each(|words| writeln!(out, "{words}"))
             })
         }
+        ControlCommand::Revoke { name, undo, ask } => {
+            let request = RevokeRequest { user: name.clone(), undo: *undo };
+            let asked = runtime.block_on(ask.client().post("/v1/revoke", &request));
+            ask.print(&asked?, |answer: &Revoked, out| {
+                let has = if answer.revoked { "no access from now on" } else { "access again" };
+                writeln!(out, "{} has {has}", shown(&answer.user))
+            })
+        }
         ControlCommand::Export { from, to, socket } => {
             let days = [("from", from), ("to", to)];
             let given = days.iter().filter_map(|(name, day)| Some(format!("{name}={}", day.as_ref()?)));
@@ -110,6 +131,17 @@ const RELOAD_HELP: &str = "Examples:\n  \
     a gateway that was started with another file\n\n\
     The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a restart.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 something is wrong or needs a restart, and nothing has changed.";
+
+/// Examples, and exit codes.
+const REVOKE_HELP: &str = "Examples:\n  \
+    sudo leeway gateway revoke ann\n      \
+    ann's requests are refused, and her transfers end within a second\n  \
+    sudo leeway gateway revoke 10.20.0.7\n      \
+    the same for a neighbour without a name\n  \
+    sudo leeway gateway revoke ann --undo\n      \
+    ann has access again\n\n\
+    It outlives a restart. `leeway gateway status` lists who has no access.\n\n\
+    Exit codes: 0 done, 1 no gateway runs, 2 nobody has that name.";
 
 /// What is in the files of users that a configuration names, as far as this user may read them. The
 /// gateway of the packaged unit may not: it has the copies that systemd made at its start.
@@ -193,6 +225,10 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     }
     for volume in &status.volumes {
         writeln!(out, "{}", volume_line(volume))?;
+    }
+    if !status.revoked.is_empty() {
+        let names: Vec<String> = status.revoked.iter().map(|name| shown(name)).collect();
+        writeln!(out, "no access: {}", names.join(", "))?;
     }
     if let Some(accounts) = &status.accounts {
         writeln!(out, "accounts: {accounts}")?;

@@ -54,6 +54,11 @@ fn a_gateway_is_asked_and_paused_and_a_killed_one_stays_paused() {
     let _gateway = start();
     assert!(out(&ask(&socket, &["status"])).starts_with("sharing: paused until 2"));
     assert_eq!(out(&ask(&socket, &["resume"])), "sharing: on\n");
+    assert_eq!(out(&ask(&socket, &["revoke", "127.0.0.1"])), "127.0.0.1 has no access from now on\n");
+    assert!(out(&ask(&socket, &["status"])).contains("\nno access: 127.0.0.1\n"));
+    assert_eq!(out(&ask(&socket, &["revoke", "127.0.0.1", "--undo"])), "127.0.0.1 has access again\n");
+    let nobody = refused(&ask(&socket, &["revoke", "nobody"]), 2);
+    assert!(nobody.contains("nobody is called \"nobody\""), "{nobody}");
 }
 
 /// The status that the user "bob" with "a long phrase" is answered.

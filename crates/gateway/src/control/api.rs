@@ -2,8 +2,8 @@
 
 use super::socket::Socket;
 use super::{
-    ExportRange, Health, OperationError, Operations, PauseRequest, ReloadRequest, Reloaded, Status,
-    UserStatus,
+    ExportRange, Health, OperationError, Operations, PauseRequest, ReloadRequest, Reloaded, RevokeRequest,
+    Revoked, Status, UserStatus,
 };
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -48,6 +48,7 @@ fn router(operations: Arc<Operations>) -> Router {
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
         .route("/v1/reload", post(reload))
+        .route("/v1/revoke", post(revoke))
         .fallback(|| async { failure(StatusCode::NOT_FOUND, "there is nothing at this path") })
         .layer(DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(operations)
@@ -90,6 +91,14 @@ async fn pause(
 
 async fn resume(State(operations): Shared) -> Answer<Status> {
     Ok(Json(operations.resume()?))
+}
+
+async fn revoke(
+    State(operations): Shared,
+    request: Result<Json<RevokeRequest>, JsonRejection>,
+) -> Answer<Revoked> {
+    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    Ok(Json(operations.revoke(&request)?))
 }
 
 async fn reload(

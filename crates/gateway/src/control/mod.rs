@@ -15,7 +15,8 @@ pub use live::{Notice, Now, Sample};
 pub use reload::Source;
 pub use socket::{Socket, SocketError};
 pub use status::{
-    ExportRange, Health, PauseRequest, ReloadRequest, Reloaded, Sharing, Status, UserStatus, Volume, Window,
+    ExportRange, Health, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, Sharing, Status,
+    UserStatus, Volume, Window,
 };
 
 pub(crate) use api::serve;
@@ -24,7 +25,7 @@ use crate::config::Config;
 use crate::gate::{Gate, LONGEST, Pause};
 use crate::http::Proxy;
 use crate::login::Logins;
-use crate::users::User;
+use crate::users::{User, address_name};
 use jiff::{SignedDuration, Timestamp};
 use live::History;
 use reload::Running;
@@ -52,7 +53,7 @@ pub enum OperationError {
     #[error("accounts: {0}")]
     Export(#[from] leeway_accounts::export::ExportError),
     /// The system.
-    #[error("cannot keep the pause over a restart, so there is none: {0}")]
+    #[error("cannot keep that over a restart, so nothing has changed: {0}")]
     File(#[from] io::Error),
 }
 
@@ -144,13 +145,14 @@ impl Operations {
             relay: self.proxy.connector.relay.as_ref().map(|relay| relay.state().borrow().to_string()),
             accounts: self.accounts(),
             volumes: self.volumes(),
+            revoked: self.gate().revoked(),
             notices: self.notices(),
         }
     }
 
     /// Everybody who has used the gateway since its start, by name.
     pub fn users(&self) -> Vec<UserStatus> {
-        let status = |user: &Arc<User>| UserStatus::of(user, self.gate().meter());
+        let status = |user: &Arc<User>| UserStatus::of(user, self.gate());
         self.proxy.users.all().iter().map(status).collect()
     }
 
@@ -183,6 +185,32 @@ impl Operations {
             self.gate().set(None)?;
         }
         Ok(self.status())
+    }
+
+    /// Takes a user's access, so that transfers that run end; or gives it back.
+    ///
+    /// # Errors
+    /// Nobody has that name, or it cannot be kept.
+    pub fn revoke(&self, request: &RevokeRequest) -> Result<Revoked, OperationError> {
+        let (given, revoked) = (&request.user, !request.undo);
+        let address = given.strip_suffix("/64").unwrap_or(given).parse::<IpAddr>().ok();
+        let name = address.map_or_else(|| given.clone(), address_name);
+        let users = &self.proxy.users;
+        let known = users.logins().is_some_and(|logins| logins.has(&name))
+            || users.all().iter().any(|user| user.name == name)
+            || address.is_some_and(|address| self.is_neighbour(address));
+        let sensible = self.gate().is_revoked(&name) || known && revoked;
+        if !sensible {
+            return Err(OperationError::Wrong(if known {
+                format!("{name} has access")
+            } else {
+                format!("nobody is called {name:?}; `leeway gateway users` lists who has used the gateway")
+            }));
+        }
+        self.gate().revoke(&name, revoked)?;
+        // Whoever comes from here on is refused; these were there before.
+        users.all().iter().filter(|user| user.name == name).for_each(|user| user.set_revoked(revoked));
+        Ok(Revoked { user: name, revoked })
     }
 
     /// Whether the gateway does what it is there for.

@@ -1,8 +1,7 @@
 //! What operations answer, as JSON has it.
 
 use crate::budget::State;
-use crate::gate::Pause;
-use crate::metering::Meter;
+use crate::gate::{Closed, Gate, Pause};
 use crate::users::User;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -10,7 +9,6 @@ use leeway_accounts::caps::{Left, Reason, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How a gateway stands.
@@ -40,6 +38,9 @@ pub struct Status {
     pub accounts: Option<String>,
     /// What is left of volumes that hold for all neighbours.
     pub volumes: Vec<Volume>,
+    /// Users whose access the owner has taken back.
+    #[serde(default)]
+    pub revoked: Vec<String>,
     /// What the owner should know.
     pub notices: Vec<String>,
 }
@@ -93,7 +94,7 @@ pub struct UserStatus {
     pub requests: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// What caps say: `free`, `slowed` or `paused`.
+    /// What the owner and caps say: `free`, `slowed`, `paused` or `revoked`.
     pub standing: String,
     /// The same in words.
     pub words: String,
@@ -121,6 +122,26 @@ pub struct PauseRequest {
     /// For how long; none: until it is ended.
     #[serde(default)]
     pub seconds: Option<i64>,
+}
+
+/// What `/v1/revoke` is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeRequest {
+    /// A user's name, or a client's address.
+    pub user: String,
+    /// Give the access back.
+    #[serde(default)]
+    pub undo: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    /// The user's name.
+    pub user: String,
+    /// Whether the user has no access now.
+    pub revoked: bool,
 }
 
 /// What `/v1/reload` is given.
@@ -204,14 +225,17 @@ impl Volume {
 
 impl UserStatus {
     /// Of that user.
-    pub fn of(user: &User, meter: Option<&Arc<Meter>>) -> UserStatus {
-        let counts = &user.counts;
+    pub fn of(user: &User, gate: &Gate) -> UserStatus {
+        let (counts, meter) = (&user.counts, gate.meter());
+        let revoked = gate.is_revoked(&user.name);
         let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&user.name));
         let standing = match verdict {
+            _ if revoked => "revoked",
             Verdict::Free => "free",
             Verdict::Slowed { .. } => "slowed",
             Verdict::Paused { .. } => "paused",
         };
+        let zone = gate.zone();
         let own =
             |left: &Left| matches!(left.reason, Reason::UserDaily | Reason::Voucher | Reason::VoucherOver);
         let left = meter.map_or(vec![], |meter| meter.left(&user.name));
@@ -223,7 +247,11 @@ impl UserStatus {
             requests: counts.requests.load(Ordering::Relaxed),
             refused: counts.refused.load(Ordering::Relaxed),
             standing: standing.into(),
-            words: meter.map_or(String::new(), |meter| verdict.words(&meter.zone())),
+            words: if revoked {
+                Closed::REVOKED.words(&zone)
+            } else {
+                meter.map_or(String::new(), |_| verdict.words(&zone))
+            },
             volumes: left.into_iter().filter(own).map(Volume::of).collect(),
         }
     }

@@ -48,7 +48,7 @@ const COOKIE_S: u32 = 12 * 3600;
 struct Page {
     operations: Arc<Operations>,
     logins: Arc<Logins>,
-    sessions: Arc<Sessions>,
+    sessions: Sessions,
     listening: Arc<AtomicUsize>,
 }
 
@@ -56,7 +56,7 @@ type Shared = State<Arc<Page>>;
 
 /// Answers the home's browsers. Never ends.
 pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<Operations>) {
-    let (sessions, listening) = (Arc::default(), Arc::default());
+    let (sessions, listening) = Default::default();
     let router = router(Arc::new(Page { operations: operations.clone(), logins, sessions, listening }));
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -141,8 +141,8 @@ async fn enter(
         return html(&view::Login::new(visitor.language, Some(words.old_form)), StatusCode::FORBIDDEN);
     }
     match page.logins.check(from, form.name.as_bytes(), form.password.as_bytes()).await {
-        Ok(_) => {
-            let name = page.sessions.begin();
+        Ok(owner) => {
+            let name = page.sessions.begin(&owner);
             let cookie = cookie("leeway_session", &name, COOKIE_S);
             ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
         }
@@ -213,8 +213,8 @@ async fn events(State(page): Shared, headers: HeaderMap) -> Response {
     if page.csrf(&visitor).is_none() {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let (sessions, name) = (page.sessions.clone(), visitor.session.to_owned());
-    let welcome = move || sessions.csrf(&name).is_some();
+    let (visited, name) = (page.clone(), visitor.session.to_owned());
+    let welcome = move || visited.open(&name).is_some();
     match events::Events::begin(page.operations.clone(), page.listening.clone(), welcome) {
         Some(events) => ([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response(),
         None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
@@ -236,7 +236,12 @@ async fn asset(Path(name): Path<String>) -> Response {
 impl Page {
     /// The token of a visitor's forms, if he is logged in.
     fn csrf(&self, visitor: &Visitor<'_>) -> Option<String> {
-        self.sessions.csrf(visitor.session)
+        self.open(visitor.session)
+    }
+
+    /// The same of a session's name.
+    fn open(&self, session: &str) -> Option<String> {
+        self.sessions.csrf(session, |owner| self.logins.has(owner))
     }
 
     /// Whether a form comes from a page of ours that this visitor was given.
