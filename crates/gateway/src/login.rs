@@ -1,58 +1,32 @@
 //! Who a user is, by name and password: one check for every protocol.
 //!
-//! A password that was right once costs a keyed hash from then on. Others cost Argon2, in a thread beside those that serve, two at
-//! a time and one at a time from one place; who fails is slowed ([`Attempts`]).
+//! A password that was right once costs a keyed hash from then on. Others cost Argon2, in turn and
+//! slowed if they are wrong.
 
 use crate::config::ConfigError;
+use crate::door::Door;
 use crate::password::{Hash, parse_users};
-use leeway_guard::{Attempts, read_secret, site};
+use leeway_guard::read_secret;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use std::sync::{Arc, OnceLock};
 
-/// Passwords that are checked at a time: 40 MB, and two cores.
-const AT_A_TIME: usize = 2;
-/// Places whose passwords wait to be checked: about a second.
-const WAITING: usize = 64;
-
-/// Wrong passwords of a place that are not slowed: a person who mistypes, a browser that opens six connections.
-const WRONG_AT_ONCE: u32 = 6;
-/// One more is looked at after so long: 8640 guesses a day.
-const WRONG_EVERY: Duration = Duration::from_secs(10);
-
-/// Words for people.
-pub type Log = Box<dyn Fn(&str) + Send + Sync>;
+pub use crate::door::{Denied, Log};
 
 /// Those who have a name and a password.
 pub struct Logins {
     users: BTreeMap<String, Login>,
     /// Of the hashes by which right passwords are known again.
     key: [u8; 32],
-    attempts: Mutex<Attempts>,
-    places: Mutex<BTreeMap<IpAddr, Arc<tokio::sync::Mutex<()>>>>,
-    waiting: Semaphore,
-    checking: Arc<Semaphore>,
+    door: Door,
     log: Log,
 }
 
 struct Login {
     hash: Hash,
     /// A keyed hash of the password, once it was right.
-    verified: OnceLock<blake3::Hash>,
-}
-
-/// Why somebody is not let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denied {
-    /// Nobody has that name and that password.
-    Wrong,
-    /// Too many were wrong from there: nothing is looked at for so long.
-    Later(Duration),
-    /// Too many wait.
-    Busy,
+    verified: Arc<OnceLock<blake3::Hash>>,
 }
 
 impl Logins {
@@ -70,74 +44,52 @@ impl Logins {
         }
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|error| wrong(format!("there is no randomness: {error}")))?;
-        let login = |(name, hash)| (name, Login { hash, verified: OnceLock::new() });
-        Ok(Logins {
-            users: users.into_iter().map(login).collect(),
-            key,
-            attempts: Mutex::new(Attempts::new(WRONG_AT_ONCE, WRONG_EVERY)),
-            places: Mutex::default(),
-            waiting: Semaphore::new(WAITING),
-            checking: Arc::new(Semaphore::new(AT_A_TIME)),
-            log,
-        })
+        let login = |(name, hash)| (name, Login { hash, verified: Arc::default() });
+        Ok(Logins { users: users.into_iter().map(login).collect(), key, door: Door::new(), log })
+    }
+
+    /// Whether somebody has that name.
+    pub fn has(&self, name: &[u8]) -> bool {
+        std::str::from_utf8(name).is_ok_and(|name| self.users.contains_key(name))
     }
 
     /// The user's name, if it is one and the password is right.
     ///
     /// # Errors
     /// Why not.
-    pub async fn check(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<&str, Denied> {
+    pub async fn check(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<String, Denied> {
         let known = std::str::from_utf8(name).ok().and_then(|name| self.users.get_key_value(name));
         let given = blake3::keyed_hash(&self.key, password);
-        let verified = |&(_, login): &(&String, &Login)| login.verified.get() == Some(&given);
-        if let Some((name, _)) = known.filter(verified) {
-            return Ok(name);
-        }
-        self.admit(from)?;
-        let place = Turn::of(&self.places, site(from));
-        let _turn = place.lock.lock().await;
-        // Those before may have shown the same password, or failed.
-        if let Some((name, _)) = known.filter(verified) {
-            return Ok(name);
-        }
-        self.admit(from)?;
-        let _waits = self.waiting.try_acquire().map_err(|_| Denied::Busy)?;
+        let verified = || {
+            let (name, _) = known.filter(|(_, login)| login.verified.get() == Some(&given))?;
+            Some(name.clone())
+        };
         // A name that nobody has takes as long as one that somebody has.
         let hash = known.or_else(|| self.users.iter().next()).map(|(_, login)| login.hash.clone());
         let hash = hash.ok_or(Denied::Wrong)?;
-        let checking = self.checking.clone().acquire_owned().await.map_err(|_| Denied::Busy)?;
         let password = password.to_owned();
-        let right = tokio::task::spawn_blocking(move || {
-            // Until the end, also when nobody waits for it any more.
-            let _checking = checking;
-            hash.verify(&password)
-        });
-        let right = right.await.unwrap_or(false);
-        if let (Some((name, login)), true) = (known, right) {
-            let _ = login.verified.set(given);
-            return Ok(name);
+        let user = known.map(|(name, login)| (name.clone(), login.verified.clone()));
+        let look = move || match (hash.verify(&password), user) {
+            (true, Some((name, verified))) => {
+                let _ = verified.set(given);
+                Ok(name)
+            }
+            _ => Err(Denied::Wrong),
+        };
+        let checked = self.door.pass(from, verified, look).await;
+        if checked == Err(Denied::Wrong) {
+            match known {
+                Some((name, _)) => (self.log)(&format!("refused {from}: wrong password for {name:?}")),
+                // It may be a password in the wrong field.
+                None => (self.log)(&format!("refused {from}: nobody has the name that was given")),
+            }
         }
-        self.lock_attempts().failed(from, Instant::now());
-        match known {
-            Some((name, _)) => (self.log)(&format!("refused {from}: wrong password for {name:?}")),
-            // It may be a password in the wrong field.
-            None => (self.log)(&format!("refused {from}: nobody has the name that was given")),
-        }
-        Err(Denied::Wrong)
+        checked
     }
 
     /// Passwords that were wrong, and attempts that were refused without a look, since the start.
     pub fn refused(&self) -> (u64, u64) {
-        let attempts = self.lock_attempts();
-        (attempts.total_failed(), attempts.total_slowed())
-    }
-
-    fn admit(&self, from: IpAddr) -> Result<(), Denied> {
-        self.lock_attempts().admit(from, Instant::now()).map_err(Denied::Later)
-    }
-
-    fn lock_attempts(&self) -> std::sync::MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.door.refused()
     }
 }
 
@@ -147,36 +99,13 @@ impl std::fmt::Debug for Logins {
     }
 }
 
-type Places = Mutex<BTreeMap<IpAddr, Arc<tokio::sync::Mutex<()>>>>;
-
-/// A turn of one place, forgotten when nobody from there waits.
-struct Turn<'a> {
-    places: &'a Places,
-    site: IpAddr,
-    lock: Arc<tokio::sync::Mutex<()>>,
-}
-
-impl Turn<'_> {
-    fn of(places: &Places, site: IpAddr) -> Turn<'_> {
-        let lock = places.lock().unwrap_or_else(PoisonError::into_inner).entry(site).or_default().clone();
-        Turn { places, site, lock }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        // The list's and this one.
-        if Arc::strong_count(&self.lock) <= 2 {
-            places.remove(&self.site);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::WAITING;
     use std::io::Write;
+    use std::sync::Mutex;
+    use std::time::Instant;
 
     fn logins() -> (Arc<Logins>, Arc<Mutex<Vec<String>>>) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -195,7 +124,7 @@ mod tests {
     #[tokio::test]
     async fn the_right_password_of_the_right_user() {
         let (logins, said) = logins();
-        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann"));
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
         for (name, password) in
             [("ann", "bob's phrase"), ("bob", "ann's phrase"), ("eve", "ann's phrase"), ("", "")]
         {
@@ -208,13 +137,13 @@ mod tests {
         assert_eq!(said[0], "refused 10.0.0.1: wrong password for \"ann\"");
         assert_eq!(said[2], "refused 10.0.0.1: nobody has the name that was given");
         assert!(!said.concat().contains("phrase"));
-        assert!(logins.places.lock().unwrap().is_empty());
+        assert!(logins.door.is_empty());
     }
 
     #[tokio::test]
     async fn who_guesses_is_slowed_and_others_are_not() {
         let (logins, _) = logins();
-        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann"));
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
         let guesses = (0..10).map(|n| logins.check(at(1), b"bob", format!("guess {n}").into_bytes().leak()));
         let mut denied = Vec::new();
         for guess in guesses {
@@ -225,12 +154,13 @@ mod tests {
         let right = logins.check(at(1), b"bob", b"bob's phrase").await;
         assert!(matches!(right, Err(Denied::Later(_))), "not even the right one: {right:?}");
         // Who is known, and who is elsewhere, is served.
-        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann"));
-        assert_eq!(logins.check(at(2), b"bob", b"bob's phrase").await, Ok("bob"));
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
+        assert_eq!(logins.check(at(2), b"bob", b"bob's phrase").await, Ok("bob".into()));
         assert_eq!(logins.refused(), (6, 5));
     }
 
-    /// A browser opens six connections at once: one password is checked, and the others wait for that.
+    /// A browser opens six connections at once: one password is checked, and the others wait for
+    /// that.
     #[tokio::test]
     async fn the_same_password_is_checked_once() {
         let (logins, _) = logins();
@@ -240,27 +170,32 @@ mod tests {
         let checks: Vec<_> = (0..200)
             .map(|_| {
                 let logins = logins.clone();
-                tokio::spawn(async move { logins.check(at(1), b"ann", b"ann's phrase").await.map(str::len) })
+                tokio::spawn(async move {
+                    logins.check(at(1), b"ann", b"ann's phrase").await.map(|name| name.len())
+                })
             })
             .collect();
         let begun = Instant::now();
         for check in checks {
             assert_eq!(check.await.unwrap(), Ok(3));
         }
-        // Two hundred would take two hundred times as long, on one thread or on two cores half of that.
+        // Two hundred would take two hundred times as long, on one thread or on two cores half of
+        // that.
         assert!(begun.elapsed() < one * 50, "{:?}, one takes {one:?}", begun.elapsed());
-        assert!(logins.places.lock().unwrap().is_empty());
+        assert!(logins.door.is_empty());
     }
 
     /// Strangers from many places: what waits is bounded, and the rest is told to come again.
     #[tokio::test]
     async fn strangers_cannot_fill_the_memory() {
         let (logins, _) = logins();
-        let held = logins.checking.clone().acquire_many_owned(AT_A_TIME as u32).await.unwrap();
+        let held = logins.door.looking.clone().acquire_many_owned(2).await.unwrap();
         let checks: Vec<_> = (0..100)
             .map(|host| {
                 let logins = logins.clone();
-                tokio::spawn(async move { logins.check(at(host), b"ann", b"wrong").await.map(str::len) })
+                tokio::spawn(
+                    async move { logins.check(at(host), b"ann", b"wrong").await.map(|name| name.len()) },
+                )
             })
             .collect();
         let (mut busy, mut wrong) = (0, 0);
@@ -277,16 +212,17 @@ mod tests {
             }
         }
         assert_eq!((busy, wrong), (100 - WAITING, WAITING));
-        assert!(logins.places.lock().unwrap().is_empty());
+        assert!(logins.door.is_empty());
     }
 
-    /// Argon2 runs beside the threads that serve: others go on meanwhile, also where there is one such thread.
+    /// Argon2 runs beside the threads that serve: others go on meanwhile, also where there is one
+    /// such thread.
     #[tokio::test(flavor = "current_thread")]
     async fn others_go_on_while_a_password_is_checked() {
         let (logins, _) = logins();
         let checking = tokio::spawn({
             let logins = logins.clone();
-            async move { logins.check(at(1), b"ann", b"ann's phrase").await.map(str::len) }
+            async move { logins.check(at(1), b"ann", b"ann's phrase").await.map(|name| name.len()) }
         });
         let mut steps = 0;
         while !checking.is_finished() {

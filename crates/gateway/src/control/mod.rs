@@ -5,16 +5,21 @@ mod api;
 mod client;
 mod config;
 mod live;
+mod people;
 mod socket;
 mod status;
 
 pub use client::{Client, ClientError};
 pub use config::{ControlConfig, SOCKET};
 pub use live::{Notice, Now, Sample};
+pub use people::{Entrance, InviteRequest, Issued, IssuedCode, VoucherRequest, VoucherStatus};
 pub use socket::{Socket, SocketError};
-pub use status::{ExportRange, Health, PauseRequest, Sharing, Status, UserStatus, Volume, Window};
+pub use status::{
+    ExportFormat, ExportRange, Health, PauseRequest, Sharing, Status, UserStatus, Volume, Window,
+};
 
 pub(crate) use api::serve;
+pub(crate) use status::own_volumes;
 
 use crate::config::Config;
 use crate::gate::{Gate, LONGEST, Pause};
@@ -171,7 +176,7 @@ impl Operations {
         }
     }
 
-    /// What was used from the day `from` until before the day `to`, as CSV.
+    /// What was used from the day `from` until before the day `to`, as a file.
     ///
     /// # Errors
     /// There are no accounts, or they cannot be read.
@@ -181,7 +186,7 @@ impl Operations {
                 "this gateway keeps no accounts: add a line [accounts] to its configuration".into(),
             ));
         };
-        Ok(meter.export(range.from, range.to)?)
+        Ok(meter.export(range)?)
     }
 
     /// Other caps, without a connection's end.
