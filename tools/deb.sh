@@ -42,6 +42,7 @@ tree() {
 	changelog | gzip -9n >"$doc/changelog.gz"
 	gzip -9nc CHANGELOG.md >"$doc/NEWS.md.gz"
 	cp README.md "$doc/README.md"
+	install -D -m 644 -t "$doc/examples" packaging/grafana/leeway-gateway.json packaging/prometheus/leeway-gateway.rules.yml
 }
 
 # license NAME FILE: a text in the form of Debian's copyright file; every Debian has those below /usr.

@@ -1,4 +1,8 @@
-//! The ledger as a file: CSV, and a table for people.
+//! The ledger as a file: CSV, Parquet, and a table for people.
+
+mod columnar;
+
+pub use columnar::parquet;
 
 use crate::ledger::Direction;
 use crate::store::{Store, StoreError, Usage};
@@ -20,6 +24,9 @@ pub enum ExportError {
     /// The file.
     #[error("cannot write the export: {0}")]
     File(#[from] io::Error),
+    /// The file, as Parquet.
+    #[error("cannot write the export: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
 /// Writes what was used from slot `from` until before `to` as CSV (RFC 4180, but lines end as on

@@ -1,15 +1,19 @@
-//! Vouchers: some days and some data for whoever has the code.
+//! Codes: a voucher is some days and some data for whoever has its code, an invitation is the
+//! same for somebody with a name, and may have no end.
 //!
 //! A code has four characters that find it and twelve that prove it. Of the twelve the store has
 //! a salted hash only (PBKDF2 with SHA-256, RFC 8018). Twelve characters of an alphabet of 20
 //! are 52 bits, and the hash makes each guess at a stolen store 10,000 times as expensive: 13
 //! bits more.
 
-use crate::store::{Store, StoreError, Value};
+use crate::caps::Period;
+use crate::store::{Db, Store, StoreError, Value};
+use crate::time::Slot;
 use jiff::{SignedDuration, Timestamp};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, pbkdf2};
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 /// Letters and digits that look like no other, in print or by hand. Left out: 0 O Q, 1 I L, 2 Z,
@@ -33,31 +37,39 @@ pub struct Terms {
     pub valid_until: Option<Timestamp>,
 }
 
-/// A voucher as the store knows it.
+/// A voucher or an invitation as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Voucher {
     /// The first four characters of its code.
     pub selector: String,
+    /// Who was invited; none for a voucher.
+    pub invited: Option<String>,
     /// What it is for.
     pub terms: Terms,
     /// When it was made.
     pub created: Timestamp,
-    /// Who has redeemed it, and when.
-    pub redeemed: Option<(String, Timestamp)>,
+    /// When it was used first.
+    pub redeemed: Option<Timestamp>,
     /// When it was revoked.
     pub revoked: Option<Timestamp>,
 }
 
-/// Why a code is worth nothing.
+/// A code, as it is shown once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    /// As it is printed: four groups of four.
+    pub text: String,
+    /// Who uses the line with it, as the ledger calls him.
+    pub holder: String,
+}
+
+/// Why a code is worth nothing, or none is made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VoucherError {
     /// There is no such code. Nobody is told whether its beginning is right.
     #[error("there is no voucher of this code: look at it again, it has no 0, O, 1, I or L")]
     Unknown,
-    /// Somebody has it.
-    #[error("this voucher has been redeemed already")]
-    Redeemed,
-    /// Too late.
+    /// Too late for its first use.
     #[error("this voucher was valid until {0}")]
     Void(Timestamp),
     /// The owner has taken it back.
@@ -66,17 +78,52 @@ pub enum VoucherError {
     /// A voucher for nothing.
     #[error("a voucher needs days, data or both: give at least one of them, more than 0")]
     Empty,
+    /// An invitation for nothing.
+    #[error("an invitation for 0 days or 0 bytes is none: give more, or leave it out")]
+    Nothing,
     /// Too many or none.
     #[error("{0} vouchers: from 1 to 1000 can be made at a time")]
     Count(usize),
+    /// No name.
+    #[error(
+        "{0:?} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, and is \
+         neither an address nor one of a voucher"
+    )]
+    Name(String),
+    /// He has a code already.
+    #[error("{0} has been invited already; to invite {0} again, revoke that first")]
+    Invited(String),
+}
+
+/// What the ledger calls who uses the line with a voucher, before the first four characters.
+const HOLDER: &str = "voucher-";
+
+/// The code in what somebody has typed, without spaces and dashes and in capital letters; none if
+/// it cannot be one.
+pub fn code_in(typed: &str) -> Option<String> {
+    let code = normal(typed);
+    let whole = code.len() == SELECTOR + SECRET && code.bytes().all(|byte| ALPHABET.contains(&byte));
+    whole.then_some(code)
 }
 
 impl Voucher {
+    /// Who uses the line with it, as the ledger calls him.
+    pub fn holder(&self) -> String {
+        self.invited.clone().unwrap_or_else(|| format!("{HOLDER}{}", self.selector))
+    }
+
     /// When it is over, if it was redeemed for some days.
     pub fn ends(&self) -> Option<Timestamp> {
-        let (_, at) = self.redeemed.as_ref()?;
-        let days = self.terms.days?;
-        Some(at.checked_add(DAY.checked_mul(days.try_into().ok()?)?).unwrap_or(Timestamp::MAX))
+        let days = DAY.checked_mul(self.terms.days?.try_into().ok()?);
+        let end = |at: Timestamp| days.and_then(|days| at.checked_add(days).ok());
+        Some(end(self.redeemed?).unwrap_or(Timestamp::MAX))
+    }
+
+    /// From its first use until it is over or was revoked; none before.
+    pub fn period(&self) -> Option<Period> {
+        let start = self.redeemed?;
+        let end = self.ends().unwrap_or(Timestamp::MAX);
+        Some(Period { start, end: self.revoked.map_or(end, |revoked| revoked.min(end)) })
     }
 
     /// One word on how it stands at `now`.
@@ -92,7 +139,8 @@ impl Voucher {
 }
 
 impl Store {
-    /// Makes vouchers; returns their codes, which nobody can read again.
+    /// Makes vouchers; returns their codes, which nobody can read again. The store has them, synced
+    /// to the disk, before this returns.
     ///
     /// # Errors
     /// The terms are empty, or the database refuses or is gone.
@@ -101,7 +149,7 @@ impl Store {
         now: Timestamp,
         terms: &Terms,
         count: usize,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<Code>, StoreError> {
         let given = [terms.days.map(u64::from), terms.bytes];
         if given == [None, None] || given.contains(&Some(0)) {
             return Err(VoucherError::Empty.into());
@@ -110,25 +158,76 @@ impl Store {
             return Err(VoucherError::Count(count).into());
         }
         let made: Vec<Made> = (0..count).map(|_| Made::new()).collect();
+        self.transaction(|db| made.into_iter().map(|made| made.keep(db, now, terms, None)).collect())
+    }
+
+    /// Invites somebody by name; returns the code, which nobody can read again. Terms may be empty.
+    ///
+    /// # Errors
+    /// The name is none or is invited already, or the database refuses or is gone.
+    pub fn invite(&mut self, now: Timestamp, name: &str, terms: &Terms) -> Result<Code, StoreError> {
+        if [terms.days.map(u64::from), terms.bytes].contains(&Some(0)) {
+            return Err(VoucherError::Nothing.into());
+        }
+        let odd = |c: char| c.is_control() || c.is_whitespace() || c == ':';
+        let taken = name.starts_with(['#', '(']) || name.starts_with(HOLDER) || code_in(name).is_some();
+        let address = name.split('/').next().is_some_and(|name| name.parse::<IpAddr>().is_ok());
+        if !(1..=60).contains(&name.len()) || name.contains(odd) || taken || address {
+            return Err(VoucherError::Name(name.to_owned()).into());
+        }
+        let made = Made::new();
         self.transaction(|db| {
-            let mut codes = Vec::with_capacity(count);
-            for mut made in made {
-                // Of 160,000 beginnings one may be taken.
-                while db.execute(INSERT, &made.values(now, terms))? == 0 {
-                    made = Made::new();
-                }
-                codes.push(made.code());
+            let rows = db.query(&format!("{SELECT} WHERE username = $1"), &[name.into()])?;
+            if rows.iter().any(|row| !["revoked", "over", "void"].contains(&read(row).standing(now))) {
+                return Err(VoucherError::Invited(name.to_owned()).into());
             }
-            Ok(codes)
+            made.keep(db, now, terms, Some(name))
         })
     }
 
-    /// Gives what a code is worth to `user`. A code is redeemed once, by whichever gateway asks
-    /// first.
+    /// What a code is worth; its days begin with the first time that it is asked for. Any gateway
+    /// of the store may ask, any number of times.
     ///
     /// # Errors
     /// The code is worth nothing, or the database refuses or is gone.
-    pub fn redeem(&mut self, now: Timestamp, code: &str, user: &str) -> Result<Voucher, StoreError> {
+    pub fn redeem(&mut self, now: Timestamp, code: &str) -> Result<Voucher, StoreError> {
+        let selector = self.find(code)?;
+        self.transaction(|db| {
+            db.execute(
+                "UPDATE vouchers SET redeemed = $1 WHERE selector = $2 AND redeemed IS NULL \
+                 AND revoked IS NULL AND (valid_until IS NULL OR valid_until > $1)",
+                &[now.as_second().into(), selector.as_str().into()],
+            )?;
+            let rows = db.query(&format!("{SELECT} WHERE selector = $1"), &[selector.as_str().into()])?;
+            let voucher = rows.first().map(|row| read(row)).ok_or(VoucherError::Unknown)?;
+            match (voucher.revoked, voucher.redeemed, voucher.terms.valid_until) {
+                (Some(_), ..) => Err(VoucherError::Revoked.into()),
+                (None, None, until) => Err(VoucherError::Void(until.unwrap_or(now)).into()),
+                (None, Some(_), _) => Ok(voucher),
+            }
+        })
+    }
+
+    /// The voucher of a code, whose days do not begin with this.
+    ///
+    /// # Errors
+    /// There is no such code, or the database refuses or is gone.
+    pub fn look_at(&mut self, code: &str) -> Result<Voucher, StoreError> {
+        let selector = self.find(code)?;
+        Ok(self.voucher(&selector)?.ok_or(VoucherError::Unknown)?)
+    }
+
+    /// The voucher whose code begins so.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn voucher(&mut self, selector: &str) -> Result<Option<Voucher>, StoreError> {
+        let rows = self.query(&format!("{SELECT} WHERE selector = $1"), &[selector.into()])?;
+        Ok(rows.first().map(|row| read(row)))
+    }
+
+    /// The first characters of a code, if the others prove it.
+    fn find(&mut self, code: &str) -> Result<String, StoreError> {
         let code = normal(code);
         // A code that is too short is compared as well, so that each refusal takes the same time.
         let (selector, secret) = code.split_at_checked(SELECTOR).unwrap_or(("", &code));
@@ -142,41 +241,39 @@ impl Store {
         if !right || rows.is_empty() {
             return Err(VoucherError::Unknown.into());
         }
-        self.transaction(|db| {
-            let taken = db.execute(
-                "UPDATE vouchers SET username = $1, redeemed = $2 WHERE selector = $3 AND redeemed IS NULL \
-                 AND revoked IS NULL AND (valid_until IS NULL OR valid_until > $2)",
-                &[user.into(), now.as_second().into(), selector.into()],
-            )?;
-            let rows = db.query(&format!("{SELECT} WHERE selector = $1"), &[selector.into()])?;
-            let voucher = rows.first().map(|row| read(row)).ok_or(VoucherError::Unknown)?;
-            match (taken, &voucher) {
-                (1, _) => Ok(voucher),
-                (_, Voucher { revoked: Some(_), .. }) => Err(VoucherError::Revoked.into()),
-                (_, Voucher { redeemed: Some(_), .. }) => Err(VoucherError::Redeemed.into()),
-                (_, Voucher { terms, .. }) => {
-                    Err(VoucherError::Void(terms.valid_until.unwrap_or(now)).into())
-                }
-            }
-        })
+        Ok(selector.to_owned())
     }
 
-    /// Takes a voucher back, by the beginning of its code; returns whether there is one.
+    /// Bytes that the holder of a voucher has used of it at all gateways, as far as they are stored.
     ///
     /// # Errors
     /// The database refuses or is gone.
-    pub fn revoke_voucher(&mut self, now: Timestamp, selector: &str) -> Result<bool, StoreError> {
-        let selector = normal(selector);
-        let revoked = self.transaction(|db| {
-            db.execute(
-                "UPDATE vouchers SET revoked = $1 WHERE selector = $2 AND revoked IS NULL",
-                &[now.as_second().into(), selector.as_str().into()],
-            )
-        })?;
-        Ok(revoked > 0)
+    pub fn used_of(&mut self, voucher: &Voucher) -> Result<u64, StoreError> {
+        let Some(Period { start, end }) = voucher.period() else { return Ok(0) };
+        let rows = self.query(
+            "SELECT CAST(SUM(bytes) AS BIGINT) FROM usage WHERE slot >= $1 AND slot < $2 AND username = $3",
+            &[Slot::of(start).second().into(), end.as_second().into(), voucher.holder().as_str().into()],
+        )?;
+        let bytes = rows.first().and_then(|row| row[0].some_int()).unwrap_or(0);
+        Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
-    /// All vouchers, by their making.
+    /// Takes vouchers back, by the beginning of a code or by who was invited; returns how many.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn revoke_vouchers(&mut self, now: Timestamp, whose: &str) -> Result<u64, StoreError> {
+        let selector = normal(whose.strip_prefix(HOLDER).unwrap_or(whose));
+        self.transaction(|db| {
+            db.execute(
+                "UPDATE vouchers SET revoked = $1 WHERE revoked IS NULL \
+                 AND (username = $2 OR (username IS NULL AND selector = $3))",
+                &[now.as_second().into(), whose.into(), selector.as_str().into()],
+            )
+        })
+    }
+
+    /// All vouchers and invitations, by their making.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -186,8 +283,8 @@ impl Store {
     }
 }
 
-const INSERT: &str = "INSERT INTO vouchers (selector, salt, hash, days, bytes, created, valid_until) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+const INSERT: &str = "INSERT INTO vouchers (selector, salt, hash, days, bytes, created, valid_until, username) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
 
 const SELECT: &str =
     "SELECT selector, days, bytes, created, valid_until, username, redeemed, revoked FROM vouchers";
@@ -204,7 +301,8 @@ fn read(row: &[Value]) -> Voucher {
             valid_until: instant(&row[4]),
         },
         created: instant(&row[3]).unwrap_or_default(),
-        redeemed: row[5].some_text().map(str::to_owned).zip(instant(&row[6])),
+        invited: row[5].some_text().map(str::to_owned),
+        redeemed: instant(&row[6]),
         revoked: instant(&row[7]),
     }
 }
@@ -229,6 +327,22 @@ impl Made {
         Made { selector, secret, salt, hash }
     }
 
+    /// Puts it into the store; another one if its beginning is taken, which is so for one of
+    /// 160,000 of each that is there.
+    fn keep(
+        mut self,
+        db: &mut Db,
+        now: Timestamp,
+        terms: &Terms,
+        invited: Option<&str>,
+    ) -> Result<Code, StoreError> {
+        while db.execute(INSERT, &self.values(now, terms, invited))? == 0 {
+            self = Made::new();
+        }
+        let holder = invited.map_or_else(|| format!("{HOLDER}{}", self.selector), str::to_owned);
+        Ok(Code { text: self.code(), holder })
+    }
+
     /// In groups of four.
     fn code(&self) -> String {
         let all = format!("{}{}", self.selector, self.secret);
@@ -236,7 +350,7 @@ impl Made {
         groups.join("-")
     }
 
-    fn values(&self, now: Timestamp, terms: &Terms) -> [Value; 7] {
+    fn values(&self, now: Timestamp, terms: &Terms, invited: Option<&str>) -> [Value; 8] {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         [
             self.selector.as_str().into(),
@@ -246,6 +360,7 @@ impl Made {
             terms.bytes.map(number).into(),
             now.as_second().into(),
             terms.valid_until.map(|until| until.as_second()).into(),
+            invited.map_or(Value::Null, Value::from),
         ]
     }
 }
@@ -292,6 +407,18 @@ mod tests {
         assert!(!seen.keys().any(|c| "0O1IL2Z5S8BUVGNQ".contains(*c)));
         // 1,200 of each, give or take five standard deviations.
         assert!(seen.values().all(|n| (1030..1370).contains(n)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_code_is_known_in_what_was_typed() {
+        let code = Made::new().code();
+        let typed = code.to_lowercase().replace('-', " ");
+        assert_eq!(code_in(&typed), Some(code.replace('-', "")));
+        for other in
+            ["", "ann", "10.0.0.1", "AC3D-EFHJ-KMPR-TWX", "AC3D-EFHJ-KMPR-TWXYA", "AC3D-EFHJ-KMPR-TW0Y"]
+        {
+            assert_eq!(code_in(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -273,7 +273,7 @@ fn a_voucher_is_over_with_its_data_or_its_days() {
     let start = at("2026-11-24T12:00:00Z");
     let mut caps = Caps::new(&CapsConfig::default(), start);
     let end = start + SignedDuration::from_hours(24 * 7);
-    caps.redeem(start, "ann", Period { start, end }, Some(5_000_000_000));
+    caps.redeem(start, "ann", Period { start, end }, Some(5_000_000_000), 0);
     let grant = caps.ask(start, "ann", Direction::Down, 6_000_000_000).grant.unwrap();
     assert_eq!(grant.bytes(), 5_000_000_000);
     caps.settle(start, grant, 4_000_000_000);
@@ -286,10 +286,43 @@ fn a_voucher_is_over_with_its_data_or_its_days() {
     caps.count(start, "ann", Direction::Up, Class::Background, 1_000_000_000);
     assert_eq!(reason(caps.verdict(start, "ann")), Some(Reason::Voucher));
     // What was used before the redemption does not count.
-    caps.redeem(end, "ann", Period { start: end, end: end + SignedDuration::from_hours(1) }, Some(10));
+    caps.redeem(end, "ann", Period { start: end, end: end + SignedDuration::from_hours(1) }, Some(10), 0);
     caps.count(start, "ann", Direction::Up, Class::Background, 10);
     assert_eq!(caps.left(end, "ann")[0].used, 0);
     assert_eq!(caps.verdict(end, "bob"), Verdict::Free);
+}
+
+/// The last tenth is spread over an hour, however long the voucher is good for; what another gateway
+/// has given counts.
+#[test]
+fn the_last_of_a_voucher_is_slow_and_then_it_pauses() {
+    let start = at("2026-11-24T12:00:00Z");
+    let end = start + SignedDuration::from_hours(24 * 7);
+    for end in [end, Timestamp::MAX] {
+        let mut caps = Caps::new(&CapsConfig::default(), start);
+        caps.redeem(start, "ann", Period { start, end }, Some(5_000_000_000), 4_400_000_000);
+        assert_eq!(caps.verdict(start, "ann"), Verdict::Free);
+        caps.count(start, "ann", Direction::Down, Class::Background, 150_000_000);
+        // 450 MB in an hour.
+        let said = caps.verdict(start, "ann").words(&TimeZone::UTC);
+        assert_eq!(said, "Slowed to 1 Mbit/s: the data of your voucher is nearly or all used.");
+        let (mut now, mut passed) = (start, 0);
+        while now < start + SignedDuration::from_mins(10) {
+            match caps.ask(now, "ann", Direction::Down, 100_000) {
+                leeway_accounts::caps::Answer { grant: Some(grant), .. } => {
+                    passed += grant.bytes();
+                    let bytes = grant.bytes();
+                    caps.settle(now, grant, bytes);
+                }
+                answer => now = answer.again,
+            }
+        }
+        // A rate that falls with what is left: 450 MB * (1 - e^(-1/6)).
+        assert!((68_000_000..70_500_000).contains(&passed), "{passed}");
+        caps.count(start, "ann", Direction::Up, Class::Background, 450_000_000 - passed);
+        let said = caps.verdict(now, "ann").words(&TimeZone::UTC);
+        assert_eq!(said, "Paused: the data of your voucher is nearly or all used.");
+    }
 }
 
 #[test]

@@ -9,6 +9,8 @@ use leeway_accounts::store::{Store, StoreError, Usage};
 use leeway_accounts::time::{Moment, Slot};
 use leeway_accounts::vouchers::{Terms, Voucher, VoucherError};
 use leeway_accounts::{Accounts, Books, export, write};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -34,7 +36,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("by_the_real_clocks", by_the_real_clocks),
     ("exports", exports),
     ("vouchers", vouchers),
-    ("a_voucher_is_redeemed_once", a_voucher_is_redeemed_once),
+    ("invitations", invitations),
+    ("a_voucher_begins_once", a_voucher_begins_once),
 ];
 
 #[test]
@@ -339,73 +342,167 @@ fn exports(url: &str) {
     let (_, last) = store.range().unwrap().unwrap();
     let mut none = Vec::new();
     assert_eq!(export::csv(&mut store, last.next(), to, &mut none).unwrap(), 0);
+    let mut parquet = Vec::new();
+    assert_eq!(export::parquet(&mut store, from, to, &mut parquet).unwrap(), 6);
+    assert_eq!(csv_of(parquet), text);
+    let mut none = Vec::new();
+    assert_eq!(export::parquet(&mut store, last.next(), to, &mut none).unwrap(), 0);
+    assert_eq!(csv_of(none), text.lines().next().unwrap().to_owned() + "\n");
+}
+
+/// The CSV that has the rows of a Parquet file.
+fn csv_of(file: Vec<u8>) -> String {
+    let mut text = String::new();
+    let reader = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
+    let columns = reader.metadata().file_metadata().schema_descr().columns().to_vec();
+    let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
+    text += &(names.join(",") + "\n");
+    for row in reader.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        let fields = row.get_column_iter().map(|(_, field)| match field {
+            Field::TimestampMillis(at) => Timestamp::from_millisecond(*at).unwrap().to_string(),
+            Field::Long(bytes) => bytes.to_string(),
+            Field::Str(text) if text.contains([',', '"']) => format!("\"{}\"", text.replace('"', "\"\"")),
+            Field::Str(text) => text.clone(),
+            other => panic!("{other:?}"),
+        });
+        text += &(fields.collect::<Vec<_>>().join(",") + "\n");
+    }
+    text
+}
+
+/// A ledger of more rows than a group of Parquet has.
+#[test]
+fn a_year_of_a_hundred_users_is_the_same_in_both_formats() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path().join("year").to_str().unwrap(), "attic").unwrap();
+    let mut ledger = Ledger::new(0, PATIENCE);
+    for hour in 0..8760_i64 / 6 {
+        for user in 0..100 {
+            let bytes = (hour as u64 * 7919 + user * 104_729) % 1_000_000_007 + 1;
+            ledger.count(key(6 * 3600 * hour, &format!("user {user}"), Direction::Down), bytes);
+        }
+    }
+    store.add(&ledger.batch(Duration::ZERO).unwrap()).unwrap();
+    let (from, to) = (slot(0), slot(366 * 86_400));
+    let (mut csv, mut parquet) = (Vec::new(), Vec::new());
+    assert_eq!(export::csv(&mut store, from, to, &mut csv).unwrap(), 146_000);
+    assert_eq!(export::parquet(&mut store, from, to, &mut parquet).unwrap(), 146_000);
+    eprintln!("{} bytes of CSV, {} of Parquet", csv.len(), parquet.len());
+    assert!(parquet.len() * 4 < csv.len(), "{} of {}", parquet.len(), csv.len());
+    assert!(csv_of(parquet) == String::from_utf8(csv).unwrap(), "the same to the byte");
 }
 
 fn vouchers(url: &str) {
     let mut store = Store::reading(url).unwrap();
     let (start, day) = (moment(0).wall, SignedDuration::from_hours(24));
-    let wrong = |result: Result<Voucher, StoreError>| match result {
-        Err(StoreError::Voucher(error)) => error,
-        other => panic!("{other:?}"),
-    };
     let terms = |days, bytes| Terms { days, bytes, valid_until: None };
     for nothing in [terms(None, None), terms(Some(0), None), terms(None, Some(0)), terms(Some(1), Some(0))] {
         assert!(store.make_vouchers(start, &nothing, 1).is_err(), "{nothing:?}");
     }
     assert!(store.make_vouchers(start, &terms(Some(1), None), 1001).is_err());
     let codes = store.make_vouchers(start, &terms(Some(7), Some(5_000_000_000)), 20).unwrap();
-    assert_eq!(BTreeSet::from_iter(&codes).len(), 20);
+    assert_eq!(BTreeSet::from_iter(codes.iter().map(|code| &code.text)).len(), 20);
+    let text = |n: usize| codes[n].text.as_str();
+    // Looking begins nothing, the first use does, and every later one finds the same.
+    assert_eq!(store.look_at(text(0)).unwrap().redeemed, None);
     // Typed as people do.
-    let typed = codes[0].to_lowercase().replace('-', " ");
-    let voucher = store.redeem(start + day, &typed, "ann").unwrap();
+    let typed = text(0).to_lowercase().replace('-', " ");
+    let voucher = store.redeem(start + day, &typed).unwrap();
     assert_eq!((voucher.terms.bytes, voucher.ends()), (Some(5_000_000_000), Some(start + day * 8)));
-    assert_eq!(wrong(store.redeem(start + day, &codes[0], "bob")), VoucherError::Redeemed);
-    let almost =
-        format!("{}{}", &codes[1][..codes[1].len() - 1], if codes[1].ends_with('A') { 'C' } else { 'A' });
-    for code in
-        ["", "AAAA", &almost, &codes[1][..10], &format!("{}A", codes[1]), "' OR 1=1 --", &codes[1][5..]]
-    {
-        assert_eq!(wrong(store.redeem(start, code, "eve")), VoucherError::Unknown, "{code}");
-    }
-    assert!(store.revoke_voucher(start, &codes[2][..4]).unwrap());
-    assert!(
-        !store.revoke_voucher(start, &codes[2][..4]).unwrap() && !store.revoke_voucher(start, "").unwrap()
+    assert_eq!(
+        (voucher.holder(), &voucher.holder()),
+        (format!("voucher-{}", &text(0)[..4]), &codes[0].holder)
     );
-    assert_eq!(wrong(store.redeem(start, &codes[2], "eve")), VoucherError::Revoked);
+    assert_eq!(store.redeem(start + day * 20, text(0)).unwrap(), voucher);
+    let almost =
+        format!("{}{}", &text(1)[..text(1).len() - 1], if text(1).ends_with('A') { 'C' } else { 'A' });
+    for code in ["", "AAAA", &almost, &text(1)[..10], &format!("{}A", text(1)), "' OR 1=1 --", &text(1)[5..]]
+    {
+        assert_eq!(wrong(store.redeem(start, code)), VoucherError::Unknown, "{code}");
+        assert_eq!(wrong(store.look_at(code)), VoucherError::Unknown, "{code}");
+    }
+    assert_eq!(store.revoke_vouchers(start, &text(2)[..4]).unwrap(), 1);
+    assert_eq!(store.revoke_vouchers(start, &text(2)[..4]).unwrap(), 0);
+    assert_eq!(store.revoke_vouchers(start, "").unwrap(), 0);
+    assert_eq!(wrong(store.redeem(start, text(2))), VoucherError::Revoked);
+    // One that is in use ends with its revocation.
+    store.redeem(start + day, text(3)).unwrap();
+    assert_eq!(store.revoke_vouchers(start + day * 2, &codes[3].holder).unwrap(), 1);
+    let revoked = store.voucher(&text(3)[..4]).unwrap().unwrap();
+    assert_eq!(revoked.period().map(|period| period.end), Some(start + day * 2));
     let until = start + day * 30;
     let short = Terms { valid_until: Some(until), ..terms(None, Some(1)) };
     let code = &store.make_vouchers(start, &short, 1).unwrap()[0];
-    assert_eq!(wrong(store.redeem(until, code, "eve")), VoucherError::Void(until));
+    assert_eq!(wrong(store.redeem(until, &code.text)), VoucherError::Void(until));
     let all = Store::reading(url).unwrap().vouchers().unwrap();
     let count = |word| all.iter().filter(|voucher| voucher.standing(start + day * 40) == word).count();
-    assert_eq!(["over", "revoked", "void", "new", "redeemed"].map(count), [1, 1, 1, 18, 0]);
+    assert_eq!(["over", "revoked", "void", "new", "redeemed"].map(count), [1, 2, 1, 17, 0]);
     // The store has no code.
     for code in &codes {
-        let secret = code[5..].replace('-', "");
+        let secret = code.text[5..].replace('-', "");
         assert!(!format!("{all:?}").contains(&secret));
     }
 }
 
-fn a_voucher_is_redeemed_once(url: &str) {
+fn wrong(result: Result<Voucher, StoreError>) -> VoucherError {
+    match result {
+        Err(StoreError::Voucher(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn invitations(url: &str) {
+    let mut store = Store::reading(url).unwrap();
+    let (start, day) = (moment(0).wall, SignedDuration::from_hours(24));
+    let endless = Terms { days: None, bytes: None, valid_until: None };
+    for name in
+        ["", "a b", "a:b", "#a", "(forgotten)", "10.0.0.1", "fe80::/64", "voucher-AC3D", "ac3defhjkmprtwxy"]
+    {
+        let error = store.invite(start, name, &endless).unwrap_err();
+        assert!(error.to_string().contains("cannot be invited"), "{name}: {error}");
+    }
+    assert!(store.invite(start, "ann", &Terms { days: Some(0), ..endless.clone() }).is_err());
+    let code = store.invite(start, "ann", &endless).unwrap();
+    assert_eq!(code.holder, "ann");
+    assert!(store.invite(start, "ann", &endless).unwrap_err().to_string().contains("invited already"));
+    let voucher = store.redeem(start + day, &code.text).unwrap();
+    assert_eq!((voucher.holder(), voucher.ends()), ("ann".to_owned(), None));
+    assert_eq!(voucher.standing(start + day * 1000), "redeemed");
+    // What counts is what was used since, whatever the gateway.
+    for (gateway, at) in [("attic", 0), ("cellar", 200_000)] {
+        let mut writer = Store::open(url, gateway).unwrap();
+        let rows = BTreeMap::from([(key(at, "ann", Direction::Up), 7), (key(at, "bob", Direction::Up), 1)]);
+        writer.add(&leeway_accounts::ledger::Batch { sequence: 1, rows }).unwrap();
+    }
+    assert_eq!(store.used_of(&voucher).unwrap(), 7);
+    assert_eq!(store.revoke_vouchers(start + day * 2, "ann").unwrap(), 1);
+    let again = store.invite(start + day * 2, "ann", &endless).unwrap();
+    assert_ne!(again.text, code.text);
+    assert_eq!(wrong(store.redeem(start + day * 2, &code.text)), VoucherError::Revoked);
+    assert_eq!(store.redeem(start + day * 2, &again.text).unwrap().holder(), "ann");
+}
+
+/// Whichever gateway asks first decides when a voucher's days begin; all others are told the same.
+fn a_voucher_begins_once(url: &str) {
     let terms = Terms { days: Some(1), bytes: None, valid_until: None };
     let codes = Store::reading(url).unwrap().make_vouchers(moment(0).wall, &terms, 10).unwrap();
-    let redeemed: usize = std::thread::scope(|scope| {
+    let begun: Vec<Vec<Voucher>> = std::thread::scope(|scope| {
         let codes = &codes;
-        let redeem = move |user: usize| {
+        let redeem = move |second: u64| {
             let mut store = Store::reading(url).unwrap();
-            let mut once = |code: &String| loop {
-                match store.redeem(moment(1).wall, code, &format!("user {user}")) {
-                    Ok(_) => return true,
-                    Err(StoreError::Voucher(VoucherError::Redeemed)) => return false,
+            let mut once = |code: &str| loop {
+                match store.redeem(moment(second).wall, code) {
+                    Ok(voucher) => return voucher,
                     Err(error) => assert!(error.to_string().contains("locked"), "{error}"),
                 }
             };
-            codes.iter().filter(|code| once(code)).count()
+            codes.iter().map(|code| once(&code.text)).collect()
         };
-        let threads: Vec<_> = (0..4).map(|user| scope.spawn(move || redeem(user))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        let threads: Vec<_> = (1..5).map(|second| scope.spawn(move || redeem(second))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_eq!(redeemed, codes.len());
+    assert!(begun.iter().all(|vouchers| *vouchers == begun[0]), "{begun:?}");
 }
 
 fn the_server_dies_under_load(server: &mut Server) {

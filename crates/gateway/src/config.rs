@@ -97,6 +97,9 @@ pub struct Config {
     pub limits: Limits,
     /// File of users with passwords; with one, nobody else is served but clients without configuration.
     pub users_file: Option<PathBuf>,
+    /// Whether users may give the code of a voucher or an invitation; with this, nobody without a
+    /// name is served but clients without configuration. It needs accounts.
+    pub vouchers: bool,
     /// Where people look for users first; says where they are.
     #[serde(rename = "user", deserialize_with = "no_users")]
     pub no_users: (),
@@ -272,6 +275,11 @@ impl Config {
             page.check(&self.clients).map_err(ConfigError::Value)?;
             Logins::read(&page.users_file, Box::new(|_| {}))?;
         }
+        if self.vouchers && self.accounts.is_none() {
+            return wrong(
+                "`vouchers` needs accounts, where the codes are kept: add a line [accounts]".into(),
+            );
+        }
         if let Some(caps) = &self.caps {
             caps.check().map_err(ConfigError::Value)?;
             if self.accounts.is_none() {
@@ -348,6 +356,7 @@ impl Default for Config {
             block: BlockConfig::default(),
             limits: Limits::default(),
             users_file: None,
+            vouchers: false,
             no_users: (),
         }
     }

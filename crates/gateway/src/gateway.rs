@@ -5,8 +5,9 @@ use crate::block::Blocklist;
 use crate::budget::Budget;
 use crate::caretaker::Caretaker;
 use crate::client;
+use crate::codes::Codes;
 use crate::config::{Config, ConfigError};
-use crate::control::{self, Operations, Socket, SocketError};
+use crate::control::{self, Entrance, Operations, Socket, SocketError};
 use crate::gate::Gate;
 use crate::http::{Proxy, Words};
 use crate::login::Logins;
@@ -113,10 +114,9 @@ impl Gateway {
     /// # Errors
     /// What cannot be had, and what would be right.
     pub fn with(privileged: Privileged, config: &Config) -> Result<Gateway, GatewayError> {
-        let Privileged { logins, page, listeners, datagrams, caretaker, relay, lookout, echo, taken } =
+        let Privileged { log, logins, page, listeners, datagrams, caretaker, relay, lookout, echo, taken } =
             privileged;
         let attached = Attached::follow(|_| {})?;
-        let users = Arc::new(Users::new(config, logins));
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let block = Arc::new(Blocklist::read(&config.block)?);
         let policy = Policy { block, ..config.policy(attached) };
@@ -124,13 +124,19 @@ impl Gateway {
         let caps = config.caps.clone().unwrap_or_default();
         let meter = config.accounts.as_ref().map(|accounts| Meter::open(accounts, &caps)).transpose()?;
         let meter = meter.map(Arc::new);
+        let codes = meter
+            .clone()
+            .filter(|_| config.vouchers)
+            .map(|meter| Codes::new(meter, log).map_err(|error| GatewayError::System("keep codes", error)));
+        let users = Arc::new(Users::new(config, logins).with_codes(codes.transpose()?));
         let books = meter.clone().map(|meter| Bookkeeper::begin(meter, users.clone())).transpose();
         let books = books.map_err(|error| GatewayError::System("keep accounts", error))?;
         let gate = Arc::new(gate.metered(meter));
         let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
         let budget = connector.budget.clone();
         let connector = Arc::new(connector);
-        let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone()));
+        let entrance = Entrance::of(&listeners, &connector.policy());
+        let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone(), entrance));
         let home = lookout.map(|lookout| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();

@@ -3,8 +3,10 @@
 use crate::budget::Flow;
 use crate::client::Asks;
 use crate::config::Limits;
+use crate::control::Entrance;
 use crate::gate::{Closed, Why};
 use crate::login::Denied;
+use crate::page::neighbour::{self, Asked};
 use crate::pool::Pool;
 use crate::resolve::ResolveError;
 use crate::tunnel;
@@ -51,6 +53,8 @@ pub struct Proxy {
     /// Bounds.
     pub limits: Limits,
     pool: Pool,
+    /// Where clients find it.
+    entrance: Entrance,
 }
 
 /// What a client is answered.
@@ -59,8 +63,13 @@ type Plain = Response<Either<Full<Bytes>, Download>>;
 
 impl Proxy {
     /// With an empty pool.
-    pub fn new(connector: Arc<Connector>, users: Arc<Users>, limits: Limits) -> Proxy {
-        Proxy { connector, users, limits, pool: Pool::default() }
+    pub fn new(connector: Arc<Connector>, users: Arc<Users>, limits: Limits, entrance: Entrance) -> Proxy {
+        Proxy { connector, users, limits, pool: Pool::default(), entrance }
+    }
+
+    /// Where clients find it.
+    pub fn entrance(&self) -> Entrance {
+        self.entrance
     }
 
     /// Closes connections that nobody needs any more.
@@ -74,6 +83,12 @@ impl Proxy {
             // Since a reload; those who come anew are not heard.
             let answer = say(StatusCode::FORBIDDEN, "your address may not use this gateway any more");
             return answer.map(|body| Content { body, asks });
+        }
+        if let Some(asked) = Asked::of(&request, self) {
+            return neighbour::answer(self, asked, client).await.map(|text| {
+                let body = Either::Left(Full::from(text));
+                Content { body, asks }
+            });
         }
         let answer = match self.user(request.headers(), client).await {
             Ok(user) => {
@@ -98,9 +113,8 @@ impl Proxy {
         if !self.users.need_password() {
             return Ok(self.users.at(client));
         }
-        let given = headers.get(header::PROXY_AUTHORIZATION).and_then(|given| given.to_str().ok());
         // Who gives none is asked for one, and has guessed nothing.
-        let (name, password) = given.and_then(basic).ok_or(Denied::Wrong)?;
+        let (name, password) = credentials(headers, &header::PROXY_AUTHORIZATION).ok_or(Denied::Wrong)?;
         self.users.log_in(client, name.as_bytes(), password.as_bytes()).await
     }
 
@@ -491,21 +505,40 @@ impl Words {
 
 /// The answer to who is not let in.
 fn ask_again(denied: Denied) -> Plain {
-    let (mut answer, seconds) = match denied {
+    let (status, text) = denied_words(denied);
+    let mut answer = say(status, &text);
+    let (name, value) = match denied {
         Denied::Wrong => {
-            let mut answer =
-                say(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "a name and a password are needed");
-            let realm = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
-            answer.headers_mut().insert(header::PROXY_AUTHENTICATE, realm);
-            return answer;
+            (header::PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"leeway gateway\""))
         }
-        Denied::Later(wait) => {
-            (say(StatusCode::TOO_MANY_REQUESTS, "too many wrong passwords came from you"), wait.as_secs() + 1)
-        }
-        Denied::Busy => (say(StatusCode::SERVICE_UNAVAILABLE, "too many passwords wait to be checked"), 1),
+        Denied::Later(wait) => (header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1)),
+        Denied::Busy | Denied::Store => (header::RETRY_AFTER, HeaderValue::from(5)),
+        Denied::Revoked | Denied::Void(_) => return answer,
     };
-    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    answer.headers_mut().insert(name, value);
     answer
+}
+
+fn denied_words(denied: Denied) -> (StatusCode, String) {
+    let words = |status, text: &str| (status, text.to_owned());
+    match denied {
+        Denied::Wrong => words(
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+            "a name and a password are needed; who has a voucher gives its code as name, and any password",
+        ),
+        Denied::Later(_) => {
+            words(StatusCode::TOO_MANY_REQUESTS, "too many wrong passwords or codes came from you")
+        }
+        Denied::Busy => words(StatusCode::SERVICE_UNAVAILABLE, "too many passwords wait to be checked"),
+        Denied::Store => {
+            words(StatusCode::SERVICE_UNAVAILABLE, "codes cannot be checked now; the owner can see why")
+        }
+        Denied::Revoked => words(StatusCode::FORBIDDEN, "the owner has taken this voucher back"),
+        Denied::Void(until) => (
+            StatusCode::FORBIDDEN,
+            format!("this voucher had to be used first before {}", until.strftime("%Y-%m-%d %H:%M UTC")),
+        ),
+    }
 }
 
 fn say(status: StatusCode, text: &str) -> Plain {
@@ -604,6 +637,11 @@ fn strip(headers: &mut HeaderMap) {
 fn head_bytes(headers: &HeaderMap) -> u64 {
     let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     lines as u64 + "HTTP/1.1 200 OK\r\n\r\n".len() as u64
+}
+
+/// The name and the password in a header.
+pub fn credentials(headers: &HeaderMap, header: &HeaderName) -> Option<(String, String)> {
+    headers.get(header).and_then(|given| given.to_str().ok()).and_then(basic)
 }
 
 /// The name and the password of `Basic ...` (RFC 7617).

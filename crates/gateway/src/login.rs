@@ -1,40 +1,25 @@
 //! Who a user is, by name and password: one check for every protocol.
 //!
-//! A password that was right once costs a keyed hash from then on. Others cost Argon2, in a thread beside those that serve, two at
-//! a time and one at a time from one place; who fails is slowed ([`Attempts`]).
+//! A password that was right once costs a keyed hash from then on. Others cost Argon2, in turn and
+//! slowed if they are wrong.
 
 use crate::config::ConfigError;
+use crate::door::Door;
 use crate::password::{Hash, parse_users};
-use leeway_guard::{Attempts, read_secret, site};
+use leeway_guard::read_secret;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// Passwords that are checked at a time: 40 MB, and two cores.
-const AT_A_TIME: usize = 2;
-/// Places whose passwords wait to be checked: about a second.
-const WAITING: usize = 64;
-
-/// Wrong passwords of a place that are not slowed: a person who mistypes, a browser that opens six connections.
-const WRONG_AT_ONCE: u32 = 6;
-/// One more is looked at after so long: 8640 guesses a day.
-const WRONG_EVERY: Duration = Duration::from_secs(10);
-
-/// Words for people.
-pub type Log = Box<dyn Fn(&str) + Send + Sync>;
+pub use crate::door::{Denied, Log};
 
 /// Those who have a name and a password.
 pub struct Logins {
     people: RwLock<Arc<People>>,
     /// Of the hashes by which right passwords are known again.
     key: [u8; 32],
-    attempts: Mutex<Attempts>,
-    places: Mutex<BTreeMap<IpAddr, Arc<tokio::sync::Mutex<()>>>>,
-    waiting: Semaphore,
-    checking: Arc<Semaphore>,
+    door: Door,
     log: Log,
 }
 
@@ -44,18 +29,7 @@ pub struct People(BTreeMap<String, Login>);
 struct Login {
     hash: Hash,
     /// A keyed hash of the password, once it was right.
-    verified: OnceLock<blake3::Hash>,
-}
-
-/// Why somebody is not let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denied {
-    /// Nobody has that name and that password.
-    Wrong,
-    /// Too many were wrong from there: nothing is looked at for so long.
-    Later(Duration),
-    /// Too many wait.
-    Busy,
+    verified: Arc<OnceLock<blake3::Hash>>,
 }
 
 impl People {
@@ -70,7 +44,7 @@ impl People {
             let path = path.display();
             return Err(wrong(format!("there are no users in it; leeway gateway passwd NAME --file {path}")));
         }
-        let login = |(name, hash)| (name, Login { hash, verified: OnceLock::new() });
+        let login = |(name, hash)| (name, Login { hash, verified: Arc::default() });
         Ok(People(users.into_iter().map(login).collect()))
     }
 }
@@ -82,19 +56,11 @@ impl Logins {
     /// It cannot be read, others can read it, or the line that is wrong.
     pub fn read(path: &Path, log: Log) -> Result<Logins, ConfigError> {
         let text = read_secret(path).map_err(|error| ConfigError::Value(error.to_string()))?;
-        let people = People::parse(path, &text)?;
+        let people = RwLock::new(Arc::new(People::parse(path, &text)?));
         let mut key = [0; 32];
         getrandom::fill(&mut key)
             .map_err(|error| ConfigError::Value(format!("there is no randomness: {error}")))?;
-        Ok(Logins {
-            people: RwLock::new(Arc::new(people)),
-            key,
-            attempts: Mutex::new(Attempts::new(WRONG_AT_ONCE, WRONG_EVERY)),
-            places: Mutex::default(),
-            waiting: Semaphore::new(WAITING),
-            checking: Arc::new(Semaphore::new(AT_A_TIME)),
-            log,
-        })
+        Ok(Logins { people, key, door: Door::new(), log })
     }
 
     /// Others from now on. Who keeps a password needs not show it to Argon2 again, and who was slowed stays slowed.
@@ -109,9 +75,13 @@ impl Logins {
         *held = Arc::new(people);
     }
 
+    fn people(&self) -> Arc<People> {
+        self.people.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Whether somebody has that name.
-    pub fn has(&self, name: &str) -> bool {
-        self.people().0.contains_key(name)
+    pub fn has(&self, name: &[u8]) -> bool {
+        std::str::from_utf8(name).is_ok_and(|name| self.people().0.contains_key(name))
     }
 
     /// The user's name, if it is one and the password is right.
@@ -122,61 +92,40 @@ impl Logins {
         let people = self.people();
         let known = std::str::from_utf8(name).ok().and_then(|name| people.0.get_key_value(name));
         let given = blake3::keyed_hash(&self.key, password);
-        let verified = |&(_, login): &(&String, &Login)| login.verified.get() == Some(&given);
-        if let Some((name, _)) = known.filter(verified) {
-            return Ok(name.clone());
-        }
-        self.admit(from)?;
-        let place = Turn::of(&self.places, site(from));
-        let _turn = place.lock.lock().await;
-        // Those before may have shown the same password, or failed.
-        if let Some((name, _)) = known.filter(verified) {
-            return Ok(name.clone());
-        }
-        self.admit(from)?;
-        let _waits = self.waiting.try_acquire().map_err(|_| Denied::Busy)?;
+        let verified = || {
+            let (name, _) = known.filter(|(_, login)| login.verified.get() == Some(&given))?;
+            Some(name.clone())
+        };
         // A name that nobody has takes as long as one that somebody has.
         let hash = known.or_else(|| people.0.iter().next()).map(|(_, login)| login.hash.clone());
         let hash = hash.ok_or(Denied::Wrong)?;
-        let checking = self.checking.clone().acquire_owned().await.map_err(|_| Denied::Busy)?;
         let password = password.to_owned();
-        let right = tokio::task::spawn_blocking(move || {
-            // Until the end, also when nobody waits for it any more.
-            let _checking = checking;
-            hash.verify(&password)
-        });
-        let right = right.await.unwrap_or(false);
-        if let (Some((name, login)), true) = (known, right) {
-            let _ = login.verified.set(given);
-            // Others may have taken over meanwhile.
-            let here = self.people().0.get(name).is_some_and(|now| now.hash == login.hash);
-            return if here { Ok(name.clone()) } else { Err(Denied::Wrong) };
+        let user = known.map(|(name, login)| (name.clone(), login.verified.clone()));
+        let look = move || match (hash.verify(&password), user) {
+            (true, Some((name, verified))) => {
+                let _ = verified.set(given);
+                Ok(name)
+            }
+            _ => Err(Denied::Wrong),
+        };
+        let checked = self.door.pass(from, verified, look).await;
+        if checked == Err(Denied::Wrong) {
+            match known {
+                Some((name, _)) => (self.log)(&format!("refused {from}: wrong password for {name:?}")),
+                // It may be a password in the wrong field.
+                None => (self.log)(&format!("refused {from}: nobody has the name that was given")),
+            }
         }
-        self.lock_attempts().failed(from, Instant::now());
-        match known {
-            Some((name, _)) => (self.log)(&format!("refused {from}: wrong password for {name:?}")),
-            // It may be a password in the wrong field.
-            None => (self.log)(&format!("refused {from}: nobody has the name that was given")),
-        }
-        Err(Denied::Wrong)
+        // Others may have taken over meanwhile.
+        checked.and_then(|name| {
+            let same = |login: &Login| known.is_some_and(|(_, known)| known.hash == login.hash);
+            if self.people().0.get(&name).is_some_and(same) { Ok(name) } else { Err(Denied::Wrong) }
+        })
     }
 
     /// Passwords that were wrong, and attempts that were refused without a look, since the start.
     pub fn refused(&self) -> (u64, u64) {
-        let attempts = self.lock_attempts();
-        (attempts.total_failed(), attempts.total_slowed())
-    }
-
-    fn people(&self) -> Arc<People> {
-        self.people.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn admit(&self, from: IpAddr) -> Result<(), Denied> {
-        self.lock_attempts().admit(from, Instant::now()).map_err(Denied::Later)
-    }
-
-    fn lock_attempts(&self) -> std::sync::MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.door.refused()
     }
 }
 
@@ -186,36 +135,13 @@ impl std::fmt::Debug for Logins {
     }
 }
 
-type Places = Mutex<BTreeMap<IpAddr, Arc<tokio::sync::Mutex<()>>>>;
-
-/// A turn of one place, forgotten when nobody from there waits.
-struct Turn<'a> {
-    places: &'a Places,
-    site: IpAddr,
-    lock: Arc<tokio::sync::Mutex<()>>,
-}
-
-impl Turn<'_> {
-    fn of(places: &Places, site: IpAddr) -> Turn<'_> {
-        let lock = places.lock().unwrap_or_else(PoisonError::into_inner).entry(site).or_default().clone();
-        Turn { places, site, lock }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        // The list's and this one.
-        if Arc::strong_count(&self.lock) <= 2 {
-            places.remove(&self.site);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::WAITING;
     use std::io::Write;
+    use std::sync::Mutex;
+    use std::time::Instant;
 
     fn logins() -> (Arc<Logins>, Arc<Mutex<Vec<String>>>) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -247,7 +173,7 @@ mod tests {
         assert_eq!(said[0], "refused 10.0.0.1: wrong password for \"ann\"");
         assert_eq!(said[2], "refused 10.0.0.1: nobody has the name that was given");
         assert!(!said.concat().contains("phrase"));
-        assert!(logins.places.lock().unwrap().is_empty());
+        assert!(logins.door.is_empty());
     }
 
     #[tokio::test]
@@ -279,7 +205,7 @@ mod tests {
         let [ann, eve] = [logins.people().0["ann"].hash.clone(), Hash::of("eve's phrase").unwrap()]
             .map(|hash| hash.to_string());
         logins.replace(People::parse(path, &format!("ann:{ann}\neve:{eve}")).unwrap());
-        assert!(logins.has("eve") && !logins.has("bob"));
+        assert!(logins.has(b"eve") && !logins.has(b"bob"));
         assert!(logins.people().0["ann"].verified.get().is_some());
         assert_eq!(logins.check(at(1), b"bob", b"bob's phrase").await, Err(Denied::Wrong));
         assert_eq!(logins.check(at(1), b"eve", b"eve's phrase").await, Ok("eve".into()));
@@ -288,7 +214,8 @@ mod tests {
         assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Err(Denied::Wrong));
     }
 
-    /// A browser opens six connections at once: one password is checked, and the others wait for that.
+    /// A browser opens six connections at once: one password is checked, and the others wait for
+    /// that.
     #[tokio::test]
     async fn the_same_password_is_checked_once() {
         let (logins, _) = logins();
@@ -307,16 +234,17 @@ mod tests {
         for check in checks {
             assert_eq!(check.await.unwrap(), Ok(3));
         }
-        // Two hundred would take two hundred times as long, on one thread or on two cores half of that.
+        // Two hundred would take two hundred times as long, on one thread or on two cores half of
+        // that.
         assert!(begun.elapsed() < one * 50, "{:?}, one takes {one:?}", begun.elapsed());
-        assert!(logins.places.lock().unwrap().is_empty());
+        assert!(logins.door.is_empty());
     }
 
     /// Strangers from many places: what waits is bounded, and the rest is told to come again.
     #[tokio::test]
     async fn strangers_cannot_fill_the_memory() {
         let (logins, _) = logins();
-        let held = logins.checking.clone().acquire_many_owned(AT_A_TIME as u32).await.unwrap();
+        let held = logins.door.looking.clone().acquire_many_owned(2).await.unwrap();
         let checks: Vec<_> = (0..100)
             .map(|host| {
                 let logins = logins.clone();
@@ -339,10 +267,11 @@ mod tests {
             }
         }
         assert_eq!((busy, wrong), (100 - WAITING, WAITING));
-        assert!(logins.places.lock().unwrap().is_empty());
+        assert!(logins.door.is_empty());
     }
 
-    /// Argon2 runs beside the threads that serve: others go on meanwhile, also where there is one such thread.
+    /// Argon2 runs beside the threads that serve: others go on meanwhile, also where there is one
+    /// such thread.
     #[tokio::test(flavor = "current_thread")]
     async fn others_go_on_while_a_password_is_checked() {
         let (logins, _) = logins();

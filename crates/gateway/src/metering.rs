@@ -1,5 +1,6 @@
 //! Bytes of neighbours on their way into the accounts, and what the caps of the line say to them.
 
+use crate::control::{ExportFormat, ExportRange};
 use crate::users::{User, Users};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -10,7 +11,9 @@ use leeway_accounts::export::{self, ExportError};
 use leeway_accounts::ledger::{Class, Direction, State};
 use leeway_accounts::store::{Store, StoreError};
 use leeway_accounts::time::Slot;
+use leeway_accounts::vouchers::{Code, Terms, Voucher};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -54,6 +57,10 @@ pub struct Meter {
     accounts: Mutex<Option<Accounts>>,
     caps: Mutex<Caps>,
     zone: Mutex<TimeZone>,
+    /// Where vouchers are; apart from the ledger's connection, which may wait for a full disk.
+    store: Mutex<Store>,
+    /// Vouchers that were used since the start, by who has them.
+    vouchers: Mutex<BTreeMap<String, Voucher>>,
     /// The time that holds for the accounts, and when that was; asked for each piece of a transfer.
     at: Mutex<(Timestamp, Instant)>,
 }
@@ -121,6 +128,8 @@ impl Meter {
                 accounts: Mutex::new(Some(accounts)),
                 caps: Mutex::new(restored(config, caps, now)?),
                 zone: Mutex::new(caps.time_zone.clone()),
+                store: Mutex::new(Store::reading(&config.url)?),
+                vouchers: Mutex::default(),
                 at: Mutex::new((now, Instant::now())),
             };
             Ok(meter)
@@ -132,8 +141,17 @@ impl Meter {
     /// # Errors
     /// The store cannot be read: then nothing has changed.
     pub fn reload(&self, caps: &CapsConfig) -> Result<(), StoreError> {
-        let restored = apart(|| restored(&self.config, caps, self.now()))?;
-        *lock(&self.caps) = restored;
+        let now = self.now();
+        let mut restored = apart(|| restored(&self.config, caps, now))?;
+        let vouchers = lock(&self.vouchers);
+        let mut held = lock(&self.caps);
+        for voucher in vouchers.values() {
+            let used = held.left(now, &voucher.holder()).into_iter();
+            let used = used.filter(|left| left.reason == Reason::Voucher).map(|left| left.used).sum();
+            give(&mut restored, now, voucher, used);
+        }
+        *held = restored;
+        drop((vouchers, held));
         *lock(&self.zone) = caps.time_zone.clone();
         Ok(())
     }
@@ -164,6 +182,102 @@ impl Meter {
         all.filter(|left| left.reason != Reason::UserDaily).collect()
     }
 
+    /// Makes vouchers; returns their codes, which are stored when this returns.
+    ///
+    /// # Errors
+    /// The terms are empty, or the store refuses.
+    pub fn make_vouchers(&self, terms: &Terms, count: usize) -> Result<Vec<Code>, StoreError> {
+        apart(|| lock(&self.store).make_vouchers(self.now(), terms, count))
+    }
+
+    /// Invites somebody by name; returns the code, which is stored when this returns.
+    ///
+    /// # Errors
+    /// The name is none or is invited already, or the store refuses.
+    pub fn invite(&self, name: &str, terms: &Terms) -> Result<Code, StoreError> {
+        apart(|| lock(&self.store).invite(self.now(), name, terms))
+    }
+
+    /// All vouchers and invitations, each with the bytes that are used of it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn vouchers(&self) -> Result<Vec<(Voucher, u64)>, StoreError> {
+        apart(|| {
+            let mut store = lock(&self.store);
+            let all = store.vouchers()?;
+            let used = |voucher: Voucher| Ok((voucher.clone(), store.used_of(&voucher)?));
+            all.into_iter().map(used).collect()
+        })
+    }
+
+    /// When each user has used the line last, to five minutes.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn last_seen(&self) -> Result<BTreeMap<String, Timestamp>, StoreError> {
+        apart(|| lock(&self.store).last_seen())
+    }
+
+    /// The voucher of a code, whose days begin with the first time that this is called.
+    ///
+    /// # Errors
+    /// The code is worth nothing, or the store refuses.
+    pub fn redeem(&self, code: &str) -> Result<Voucher, StoreError> {
+        let now = self.now();
+        let (voucher, used) = apart(|| {
+            let mut store = lock(&self.store);
+            let voucher = store.redeem(now, code)?;
+            let used = store.used_of(&voucher)?;
+            Ok::<_, StoreError>((voucher, used))
+        })?;
+        let mut vouchers = lock(&self.vouchers);
+        // The caps know better than the store what is used of one that they have.
+        if vouchers.insert(voucher.holder(), voucher.clone()).as_ref() != Some(&voucher) {
+            give(&mut lock(&self.caps), now, &voucher, used);
+        }
+        Ok(voucher)
+    }
+
+    /// The voucher of a code, whose days do not begin with this.
+    ///
+    /// # Errors
+    /// There is none, or the store cannot be read.
+    pub fn look_at(&self, code: &str) -> Result<Voucher, StoreError> {
+        apart(|| lock(&self.store).look_at(code))
+    }
+
+    /// Looks whether a voucher that was redeemed still holds; what its holder transfers stops if not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn look_again(&self, selector: &str) -> Result<bool, StoreError> {
+        let found = apart(|| lock(&self.store).voucher(selector))?;
+        if found.as_ref().is_some_and(|voucher| voucher.revoked.is_none()) {
+            return Ok(true);
+        }
+        let now = self.now();
+        let mut vouchers = lock(&self.vouchers);
+        if let Some(voucher) = vouchers.values_mut().find(|voucher| voucher.selector == selector) {
+            voucher.revoked = found.and_then(|found| found.revoked).or(Some(now));
+            give(&mut lock(&self.caps), now, voucher, 0);
+        }
+        Ok(false)
+    }
+
+    /// Takes back vouchers by the beginning of a code, or by who was invited; returns how many.
+    ///
+    /// # Errors
+    /// The store refuses.
+    pub fn revoke(&self, whose: &str) -> Result<u64, StoreError> {
+        apart(|| lock(&self.store).revoke_vouchers(self.now(), whose))
+    }
+
+    /// When the voucher of `user` ends, if it does.
+    pub fn ends(&self, user: &str) -> Option<Timestamp> {
+        lock(&self.vouchers).get(user)?.ends()
+    }
+
     /// Where days and hours of the caps begin.
     pub fn zone(&self) -> TimeZone {
         lock(&self.zone).clone()
@@ -185,11 +299,12 @@ impl Meter {
         at.saturating_add(read.elapsed()).unwrap_or(Timestamp::MAX)
     }
 
-    /// What was used from the day `from` until before the day `to`, as CSV; all of it without days.
+    /// What was used in a range of days, as a file; all of it without days.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn export(&self, from: Option<Date>, to: Option<Date>) -> Result<Vec<u8>, ExportError> {
+    pub fn export(&self, range: ExportRange) -> Result<Vec<u8>, ExportError> {
+        let ExportRange { from, to, format } = range;
         let zone = self.zone();
         let midnight =
             |date: Date| date.to_zoned_datetime(zone.clone()).map(|zoned| Slot::of(zoned.timestamp()));
@@ -198,9 +313,12 @@ impl Meter {
         };
         let (from, to) = (day(from, Timestamp::UNIX_EPOCH), day(to, Timestamp::MAX));
         apart(|| {
-            let mut text = Vec::new();
-            export::csv(&mut Store::reading(&self.config.url)?, from, to, &mut text)?;
-            Ok(text)
+            let (mut file, mut store) = (Vec::new(), Store::reading(&self.config.url)?);
+            match format {
+                ExportFormat::Csv => export::csv(&mut store, from, to, &mut file)?,
+                ExportFormat::Parquet => export::parquet(&mut store, from, to, &mut file)?,
+            };
+            Ok(file)
         })
     }
 
@@ -262,6 +380,13 @@ fn restored(config: &AccountsConfig, caps: &CapsConfig, now: Timestamp) -> Resul
     let usage = store.usage(Slot::of(restored.since(now)), Slot::of(now).next())?;
     restored.restore(&config.gateway(), &usage);
     Ok(restored)
+}
+
+/// Gives its holder what a voucher is for, without the bytes that are used.
+fn give(caps: &mut Caps, now: Timestamp, voucher: &Voucher, used: u64) {
+    if let Some(period) = voucher.period() {
+        caps.redeem(now, &voucher.holder(), period, voucher.terms.bytes, used);
+    }
 }
 
 /// Does `work` in a thread: the client of PostgreSQL has a runtime of its own, which must not

@@ -6,7 +6,7 @@ use crate::divert;
 use crate::dns;
 use crate::echo::Echo;
 use crate::gateway::{GatewayError, Kind};
-use crate::login::Logins;
+use crate::login::{Log, Logins};
 use crate::relay::Relay;
 use crate::socket;
 use crate::transparent;
@@ -22,6 +22,8 @@ const BACKLOG: i32 = 1024;
 
 /// Sockets at ports below 1024, to anywhere, for packets and for echoes, the tunnel's device, and the process that keeps the rules.
 pub struct Privileged {
+    /// For words to people.
+    pub(crate) log: Log,
     /// Of a file that may be root's.
     pub(crate) logins: Option<Logins>,
     /// The owner's page, and who may see it.
@@ -49,6 +51,7 @@ impl Privileged {
     ) -> Result<Privileged, GatewayError> {
         config.check()?;
         let logins = config.logins(Box::new(log.clone()))?;
+        let words: Log = Box::new(log.clone());
         let mut listeners = Vec::new();
         let http = config.listen.iter().map(|&address| (Kind::Http, address));
         let socks = config.socks.iter().map(|&address| (Kind::Socks, address));
@@ -70,6 +73,7 @@ impl Privileged {
         let relay = config.relay.as_ref().zip(caretaker.clone());
         let relay = relay.map(|(relay, caretaker)| Relay::open(relay, caretaker)).transpose()?;
         let mut privileged = Privileged {
+            log: words,
             logins,
             page,
             listeners,

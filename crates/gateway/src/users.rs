@@ -1,11 +1,13 @@
 //! Who is served, how much each may take, and what each has taken.
 
+use crate::codes::Codes;
 use crate::config::Config;
 use crate::login::{Denied, Logins};
+use jiff::Timestamp;
 use leeway_guard::site;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -24,6 +26,8 @@ pub struct User {
     pub name: String,
     /// What it has taken.
     pub counts: Counts,
+    /// When it came last, in seconds since 1970.
+    seen: AtomicI64,
     clients: Arc<AtomicUsize>,
     upstream: Arc<AtomicUsize>,
     queued_bytes: Arc<AtomicUsize>,
@@ -51,6 +55,8 @@ pub struct Counts {
 pub struct Users {
     /// Those with a password, where one is needed.
     logins: Option<Logins>,
+    /// Those with a code, where one is needed.
+    codes: Option<Codes>,
     per_user: usize,
     upstream_per_user: usize,
     total: usize,
@@ -87,6 +93,11 @@ impl Drop for Room {
 }
 
 impl User {
+    /// When it came last.
+    pub fn seen(&self) -> Timestamp {
+        Timestamp::from_second(self.seen.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+
     /// Its connections to the gateway now.
     pub fn connections(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
@@ -142,6 +153,7 @@ impl Users {
     pub fn new(config: &Config, logins: Option<Logins>) -> Users {
         Users {
             logins,
+            codes: None,
             per_user: config.limits.connections_per_user,
             upstream_per_user: config.limits.upstream_per_user,
             total: config.limits.connections,
@@ -153,9 +165,24 @@ impl Users {
         }
     }
 
-    /// Whether users have to give a name and a password.
+    /// The same, and those with codes.
+    pub fn with_codes(self, codes: Option<Codes>) -> Users {
+        Users { codes, ..self }
+    }
+
+    /// Those with codes, where one is needed.
+    pub fn codes(&self) -> Option<&Codes> {
+        self.codes.as_ref()
+    }
+
+    /// Whether somebody has that name and a password.
+    pub fn has_password(&self, name: &str) -> bool {
+        self.logins.as_ref().is_some_and(|logins| logins.has(name.as_bytes()))
+    }
+
+    /// Whether users have to give a name and a password, or a code.
     pub fn need_password(&self) -> bool {
-        self.logins.is_some()
+        self.logins.is_some() || self.codes.is_some()
     }
 
     /// The user at an address.
@@ -163,13 +190,18 @@ impl Users {
         self.of(&address_name(address))
     }
 
-    /// The user of that name, if the password is right.
+    /// The user of that name, if the password is right; or who has the code that is one of the two.
     ///
     /// # Errors
     /// Why not, and whether to come again.
     pub async fn log_in(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<Arc<User>, Denied> {
-        let logins = self.logins.as_ref().ok_or(Denied::Wrong)?;
-        logins.check(from, name, password).await.map(|name| self.of(&name))
+        let named = self.logins.as_ref().filter(|logins| logins.has(name));
+        let name = match (named, self.codes.as_ref().zip(Codes::given(name, password)), &self.logins) {
+            (None, Some((codes, code)), _) => codes.check(from, &code).await?,
+            (Some(logins), ..) | (_, _, Some(logins)) => logins.check(from, name, password).await?,
+            _ => return Err(Denied::Wrong),
+        };
+        Ok(self.of(&name))
     }
 
     /// Those with a password, where one is needed.
@@ -179,7 +211,9 @@ impl Users {
 
     /// Log-ins that were wrong, and that were refused without a look.
     pub fn refused_logins(&self) -> (u64, u64) {
-        self.logins.as_ref().map_or((0, 0), Logins::refused)
+        let passwords = self.logins.as_ref().map_or((0, 0), Logins::refused);
+        let codes = self.codes.as_ref().map_or((0, 0), Codes::refused);
+        (passwords.0 + codes.0, passwords.1 + codes.1)
     }
 
     /// A place for a client's connection; none if the user or the gateway has no more, or the user has as many as are free.
@@ -206,7 +240,9 @@ impl Users {
 
     fn of(&self, name: &str) -> Arc<User> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Timestamp::now().as_second();
         if let Some(user) = known.users.get(name) {
+            user.seen.store(now, Ordering::Relaxed);
             return user.clone();
         }
         if known.users.len() >= REMEMBERED {
@@ -223,6 +259,7 @@ impl Users {
             id: known.next,
             name: name.to_owned(),
             counts: Counts::default(),
+            seen: now.into(),
             clients: Arc::default(),
             upstream: Arc::default(),
             queued_bytes: Arc::default(),

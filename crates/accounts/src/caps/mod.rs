@@ -31,6 +31,9 @@ use std::collections::BTreeMap;
 /// Users whose state is kept without need; above that, those who have used nothing are forgotten.
 const REMEMBERED: usize = 4096;
 
+/// From this part of a voucher's data on it is slowed.
+const VOUCHER_SLOW_AT: f64 = 0.9;
+
 /// When to ask again while the accounts cannot be stored.
 const RETRY: SignedDuration = SignedDuration::from_secs(5);
 
@@ -199,10 +202,12 @@ impl Caps {
         quotas.map(left).collect()
     }
 
-    /// A neighbour has what a voucher gives from its redemption on: data, or only days.
-    pub fn redeem(&mut self, at: Timestamp, user: &str, period: Period, bytes: Option<u64>) {
+    /// A neighbour has what a voucher gives in a period: data, of which `used` bytes are used
+    /// already, or only time.
+    pub fn redeem(&mut self, at: Timestamp, user: &str, period: Period, bytes: Option<u64>, used: u64) {
         let every = Every::Once(period);
-        let quota = Quota::new(every, bytes.unwrap_or(u64::MAX), 1.0, Reason::Voucher, at);
+        let mut quota = Quota::new(every, bytes.unwrap_or(u64::MAX), VOUCHER_SLOW_AT, Reason::Voucher, at);
+        quota.count(period.start, used);
         let (_, own) = self.limiters(at, user);
         own.retain(|limiter| !matches!(limiter, Limiter::Quota(quota) if quota.reason() == Reason::Voucher));
         own.push(Limiter::Quota(quota));

@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 /// The rate to which a quota slows at least: less is of no use to anybody.
 const LEAST_BPS: u64 = 64_000;
 
+/// The last part of a volume without a period of its own is spread over this time.
+const SPREAD: SignedDuration = SignedDuration::from_hours(1);
+
 /// When to ask again while all that is left is reserved.
 const SOON: SignedDuration = SignedDuration::from_millis(50);
 
@@ -110,7 +113,9 @@ impl Quota {
             let again = if free > 0 { at } else { later(at, SOON) };
             return View { bytes: free, again, verdict: Verdict::Free };
         }
-        let rest_ns = self.period.end.duration_since(at).as_nanos().max(1);
+        let rest = self.period.end.duration_since(at);
+        let rest = if let Every::Once(_) = self.every { rest.min(SPREAD) } else { rest };
+        let rest_ns = rest.as_nanos().max(1);
         let bps = i128::from(left) * 8_000_000_000 / rest_ns;
         let bps = u64::try_from(bps).unwrap_or(u64::MAX).max(LEAST_BPS);
         self.bucket.set(Rate::from_bits_per_sec(bps), at);

@@ -6,6 +6,8 @@ pub(crate) use db::{Db, Value};
 
 use crate::ledger::{Batch, Class, Direction};
 use crate::time::Slot;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Version of the tables.
@@ -202,6 +204,16 @@ impl Store {
         Ok(rows.iter().map(|row| (row[0].text().to_owned(), [bytes(&row[1]), bytes(&row[2])])).collect())
     }
 
+    /// The end of the last slot in which each neighbour has used something.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn last_seen(&mut self) -> Result<BTreeMap<String, Timestamp>, StoreError> {
+        let sql = "SELECT username, MAX(slot) FROM usage WHERE username <> '' GROUP BY username";
+        let rows = self.query(sql, &[])?;
+        Ok(rows.iter().map(|row| (row[0].text().to_owned(), slot(row[1].int()).next().start())).collect())
+    }
+
     /// The first and the last slot.
     ///
     /// # Errors
@@ -323,7 +335,7 @@ fn insert(rows: usize) -> String {
 }
 
 fn slot(second: i64) -> Slot {
-    Slot::of(jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH))
+    Slot::of(Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// A URL without its password and parameters, for messages.

@@ -1,21 +1,38 @@
 //! `leeway gateway status`, `pause`, `reload`, `revoke` and others: what is asked of a gateway that runs.
 
+use super::people::{self, PeopleCommand};
 use crate::Failure;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use leeway_gateway::Config;
 use leeway_gateway::control::{
     Client, ClientError, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, SOCKET, Sharing,
-    Status, UserStatus, Volume,
+    Status, Volume,
 };
 use leeway_guard::{SecretError, read_in_place};
 use leeway_units::Duration;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+
+const EXPORT_HELP: &str = "Examples:\n  \
+    leeway gateway export --from 2026-11-01 --to 2026-12-01 > november.csv\n      \
+    November as a table for a spreadsheet\n  \
+    leeway gateway export --format parquet > all.parquet\n      \
+    all of it for pandas, DuckDB or Polars\n\n\
+    Exit codes: 0 done, 1 no gateway runs here, 2 bad usage, or a gateway without [accounts].";
+
+/// Form of a file of the accounts.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// Text: a line for each user, direction and five minutes.
+    Csv,
+    /// Apache Parquet: the same rows in columns with types.
+    Parquet,
+}
 
 /// What to ask.
 #[derive(Subcommand)]
@@ -53,7 +70,8 @@ pub enum ControlCommand {
         #[command(flatten)]
         ask: Ask,
     },
-    /// Print who has used how much, five minutes by five minutes, as CSV.
+    /// Print who has used how much, five minutes by five minutes, as CSV or Parquet.
+    #[command(after_help = EXPORT_HELP)]
     Export {
         /// First day, such as 2026-11-01; the beginning if it is not given.
         #[arg(long, value_name = "DAY")]
@@ -61,12 +79,15 @@ pub enum ControlCommand {
         /// The day after the last.
         #[arg(long, value_name = "DAY")]
         to: Option<Date>,
+        /// Form of the file.
+        #[arg(long, value_name = "FORM", default_value = "csv")]
+        format: Form,
         /// Control socket of the gateway: `socket` of its `[control]`.
         #[arg(long, value_name = "PATH", default_value = SOCKET)]
         socket: PathBuf,
     },
-    /// List the neighbours who have used the gateway since its start.
-    Users(Ask),
+    #[command(flatten)]
+    People(PeopleCommand),
 }
 
 /// Whom to ask, and how to print what is answered.
@@ -77,7 +98,7 @@ pub struct Ask {
     socket: PathBuf,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Asks it.
@@ -109,17 +130,24 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
                 writeln!(out, "{} has {has}", shown(&answer.user))
             })
         }
-        ControlCommand::Export { from, to, socket } => {
+        ControlCommand::Export { from, to, format, socket } => {
+            if *format == Form::Parquet && io::stdout().is_terminal() {
+                return Err(Failure::Usage(
+                    "Parquet is no text: write it to a file, such as > all.parquet".into(),
+                ));
+            }
             let days = [("from", from), ("to", to)];
             let given = days.iter().filter_map(|(name, day)| Some(format!("{name}={}", day.as_ref()?)));
-            let path = format!("/v1/export?{}", given.collect::<Vec<_>>().join("&"));
-            let text = runtime.block_on(Client::new(socket).text(&path))?;
-            Ok(io::stdout().lock().write_all(&text)?)
+            let form = match format {
+                Form::Csv => "format=csv",
+                Form::Parquet => "format=parquet",
+            };
+            let given: Vec<String> = given.chain([form.to_owned()]).collect();
+            let path = format!("/v1/export?{}", given.join("&"));
+            let file = runtime.block_on(Client::new(socket).text(&path))?;
+            Ok(io::stdout().lock().write_all(&file)?)
         }
-        ControlCommand::Users(ask) => {
-            let known: Vec<UserStatus> = runtime.block_on(ask.client().get("/v1/users"))?;
-            ask.print(&known, |known, out| users(known, out))
-        }
+        ControlCommand::People(command) => people::run(command, &runtime),
     }
 }
 
@@ -161,11 +189,13 @@ fn secrets(path: &Path) -> Result<BTreeMap<PathBuf, String>, Failure> {
 }
 
 impl Ask {
-    fn client(&self) -> Client {
+    /// The way to the gateway.
+    pub fn client(&self) -> Client {
         Client::new(&self.socket)
     }
 
-    fn print<T: Serialize>(
+    /// Prints an answer, for people unless JSON is wanted.
+    pub fn print<T: Serialize>(
         &self,
         answer: &T,
         people: impl Fn(&T, &mut dyn Write) -> io::Result<()>,
@@ -239,28 +269,6 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     status.notices.iter().try_for_each(|notice| writeln!(out, "note: {notice}"))
 }
 
-fn users(users: &[UserStatus], out: &mut dyn Write) -> io::Result<()> {
-    let width = users.iter().map(|user| shown(&user.name).chars().count()).max().unwrap_or(0).max(4);
-    writeln!(
-        out,
-        "{:width$}  {:>11}  {:>12}  {:>12}  {:>8}  {:>7}  state",
-        "user", "connections", "down", "up", "requests", "refused"
-    )?;
-    users.iter().try_for_each(|user| {
-        writeln!(
-            out,
-            "{:width$}  {:>11}  {:>12}  {:>12}  {:>8}  {:>7}  {}",
-            shown(&user.name),
-            user.connections,
-            megabytes(user.down_bytes),
-            megabytes(user.up_bytes),
-            user.requests,
-            user.refused,
-            user.standing
-        )
-    })
-}
-
 fn volume_line(volume: &Volume) -> String {
     format!(
         "volume {}: {} of {} used, anew {}",
@@ -272,14 +280,16 @@ fn volume_line(volume: &Volume) -> String {
 }
 
 /// A name without what a terminal would obey.
-fn shown(name: &str) -> String {
+pub fn shown(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-fn megabytes(bytes: u64) -> String {
+/// Data with its unit.
+pub fn megabytes(bytes: u64) -> String {
     format!("{}.{:03} MB", bytes / 1_000_000, bytes / 1000 % 1000)
 }
 
-fn local(at: Timestamp) -> String {
+/// A time of the clock on the wall.
+pub fn local(at: Timestamp) -> String {
     at.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }

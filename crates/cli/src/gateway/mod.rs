@@ -2,6 +2,7 @@
 
 mod control;
 mod passwd;
+mod people;
 
 use crate::{Failure, given};
 use clap::{Args, Subcommand};

@@ -12,6 +12,7 @@ mod passwords;
 mod scripts;
 mod transparent;
 mod uplink;
+mod vouchers;
 
 use bed::{Gateway, PATIENCE, leeway};
 use std::io::{Read, Write};

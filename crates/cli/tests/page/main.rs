@@ -107,7 +107,7 @@ fn the_donor_sees_and_steers_in_a_browser() {
     let (server, page, proxy) = (server(), free_port(), free_port());
     let text = format!(
         "listen = [\"127.0.0.1:{proxy}\"]\nclients = [\"127.0.0.1/32\"]\nallow = [\"127.0.0.2/32\"]\n\
-         ports = [{}]\nusers_file = {:?}\n\
+         ports = [{}]\nusers_file = {:?}\nvouchers = true\n\
          [control]\nsocket = {:?}\nstate = {:?}\n\
          [page]\nlisten = \"127.0.0.1:{page}\"\nusers_file = {:?}\n\
          [accounts]\nurl = {:?}\n\

@@ -4,6 +4,7 @@ RESTART is a file: the test writes it, and whoever started the gateway starts an
 PICTURES is a folder for screenshots. Prints `ok` and what was seen; any difference is an exception.
 """
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -28,6 +29,53 @@ def log_in(page, given: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(given)
     page.keyboard.press("Enter")
+
+
+def codes(page, browser) -> None:
+    """Somebody is invited, whatever his name, and finds his page; vouchers fit on the paper."""
+    page.locator("#invite-name").fill("a b")
+    page.get_by_role("button", name="Invite", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("cannot be invited")
+    page.locator("#invite-name").fill("<b>eva</b>")
+    page.locator("#invite-gb").fill("0,5")
+    page.get_by_role("button", name="Invite", exact=True).click()
+    expect(page.locator("h1")).to_have_text("<b>eva</b> is invited")
+    expect(page.locator("main")).to_contain_text("500.0 MB")
+    expect(page.locator(".qr svg")).to_be_visible()
+    looks(page)
+    page.screenshot(path=pictures / "invited.png", full_page=True)
+    link = page.locator("#link").inner_text()
+    assert link.endswith("/c/" + page.locator("#code").inner_text().replace("-", "")), link
+
+    eva = browser.new_context(locale="ca-ES", viewport={"width": 320, "height": 700}, color_scheme="light").new_page()
+    asked = []
+    eva.on("request", lambda request: asked.append(request.url))
+    eva.goto(link)
+    expect(eva.locator("#state")).to_contain_text("Vas")
+    expect(eva.locator("main")).to_contain_text("Sense usar: el seu temps comença amb el primer ús.")
+    expect(eva.locator("main")).to_contain_text("<b>eva</b>")
+    looks(eva)
+    eva.screenshot(path=pictures / "neighbour-320.png", full_page=True)
+    eva.get_by_role("link", name="English").click()
+    expect(eva.locator("html")).to_have_attribute("lang", "en")
+    assert all(address.startswith((link.partition("/c/")[0], "data:")) for address in asked), asked
+    eva.context.close()
+
+    page.get_by_role("link", name="Back").click()
+    page.locator("#voucher-count").fill("12")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Make vouchers to print").click()
+    file = pictures / "vouchers.html"
+    waiting.value.save_as(file)
+    sheet = browser.new_context().new_page()
+    sheet.goto(file.absolute().as_uri())
+    assert sheet.locator("li").count() == 12 and sheet.locator("li svg").count() == 12
+    paper = sheet.pdf(path=pictures / "vouchers.pdf", prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page[^s]", paper)) == 2, "ten a page"
+    cut = "[...document.querySelectorAll('li')].filter((li) => li.scrollHeight > li.clientHeight).length"
+    assert sheet.evaluate(cut) == 0, "everything is in its place"
+    sheet.screenshot(path=pictures / "vouchers.png", full_page=True)
+    sheet.context.close()
 
 
 def main() -> None:
@@ -61,6 +109,10 @@ def main() -> None:
         time.sleep(8)
         page.screenshot(path=pictures / "page-light.png", full_page=True)
         looks(page)
+
+        codes(page, browser)
+        page.goto(url)
+        page.bring_to_front()
 
         # By the keyboard alone: the first stop skips to the content, the next in it pauses.
         page.keyboard.press("Tab")

@@ -2,8 +2,8 @@
 
 use super::socket::Socket;
 use super::{
-    ExportRange, Health, OperationError, Operations, PauseRequest, ReloadRequest, Reloaded, RevokeRequest,
-    Revoked, Status, UserStatus,
+    ExportFormat, ExportRange, Health, InviteRequest, Issued, OperationError, Operations, PauseRequest,
+    ReloadRequest, Reloaded, RevokeRequest, Revoked, Status, UserStatus, VoucherRequest, VoucherStatus,
 };
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -12,6 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use jiff::SignedDuration;
+use leeway_accounts::StoreError;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ fn router(operations: Arc<Operations>) -> Router {
         .route("/healthz", get(health))
         .route("/v1/status", get(status))
         .route("/v1/users", get(users))
+        .route("/v1/vouchers", get(vouchers).post(make_vouchers))
+        .route("/v1/invitations", post(invite))
         .route("/v1/export", get(export))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
@@ -66,8 +69,35 @@ async fn status(State(operations): Shared) -> Json<Status> {
     Json(operations.status())
 }
 
-async fn users(State(operations): Shared) -> Json<Vec<UserStatus>> {
-    Json(operations.users())
+async fn users(State(operations): Shared) -> Answer<Vec<UserStatus>> {
+    apart(move || operations.people()).await
+}
+
+async fn vouchers(State(operations): Shared) -> Answer<Vec<VoucherStatus>> {
+    apart(move || operations.vouchers()).await
+}
+
+async fn make_vouchers(
+    State(operations): Shared,
+    request: Result<Json<VoucherRequest>, JsonRejection>,
+) -> Answer<Issued> {
+    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    apart(move || operations.make_vouchers(&request)).await
+}
+
+async fn invite(
+    State(operations): Shared,
+    request: Result<Json<InviteRequest>, JsonRejection>,
+) -> Answer<Issued> {
+    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    apart(move || operations.invite(&request)).await
+}
+
+/// What a store answers, which may be slow; others are answered meanwhile.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OperationError> + Send + 'static,
+) -> Answer<T> {
+    Ok(Json(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??))
 }
 
 async fn export(
@@ -77,8 +107,12 @@ async fn export(
     let Query(range) = range.map_err(|error| OperationError::Wrong(error.body_text()))?;
     // The store may be slow; others are answered meanwhile.
     let work = tokio::task::spawn_blocking(move || operations.export(range)).await;
-    let text = work.map_err(std::io::Error::other)??;
-    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], text).into_response())
+    let file = work.map_err(std::io::Error::other)??;
+    let kind = match range.format {
+        ExportFormat::Csv => "text/csv; charset=utf-8",
+        ExportFormat::Parquet => "application/vnd.apache.parquet",
+    };
+    Ok(([(header::CONTENT_TYPE, kind)], file).into_response())
 }
 
 async fn pause(
@@ -118,7 +152,9 @@ fn failure(status: StatusCode, words: &str) -> Response {
 impl IntoResponse for OperationError {
     fn into_response(self) -> Response {
         let status = match self {
-            OperationError::Wrong(_) => StatusCode::BAD_REQUEST,
+            OperationError::Wrong(_) | OperationError::Accounts(StoreError::Voucher(_)) => {
+                StatusCode::BAD_REQUEST
+            }
             OperationError::File(_) | OperationError::Accounts(_) | OperationError::Export(_) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }

@@ -5,6 +5,7 @@ mod api;
 mod client;
 mod config;
 mod live;
+mod people;
 mod reload;
 mod socket;
 mod status;
@@ -12,14 +13,16 @@ mod status;
 pub use client::{Client, ClientError};
 pub use config::{ControlConfig, SOCKET};
 pub use live::{Notice, Now, Sample};
+pub use people::{Entrance, InviteRequest, Issued, IssuedCode, VoucherRequest, VoucherStatus};
 pub use reload::Source;
 pub use socket::{Socket, SocketError};
 pub use status::{
-    ExportRange, Health, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, Sharing, Status,
-    UserStatus, Volume, Window,
+    ExportFormat, ExportRange, Health, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked,
+    Sharing, Status, UserStatus, Volume, Window,
 };
 
 pub(crate) use api::serve;
+pub(crate) use status::own_volumes;
 
 use crate::config::Config;
 use crate::gate::{Gate, LONGEST, Pause};
@@ -196,7 +199,7 @@ impl Operations {
         let address = given.strip_suffix("/64").unwrap_or(given).parse::<IpAddr>().ok();
         let name = address.map_or_else(|| given.clone(), address_name);
         let users = &self.proxy.users;
-        let known = users.logins().is_some_and(|logins| logins.has(&name))
+        let known = users.logins().is_some_and(|logins| logins.has(name.as_bytes()))
             || users.all().iter().any(|user| user.name == name)
             || address.is_some_and(|address| self.is_neighbour(address));
         let sensible = self.gate().is_revoked(&name) || known && revoked;
@@ -221,7 +224,7 @@ impl Operations {
         }
     }
 
-    /// What was used from the day `from` until before the day `to`, as CSV.
+    /// What was used from the day `from` until before the day `to`, as a file.
     ///
     /// # Errors
     /// There are no accounts, or they cannot be read.
@@ -231,7 +234,7 @@ impl Operations {
                 "this gateway keeps no accounts: add a line [accounts] to its configuration".into(),
             ));
         };
-        Ok(meter.export(range.from, range.to)?)
+        Ok(meter.export(range)?)
     }
 
     fn lock(&self) -> MutexGuard<'_, History> {

@@ -115,6 +115,7 @@ fn changed(now: &Config, new: &Config) -> Vec<&'static str> {
         ("[control]", now.control == new.control),
         ("page.listen", page(now) == page(new)),
         ("[accounts]", now.accounts == new.accounts),
+        ("vouchers", now.vouchers == new.vouchers),
         ("[limits]", now.limits == new.limits),
         ("users_file, where there was none or is none", now.users_file.is_some() == new.users_file.is_some()),
     ]

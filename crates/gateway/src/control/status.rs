@@ -2,6 +2,7 @@
 
 use crate::budget::State;
 use crate::gate::{Closed, Gate, Pause};
+use crate::metering::Meter;
 use crate::users::User;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -9,6 +10,7 @@ use leeway_accounts::caps::{Left, Reason, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How a gateway stands.
@@ -94,12 +96,17 @@ pub struct UserStatus {
     pub requests: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// What the owner and caps say: `free`, `slowed`, `paused` or `revoked`.
+    /// What the owner and caps say: `free`, `slowed`, `paused` or `revoked`; `invited` before the first use of
+    /// a code, `over` or `void` after it was good.
     pub standing: String,
     /// The same in words.
     pub words: String,
     /// What is left of its own volumes.
     pub volumes: Vec<Volume>,
+    /// When its voucher ends, if it does.
+    pub expires: Option<Timestamp>,
+    /// When it came last; to five minutes for who has not come since the gateway's start.
+    pub last_seen: Option<Timestamp>,
 }
 
 /// A cap that is a volume.
@@ -177,6 +184,20 @@ pub struct ExportRange {
     /// The day after the last.
     #[serde(default)]
     pub to: Option<Date>,
+    /// In which form.
+    #[serde(default)]
+    pub format: ExportFormat,
+}
+
+/// Form of a file of the accounts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExportFormat {
+    /// Text for people and spreadsheets.
+    #[default]
+    Csv,
+    /// Columns with types.
+    Parquet,
 }
 
 /// What `/healthz` says.
@@ -224,35 +245,57 @@ impl Volume {
 }
 
 impl UserStatus {
+    /// Of somebody who has not come since the gateway's start.
+    pub fn absent(name: String, meter: &Arc<Meter>) -> UserStatus {
+        UserStatus::counted(name, Some(meter), [0; 4])
+    }
+
     /// Of that user.
     pub fn of(user: &User, gate: &Gate) -> UserStatus {
-        let (counts, meter) = (&user.counts, gate.meter());
-        let revoked = gate.is_revoked(&user.name);
-        let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&user.name));
+        let counts =
+            [&user.counts.down_bytes, &user.counts.up_bytes, &user.counts.requests, &user.counts.refused];
+        let counts = counts.map(|count| count.load(Ordering::Relaxed));
+        let status = UserStatus {
+            connections: user.connections(),
+            last_seen: Some(user.seen()),
+            ..UserStatus::counted(user.name.clone(), gate.meter(), counts)
+        };
+        if !gate.is_revoked(&user.name) {
+            return status;
+        }
+        UserStatus { standing: "revoked".into(), words: Closed::REVOKED.words(&gate.zone()), ..status }
+    }
+
+    /// With bytes down and up, requests, and those that were refused.
+    fn counted(name: String, meter: Option<&Arc<Meter>>, counts: [u64; 4]) -> UserStatus {
+        let [down_bytes, up_bytes, requests, refused] = counts;
+        let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&name));
         let standing = match verdict {
-            _ if revoked => "revoked",
             Verdict::Free => "free",
             Verdict::Slowed { .. } => "slowed",
             Verdict::Paused { .. } => "paused",
         };
-        let zone = gate.zone();
-        let own =
-            |left: &Left| matches!(left.reason, Reason::UserDaily | Reason::Voucher | Reason::VoucherOver);
-        let left = meter.map_or(vec![], |meter| meter.left(&user.name));
         UserStatus {
-            name: user.name.clone(),
-            connections: user.connections(),
-            down_bytes: counts.down_bytes.load(Ordering::Relaxed),
-            up_bytes: counts.up_bytes.load(Ordering::Relaxed),
-            requests: counts.requests.load(Ordering::Relaxed),
-            refused: counts.refused.load(Ordering::Relaxed),
+            connections: 0,
+            down_bytes,
+            up_bytes,
+            requests,
+            refused,
             standing: standing.into(),
-            words: if revoked {
-                Closed::REVOKED.words(&zone)
-            } else {
-                meter.map_or(String::new(), |_| verdict.words(&zone))
-            },
-            volumes: left.into_iter().filter(own).map(Volume::of).collect(),
+            words: meter.map_or(String::new(), |meter| verdict.words(&meter.zone())),
+            volumes: meter.map_or(vec![], |meter| own_volumes(meter, &name)),
+            expires: meter.and_then(|meter| meter.ends(&name)),
+            last_seen: None,
+            name,
         }
     }
+}
+
+/// How the volumes stand that are a neighbour's alone. A voucher for days without a volume has none.
+pub fn own_volumes(meter: &Meter, name: &str) -> Vec<Volume> {
+    let own = |left: &Left| {
+        matches!(left.reason, Reason::UserDaily | Reason::Voucher | Reason::VoucherOver)
+            && left.limit < u64::MAX
+    };
+    meter.left(name).into_iter().filter(own).map(Volume::of).collect()
 }

@@ -48,6 +48,12 @@ pub fn cookie(name: &str, value: &str, seconds: u32) -> String {
 
 /// Adds what every answer forbids.
 pub async fn closed(mut answer: Response) -> Response {
+    forbid(answer.headers_mut());
+    answer
+}
+
+/// The same, to headers.
+pub fn forbid(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -56,9 +62,8 @@ pub async fn closed(mut answer: Response) -> Response {
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ] {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        headers.insert(name, HeaderValue::from_static(value));
     }
-    answer
 }
 
 #[cfg(test)]

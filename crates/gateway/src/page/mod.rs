@@ -3,14 +3,18 @@
 //! It is on the home's side only, and asks nobody else for anything. It does what the control
 //! socket does, by the same [`Operations`].
 
+mod codes;
 mod config;
 mod events;
 mod guard;
+pub(crate) mod neighbour;
 mod session;
+pub mod sheet;
 mod view;
 mod words;
 
 pub use config::PageConfig;
+pub use words::Language;
 
 use crate::control::Operations;
 use crate::login::{Denied, Logins};
@@ -33,7 +37,6 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use words::Language;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 256;
@@ -53,6 +56,9 @@ struct Page {
 }
 
 type Shared = State<Arc<Page>>;
+
+/// What comes of a form, or the answer that says why nothing does.
+type FormAnswer<T> = Result<T, Box<Response>>;
 
 /// Answers the home's browsers. Never ends.
 pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<Operations>) {
@@ -92,6 +98,8 @@ fn router(page: Arc<Page>) -> Router {
         .route("/language", post(language))
         .route("/pause", post(pause))
         .route("/resume", post(resume))
+        .route("/invite", post(codes::invite))
+        .route("/vouchers", post(codes::vouchers))
         .route("/events", get(events))
         .route("/session", get(session))
         .route("/assets/{name}", get(asset))
@@ -110,9 +118,8 @@ async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: Head
     let visitor = Visitor::of(&headers);
     let Some(csrf) = page.csrf(&visitor) else { return Redirect::to("/login").into_response() };
     let words = visitor.language.words();
-    let problem = (query.problem == "old").then_some(words.old_form);
-    let notices = page.operations.notices();
-    html(&view::Home::new(visitor.language, csrf, problem, page.operations.now(), notices), StatusCode::OK)
+    let problem = (query.problem == "old").then(|| words.old_form.to_owned());
+    page.home(&visitor, csrf, problem, StatusCode::OK)
 }
 
 async fn login(State(page): Shared, headers: HeaderMap) -> Response {
@@ -241,12 +248,25 @@ impl Page {
 
     /// The same of a session's name.
     fn open(&self, session: &str) -> Option<String> {
-        self.sessions.csrf(session, |owner| self.logins.has(owner))
+        self.sessions.csrf(session, |owner| self.logins.has(owner.as_bytes()))
     }
 
     /// Whether a form comes from a page of ours that this visitor was given.
     fn may(&self, visitor: &Visitor<'_>, csrf: &str) -> bool {
         visitor.same_origin && self.csrf(visitor).is_some_and(|known| known == csrf)
+    }
+
+    /// The page itself, perhaps with what went wrong.
+    fn home(
+        &self,
+        visitor: &Visitor<'_>,
+        csrf: String,
+        problem: Option<String>,
+        status: StatusCode,
+    ) -> Response {
+        let (now, notices) = (self.operations.now(), self.operations.notices());
+        let codes = self.operations.takes_codes();
+        html(&view::Home::new(visitor.language, csrf, problem, now, notices).with_codes(codes), status)
     }
 
     fn act(

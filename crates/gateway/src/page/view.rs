@@ -1,7 +1,9 @@
 //! The pages as HTML. Askama escapes everything that is put in.
 
+use super::neighbour::terms;
 use super::words::{Language, Words};
-use crate::control::{Now, Sharing, Volume};
+use crate::control::{self, Entrance, IssuedCode, Now, Sharing, Volume};
+use crate::qr::Qr;
 use askama::Template;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -33,7 +35,7 @@ pub struct Home {
     languages: [(Language, &'static str, &'static str); 3],
     words_json: String,
     csrf: String,
-    problem: Option<&'static str>,
+    problem: Option<String>,
     paused: bool,
     state: String,
     pauses: [(&'static str, &'static str); 3],
@@ -45,14 +47,23 @@ pub struct Home {
     volumes: Vec<VolumeRow>,
     users: Vec<UserRow>,
     notices: Vec<String>,
+    codes: bool,
 }
 
-struct VolumeRow {
-    name: &'static str,
-    used: String,
-    limit: String,
-    permille: u64,
-    until: String,
+/// How a volume stands.
+pub struct VolumeRow {
+    /// Which.
+    pub name: &'static str,
+    /// What is used.
+    pub used: String,
+    /// What is left.
+    pub left: String,
+    /// What may be used.
+    pub limit: String,
+    /// The used part of 1000.
+    pub permille: u64,
+    /// When it begins anew, or ends; empty if it does not.
+    pub until: String,
 }
 
 struct UserRow {
@@ -69,7 +80,7 @@ impl Home {
     pub fn new(
         language: Language,
         csrf: String,
-        problem: Option<&'static str>,
+        problem: Option<String>,
         now: Now,
         notices: Vec<String>,
     ) -> Home {
@@ -125,12 +136,49 @@ impl Home {
                 })
                 .collect(),
             notices,
+            codes: false,
+        }
+    }
+
+    /// With the forms for codes, where the gateway takes them.
+    pub fn with_codes(self, codes: bool) -> Home {
+        Home { codes, ..self }
+    }
+}
+
+/// A code that was made, shown once.
+#[derive(Template)]
+#[template(path = "issued.html")]
+pub struct Issued {
+    words: &'static Words,
+    languages: [(Language, &'static str, &'static str); 3],
+    terms: String,
+    entrance: Entrance,
+    codes: Vec<(IssuedCode, Option<String>)>,
+}
+
+impl Issued {
+    /// With a picture of each link.
+    pub fn new(language: Language, issued: &control::Issued) -> Issued {
+        let qr = |link: &String| Qr::of(link).map(|qr| qr.svg());
+        let codes = issued.codes.iter().map(|code| (code.clone(), code.link.as_ref().and_then(qr)));
+        let (days, bytes) = (issued.days, issued.bytes);
+        // Who is invited without days and data has both until the invitation is revoked.
+        let terms =
+            if (days, bytes) == (None, None) { String::new() } else { terms(language.words(), days, bytes) };
+        Issued {
+            words: language.words(),
+            languages: Language::ALL,
+            terms,
+            entrance: issued.entrance,
+            codes: codes.collect(),
         }
     }
 }
 
 impl VolumeRow {
-    fn new(words: &Words, volume: Volume) -> VolumeRow {
+    /// In words.
+    pub fn new(words: &Words, volume: Volume) -> VolumeRow {
         VolumeRow {
             name: match volume.cap.as_str() {
                 "month" => words.cap_month,
@@ -139,18 +187,21 @@ impl VolumeRow {
                 _ => words.cap_user_daily,
             },
             used: bytes(volume.used_bytes),
+            left: bytes(volume.limit_bytes.saturating_sub(volume.used_bytes)),
             limit: bytes(volume.limit_bytes),
             permille: volume.used_bytes.saturating_mul(1000) / volume.limit_bytes.max(1),
-            until: when(volume.until),
+            until: if volume.until < Timestamp::MAX { when(volume.until) } else { String::new() },
         }
     }
 }
 
-fn when(at: Timestamp) -> String {
+/// A time of the clock on the wall.
+pub fn when(at: Timestamp) -> String {
     at.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-fn bytes(bytes: u64) -> String {
+/// Data with its unit.
+pub fn bytes(bytes: u64) -> String {
     let bytes = bytes as f64;
     if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.2} GB", bytes / 1e9) }
 }

@@ -125,6 +125,94 @@ words! {
     since_start: "Bytes since the gateway was started.", "Bytes desde que arrancó la pasarela.",
         "Bytes des que es va engegar la passarel·la.";
     notes: "Notes", "Avisos", "Avisos";
+    your_share: "Your share of this line", "Tu parte de esta línea", "La teva part d'aquesta línia";
+    as_fast: "You are served as fast as the line has room.", "Vas tan rápido como la línea lo permite.",
+        "Vas tan de pressa com la línia ho permet.";
+    you_slowed: "You are slowed to", "Vas frenado a", "Vas frenat a";
+    you_paused: "You are paused.", "Estás en pausa.", "Estàs en pausa.";
+    why: "Why", "Por qué", "Per què";
+    goes_on: "It goes on", "Sigue", "Continua";
+    goes_on_never: "It does not go on by itself. Ask the owner of the line.",
+        "No sigue por sí solo. Pregunta a quien comparte la línea.",
+        "No continua tot sol. Pregunta a qui comparteix la línia.";
+    why_owner: "The owner of the line has paused sharing.", "Quien comparte la línea la ha puesto en pausa.",
+        "Qui comparteix la línia l'ha posada en pausa.";
+    why_month: "The neighbours' part of this month's volume is nearly or all used.",
+        "La parte de los vecinos del volumen de este mes está casi o del todo usada.",
+        "La part dels veïns del volum d'aquest mes està gairebé o del tot usada.";
+    why_percentile: "More would raise the bill of the line, which goes by its busy hours.",
+        "Más subiría la factura de la línea, que va por sus horas de más uso.",
+        "Més apujaria la factura de la línia, que va per les hores de més ús.";
+    why_hours: "The owner wants the line for the home in these hours.",
+        "A estas horas la línea es para la casa.", "A aquestes hores la línia és per a la casa.";
+    why_all_daily: "What all neighbours may use today is nearly or all used.",
+        "Lo que todos los vecinos pueden usar hoy está casi o del todo usado.",
+        "El que tots els veïns poden usar avui està gairebé o del tot usat.";
+    why_all_rate: "All neighbours together have a rate limit.",
+        "Todos los vecinos juntos tienen una velocidad máxima.",
+        "Tots els veïns junts tenen una velocitat màxima.";
+    why_user_daily: "What you may use today is nearly or all used.",
+        "Lo que puedes usar hoy está casi o del todo usado.", "El que pots usar avui està gairebé o del tot usat.";
+    why_user_rate: "Each neighbour has a rate limit.", "Cada vecino tiene una velocidad máxima.",
+        "Cada veí té una velocitat màxima.";
+    why_voucher: "The data of your voucher is nearly or all used.",
+        "Los datos de tu vale están casi o del todo usados.",
+        "Les dades del teu val estan gairebé o del tot usades.";
+    why_voucher_over: "The time of your voucher is over.", "El tiempo de tu vale se ha acabado.",
+        "El temps del teu val s'ha acabat.";
+    why_store: "The accounts cannot be stored. The owner can see why.",
+        "No se pueden guardar las cuentas. Quien comparte la línea puede ver por qué.",
+        "No es poden desar els comptes. Qui comparteix la línia pot veure per què.";
+    why_revoked: "The owner has taken this voucher back.", "Quien comparte la línea ha anulado este vale.",
+        "Qui comparteix la línia ha anul·lat aquest val.";
+    why_void: "This voucher was not used in time.", "Este vale no se usó a tiempo.",
+        "Aquest val no es va fer servir a temps.";
+    why_unknown: "There is no voucher of this code. It has no 0, O, 1, I or L.",
+        "No hay ningún vale con este código. No lleva 0, O, 1, I ni L.",
+        "No hi ha cap val amb aquest codi. No porta 0, O, 1, I ni L.";
+    why_slow_down: "Too many codes were tried from here. Try again in a minute.",
+        "Se han probado demasiados códigos desde aquí. Vuelve a probar en un minuto.",
+        "S'han provat massa codis des d'aquí. Torna-ho a provar d'aquí a un minut.";
+    you_left: "What you have left", "Lo que te queda", "El que et queda";
+    left_of: "left of", "quedan de", "queden de";
+    no_limit: "Nothing limits how much you may use.", "Nada limita cuánto puedes usar.",
+        "Res no limita quant pots usar.";
+    ends: "Ends", "Termina", "Acaba";
+    from_first_use: "from the first use", "desde el primer uso", "des del primer ús";
+    not_begun: "Not used yet: its time begins with the first use.",
+        "Sin usar: su tiempo empieza con el primer uso.",
+        "Sense usar: el seu temps comença amb el primer ús.";
+    use_until: "Use it first before", "Úsalo por primera vez antes de", "Fes-lo servir per primer cop abans de";
+    days: "days", "días", "dies";
+    day: "day", "día", "dia";
+    how: "How to use it", "Cómo se usa", "Com es fa servir";
+    how_set: "Set this as proxy in the network settings of your device:",
+        "Pon esto como proxy en los ajustes de red de tu aparato:",
+        "Posa això com a proxy a la configuració de xarxa del teu aparell:";
+    http_proxy: "HTTP proxy", "Proxy HTTP", "Proxy HTTP";
+    socks_proxy: "SOCKS5 proxy", "Proxy SOCKS5", "Proxy SOCKS5";
+    port: "port", "puerto", "port";
+    user_name: "User name", "Usuario", "Usuari";
+    the_code: "the code", "el código", "el codi";
+    anything: "anything", "cualquiera", "qualsevol";
+    codes: "Invitations and vouchers", "Invitaciones y vales", "Invitacions i vals";
+    codes_how: "A neighbour gives the code as user name of the proxy. It is shown once.",
+        "El vecino da el código como usuario del proxy. Se muestra una sola vez.",
+        "El veí dóna el codi com a usuari del proxy. Es mostra un sol cop.";
+    invite: "Invite", "Invitar", "Convida";
+    invited: "is invited", "tiene una invitación", "té una invitació";
+    make_vouchers: "Make vouchers to print", "Hacer vales para imprimir", "Fes vals per imprimir";
+    gigabytes: "GB", "GB", "GB";
+    how_many: "How many", "Cuántos", "Quants";
+    without_end: "Leave days or GB empty for no limit.", "Deja días o GB vacíos para no limitarlos.",
+        "Deixa dies o GB buits per no limitar-los.";
+    wrong_number: "Days and GB are numbers above 0; from 1 to 1000 vouchers can be made at a time.",
+        "Días y GB son números mayores que 0; se pueden hacer de 1 a 1000 vales a la vez.",
+        "Dies i GB són números més grans que 0; es poden fer d'1 a 1000 vals alhora.";
+    their_page: "Page of the neighbour", "Página del vecino", "Pàgina del veí";
+    back: "Back", "Volver", "Torna";
+    sheet_title: "Internet from your neighbour", "Internet de tu vecino", "Internet del teu veí";
+    sheet_look: "What is left", "Lo que queda", "El que queda";
     lost: "No contact with the gateway. Trying again…", "Sin contacto con la pasarela. Reintentando…",
         "Sense contacte amb la passarel·la. Tornant-ho a provar…";
 }

@@ -1,0 +1,262 @@
+//! `leeway gateway voucher`, `invite`, `users`: who may use the line.
+
+use super::control::{Ask, local, megabytes, shown};
+use crate::Failure;
+use clap::{Args, Subcommand};
+use leeway_gateway::control::{InviteRequest, Issued, IssuedCode, UserStatus, VoucherRequest, VoucherStatus};
+use leeway_gateway::page::{Language, sheet};
+use leeway_gateway::qr::Qr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use tokio::runtime::Runtime;
+
+const VOUCHER_HELP: &str = "Examples:\n  \
+    leeway gateway voucher --days 7 --gb 5 --count 20\n      \
+    20 vouchers, and vouchers.html to print: ten a page of A4, with QR codes\n  \
+    leeway gateway voucher --gb 1 --valid-days 90 --sheet fair.html --language ca\n      \
+    one voucher of 1 GB that has to be used first within 90 days, on paper in Catalan\n  \
+    leeway gateway voucher --list\n      \
+    all that were made, without their codes\n\n\
+    A neighbour gives the code as user name of the proxy, and any password. The first use begins the days.\n\
+    The gateway needs `vouchers = true` and [accounts]. Codes are in no other place than the sheet.\n\n\
+    Exit codes: 0 done, 1 no gateway runs here or the sheet cannot be written, 2 bad usage.";
+
+const INVITE_HELP: &str = "Examples:\n  \
+    leeway gateway invite ann\n      \
+    a code for ann, a link to her page, and the link as QR code\n  \
+    leeway gateway invite ann --days 30 --gb 50\n      \
+    the same for 30 days from the first use on, and 50 GB\n\n\
+    Ann gives the code as user name of the proxy, and any password. It is shown once.\n\n\
+    Exit codes: 0 done, 1 no gateway runs here, 2 bad usage or a name that is invited already.";
+
+const USERS_HELP: &str = "Example:\n  \
+    leeway gateway users\n      \
+    who uses the line, what each has left of a volume, until when, and when each came last\n\n\
+    Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.";
+
+/// Who may use the line.
+#[derive(Subcommand)]
+pub enum PeopleCommand {
+    /// Make vouchers for some days, some data or both, and a sheet of them to print.
+    #[command(after_help = VOUCHER_HELP)]
+    Voucher(Voucher),
+    /// Invite a neighbour by name: make a code and show it with a QR code, once.
+    #[command(after_help = INVITE_HELP)]
+    Invite(Invite),
+    /// List the neighbours: what each uses, has left, until when, and when each came last.
+    #[command(after_help = USERS_HELP)]
+    Users(Ask),
+}
+
+/// What vouchers are for.
+#[derive(Args)]
+pub struct Voucher {
+    /// Days that a voucher is good for, from its first use on.
+    #[arg(long, value_name = "DAYS", required_unless_present_any = ["gb", "list"])]
+    days: Option<u32>,
+    /// Gigabytes that a voucher is good for, both directions together, such as 5 or 0.5.
+    #[arg(long, value_name = "GB")]
+    gb: Option<f64>,
+    /// How many vouchers.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    count: usize,
+    /// Days within which a voucher has to be used first; without end if it is not given.
+    #[arg(long, value_name = "DAYS")]
+    valid_days: Option<u32>,
+    /// File of the sheet, which must not be there; vouchers.html, or none with --json.
+    #[arg(long, value_name = "FILE")]
+    sheet: Option<PathBuf>,
+    /// Language of the sheet: en, es or ca.
+    #[arg(long, value_name = "CODE", default_value = "en", value_parser = language)]
+    language: Language,
+    /// List all vouchers and invitations instead, without their codes.
+    #[arg(long, conflicts_with_all = ["days", "gb", "count", "valid_days", "sheet"])]
+    list: bool,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+/// Who is invited, and for what.
+#[derive(Args)]
+pub struct Invite {
+    /// What to call the neighbour.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Days from the first use on; until it is revoked if not given.
+    #[arg(long, value_name = "DAYS")]
+    days: Option<u32>,
+    /// Gigabytes, both directions together; as much as the caps give if not given.
+    #[arg(long, value_name = "GB")]
+    gb: Option<f64>,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+/// Does it.
+pub fn run(command: &PeopleCommand, runtime: &Runtime) -> Result<(), Failure> {
+    match command {
+        PeopleCommand::Voucher(Voucher { list: true, ask, .. }) => {
+            let all: Vec<VoucherStatus> = runtime.block_on(ask.client().get("/v1/vouchers"))?;
+            ask.print(&all, |all, out| vouchers(all, out))
+        }
+        PeopleCommand::Voucher(voucher) => make(voucher, runtime),
+        PeopleCommand::Invite(Invite { name, days, gb, ask }) => {
+            let request =
+                InviteRequest { name: name.clone(), days: *days, bytes: gb.map(bytes).transpose()? };
+            let issued: Issued = runtime.block_on(ask.client().post("/v1/invitations", &request))?;
+            ask.print(&issued, invited)
+        }
+        PeopleCommand::Users(ask) => {
+            let known: Vec<UserStatus> = runtime.block_on(ask.client().get("/v1/users"))?;
+            ask.print(&known, |known, out| users(known, out))
+        }
+    }
+}
+
+/// The file comes first: vouchers whose codes nobody has seen would be lost.
+fn make(voucher: &Voucher, runtime: &Runtime) -> Result<(), Failure> {
+    let Voucher { days, gb, count, valid_days, sheet: path, language, ask, .. } = voucher;
+    let bytes = gb.map(bytes).transpose()?;
+    let path = path.clone().or_else(|| (!ask.json).then(|| "vouchers.html".into()));
+    let file = path.as_deref().map(create).transpose()?;
+    let request = VoucherRequest { days: *days, bytes, count: *count, valid_days: *valid_days };
+    let issued = runtime.block_on(ask.client().post::<Issued>("/v1/vouchers", &request));
+    let issued = issued.inspect_err(|_| {
+        // It is empty.
+        let _ = path.as_deref().map(std::fs::remove_file);
+    })?;
+    if let Some((mut file, path)) = file.zip(path.as_deref()) {
+        let written =
+            file.write_all(sheet::html(&issued, *language).as_bytes()).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            let codes = issued.codes.iter().map(|code| &code.code[..]).collect::<Vec<_>>().join("\n");
+            return Err(Failure::Run(format!(
+                "cannot write {}: {error}; these vouchers were made all the same:\n{codes}",
+                path.display()
+            )));
+        }
+    }
+    ask.print(&issued, |issued, out| {
+        let many = issued.codes.len();
+        writeln!(
+            out,
+            "{many} voucher{} of {}",
+            if many == 1 { "" } else { "s" },
+            worth(issued.days, issued.bytes)
+        )?;
+        path.as_deref().map_or(Ok(()), |path| {
+            writeln!(
+                out,
+                "to print: {} (only you can read it; the codes are in no other place)",
+                path.display()
+            )
+        })
+    })
+}
+
+/// A new file that nobody else may read.
+fn create(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+        let path = path.display();
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            return Failure::Usage(format!(
+                "{path} is there already, perhaps with vouchers in it: give another --sheet"
+            ));
+        }
+        Failure::Run(format!("cannot write {path}: {error}"))
+    })
+}
+
+fn invited(issued: &Issued, out: &mut dyn Write) -> io::Result<()> {
+    for IssuedCode { code, holder, link } in &issued.codes {
+        writeln!(out, "{} is invited: {}", shown(holder), worth(issued.days, issued.bytes))?;
+        if let Some(http) = issued.entrance.http {
+            writeln!(out, "HTTP proxy: {} port {}", http.ip(), http.port())?;
+        }
+        if let Some(socks) = issued.entrance.socks {
+            writeln!(out, "SOCKS5 proxy: {} port {}", socks.ip(), socks.port())?;
+        }
+        writeln!(out, "user name: {code} (shown once; the password may be anything)")?;
+        let Some(link) = link else { continue };
+        writeln!(out, "page: {link}")?;
+        if io::stdout().is_terminal()
+            && let Some(qr) = Qr::of(link)
+        {
+            write!(out, "{}", qr.terminal())?;
+        }
+    }
+    Ok(())
+}
+
+fn vouchers(all: &[VoucherStatus], out: &mut dyn Write) -> io::Result<()> {
+    let width = width(all.iter().map(|voucher| &voucher.holder));
+    writeln!(out, "{:width$}  {:8}  {:24}  {:>12}  expires", "holder", "state", "for", "used")?;
+    all.iter().try_for_each(|voucher| {
+        writeln!(
+            out,
+            "{:width$}  {:8}  {:24}  {:>12}  {}",
+            shown(&voucher.holder),
+            voucher.standing,
+            worth(voucher.days, voucher.bytes),
+            megabytes(voucher.used_bytes),
+            voucher.expires.map_or("-".into(), local)
+        )
+    })
+}
+
+fn users(users: &[UserStatus], out: &mut dyn Write) -> io::Result<()> {
+    let width = width(users.iter().map(|user| &user.name));
+    writeln!(
+        out,
+        "{:width$}  {:>11}  {:>12}  {:>12}  {:>8}  {:>7}  {:7}  {:>12}  {:>12}  {:23}  last seen",
+        "user", "connections", "down", "up", "requests", "refused", "state", "quota", "left", "expires"
+    )?;
+    users.iter().try_for_each(|user| {
+        // The one that ends first.
+        let tightest =
+            user.volumes.iter().min_by_key(|volume| volume.limit_bytes.saturating_sub(volume.used_bytes));
+        let volume = |of: fn(u64, u64) -> u64| {
+            tightest.map_or("-".into(), |volume| megabytes(of(volume.limit_bytes, volume.used_bytes)))
+        };
+        writeln!(
+            out,
+            "{:width$}  {:>11}  {:>12}  {:>12}  {:>8}  {:>7}  {:7}  {:>12}  {:>12}  {:23}  {}",
+            shown(&user.name),
+            user.connections,
+            megabytes(user.down_bytes),
+            megabytes(user.up_bytes),
+            user.requests,
+            user.refused,
+            user.standing,
+            volume(|limit, _| limit),
+            volume(u64::saturating_sub),
+            user.expires.map_or("-".into(), local),
+            user.last_seen.map_or("never".into(), local)
+        )
+    })
+}
+
+fn width<'a>(names: impl Iterator<Item = &'a String>) -> usize {
+    names.map(|name| shown(name).chars().count()).max().unwrap_or(0).max(6)
+}
+
+/// Days and data in words.
+fn worth(days: Option<u32>, bytes: Option<u64>) -> String {
+    let days = days.map(|days| format!("{days} day{}", if days == 1 { "" } else { "s" }));
+    let all: Vec<String> = days.into_iter().chain(bytes.map(crate::account::bytes)).collect();
+    if all.is_empty() { "until it is revoked".into() } else { all.join(" and ") }
+}
+
+fn bytes(gb: f64) -> Result<u64, Failure> {
+    // Up to a petabyte numbers of bytes are exact.
+    if !(1e-9..=1e6).contains(&gb) {
+        return Err(Failure::Usage(format!("--gb {gb}: give a number of gigabytes, such as 5 or 0.5")));
+    }
+    Ok((gb * 1e9).round() as u64)
+}
+
+fn language(code: &str) -> Result<Language, String> {
+    Language::of(code).ok_or_else(|| "it is en, es or ca".into())
+}

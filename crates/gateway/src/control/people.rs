@@ -1,0 +1,283 @@
+//! Who may use the line: vouchers, invitations, and everybody who has used it.
+
+use super::{OperationError, Operations, UserStatus, Volume};
+use crate::gateway::Kind;
+use crate::metering::Meter;
+use crate::policy::Policy;
+use ipnet::IpNet;
+use jiff::{SignedDuration, Timestamp};
+use leeway_accounts::vouchers::{Code, Terms, Voucher};
+use leeway_net::Surroundings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// What `/v1/vouchers` is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VoucherRequest {
+    /// Days from the first use on.
+    #[serde(default)]
+    pub days: Option<u32>,
+    /// Data, both directions together.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// How many.
+    pub count: usize,
+    /// Days within which the first use has to be.
+    #[serde(default)]
+    pub valid_days: Option<u32>,
+}
+
+/// What `/v1/invitations` is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InviteRequest {
+    /// Who is invited.
+    pub name: String,
+    /// Days from the first use on; none: until it is revoked.
+    #[serde(default)]
+    pub days: Option<u32>,
+    /// Data, both directions together; none: as much as the caps give.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+}
+
+/// Codes that nobody can read again, and what their holders need to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issued {
+    /// Each with its holder.
+    pub codes: Vec<IssuedCode>,
+    /// Days from the first use on.
+    pub days: Option<u32>,
+    /// Data, both directions together.
+    pub bytes: Option<u64>,
+    /// When a code that was not used becomes void.
+    pub valid_until: Option<Timestamp>,
+    /// Where neighbours find the proxy.
+    pub entrance: Entrance,
+}
+
+/// A code, shown once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssuedCode {
+    /// Four groups of four characters.
+    pub code: String,
+    /// What the gateway calls who has it.
+    pub holder: String,
+    /// Page of the neighbour who has the code: what is left, and how to use it.
+    pub link: Option<String>,
+}
+
+/// A voucher or an invitation, without its code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VoucherStatus {
+    /// What the gateway calls who has it.
+    pub holder: String,
+    /// `new`, `redeemed`, `over`, `void` or `revoked`.
+    pub standing: String,
+    /// Days from the first use on.
+    pub days: Option<u32>,
+    /// Data, both directions together.
+    pub bytes: Option<u64>,
+    /// What is used of it, as far as it is stored.
+    pub used_bytes: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was used first.
+    pub redeemed: Option<Timestamp>,
+    /// When it ends, or becomes void if it was not used.
+    pub expires: Option<Timestamp>,
+}
+
+/// Where neighbours find the proxy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entrance {
+    /// The HTTP proxy; the neighbour's page is there as well.
+    pub http: Option<SocketAddr>,
+    /// The SOCKS proxy.
+    pub socks: Option<SocketAddr>,
+}
+
+impl Entrance {
+    /// Of those listeners, for neighbours. One that listens at all addresses is found at the one
+    /// that this machine has in their networks.
+    pub(crate) fn of(listeners: &[(Kind, TcpListener)], policy: &Policy) -> Entrance {
+        let first = |wanted: Kind| {
+            let mut all = listeners.iter().filter(|(kind, _)| *kind == wanted);
+            let address = all.find_map(|(_, listener)| listener.local_addr().ok())?;
+            Some(reachable(address, &policy.attached.surroundings(), policy))
+        };
+        Entrance { http: first(Kind::Http), socks: first(Kind::Socks) }
+    }
+}
+
+fn reachable(listener: SocketAddr, here: &Surroundings, policy: &Policy) -> SocketAddr {
+    if !listener.ip().is_unspecified() {
+        return listener;
+    }
+    let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let usable = |ip: &&IpAddr| !ip.is_loopback() && !link_local(ip) && (ip.is_ipv4() || listener.is_ipv6());
+    let own: Vec<&IpAddr> = here.own.iter().filter(usable).collect();
+    let within = |ip: &IpAddr, networks: &[IpNet]| networks.iter().any(|network| network.contains(ip));
+    let theirs = own.iter().find(|ip| within(ip, &policy.clients));
+    let other = || own.iter().find(|ip| !within(ip, &policy.home));
+    let ip = theirs.or_else(other).map_or(listener.ip(), |ip| **ip);
+    SocketAddr::new(ip, listener.port())
+}
+
+impl Operations {
+    /// Makes vouchers; their codes are stored when this returns.
+    ///
+    /// # Errors
+    /// The gateway takes no codes, the request is for nothing, or the store refuses.
+    pub fn make_vouchers(&self, request: &VoucherRequest) -> Result<Issued, OperationError> {
+        let meter = self.of_codes()?;
+        let VoucherRequest { days, bytes, count, valid_days } = *request;
+        let valid = |days: u32| {
+            let until = meter.now().checked_add(SignedDuration::from_hours(24 * i64::from(days)));
+            until.ok().filter(|_| days > 0).ok_or_else(|| {
+                OperationError::Wrong(format!("vouchers cannot be valid for {days} days: give at least 1"))
+            })
+        };
+        let valid_until = valid_days.map(valid).transpose()?;
+        let terms = Terms { days, bytes, valid_until };
+        Ok(self.issued(terms.clone(), meter.make_vouchers(&terms, count)?))
+    }
+
+    /// Invites somebody by name; the code is stored when this returns.
+    ///
+    /// # Errors
+    /// The gateway takes no codes, the name is none or taken, or the store refuses.
+    pub fn invite(&self, request: &InviteRequest) -> Result<Issued, OperationError> {
+        let meter = self.of_codes()?;
+        let InviteRequest { name, days, bytes } = request;
+        if self.proxy.users.has_password(name) {
+            return Err(OperationError::Wrong(format!("{name} has a password already, in `users_file`")));
+        }
+        let terms = Terms { days: *days, bytes: *bytes, valid_until: None };
+        let code = meter.invite(name, &terms)?;
+        Ok(self.issued(terms, vec![code]))
+    }
+
+    /// All vouchers and invitations, by their making.
+    ///
+    /// # Errors
+    /// There are none here, or the store cannot be read.
+    pub fn vouchers(&self) -> Result<Vec<VoucherStatus>, OperationError> {
+        let meter = self.of_codes()?;
+        let now = meter.now();
+        Ok(meter.vouchers()?.iter().map(|(voucher, used)| VoucherStatus::of(voucher, *used, now)).collect())
+    }
+
+    /// Everybody who has used the gateway since its start, whom the accounts know, and who is
+    /// invited, by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn people(&self) -> Result<Vec<UserStatus>, OperationError> {
+        let users = self.users().into_iter().map(|user| (user.name.clone(), user));
+        let mut people: BTreeMap<String, UserStatus> = users.collect();
+        let Some(meter) = self.gate().meter() else { return Ok(people.into_values().collect()) };
+        for (name, seen) in meter.last_seen()? {
+            let user = people.entry(name.clone()).or_insert_with(|| UserStatus::absent(name, meter));
+            user.last_seen.get_or_insert(seen);
+        }
+        let now = meter.now();
+        for (voucher, used) in meter.vouchers()? {
+            let standing = voucher.standing(now);
+            let expected = voucher.invited.is_some() || voucher.redeemed.is_some();
+            if !expected || standing == "revoked" {
+                continue;
+            }
+            let name = voucher.holder();
+            let user = people.entry(name.clone()).or_insert_with(|| UserStatus::absent(name, meter));
+            user.expires = VoucherStatus::of(&voucher, used, now).expires;
+            // The caps know better than the store what a voucher has left, if it was used since the
+            // start.
+            if let Some(bytes) = voucher.terms.bytes
+                && !user.volumes.iter().any(|volume| volume.cap == "voucher")
+            {
+                let until = user.expires.unwrap_or(Timestamp::MAX);
+                let volume = Volume { cap: "voucher".into(), used_bytes: used, limit_bytes: bytes, until };
+                user.volumes.push(volume);
+            }
+            if standing != "redeemed" {
+                user.standing = if standing == "new" { "invited" } else { standing }.into();
+            }
+        }
+        Ok(people.into_values().collect())
+    }
+
+    /// Whether the gateway takes codes.
+    pub fn takes_codes(&self) -> bool {
+        self.of_codes().is_ok()
+    }
+
+    /// Where codes are kept.
+    fn of_codes(&self) -> Result<&Arc<Meter>, OperationError> {
+        let taken = self.proxy.users.codes().and_then(|_| self.gate().meter());
+        taken.ok_or_else(|| {
+            OperationError::Wrong(
+                "this gateway takes no codes of vouchers or invitations: set `vouchers = true` in its \
+                 configuration, add a line [accounts], and restart it"
+                    .into(),
+            )
+        })
+    }
+
+    fn issued(&self, terms: Terms, codes: Vec<Code>) -> Issued {
+        let Terms { days, bytes, valid_until } = terms;
+        let entrance = self.proxy.entrance();
+        let link = |code: &str| Some(format!("http://{}/c/{}", entrance.http?, code.replace('-', "")));
+        let codes = codes.into_iter().map(|Code { text, holder }| IssuedCode {
+            link: link(&text),
+            code: text,
+            holder,
+        });
+        Issued { codes: codes.collect(), days, bytes, valid_until, entrance }
+    }
+}
+
+impl VoucherStatus {
+    fn of(voucher: &Voucher, used_bytes: u64, now: Timestamp) -> VoucherStatus {
+        let void = voucher.terms.valid_until.filter(|_| voucher.redeemed.is_none());
+        VoucherStatus {
+            holder: voucher.holder(),
+            standing: voucher.standing(now).into(),
+            days: voucher.terms.days,
+            bytes: voucher.terms.bytes,
+            used_bytes,
+            created: voucher.created,
+            redeemed: voucher.redeemed,
+            expires: voucher.ends().or(void),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_sent_to_the_address_in_their_network() {
+        let here = |own: &[&str]| {
+            let own = own.iter().map(|ip| ip.parse().unwrap()).collect();
+            Surroundings { own, ..Surroundings::default() }
+        };
+        let networks = |text: &str| vec![text.parse::<IpNet>().unwrap()];
+        let (home, clients) = (networks("192.168.1.0/24"), networks("10.20.0.0/16"));
+        let policy = Policy { home, clients, ..Policy::default() };
+        for (listener, own, found) in [
+            ("10.20.0.1:3128", &["127.0.0.1"][..], "10.20.0.1:3128"),
+            ("0.0.0.0:3128", &["127.0.0.1", "10.20.3.4", "192.168.1.2"], "10.20.3.4:3128"),
+            ("0.0.0.0:3128", &["127.0.0.1", "172.16.0.1", "192.168.1.2"], "172.16.0.1:3128"),
+            ("[::]:3128", &["::1", "fe80::1", "10.20.3.4"], "10.20.3.4:3128"),
+            ("0.0.0.0:3128", &["127.0.0.1", "2001:db8::1"], "0.0.0.0:3128"),
+        ] {
+            let (listener, found) = (listener.parse().unwrap(), found.parse().unwrap());
+            assert_eq!(reachable(listener, &here(own), &policy), found, "{own:?}");
+        }
+    }
+}

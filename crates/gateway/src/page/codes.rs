@@ -1,0 +1,94 @@
+//! Invitations and vouchers from the donor's page: what the control socket does, by the same operations.
+
+use super::words::Words;
+use super::{FormAnswer, Shared, html, sheet, view};
+use crate::control::{InviteRequest, OperationError, Operations, VoucherRequest};
+use crate::page::guard::Visitor;
+use axum::extract::{Form, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use serde::Deserialize;
+use std::str::FromStr;
+
+/// Fields of both forms; what is not filled in is empty.
+#[derive(Deserialize)]
+pub struct CodesForm {
+    csrf: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    days: String,
+    #[serde(default)]
+    gb: String,
+    #[serde(default)]
+    count: String,
+}
+
+/// A number of a form, if it is filled in.
+fn number<T: FromStr>(text: &str) -> Result<Option<T>, ()> {
+    let text = text.trim();
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(drop) }
+}
+
+impl CodesForm {
+    /// Days and bytes.
+    fn terms(&self) -> Result<(Option<u32>, Option<u64>), ()> {
+        // With a comma, as it is written in Spain.
+        let gb: Option<f64> = number(&self.gb.replace(',', "."))?;
+        if gb.is_some_and(|gb| !(1e-9..=1e6).contains(&gb)) {
+            return Err(());
+        }
+        Ok((number(&self.days)?, gb.map(|gb| (gb * 1e9).round() as u64)))
+    }
+}
+
+/// Invites somebody, and shows the code with its picture.
+pub async fn invite(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
+    let visitor = Visitor::of(&headers);
+    let request =
+        form.terms().map(|(days, bytes)| InviteRequest { name: form.name.trim().to_owned(), days, bytes });
+    let issued = asked(&state, &visitor, &form.csrf, request, Operations::invite).await;
+    match issued {
+        Ok(issued) => html(&view::Issued::new(visitor.language, &issued), StatusCode::OK),
+        Err(answer) => *answer,
+    }
+}
+
+/// Makes vouchers; the browser keeps the sheet as a file, since nobody can read its codes again.
+pub async fn vouchers(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
+    let visitor = Visitor::of(&headers);
+    let request = form.terms().and_then(|(days, bytes)| {
+        Ok(VoucherRequest { days, bytes, count: number(&form.count)?.unwrap_or(1), valid_days: None })
+    });
+    let issued = asked(&state, &visitor, &form.csrf, request, Operations::make_vouchers).await;
+    match issued {
+        Ok(issued) => {
+            let file = [(header::CONTENT_DISPOSITION, "attachment; filename=\"vouchers.html\"")];
+            (file, Html(sheet::html(&issued, visitor.language))).into_response()
+        }
+        Err(answer) => *answer,
+    }
+}
+
+/// What an operation answers to a form; or the page with what is wrong.
+async fn asked<R: Send + 'static, T: Send + 'static>(
+    State(page): &Shared,
+    visitor: &Visitor<'_>,
+    csrf: &str,
+    request: Result<R, ()>,
+    work: impl FnOnce(&Operations, &R) -> Result<T, OperationError> + Send + 'static,
+) -> FormAnswer<T> {
+    if !page.may(visitor, csrf) {
+        return Err(Box::new(Redirect::to("/?problem=old").into_response()));
+    }
+    let words: &Words = visitor.language.words();
+    let wrong = |words| Box::new(page.home(visitor, csrf.to_owned(), Some(words), StatusCode::BAD_REQUEST));
+    let request = request.map_err(|()| wrong(words.wrong_number.to_owned()))?;
+    let operations = page.operations.clone();
+    // The store may be slow; others are answered meanwhile.
+    match tokio::task::spawn_blocking(move || work(&operations, &request)).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(wrong(error.to_string())),
+        Err(_) => Err(Box::new(StatusCode::INTERNAL_SERVER_ERROR.into_response())),
+    }
+}

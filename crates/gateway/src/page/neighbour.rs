@@ -1,0 +1,272 @@
+//! The page for a neighbour: what is left, why it is slow, when it goes on.
+//!
+//! It is where the proxy is, so on the neighbours' side only, and shows a neighbour what is his. A
+//! browser that uses the proxy asks for the proxy's own address, one that does not asks it
+//! directly; nothing in the page is a script or comes from elsewhere.
+
+use super::guard;
+use super::view::{VolumeRow, bytes, when};
+use super::words::{Language, Words};
+use crate::codes::Codes;
+use crate::control::own_volumes;
+use crate::http::{Proxy, credentials};
+use crate::login::Denied;
+use askama::Template;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode};
+use jiff::Timestamp;
+use leeway_accounts::caps::{Reason, Verdict};
+use leeway_accounts::vouchers::{Voucher, code_in};
+use leeway_net::Attachment;
+use std::net::IpAddr;
+
+/// What is asked of the proxy itself.
+#[derive(Debug)]
+pub struct Asked {
+    what: What,
+    language: Language,
+    /// Name and password, or code and anything.
+    given: Option<(String, String)>,
+    /// Whether the browser uses the proxy for it.
+    proxied: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    Own,
+    Code(String),
+    Style,
+    Nothing,
+}
+
+impl Asked {
+    /// What a request asks of the proxy itself; none if it is for elsewhere.
+    pub fn of<B>(request: &Request<B>, proxy: &Proxy) -> Option<Asked> {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return None;
+        }
+        let headers = request.headers();
+        let host = || headers.get(header::HOST)?.to_str().ok()?.parse::<Authority>().ok();
+        let proxied = request.uri().authority().is_some();
+        let authority = request.uri().authority().cloned().or_else(host)?;
+        // By address only: a name could be anybody's.
+        let ip: IpAddr = authority.host().trim_matches(['[', ']']).parse().ok()?;
+        let entrance = proxy.entrance();
+        let port = authority.port_u16().unwrap_or(80);
+        let ours = entrance.http.is_some_and(|http| http.port() == port);
+        if !ours || proxy.connector.policy().attached.of(ip) != Some(Attachment::Own) {
+            return None;
+        }
+        let what = match request.uri().path() {
+            "/" => What::Own,
+            "/style.css" => What::Style,
+            path => path.strip_prefix("/c/").and_then(code_in).map_or(What::Nothing, What::Code),
+        };
+        let header = if proxied { header::PROXY_AUTHORIZATION } else { header::AUTHORIZATION };
+        let chosen =
+            request.uri().query().and_then(|query| query.strip_prefix("lang=")).and_then(Language::of);
+        Some(Asked {
+            what,
+            language: chosen.unwrap_or_else(|| accepted(headers)),
+            given: credentials(headers, &header),
+            proxied,
+        })
+    }
+}
+
+fn accepted(headers: &HeaderMap) -> Language {
+    let wanted = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+    Language::accepted(wanted.unwrap_or_default())
+}
+
+/// The whole answer.
+pub async fn answer(proxy: &Proxy, asked: Asked, client: IpAddr) -> Response<String> {
+    let words = asked.language.words();
+    let (status, page) = match &asked.what {
+        What::Style => return text(StatusCode::OK, "text/css", include_str!("assets/style.css").into()),
+        What::Nothing => {
+            return text(StatusCode::NOT_FOUND, "text/plain", format!("{}\n", words.why_unknown));
+        }
+        What::Code(code) => of_code(proxy, words, code, client).await,
+        What::Own if !proxy.users.need_password() => {
+            let name = proxy.users.at(client).name.clone();
+            (StatusCode::OK, Some(Page::of(proxy, words, name, None)))
+        }
+        What::Own => of_name(proxy, words, &asked, client).await,
+    };
+    let Some(page) = page else { return ask(words, asked.proxied) };
+    match page.render() {
+        Ok(page) => text(status, "text/html", page),
+        Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", String::new()),
+    }
+}
+
+type Answer = (StatusCode, Option<Page>);
+
+/// The page of who has a code. To look at it begins nothing.
+async fn of_code(proxy: &Proxy, words: &'static Words, code: &str, client: IpAddr) -> Answer {
+    let problem = |status, why| (status, Some(Page::problem(proxy, words, why)));
+    let Some(codes) = proxy.users.codes() else { return problem(StatusCode::NOT_FOUND, words.why_unknown) };
+    let looked = match codes.look_at(client, code).await {
+        // One that is in use is put under its caps, if it was not used since the start.
+        Ok(voucher) if voucher.redeemed.is_some() => codes.check(client, code).await.map(|_| voucher),
+        other => other,
+    };
+    match looked {
+        Ok(Voucher { revoked: Some(_), .. }) | Err(Denied::Revoked) => {
+            problem(StatusCode::FORBIDDEN, words.why_revoked)
+        }
+        Ok(voucher) if voucher.standing(Timestamp::now()) == "void" => {
+            problem(StatusCode::FORBIDDEN, words.why_void)
+        }
+        Err(Denied::Void(_)) => problem(StatusCode::FORBIDDEN, words.why_void),
+        Err(Denied::Wrong) => problem(StatusCode::NOT_FOUND, words.why_unknown),
+        Err(Denied::Later(_) | Denied::Busy) => problem(StatusCode::TOO_MANY_REQUESTS, words.why_slow_down),
+        Err(Denied::Store) => problem(StatusCode::SERVICE_UNAVAILABLE, words.why_store),
+        Ok(voucher) => {
+            let page = Page::of(proxy, words, voucher.holder(), Some(&voucher));
+            (StatusCode::OK, Some(Page { code: Some(grouped(code)), ..page }))
+        }
+    }
+}
+
+/// The page of who has given a name and a password, or a code.
+async fn of_name(proxy: &Proxy, words: &'static Words, asked: &Asked, client: IpAddr) -> Answer {
+    let Some((name, password)) = &asked.given else { return (StatusCode::UNAUTHORIZED, None) };
+    let code = Codes::given(name.as_bytes(), password.as_bytes());
+    if let Some(code) = code.filter(|_| !proxy.users.has_password(name)) {
+        return of_code(proxy, words, &code, client).await;
+    }
+    match proxy.users.log_in(client, name.as_bytes(), password.as_bytes()).await {
+        Ok(user) => (StatusCode::OK, Some(Page::of(proxy, words, user.name.clone(), None))),
+        Err(Denied::Wrong) => (StatusCode::UNAUTHORIZED, None),
+        Err(_) => (StatusCode::TOO_MANY_REQUESTS, Some(Page::problem(proxy, words, words.too_many))),
+    }
+}
+
+/// Asks for name and password, as a proxy or as a server.
+fn ask(words: &Words, proxied: bool) -> Response<String> {
+    let (status, header) = match proxied {
+        true => (StatusCode::PROXY_AUTHENTICATION_REQUIRED, header::PROXY_AUTHENTICATE),
+        false => (StatusCode::UNAUTHORIZED, header::WWW_AUTHENTICATE),
+    };
+    let mut answer = text(status, "text/plain", format!("{}\n", words.wrong_password));
+    answer.headers_mut().insert(header, HeaderValue::from_static("Basic realm=\"leeway gateway\""));
+    answer
+}
+
+fn text(status: StatusCode, kind: &str, body: String) -> Response<String> {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    guard::forbid(answer.headers_mut());
+    if let Ok(kind) = HeaderValue::from_str(&format!("{kind}; charset=utf-8")) {
+        answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    answer
+}
+
+fn grouped(code: &str) -> String {
+    let characters: Vec<char> = code.chars().collect();
+    characters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join("-")
+}
+
+/// What a neighbour sees.
+#[derive(Template)]
+#[template(path = "neighbour.html")]
+struct Page {
+    words: &'static Words,
+    languages: [(Language, &'static str, &'static str); 3],
+    name: String,
+    code: Option<String>,
+    standing: &'static str,
+    state: String,
+    why: Option<&'static str>,
+    goes_on: Option<String>,
+    volumes: Vec<VolumeRow>,
+    notes: Vec<String>,
+    http: Option<(IpAddr, u16)>,
+    socks: Option<(IpAddr, u16)>,
+}
+
+impl Page {
+    /// Of who the gateway calls so.
+    fn of(proxy: &Proxy, words: &'static Words, name: String, voucher: Option<&Voucher>) -> Page {
+        let gate = &proxy.connector.gate;
+        let meter = gate.meter();
+        let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&name));
+        let never = || words.goes_on_never.to_owned();
+        let again = |until: Option<Timestamp>| {
+            until.map_or_else(never, |at| format!("{}: {}", words.goes_on, when(at)))
+        };
+        let paused = words.you_paused.to_owned();
+        let (standing, state, why, goes_on) = match (gate.pause(), verdict) {
+            (Some(pause), _) => ("off", paused, Some(words.why_owner), Some(again(pause.until))),
+            (None, Verdict::Paused { until, reason }) => {
+                ("off", paused, Some(why(words, reason)), Some(again(until)))
+            }
+            (None, Verdict::Slowed { rate, reason }) => {
+                ("off", format!("{} {rate}.", words.you_slowed), Some(why(words, reason)), None)
+            }
+            (None, Verdict::Free) => ("on", words.as_fast.to_owned(), None, None),
+        };
+        let volumes = meter.map_or(vec![], |meter| own_volumes(meter, &name));
+        let mut notes = Vec::new();
+        if let Some(voucher) = voucher.filter(|voucher| voucher.redeemed.is_none()) {
+            notes.push(format!(
+                "{} ({})",
+                terms(words, voucher.terms.days, voucher.terms.bytes),
+                words.from_first_use
+            ));
+            notes.push(words.not_begun.to_owned());
+            let until = voucher.terms.valid_until;
+            notes.extend(until.map(|until| format!("{} {}.", words.use_until, when(until))));
+        }
+        let ends = voucher.and_then(Voucher::ends).or_else(|| meter.and_then(|meter| meter.ends(&name)));
+        notes.extend(ends.map(|ends| format!("{}: {}", words.ends, when(ends))));
+        let entrance = proxy.entrance();
+        Page {
+            words,
+            languages: Language::ALL,
+            name,
+            code: None,
+            standing,
+            state,
+            why,
+            goes_on,
+            volumes: volumes.into_iter().map(|volume| VolumeRow::new(words, volume)).collect(),
+            notes,
+            http: entrance.http.map(|http| (http.ip(), http.port())),
+            socks: entrance.socks.map(|socks| (socks.ip(), socks.port())),
+        }
+    }
+
+    /// Of nobody.
+    fn problem(proxy: &Proxy, words: &'static Words, why: &'static str) -> Page {
+        let (standing, state) = ("off", words.you_paused.to_owned());
+        let page = Page::of(proxy, words, String::new(), None);
+        Page { standing, state, why: Some(why), goes_on: None, volumes: vec![], ..page }
+    }
+}
+
+/// What a code is for.
+pub fn terms(words: &Words, days: Option<u32>, data: Option<u64>) -> String {
+    let days = days.map(|days| format!("{days} {}", if days == 1 { words.day } else { words.days }));
+    let all: Vec<String> = days.into_iter().chain(data.map(bytes)).collect();
+    if all.is_empty() { words.no_limit.to_owned() } else { all.join(" · ") }
+}
+
+fn why(words: &'static Words, reason: Reason) -> &'static str {
+    match reason {
+        Reason::Month => words.why_month,
+        Reason::Percentile => words.why_percentile,
+        Reason::Hours => words.why_hours,
+        Reason::AllDaily => words.why_all_daily,
+        Reason::AllRate => words.why_all_rate,
+        Reason::UserDaily => words.why_user_daily,
+        Reason::UserRate => words.why_user_rate,
+        Reason::Voucher => words.why_voucher,
+        Reason::VoucherOver => words.why_voucher_over,
+        Reason::Store => words.why_store,
+    }
+}

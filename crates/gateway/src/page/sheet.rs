@@ -1,0 +1,75 @@
+//! Vouchers on paper: a sheet to print, cut and give away.
+
+use super::neighbour::terms;
+use super::view::when;
+use super::words::{Language, Words};
+use crate::control::Issued;
+use crate::qr::Qr;
+use askama::Template;
+use std::net::IpAddr;
+
+/// One file without anything from elsewhere.
+#[derive(Template)]
+#[template(path = "sheet.html")]
+struct Sheet {
+    words: &'static Words,
+    terms: String,
+    valid_until: Option<String>,
+    http: Option<(IpAddr, u16)>,
+    socks: Option<(IpAddr, u16)>,
+    vouchers: Vec<Voucher>,
+}
+
+struct Voucher {
+    code: String,
+    qr: Option<String>,
+}
+
+/// The sheet as HTML, which prints on A4: ten vouchers a page.
+pub fn html(issued: &Issued, language: Language) -> String {
+    let words = language.words();
+    let qr = |link: &String| Qr::of(link).map(|qr| qr.svg());
+    let vouchers = issued
+        .codes
+        .iter()
+        .map(|code| Voucher { code: code.code.clone(), qr: code.link.as_ref().and_then(qr) });
+    let sheet = Sheet {
+        words,
+        terms: terms(words, issued.days, issued.bytes),
+        valid_until: issued.valid_until.map(when),
+        http: issued.entrance.http.map(|http| (http.ip(), http.port())),
+        socks: issued.entrance.socks.map(|socks| (socks.ip(), socks.port())),
+        vouchers: vouchers.collect(),
+    };
+    // Nothing in it fails: every value is a text or a number.
+    sheet.render().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Entrance, IssuedCode};
+
+    #[test]
+    fn a_sheet_has_every_code_with_a_picture_and_nothing_from_elsewhere() {
+        let code = |n: usize| IssuedCode {
+            code: format!("AC3D-EFHJ-KMPR-TW{n:02}"),
+            holder: "voucher-AC3D".into(),
+            link: Some(format!("http://10.20.0.1:3128/c/AC3DEFHJKMPRTW{n:02}")),
+        };
+        let entrance = Entrance { http: "10.20.0.1:3128".parse().ok(), socks: None };
+        let (days, bytes) = (Some(7), Some(5_000_000_000));
+        let codes = (10..30).map(code).collect();
+        let issued = Issued { codes, days, bytes, valid_until: None, entrance };
+        for (language, said) in [(Language::English, "7 days"), (Language::Catalan, "7 dies")] {
+            let sheet = html(&issued, language);
+            assert!(sheet.contains(said) && sheet.contains("5.00 GB"), "{sheet}");
+            assert!(issued.codes.iter().all(|code| sheet.contains(&code.code)));
+            assert_eq!(sheet.matches("<svg ").count(), 20);
+            assert!(sheet.contains("10.20.0.1") && sheet.contains("3128") && !sheet.contains("SOCKS"));
+            for elsewhere in [" src=", " href=", "@import", "<script", "url("] {
+                assert!(!sheet.contains(elsewhere), "{elsewhere}");
+            }
+        }
+    }
+}
