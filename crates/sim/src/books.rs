@@ -37,6 +37,17 @@ impl LinkCounts {
             wait: self.wait.since(&before.wait),
         }
     }
+
+    /// The sum.
+    pub fn plus(mut self, other: &LinkCounts) -> LinkCounts {
+        self.offered += other.offered;
+        self.dropped += other.dropped;
+        self.marked += other.marked;
+        self.departed_bytes += other.departed_bytes;
+        self.partial_bytes += other.partial_bytes;
+        self.wait.merge(&other.wait);
+        self
+    }
 }
 
 /// Counts of one group.
@@ -85,7 +96,7 @@ pub struct Books {
     pub sacks: Sacks,
     /// Records time series, where the scenario asks for them.
     pub recorder: Option<Recorder>,
-    /// The first so many links are in the report; the others are flows' own access links.
+    /// The first so many links are in the report; the others are flows' own access.
     pub reported_links: usize,
 }
 

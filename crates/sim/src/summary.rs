@@ -66,10 +66,12 @@ impl<'a> Between<'a> {
     }
 
     fn link(&self, index: usize) -> LinkSummary {
-        let LinkCounts { offered, dropped, marked, departed_bytes, partial_bytes, wait } =
-            self.after.links[index].since(&self.before.links[index]);
         let link = &self.plan.links[index];
-        let bits = link.capacity.bits(self.from, self.to);
+        let since = |at: usize| self.after.links[at].since(&self.before.links[at]);
+        let counts = link.books.clone().map(since).reduce(|sum, one| sum.plus(&one));
+        let LinkCounts { offered, dropped, marked, departed_bytes, partial_bytes, wait } =
+            counts.unwrap_or_default();
+        let bits = link.bits(self.from, self.to);
         let mean_wait = if wait.count() == 0 { 0.0 } else { wait.sum_s() / wait.count() as f64 };
         LinkSummary {
             name: link.name.clone(),
@@ -91,7 +93,7 @@ impl<'a> Between<'a> {
         let sum = flows.iter().fold(Counts::default(), |sum, flow| sum.plus(flow));
         let books: GroupCounts = self.after.groups[index].since(&self.before.groups[index]);
         let throughput_bps = ratio(sum.delivered_bytes as f64 * 8.0, self.seconds());
-        let capacity = self.plan.first_link[index].map(|link| self.plan.links[link].capacity.clone());
+        let first = self.plan.first_link[index].map(|link| &self.plan.links[link]);
         let rates: Vec<f64> = flows.iter().map(|flow| flow.delivered_bytes as f64).collect();
         let is_voice = matches!(spec.app, App::Voice { .. });
         let window_s = self.seconds() * flows.len() as f64 * f64::from(group.profile.mss);
@@ -103,8 +105,8 @@ impl<'a> Between<'a> {
             throughput_bps,
             goodput_bps: ratio(sum.goodput_bytes as f64 * 8.0, self.seconds()),
             share: (total_bytes > 0).then(|| sum.delivered_bytes as f64 / total_bytes as f64),
-            capacity_share: capacity
-                .map(|capacity| ratio(sum.delivered_bytes as f64 * 8.0, capacity.bits(self.from, self.to))),
+            capacity_share: first
+                .map(|link| ratio(sum.delivered_bytes as f64 * 8.0, link.bits(self.from, self.to))),
             jain: jain(&rates),
             slowest_bps: slowest(&rates).map(|bytes| ratio(bytes * 8.0, self.seconds())),
             sent: sum.sent,
