@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::network::Watch;
 use crate::packet::{Kind, Packet};
 use crate::recorder::Recorder;
+use crate::swarm::PeerCounts;
 use leeway_queue::{AnyQueue, Queue, Reason};
 use leeway_units::{Duration, Time};
 
@@ -81,6 +82,8 @@ pub struct Snapshot {
     pub links: Vec<LinkCounts>,
     /// Groups by index.
     pub groups: Vec<GroupCounts>,
+    /// Peers of a swarm by index.
+    pub peers: Vec<PeerCounts>,
 }
 
 /// Everything that is counted outside the flows themselves.
@@ -112,6 +115,7 @@ impl Books {
                 .collect(),
             links: self.links[..self.reported_links].to_vec(),
             groups: self.groups.clone(),
+            peers: Vec::new(),
         }
     }
 }

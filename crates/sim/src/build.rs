@@ -8,6 +8,7 @@ use crate::gateway::Gateway;
 use crate::network::{Built, Network, Propagation, Step};
 use crate::recorder::Recorder;
 use crate::scenario::{self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Sampling, Scenario};
+use crate::swarm::{Route, Swarm, Turn};
 use crate::tcp::Options;
 use crate::{SimError, capacity::Capacity};
 use leeway_link::{Delay, LinkSpec, Loss, Rates, Service, Trace, Transmitter};
@@ -109,6 +110,7 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         flows: Vec::new(),
         groups: Vec::new(),
         gateways: scenario.gateway.iter().map(Gateway::new).collect(),
+        swarm: scenario.swarm.clone().map(|swarm| Swarm::new(swarm, seed)),
         serving: false,
         events,
         snapshots: Vec::new(),
@@ -168,7 +170,8 @@ pub fn flow_names(engine: &Engine) -> Vec<String> {
         let group = flow.group as usize;
         let spec = &engine.groups[group].spec;
         seen[group] += 1;
-        match spec.count == 1 && !matches!(spec.app, scenario::App::Poisson { .. }) {
+        let many = matches!(spec.app, scenario::App::Poisson { .. } | scenario::App::Peer { .. });
+        match spec.count == 1 && !many {
             true => spec.name.clone(),
             false => format!("{}.{}", spec.name, seen[group]),
         }
@@ -297,14 +300,7 @@ impl Builder<'_> {
         })
     }
 
-    fn group(
-        &mut self,
-        index: usize,
-        spec: &FlowGroup,
-        hops: &[Hop],
-        built: &[Sides],
-        engine: &mut Engine,
-    ) {
+    fn group(&mut self, index: usize, spec: &FlowGroup, hops: &[Hop], built: &[Sides], engine: &mut Engine) {
         let tcp = spec.tcp.resolve(self.scenario.profile);
         let mss = spec.packet.get().saturating_sub(spec.header.get()).clamp(1, 65_000);
         let profile = Profile {
@@ -323,6 +319,20 @@ impl Builder<'_> {
             let mut app = App::new(part_seed(self.seed, index as u64, i));
             let start = app.draw(&spec.start_times(self.scenario.duration)) + spec.stagger * i;
             let access = spec.access_delay.as_ref().map_or(Duration::ZERO, |dist| app.draw(dist));
+            if let (scenario::App::Peer { .. }, Some(swarm)) = (spec.app, &mut engine.swarm) {
+                let flow = i as usize;
+                let route = Route {
+                    out: hops.iter().map(|hop| side(built, hop, false, flow)).collect(),
+                    back: hops.iter().rev().map(|hop| side(built, hop, true, flow)).collect(),
+                    delay: access,
+                };
+                let peer = swarm.add(index as u32, spec, route);
+                engine.world.set(start, Timer::Peer(peer, Turn::Arrive));
+                if let Some(stop) = spec.stop {
+                    engine.world.set(stop, Timer::Peer(peer, Turn::Leave));
+                }
+                continue;
+            }
             let routes = match shared {
                 Some((known, routes)) if known == access && spec.access_rate.is_none() && !apart => routes,
                 _ => self.routes(spec, access, hops, built, i as usize),

@@ -2,8 +2,8 @@
 
 use super::error::Problem;
 use super::{
-    App, Channel, Dist, Event, FieldPath, Link, Quantity, Sampling, Scenario, Spread, check_flow, limits, route,
-    words,
+    App, Channel, Dist, Event, FieldPath, Link, Quantity, Sampling, Scenario, Spread, check_flow, limits,
+    route, words,
 };
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
 use std::collections::BTreeSet;
@@ -23,6 +23,7 @@ impl Scenario {
         self.check_topology()?;
         self.check_flows()?;
         self.check_gateways()?;
+        self.check_swarm()?;
         self.check_events()?;
         self.check_windows()?;
         self.check_work()?;
@@ -87,8 +88,11 @@ impl Scenario {
             check_flow::check(&at, group, self, limited)?;
             let apart = hops.iter().any(|hop| links[hop.link].count > 1);
             if apart && matches!(group.app, App::Poisson { .. }) {
-                return Err(Problem::new(at.key("app"), "connections that arrive by themselves have no home")
-                    .help("a link with a `count` takes flows that stay: `request` or `transfer`"));
+                return Err(Problem::new(
+                    at.key("app"),
+                    "connections that arrive by themselves have no home",
+                )
+                .help("a link with a `count` takes flows that stay: `request` or `transfer`"));
             }
         }
         if self.baseline && !self.flow.iter().any(|group| !group.role.is_primary()) {
@@ -193,6 +197,7 @@ impl Scenario {
                 .map_err(|problem| problem.help("a smaller buffer, or a shorter duration"))?;
         }
         let flows: f64 = self.flow.iter().map(|group| f64::from(group.count)).sum();
+        let flows = flows + self.peer_flows();
         let rows = (flows + self.links().iter().map(|link| 2.0 * f64::from(link.count)).sum::<f64>())
             * match self.series.map(|series| series.every) {
                 None => return Ok(()),
