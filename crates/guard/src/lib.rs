@@ -8,4 +8,4 @@ mod secret;
 
 pub use attempts::{Attempts, site};
 pub use rights::{Rights, give_up_but, give_up_the_last};
-pub use secret::{SecretError, read_secret};
+pub use secret::{SecretError, check_private, credential, read_secret};

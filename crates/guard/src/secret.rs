@@ -45,13 +45,32 @@ pub enum SecretError {
 /// # Errors
 /// It is not there, is no text, or others can read it.
 pub fn read_secret(path: &Path) -> Result<String, SecretError> {
-    let credential = std::env::var_os(CREDENTIALS).zip(path.file_name());
-    let credential = credential.map(|(folder, name)| Path::new(&folder).join(name));
-    match credential.filter(|credential| credential.exists()) {
+    match credential(path) {
         // Who else can read it is systemd's business; an access list looks like rights of a group.
         Some(credential) => read(&credential, |_| Ok(())),
         None => read(path, |file| private(path, file)),
     }
+}
+
+/// The credential that systemd has given this service in place of that file, if there is one.
+pub fn credential(path: &Path) -> Option<PathBuf> {
+    let credential = std::env::var_os(CREDENTIALS).zip(path.file_name());
+    let credential = credential.map(|(folder, name)| Path::new(&folder).join(name));
+    credential.filter(|credential| credential.exists())
+}
+
+/// Judges who can read a file with secrets, of that mode and owner.
+///
+/// # Errors
+/// [`SecretError::Open`]: others can, and the command that mends it.
+pub fn check_private(path: &Path, mode: u32, owner: u32) -> Result<(), SecretError> {
+    let right = if owner == 0 { 0o640 } else { 0o600 };
+    let wrong = mode & 0o077 & !right;
+    if wrong == 0 {
+        return Ok(());
+    }
+    let who = if wrong & 0o007 != 0 { "everybody" } else { "its group" };
+    Err(SecretError::Open { path: path.to_owned(), mode, who, right: mode & right })
 }
 
 fn read(path: &Path, check: impl FnOnce(&File) -> Result<(), SecretError>) -> Result<String, SecretError> {
@@ -66,13 +85,7 @@ fn read(path: &Path, check: impl FnOnce(&File) -> Result<(), SecretError>) -> Re
 
 fn private(path: &Path, file: &File) -> Result<(), SecretError> {
     let metadata = file.metadata().map_err(|error| SecretError::File { path: path.to_owned(), error })?;
-    let (mode, right) = (metadata.mode() & 0o7777, if metadata.uid() == 0 { 0o640 } else { 0o600 });
-    let wrong = mode & 0o077 & !right;
-    if wrong == 0 {
-        return Ok(());
-    }
-    let who = if wrong & 0o007 != 0 { "everybody" } else { "its group" };
-    Err(SecretError::Open { path: path.to_owned(), mode, who, right: mode & right })
+    check_private(path, metadata.mode() & 0o7777, metadata.uid())
 }
 
 #[cfg(test)]

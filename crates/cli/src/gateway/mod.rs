@@ -1,6 +1,8 @@
 //! `leeway gateway`: a proxy that gives others what the line has to spare.
 
+mod check;
 mod control;
+mod init;
 mod passwd;
 mod people;
 
@@ -10,6 +12,7 @@ use leeway_gateway::config::ConfigError;
 use leeway_gateway::control::{ControlConfig, Operations};
 use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
@@ -44,14 +47,17 @@ pub struct GatewayArgs {
     /// `-` reads it from the standard input, where nobody sees it in a list of processes.
     #[arg(long, value_name = "TOKEN")]
     relay: Option<String>,
-    /// Check the configuration, and start nothing.
-    #[arg(long)]
-    check: bool,
 }
 
 /// What belongs to a gateway, and is done beside it.
 #[derive(Subcommand)]
 enum GatewayCommand {
+    /// Write a first configuration, from what this machine shows and what you say.
+    #[command(after_help = init::HELP)]
+    Init(init::Init),
+    /// Judge a configuration on this machine: everything that is wrong, and what would be right.
+    #[command(after_help = check::HELP)]
+    Check(check::Check),
     /// Make the line of a user for `users_file`: a name, and an Argon2id hash of a password.
     #[command(after_help = passwd::HELP)]
     Passwd(passwd::Passwd),
@@ -62,16 +68,14 @@ enum GatewayCommand {
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     match &args.command {
+        Some(GatewayCommand::Init(init)) => return init::run(init),
+        Some(GatewayCommand::Check(check)) => return check::run(check),
         Some(GatewayCommand::Passwd(passwd)) => return passwd::run(passwd),
         Some(GatewayCommand::Control(command)) => return control::run(command),
         None => {}
     }
     let config = args.config()?;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
-    if args.check {
-        println!("the configuration is right");
-        return Ok(());
-    }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Those threads serve strangers; where one keeps rights, the gateway does not start.
     runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
@@ -119,6 +123,10 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
 /// Reads the configuration again; a wrong one changes nothing.
 fn reload(args: &GatewayArgs, operations: &Operations) {
     let read = || -> Result<(), Failure> {
+        // What systemd has given at the start is as old as that.
+        if let Some(Err(error)) = args.config.as_ref().map(File::open) {
+            return Err(Failure::Usage(format!("{error}; systemctl restart leeway-gateway reads it anew")));
+        }
         let config = args.config()?;
         config.check().map_err(|error| Failure::Usage(error.to_string()))?;
         operations.reload(&config).map_err(|error| Failure::Run(error.to_string()))

@@ -54,7 +54,8 @@ pub fn run(passwd: &Passwd) -> Result<(), Failure> {
     }
 }
 
-fn ask(name: &str) -> Result<String, Failure> {
+/// Asks on the terminal, twice; a line of the standard input where it is none.
+pub fn ask(name: &str) -> Result<String, Failure> {
     let input = io::stdin();
     if !input.is_terminal() {
         return line(&mut input.lock());
@@ -103,7 +104,7 @@ impl Drop for Silent {
 
 /// Writes a new file beside the old one and puts it in its place: whoever reads meanwhile reads the one or the other, and who has
 /// rights to the old one has the same to the new.
-fn change(path: &Path, name: &str, hash: Option<&Hash>) -> Result<(), Failure> {
+pub fn change(path: &Path, name: &str, hash: Option<&Hash>) -> Result<(), Failure> {
     let failed =
         |what: &str, error: io::Error| Failure::Run(format!("cannot {what} {}: {error}", path.display()));
     let old = match File::open(path) {

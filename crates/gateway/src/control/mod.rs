@@ -29,6 +29,7 @@ use jiff::{SignedDuration, Timestamp};
 use live::History;
 use std::cmp::Reverse;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,20 +61,27 @@ pub struct Operations {
     began: Instant,
     started: Timestamp,
     notices: OnceLock<Vec<String>>,
+    addresses: OnceLock<Vec<SocketAddr>>,
     history: Mutex<History>,
 }
 
 impl Operations {
     /// Those of a gateway.
     pub fn new(proxy: Arc<Proxy>) -> Operations {
-        let (notices, history) = (OnceLock::new(), Mutex::default());
-        Operations { proxy, began: Instant::now(), started: Timestamp::now(), notices, history }
+        let (notices, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Operations { proxy, began: Instant::now(), started: Timestamp::now(), notices, addresses, history }
     }
 
     /// What the owner should know of this gateway, from its start on.
     pub fn tell(&self, notices: Vec<String>) {
         // They are told once.
         let _ = self.notices.set(notices);
+    }
+
+    /// The addresses that it listens on.
+    pub fn listens(&self, addresses: Vec<SocketAddr>) {
+        // They do not change.
+        let _ = self.addresses.set(addresses);
     }
 
     /// What the owner should know.
@@ -116,6 +124,7 @@ impl Operations {
         };
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
+            addresses: self.addresses.get().cloned().unwrap_or_default(),
             started: self.started,
             uptime_s: self.began.elapsed().as_secs(),
             sharing: Sharing::of(self.gate().pause()),

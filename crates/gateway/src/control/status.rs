@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use leeway_accounts::caps::{Left, Reason, Verdict};
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,6 +17,9 @@ use std::sync::atomic::Ordering;
 pub struct Status {
     /// Version of the program.
     pub version: String,
+    /// Addresses that it listens on, the page's among them.
+    #[serde(default)]
+    pub addresses: Vec<SocketAddr>,
     /// When it was started.
     pub started: Timestamp,
     /// Seconds since then.
