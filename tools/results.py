@@ -22,6 +22,7 @@ PAPERS = {
     "kuhn2013": "Kuhn 2013",
     "komnios2014": "Komnios 2014",
     "trang2014": "Trang 2014",
+    "swarm": "Swarms",
 }
 HEAD = """# Results
 

@@ -14,13 +14,14 @@ from leeway.results import (
     Harm,
     HarmSummary,
     LinkSummary,
+    PeerSummary,
     Percentiles,
     Run,
     WindowSummary,
     Work,
 )
 from leeway.running import run, run_many
-from leeway.scenario import Channel, Dumbbell, Event, Flow, Gateway, Link, Scenario, Series, Window
+from leeway.scenario import Channel, Dumbbell, Event, Flow, Gateway, Link, Scenario, Series, Swarm, Window
 from leeway.sweeps import Sweep, SweepRun, sweep
 from leeway.tables import summaries
 
@@ -43,6 +44,7 @@ __all__ = [
     "Link",
     "LinkSummary",
     "ParamInfo",
+    "PeerSummary",
     "Percentiles",
     "QueueInfo",
     "Run",
@@ -50,6 +52,7 @@ __all__ = [
     "ScenarioError",
     "Series",
     "SimulationError",
+    "Swarm",
     "Sweep",
     "SweepRun",
     "Window",

@@ -88,6 +88,37 @@ class LinkSummary(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class PeerSummary(Shown):
+    """The peers of one group of a swarm.
+
+    Attributes
+    ----------
+    unfinished
+        Peers that had arrived by the end of the window, and did not have the file then.
+    uploaded_bytes, downloaded_bytes
+        Bytes of blocks sent and received.
+    wasted_bytes
+        Bytes received that were there already.
+    share_ratio_mean, share_ratio_min, share_ratio_max
+        Bytes sent over bytes received, over the peers that received any; None for seeds.
+    served_share
+        Of the time in which these peers wanted something of a neighbour, the part in which it served them.
+    fairness
+        Jain's index over the rates at which those that completed in the window fetched the file.
+    """
+
+    unfinished: int
+    uploaded_bytes: int
+    downloaded_bytes: int
+    wasted_bytes: int
+    share_ratio_mean: float | None
+    share_ratio_min: float | None
+    share_ratio_max: float | None
+    served_share: float | None
+    fairness: float | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class GroupSummary(Shown):
     """One group of flows.
 
@@ -100,7 +131,7 @@ class GroupSummary(Shown):
     law
         Control law with its parameters; None for datagrams.
     flows
-        Number of flows.
+        Number of flows; of peers, where they are a swarm.
     throughput_bps
         Bits per second that reached receivers, headers and repeated packets included.
     goodput_bps
@@ -131,6 +162,8 @@ class GroupSummary(Shown):
         Window in packets, the mean over flows and time.
     mos
         Voice only: mean opinion score, 1 to 4.5.
+    swarm
+        Peers of a swarm only: what they did.
     """
 
     name: str
@@ -154,6 +187,7 @@ class GroupSummary(Shown):
     owd: Percentiles | None
     cwnd_mean_pkt: float | None
     mos: float | None
+    swarm: PeerSummary | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -92,6 +92,9 @@ class Link(Part):
     ----------
     name
         Name in tables, events and routes; unique.
+    count
+        Number of like links, each with a node of its own at `from_`: the homes of a street. Flow i of a group (from 0)
+        takes link i modulo `count`; the report shows them together.
     from_, to
         The two nodes.
     forward
@@ -101,6 +104,7 @@ class Link(Part):
     """
 
     name: str
+    count: int = 1
     from_: str
     to: str
     forward: Channel
@@ -139,7 +143,8 @@ class Flow(Part):
     intervals
         Times in which a bulk flow has data: ``[["0 s", "30 s"], ...]``; always where empty.
     app
-        The application: ``{"kind": "bulk"}``, "transfer", "on_off", "poisson", "request" or "voice", with its fields.
+        The application: ``{"kind": "bulk"}``, "transfer", "on_off", "poisson", "request", "voice" or "peer", with its
+        fields.
     packet
         Size of a full packet on the wire, headers included.
     header
@@ -202,6 +207,31 @@ class Gateway(Part):
     law: str | None = None
     uplink: str | None = None
     policy: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True, repr=False)
+class Swarm(Part):
+    """The file that peers share. The peers are the flows of the groups whose application is "peer".
+
+    Attributes
+    ----------
+    pieces
+        Pieces of the file.
+    piece
+        Size of a piece, a whole number of blocks.
+    block
+        Size of what one request asks for.
+    neighbours
+        Connections that a peer opens when it arrives; it accepts others up to twice as many.
+    requests
+        Requests that a peer has outstanding with each neighbour that serves it.
+    """
+
+    pieces: int
+    piece: Quantity = "262144 B"
+    block: Quantity = "16384 B"
+    neighbours: int = 20
+    requests: int = 5
 
 
 @dataclass(kw_only=True, repr=False)
@@ -286,6 +316,8 @@ class Scenario(Part):
         Links of any other topology.
     gateway
         Gateways, which give the background the spare capacity of somebody's line.
+    swarm
+        The file that peers share, where there are any.
     flow
         Groups of flows.
     event
@@ -319,6 +351,7 @@ class Scenario(Part):
     dumbbell: Dumbbell | None = None
     link: list[Link] = field(default_factory=list)
     gateway: list[Gateway] = field(default_factory=list)
+    swarm: Swarm | None = None
     flow: list[Flow] = field(default_factory=list)
     event: list[Event] = field(default_factory=list)
     window: list[Window] = field(default_factory=list)

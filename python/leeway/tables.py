@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from leeway.results import GroupSummary, Percentiles, Run, WindowSummary, shapes
+from leeway.results import GroupSummary, Run, WindowSummary, shapes
 
 if TYPE_CHECKING:
     from leeway.lab import Result
@@ -29,9 +29,9 @@ def summaries(runs: Iterable[Run | Result]) -> pa.Table:
     pyarrow.Table
         Columns: the labels (``label_`` before a label with the name of another column); run (counted from 0), seed,
         window, from_s, to_s; group (its name) and the other fields of `GroupSummary`, where each number of
-        `Percentiles` has a column (rtt_mean_s); harm_throughput, harm_delay, harm_completion of a primary group;
-        window_jain and spare_use of the window; link_capacity_bps, link_utilisation, link_loss, link_queue_fill,
-        link_queue_mean_pkt of the window's first link.
+        `Percentiles` and of `PeerSummary` has a column (rtt_mean_s, swarm_share_ratio_mean); harm_throughput,
+        harm_delay, harm_completion of a primary group; window_jain and spare_use of the window; link_capacity_bps,
+        link_utilisation, link_loss, link_queue_fill, link_queue_mean_pkt of the window's first link.
     """
     labels: dict[str, list[Any]] = {}
     found: dict[str, list[Any]] = {name: [] for name in columns()}
@@ -59,8 +59,8 @@ def rows_of(window: WindowSummary) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {"window": window.name, "from_s": window.from_s, "to_s": window.to_s}
         for name, (inner, _) in shapes(GroupSummary).items():
             value = getattr(group, name)
-            if inner is Percentiles:
-                row |= {f"{name}_{each.name}": getattr(value, each.name, None) for each in _PERCENTILES}
+            if inner is not None:
+                row |= {f"{name}_{each.name}": getattr(value, each.name, None) for each in dataclasses.fields(inner)}
             else:
                 row["group" if name == "name" else name] = value
         row |= {f"harm_{name}": getattr(harms.get(group.name), name, None) for name in _HARMS}
@@ -69,10 +69,13 @@ def rows_of(window: WindowSummary) -> Iterator[dict[str, Any]]:
         yield row | {f"link_{name}": getattr(link, name, None) for name in _LINK}
 
 
-_PERCENTILES = dataclasses.fields(Percentiles)
 _HARMS = ("throughput", "delay", "completion")
 _LINK = ("capacity_bps", "utilisation", "loss", "queue_fill", "queue_mean_pkt")
 _TEXT = ("window", "group", "role", "law")
+
+
+def _type(hint: Any) -> pa.DataType:
+    return pa.int64() if hint is int else pa.float64()
 
 
 @functools.cache
@@ -80,11 +83,11 @@ def columns() -> dict[str, pa.DataType]:
     """The columns of every table, and their types."""
     names = dict.fromkeys(("run", "seed"), pa.int64()) | dict.fromkeys(("window", "from_s", "to_s"), pa.float64())
     for name, hint in typing.get_type_hints(GroupSummary).items():
-        if shapes(GroupSummary)[name][0] is Percentiles:
-            names |= {f"{name}_{each.name}": pa.float64() for each in _PERCENTILES}
-            names[f"{name}_count"] = pa.int64()
+        inner, _ = shapes(GroupSummary)[name]
+        if inner is not None:
+            names |= {f"{name}_{field}": _type(hint) for field, hint in typing.get_type_hints(inner).items()}
         else:
-            names["group" if name == "name" else name] = pa.int64() if hint is int else pa.float64()
+            names["group" if name == "name" else name] = _type(hint)
     harms, links = (f"harm_{name}" for name in _HARMS), (f"link_{name}" for name in _LINK)
     names |= dict.fromkeys([*harms, "window_jain", "spare_use", *links], pa.float64())
     return names | {name: pa.string() for name in _TEXT}

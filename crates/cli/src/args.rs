@@ -148,12 +148,14 @@ pub enum Command {
         an HTTP proxy for the machines of 10.20.0.0/16, which reach the Internet but not the home\n  \
         leeway gateway --config gateway.toml --relay - < relay.token\n      \
         the same as the file says, through a relay on the Internet while it is there\n  \
-        leeway gateway --config packaging/gateway.toml --check\n      \
-        look at a configuration\n\n\
+        sudo leeway gateway init\n      \
+        write a first configuration for this machine\n  \
+        sudo leeway gateway check\n      \
+        judge it: everything that is wrong, and what would be right\n\n\
         It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay, for clients without\n\
         configuration, and to see when the home is at work.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
-    Gateway(crate::gateway::GatewayArgs),
+    Gateway(Box<crate::gateway::GatewayArgs>),
     /// Keep the rules of a gateway; for `leeway gateway` itself.
     #[command(name = leeway_gateway::caretaker::COMMAND, hide = true)]
     GatewayCaretaker,

@@ -1,6 +1,7 @@
 //! What the owner of a line decides, as a TOML file.
 
 use crate::block::BlockConfig;
+use crate::check::{self, Document};
 use crate::control::ControlConfig;
 use crate::login::{Log, Logins};
 use crate::metering::AccountsConfig;
@@ -9,11 +10,13 @@ use crate::policy::Policy;
 use ipnet::IpNet;
 use leeway_accounts::caps::CapsConfig;
 use leeway_control::{LawError, LawSpec};
-use leeway_guard::read_secret;
+use leeway_guard::{credential, read_secret};
 use leeway_net::{Attached, TCP_PORTS, UDP_PORTS};
 use leeway_queue::SpecError;
 use leeway_tunnel::{ClientOptions, MTU, Token, TokenError, Transport};
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -240,9 +243,31 @@ impl Config {
     /// # Errors
     /// What is wrong, with the line.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::File { path: path.to_owned(), error })?;
-        Config::parse(&text).map_err(|message| ConfigError::Syntax { path: path.to_owned(), message })
+        let text = read_text(path)?;
+        Config::of(path, &text)
+    }
+
+    /// Reads a file again, for a gateway that runs. Where only root may read the file, its text is in
+    /// `handed`: what systemd has given at the start is as old as that.
+    ///
+    /// # Errors
+    /// What is wrong, with the line; or how the text is handed over.
+    pub fn read_again(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<Config, ConfigError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::of(path, &text),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => match handed.get(path) {
+                Some(text) => Config::of(path, text),
+                None => Err(ConfigError::Value(format!(
+                    "cannot read {0}: {error}; root hands it over with: leeway gateway reload --config {0}",
+                    path.display()
+                ))),
+            },
+            Err(error) => Err(ConfigError::File { path: path.to_owned(), error }),
+        }
+    }
+
+    fn of(path: &Path, text: &str) -> Result<Config, ConfigError> {
+        Config::parse(text).map_err(|message| ConfigError::Syntax { path: path.to_owned(), message })
     }
 
     /// Reads the text of a file.
@@ -250,61 +275,24 @@ impl Config {
     /// # Errors
     /// What is wrong, with the line.
     pub fn parse(text: &str) -> Result<Config, String> {
-        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+        Document::read(text).config()
     }
 
-    /// Looks at what a type cannot say.
+    /// Looks at what a type cannot say. [`crate::check::judge`] finds more, and says all of it.
     ///
     /// # Errors
     /// The first contradiction and how to resolve it.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |message: String| Err(ConfigError::Value(message));
-        if self.listen.is_empty() && self.socks.is_empty() && self.transparent.is_none() {
-            return wrong("nobody can reach the gateway: give `listen`, `socks` or [transparent]".into());
-        }
-        if self.clients.is_empty() {
-            return wrong("nobody may use the gateway: give `clients`, such as [\"10.20.0.0/16\"]".into());
+        if let Some(finding) = check::first_error(self) {
+            return Err(ConfigError::Value(finding.words()));
         }
         if let Some(relay) = &self.relay {
             relay.token()?;
-            relay.options()?;
         }
         self.logins(Box::new(|_| {}))?;
         self.block.check()?;
         if let Some(page) = &self.page {
-            page.check(&self.clients).map_err(ConfigError::Value)?;
             Logins::read(&page.users_file, Box::new(|_| {}))?;
-        }
-        if self.vouchers && self.accounts.is_none() {
-            return wrong(
-                "`vouchers` needs accounts, where the codes are kept: add a line [accounts]".into(),
-            );
-        }
-        if let Some(caps) = &self.caps {
-            caps.check().map_err(ConfigError::Value)?;
-            if self.accounts.is_none() {
-                return wrong(
-                    "[caps] needs accounts, which know what was used before a restart: add a line [accounts]"
-                        .into(),
-                );
-            }
-        }
-        let limits = &self.limits;
-        // hyper's smallest read buffer, and what keeps 10,000 connections small.
-        if !(8192..=1 << 20).contains(&limits.head_bytes) {
-            return wrong(format!(
-                "limits.head_bytes is {}; it goes from 8192 to 1048576",
-                limits.head_bytes
-            ));
-        }
-        for (name, value) in [
-            ("connections", limits.connections),
-            ("connections_per_user", limits.connections_per_user),
-            ("upstream_per_user", limits.upstream_per_user),
-        ] {
-            if value == 0 {
-                return wrong(format!("limits.{name} is 0, so nobody would be served; give at least 1"));
-            }
         }
         Ok(())
     }
@@ -409,6 +397,20 @@ fn transparent_port() -> u16 {
     3129
 }
 
+/// The text of a configuration. Where only root may read the file, a service of systemd has a copy as a credential.
+///
+/// # Errors
+/// [`ConfigError::File`].
+pub fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let denied = |error: &io::Error| error.kind() == ErrorKind::PermissionDenied;
+    let text =
+        std::fs::read_to_string(path).or_else(|error| match credential(path).filter(|_| denied(&error)) {
+            Some(copy) => std::fs::read_to_string(copy),
+            None => Err(error),
+        });
+    text.map_err(|error| ConfigError::File { path: path.to_owned(), error })
+}
+
 /// Passwords in this file would be read by whoever can read the configuration.
 fn no_users<'de, D: serde::Deserializer<'de>>(_: D) -> Result<(), D::Error> {
     Err(serde::de::Error::custom(
@@ -468,7 +470,7 @@ mod tests {
             ),
             (format!("{listen}clients = [\"::/0\"]\n[caps]\nuser.daily = \"2 GB\""), "add a line [accounts]"),
             (format!("{listen}clients = [\"::/0\"]\n[accounts]\n[caps]\nbilling_day = 0"), "from 1 to 31"),
-            (format!("{listen}[relay]\ntransport = \"udp\""), "unknown variant `udp`"),
+            (format!("{listen}[relay]\ntransport = \"udp\""), "\"udp\" is not \"quic\" or \"tcp\""),
             (
                 format!("{listen}clients=[\"::/0\"]\n[[user]]\nname=\"a\""),
                 "leeway gateway passwd NAME --file",

@@ -170,6 +170,8 @@ impl Gateway {
             taken,
         };
         gateway.operations.tell(gateway.words());
+        let page = gateway.page.iter().filter_map(|(listener, _)| listener.local_addr().ok());
+        gateway.operations.listens(gateway.addresses().into_iter().chain(page).collect());
         Ok(gateway)
     }
 
@@ -338,6 +340,11 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
         };
         let proxy = proxy.clone();
         if kind == Kind::Metrics {
+            // Who uses how much is no news for neighbours.
+            let from = from.ip().to_canonical();
+            if proxy.connector.policy().is_client(from) && !from.is_loopback() {
+                continue;
+            }
             tokio::spawn(async move {
                 accounts::serve(stream, &proxy.connector, &proxy.users).await;
             });

@@ -73,6 +73,18 @@ impl fmt::Debug for Hash {
     }
 }
 
+/// A password that nobody has had: 16 letters and digits, of which none looks like another, with 80 bits of randomness.
+///
+/// # Errors
+/// There is no randomness.
+pub fn fresh() -> Result<String, String> {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut random = [0_u8; 16];
+    getrandom::fill(&mut random).map_err(|error| format!("there is no randomness: {error}"))?;
+    let letters: Vec<char> = random.iter().map(|&byte| char::from(LETTERS[usize::from(byte % 32)])).collect();
+    Ok(letters.chunks(4).map(|four| four.iter().collect::<String>()).collect::<Vec<_>>().join("-"))
+}
+
 /// What is wrong with a user's name, if anything.
 pub fn check_name(name: &str) -> Result<(), String> {
     let right = !name.is_empty() && name.len() <= 60 && !name.starts_with('#');
@@ -143,6 +155,12 @@ mod tests {
         assert!(!format!("{one:?}").contains("argon2id"));
         assert!(Hash::of("short").unwrap_err().contains("at least 8"));
         assert!(Hash::of(&"x".repeat(256)).unwrap_err().contains("at most 255"));
+    }
+
+    #[test]
+    fn a_fresh_password_can_be_one_and_is_another_each_time() {
+        let [one, two] = [(); 2].map(|()| fresh().unwrap());
+        assert!(one.len() == 19 && one != two && Hash::of(&one).is_ok(), "{one} {two}");
     }
 
     /// RFC 9106 has no vectors without a key; this is of the reference implementation (`argon2 -id -v 13 -t 2 -k 65536 -p 1`).

@@ -25,7 +25,7 @@ impl Bed {
         let file = folder.join("gateway.toml");
         let gateway = Running::by(&format!("{base}{block}")).await;
         let source = file.clone();
-        gateway.operations.read_from(Box::new(move || Config::read(&source)));
+        gateway.operations.read_from(Box::new(move |_| Config::read(&source)));
         Bed { file, base, gateway }
     }
 

@@ -8,10 +8,12 @@ use std::path::Path;
 /// What a replaced file may be at the most: its owner's, and readable by its group.
 const MOST: u32 = 0o640;
 
-/// Puts a file with these bytes at `path`: whoever reads meanwhile, and whatever is cut off, has the old file or the new one.
+/// Puts a file with these bytes at `path`: whoever reads meanwhile, and whatever is cut off, has the old
+/// file or the new one.
 ///
-/// The new file has the owner, the group and the mode of the old one, without rights of others and of execution. A file that was not there
-/// is readable by its owner alone, who is the folder's: root writes for services that are other users.
+/// The new file has the owner, the group and the mode of the old one, without rights of others and of
+/// execution. A file that was not there is readable by its owner alone, who is the folder's: root writes for
+/// services that are other users.
 ///
 /// # Errors
 /// The folder cannot be written, or the disk is full: then the old file is as it was.

@@ -60,14 +60,25 @@ pub fn read_in_place(path: &Path) -> Result<String, SecretError> {
     read(path, |file| private(path, file))
 }
 
-/// Whether this service reads a copy of that file, which systemd made when the service was started.
-pub fn is_credential(path: &Path) -> bool {
-    credential(path).is_some()
+/// The credential that systemd has given this service in place of that file, if there is one.
+pub fn credential(path: &Path) -> Option<PathBuf> {
+    let credential = std::env::var_os(CREDENTIALS).zip(path.file_name());
+    let credential = credential.map(|(folder, name)| Path::new(&folder).join(name));
+    credential.filter(|credential| credential.exists())
 }
 
-fn credential(path: &Path) -> Option<PathBuf> {
-    let folder = std::env::var_os(CREDENTIALS)?;
-    Some(Path::new(&folder).join(path.file_name()?)).filter(|credential| credential.exists())
+/// Judges who can read a file with secrets, of that mode and owner.
+///
+/// # Errors
+/// [`SecretError::Open`]: others can, and the command that mends it.
+pub fn check_private(path: &Path, mode: u32, owner: u32) -> Result<(), SecretError> {
+    let right = if owner == 0 { 0o640 } else { 0o600 };
+    let wrong = mode & 0o077 & !right;
+    if wrong == 0 {
+        return Ok(());
+    }
+    let who = if wrong & 0o007 != 0 { "everybody" } else { "its group" };
+    Err(SecretError::Open { path: path.to_owned(), mode, who, right: mode & right })
 }
 
 fn read(path: &Path, check: impl FnOnce(&File) -> Result<(), SecretError>) -> Result<String, SecretError> {
@@ -82,13 +93,7 @@ fn read(path: &Path, check: impl FnOnce(&File) -> Result<(), SecretError>) -> Re
 
 fn private(path: &Path, file: &File) -> Result<(), SecretError> {
     let metadata = file.metadata().map_err(|error| SecretError::File { path: path.to_owned(), error })?;
-    let (mode, right) = (metadata.mode() & 0o7777, if metadata.uid() == 0 { 0o640 } else { 0o600 });
-    let wrong = mode & 0o077 & !right;
-    if wrong == 0 {
-        return Ok(());
-    }
-    let who = if wrong & 0o007 != 0 { "everybody" } else { "its group" };
-    Err(SecretError::Open { path: path.to_owned(), mode, who, right: mode & right })
+    check_private(path, metadata.mode() & 0o7777, metadata.uid())
 }
 
 #[cfg(test)]

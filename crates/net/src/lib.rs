@@ -3,6 +3,7 @@
 //! All of it concerns the network namespace of the calling thread.
 
 mod attached;
+mod interfaces;
 mod leftover;
 mod lookout;
 mod netlink;
@@ -10,6 +11,7 @@ mod public;
 mod table;
 
 pub use attached::{Attached, Attachment, Surroundings};
+pub use interfaces::{Interface, Uplink, interfaces, uplinks};
 pub use leftover::{Leftover, Rule, devices, routing_tables, tables};
 pub use lookout::{Lookout, Sight, Watch};
 pub use public::{TCP_PORTS, UDP_PORTS, special, special_destinations};

@@ -62,6 +62,10 @@ pub mod part {
     pub const LOSS_EVENT: u64 = 3 << 32;
     /// Processing delay of a flow's sending host.
     pub const HOST: u64 = 4 << 32;
+    /// What a peer of a swarm chooses.
+    pub const PEER: u64 = 5 << 32;
+    /// Hosts of connections between peers.
+    pub const PEER_FLOW: u64 = 6 << 32;
 }
 
 /// The seed of part `index` of kind `kind` in a run seeded with `seed`: different parts are unrelated, and adding a

@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::network::Watch;
 use crate::packet::{Kind, Packet};
 use crate::recorder::Recorder;
+use crate::swarm::PeerCounts;
 use leeway_queue::{AnyQueue, Queue, Reason};
 use leeway_units::{Duration, Time};
 
@@ -36,6 +37,17 @@ impl LinkCounts {
             partial_bytes: self.partial_bytes - before.partial_bytes,
             wait: self.wait.since(&before.wait),
         }
+    }
+
+    /// The sum.
+    pub fn plus(mut self, other: &LinkCounts) -> LinkCounts {
+        self.offered += other.offered;
+        self.dropped += other.dropped;
+        self.marked += other.marked;
+        self.departed_bytes += other.departed_bytes;
+        self.partial_bytes += other.partial_bytes;
+        self.wait.merge(&other.wait);
+        self
     }
 }
 
@@ -70,6 +82,8 @@ pub struct Snapshot {
     pub links: Vec<LinkCounts>,
     /// Groups by index.
     pub groups: Vec<GroupCounts>,
+    /// Peers of a swarm by index.
+    pub peers: Vec<PeerCounts>,
 }
 
 /// Everything that is counted outside the flows themselves.
@@ -85,7 +99,7 @@ pub struct Books {
     pub sacks: Sacks,
     /// Records time series, where the scenario asks for them.
     pub recorder: Option<Recorder>,
-    /// The first so many links are in the report; the others are flows' own access links.
+    /// The first so many links are in the report; the others are flows' own access.
     pub reported_links: usize,
 }
 
@@ -101,6 +115,7 @@ impl Books {
                 .collect(),
             links: self.links[..self.reported_links].to_vec(),
             groups: self.groups.clone(),
+            peers: Vec::new(),
         }
     }
 }

@@ -5,34 +5,21 @@ use crate::books::{Books, GroupCounts, LinkCounts};
 use crate::engine::{Directed, Engine, Group, Timer, World};
 use crate::flow::{Clocks, Flow, Profile};
 use crate::gateway::Gateway;
-use crate::network::{Network, Step};
+use crate::network::{Built, Network, Propagation, Step};
 use crate::recorder::Recorder;
 use crate::scenario::{self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Sampling, Scenario};
+use crate::swarm::{Route, Swarm, Turn};
 use crate::tcp::Options;
 use crate::{SimError, capacity::Capacity};
 use leeway_link::{Delay, LinkSpec, Loss, Rates, Service, Trace, Transmitter};
 use leeway_queue::{BuildContext, QueueSpec};
 use leeway_units::{Bytes, Duration, Size, Time};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Rows of time series that memory is set aside for at the start; more are found room for as they come.
 const MAX_RESERVED_ROWS: u64 = 1 << 20;
-
-/// One direction of one link, built.
-#[derive(Debug, Clone, Copy)]
-struct Built {
-    /// Its queue and, where that never changes, its delay.
-    link: Option<Step>,
-    /// What is left of its delay.
-    delay: Propagation,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Propagation {
-    Fixed(Duration),
-    Own(Step),
-}
 
 /// What the report has to know of a link with a queue.
 #[derive(Debug, Clone)]
@@ -43,7 +30,25 @@ pub struct ReportedLink {
     pub capacity: Capacity,
     /// The delay of a full buffer; nothing without a limit, or where the rate changes.
     pub full: Option<Duration>,
+    /// Its indices in the books: one for each of so many like links.
+    pub books: Range<usize>,
 }
+
+impl ReportedLink {
+    /// Bits that it, or all the like links together, can carry between two instants.
+    pub fn bits(&self, from: Time, to: Time) -> f64 {
+        self.capacity.bits(from, to) * self.books.len() as f64
+    }
+
+    /// A name for each entry in the books.
+    fn names(&self) -> impl Iterator<Item = String> {
+        let count = self.books.len();
+        (1..=count).map(move |i| if count == 1 { self.name.clone() } else { format!("{}.{i}", self.name) })
+    }
+}
+
+/// Both directions of one link of the scenario, each once for every one of so many like links.
+type Sides = [Vec<Built>; 2];
 
 /// A run ready to be played, and what its report needs beside the books.
 #[derive(Debug)]
@@ -67,7 +72,7 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         reported: Vec::new(),
         parts: 0,
     };
-    let built: Vec<[Built; 2]> = links
+    let built: Vec<Sides> = links
         .iter()
         .map(|link| {
             Ok([
@@ -76,12 +81,10 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
             ])
         })
         .collect::<Result<_, SimError>>()?;
-    let events = scenario
-        .event
-        .iter()
-        .map(|event| {
-            let at = links.iter().position(|link| link.name == event.link).unwrap_or(0);
-            let side = built[at][usize::from(event.direction == Direction::Reverse)];
+    let mut events = Vec::new();
+    for event in &scenario.event {
+        let at = links.iter().position(|link| link.name == event.link).unwrap_or(0);
+        for side in &built[at][usize::from(event.direction == Direction::Reverse)] {
             let link = match side.link {
                 Some(Step::Link(index)) => Some(index),
                 _ => None,
@@ -90,9 +93,9 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
                 Propagation::Own(Step::Line(index)) => Some(index),
                 _ => None,
             };
-            (event.clone(), Directed { link, line })
-        })
-        .collect();
+            events.push((event.clone(), Directed { link, line }));
+        }
+    }
     let mut engine = Engine {
         world: World {
             books: Books {
@@ -107,12 +110,14 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         flows: Vec::new(),
         groups: Vec::new(),
         gateways: scenario.gateway.iter().map(Gateway::new).collect(),
+        swarm: scenario.swarm.clone().map(|swarm| Swarm::new(swarm, seed)),
         serving: false,
         events,
         snapshots: Vec::new(),
         work: Default::default(),
     };
     set_up_clockwork(scenario, &mut engine);
+    let reported = builder.network.links(); // those that come later are flows' own access
     let mut first_link = Vec::new();
     let routes = scenario.routes(&links).map_err(|problem| SimError::Route(problem.to_string()))?;
     for (index, (spec, hops)) in scenario.flow.iter().zip(routes).enumerate() {
@@ -120,15 +125,15 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         builder.group(index, spec, &hops, &built, &mut engine);
     }
     engine.world.books.links = vec![LinkCounts::default(); builder.network.links()];
-    engine.world.books.reported_links = builder.reported.len();
+    engine.world.books.reported_links = reported;
     engine.world.network = builder.network;
     if let Some(recorder) = &mut engine.world.books.recorder {
         if let Some(every) = recorder.every {
             let samples = scenario.duration.nanos() / every.nanos().max(1) + 1;
             let rows = |count: usize| (samples.saturating_mul(count as u64)).min(MAX_RESERVED_ROWS) as usize;
-            recorder.reserve(rows(engine.flows.len()), rows(builder.reported.len()));
+            recorder.reserve(rows(engine.flows.len()), rows(reported));
         }
-        recorder.series.link_names = builder.reported.iter().map(|link| link.name.clone()).collect();
+        recorder.series.link_names = builder.reported.iter().flat_map(ReportedLink::names).collect();
     }
     Ok(Plan { engine, links: builder.reported, first_link })
 }
@@ -142,8 +147,8 @@ fn set_up_clockwork(scenario: &Scenario, engine: &mut Engine) {
     for edge in edges {
         engine.world.set(edge, Timer::Edge);
     }
-    for (index, event) in scenario.event.iter().enumerate() {
-        engine.world.set(event.at, Timer::Change(index as u32));
+    for index in 0..engine.events.len() {
+        engine.world.set(engine.events[index].0.at, Timer::Change(index as u32));
     }
     if engine.world.books.recorder.as_ref().is_some_and(|recorder| recorder.every.is_some()) {
         engine.world.set(Time::ZERO, Timer::Sample);
@@ -165,7 +170,8 @@ pub fn flow_names(engine: &Engine) -> Vec<String> {
         let group = flow.group as usize;
         let spec = &engine.groups[group].spec;
         seen[group] += 1;
-        match spec.count == 1 && !matches!(spec.app, scenario::App::Poisson { .. }) {
+        let many = matches!(spec.app, scenario::App::Poisson { .. } | scenario::App::Peer { .. });
+        match spec.count == 1 && !many {
             true => spec.name.clone(),
             false => format!("{}.{}", spec.name, seen[group]),
         }
@@ -185,13 +191,21 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn channel(&mut self, link: &Link, direction: Direction, channel: &Channel) -> Result<Built, SimError> {
+    /// One direction of each of the like links that `link` stands for.
+    fn channel(
+        &mut self,
+        link: &Link,
+        direction: Direction,
+        channel: &Channel,
+    ) -> Result<Vec<Built>, SimError> {
         let concerns = |event: &&scenario::Event| event.link == link.name && event.direction == direction;
         let events: Vec<&scenario::Event> = self.scenario.event.iter().filter(concerns).collect();
-        self.parts += 1;
-        let seed = part_seed(self.seed, part::LINK, self.parts);
         let Some(service) = service(channel)? else {
-            return Ok(Built { link: None, delay: self.line(channel, &events, seed) });
+            let lines = (0..link.count).map(|_| {
+                let seed = self.next_seed();
+                Built { link: None, delay: self.line(channel, &events, seed) }
+            });
+            return Ok(lines.collect());
         };
         let rate = service.rate();
         let limit = self.waiting_limit(channel, channel.buffer_limit(rate, self.packet));
@@ -207,15 +221,11 @@ impl Builder<'_> {
             service,
             ..LinkSpec::new(rate, capacity(limit))
         };
-        let (after, delay) = match self.line(channel, &events, seed) {
-            Propagation::Fixed(span) => (span, Propagation::Fixed(Duration::ZERO)),
-            own => (Duration::ZERO, own),
-        };
-        let step = self.network.link(spec.transmitter(seed), after);
         let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
         let changes = changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?))));
         let changes: Vec<_> = changes.collect();
         let steady = changes.is_empty() && trace.is_none() && channel.arq.is_none();
+        let books = self.network.links()..self.network.links() + link.count as usize;
         self.reported.push(ReportedLink {
             name: match direction {
                 Direction::Forward => link.name.clone(),
@@ -228,8 +238,24 @@ impl Builder<'_> {
                 BufferLimit::Bytes(bytes) => Some(rate.time_for(bytes)),
                 BufferLimit::Unlimited => None,
             },
+            books,
         });
-        Ok(Built { link: Some(step), delay })
+        let links = (0..link.count).map(|_| {
+            let seed = self.next_seed();
+            let (after, delay) = match self.line(channel, &events, seed) {
+                Propagation::Fixed(span) => (span, Propagation::Fixed(Duration::ZERO)),
+                own => (Duration::ZERO, own),
+            };
+            let step = self.network.link(spec.transmitter(seed), after);
+            Built { link: Some(step), delay }
+        });
+        Ok(links.collect())
+    }
+
+    /// The seed of the next channel.
+    fn next_seed(&mut self) -> u64 {
+        self.parts += 1;
+        part_seed(self.seed, part::LINK, self.parts)
     }
 
     /// What may wait beside the packet in service. DropTail of ns-2 counts that packet: `limit_` L lets L - 1 wait, and
@@ -265,21 +291,16 @@ impl Builder<'_> {
     }
 
     /// The first link with a queue on the way of data.
-    fn first_link(&self, hops: &[Hop], built: &[[Built; 2]]) -> Option<usize> {
-        hops.iter().find_map(|hop| match side(built, hop, false).link {
-            Some(Step::Link(index)) => Some(index as usize),
+    fn first_link(&self, hops: &[Hop], built: &[Sides]) -> Option<usize> {
+        hops.iter().find_map(|hop| match side(built, hop, false, 0).link {
+            Some(Step::Link(index)) => {
+                self.reported.iter().position(|link| link.books.contains(&(index as usize)))
+            }
             _ => None,
         })
     }
 
-    fn group(
-        &mut self,
-        index: usize,
-        spec: &FlowGroup,
-        hops: &[Hop],
-        built: &[[Built; 2]],
-        engine: &mut Engine,
-    ) {
+    fn group(&mut self, index: usize, spec: &FlowGroup, hops: &[Hop], built: &[Sides], engine: &mut Engine) {
         let tcp = spec.tcp.resolve(self.scenario.profile);
         let mss = spec.packet.get().saturating_sub(spec.header.get()).clamp(1, 65_000);
         let profile = Profile {
@@ -292,14 +313,29 @@ impl Builder<'_> {
         };
         let met = self.scenario.gateway_of(spec);
         let mut shared = None;
+        let apart = hops.iter().any(|hop| built[hop.link][0].len() > 1);
         let mut arrivals = Vec::new();
         for i in 0..u64::from(spec.count) {
             let mut app = App::new(part_seed(self.seed, index as u64, i));
             let start = app.draw(&spec.start_times(self.scenario.duration)) + spec.stagger * i;
             let access = spec.access_delay.as_ref().map_or(Duration::ZERO, |dist| app.draw(dist));
+            if let (scenario::App::Peer { .. }, Some(swarm)) = (spec.app, &mut engine.swarm) {
+                let flow = i as usize;
+                let route = Route {
+                    out: hops.iter().map(|hop| side(built, hop, false, flow)).collect(),
+                    back: hops.iter().rev().map(|hop| side(built, hop, true, flow)).collect(),
+                    delay: access,
+                };
+                let peer = swarm.add(index as u32, spec, route);
+                engine.world.set(start, Timer::Peer(peer, Turn::Arrive));
+                if let Some(stop) = spec.stop {
+                    engine.world.set(stop, Timer::Peer(peer, Turn::Leave));
+                }
+                continue;
+            }
             let routes = match shared {
-                Some((known, routes)) if known == access && spec.access_rate.is_none() => routes,
-                _ => self.routes(spec, access, hops, built),
+                Some((known, routes)) if known == access && spec.access_rate.is_none() && !apart => routes,
+                _ => self.routes(spec, access, hops, built, i as usize),
             };
             shared = Some((access, routes));
             if let scenario::App::Poisson { .. } = spec.app {
@@ -336,7 +372,8 @@ impl Builder<'_> {
         spec: &FlowGroup,
         access: Duration,
         hops: &[Hop],
-        built: &[[Built; 2]],
+        built: &[Sides],
+        flow: usize,
     ) -> (u32, u32) {
         let forward = self.network.steps.len() as u32;
         let mut delay = access;
@@ -347,43 +384,9 @@ impl Builder<'_> {
             self.network.steps.push(step);
             delay = Duration::ZERO;
         }
-        self.lay(delay, hops.iter().map(|hop| side(built, hop, false)), Duration::ZERO);
-        let reverse = self.network.steps.len() as u32;
-        self.lay(Duration::ZERO, hops.iter().rev().map(|hop| side(built, hop, true)), access);
-        (forward, reverse)
-    }
-
-    /// Lays one route; delays that follow each other become one.
-    fn lay(&mut self, first: Duration, sides: impl Iterator<Item = Built>, last: Duration) {
-        let begin = self.network.steps.len();
-        let mut delay = first;
-        for side in sides {
-            if let Some(step) = side.link {
-                self.delay(&mut delay);
-                self.network.steps.push(step);
-            }
-            match side.delay {
-                Propagation::Fixed(span) => delay += span,
-                Propagation::Own(step) => {
-                    self.delay(&mut delay);
-                    self.network.steps.push(step);
-                }
-            }
-        }
-        delay += last;
-        if self.network.steps.len() == begin {
-            delay = delay.max(Duration::from_nanos(1)); // nothing arrives in the instant it is sent
-        }
-        self.delay(&mut delay);
-        self.network.steps.push(Step::Arrive);
-    }
-
-    fn delay(&mut self, delay: &mut Duration) {
-        if !delay.is_zero() {
-            let step = self.network.pipe(*delay);
-            self.network.steps.push(step);
-            *delay = Duration::ZERO;
-        }
+        self.network.lay(delay, hops.iter().map(|hop| side(built, hop, false, flow)), Duration::ZERO);
+        let back = hops.iter().rev().map(|hop| side(built, hop, true, flow));
+        (forward, self.network.lay(Duration::ZERO, back, access))
     }
 }
 
@@ -402,9 +405,10 @@ fn trace(path: &Path) -> Result<Trace, SimError> {
     Trace::parse(&text).map_err(|cause| error(cause.to_string()))
 }
 
-/// The direction of its link that a hop takes; `back` for acknowledgements.
-fn side(built: &[[Built; 2]], hop: &Hop, back: bool) -> Built {
-    built[hop.link][usize::from((hop.direction == Direction::Reverse) != back)]
+/// The direction of its link that a hop of flow `flow` of a group takes; `back` for acknowledgements.
+fn side(built: &[Sides], hop: &Hop, back: bool, flow: usize) -> Built {
+    let copies = &built[hop.link][usize::from((hop.direction == Direction::Reverse) != back)];
+    copies[flow % copies.len()]
 }
 
 /// The buffer that everything in `queue` shares, where the link's has the size `limit`; unlimited where classes have

@@ -21,7 +21,7 @@ impl Engine {
         }
     }
 
-    fn connect(&mut self, index: u32) {
+    pub(crate) fn connect(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         let group = &self.groups[flow.group as usize];
         flow.connect(self.world.now, &group.profile);
@@ -64,7 +64,7 @@ impl Engine {
                 self.wake(index, self.world.now + span);
                 self.pump(index);
             }
-            scenario::App::Poisson { .. } => {}
+            scenario::App::Poisson { .. } | scenario::App::Peer { .. } => {}
             scenario::App::Request { size, request, .. } => self.request(index, &size, request),
             scenario::App::Voice { codec } => self.talk(index, voice::payload(codec)),
         }

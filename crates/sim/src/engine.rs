@@ -9,6 +9,7 @@ use crate::network::{Network, tick};
 use crate::packet::{Kind, Packet};
 use crate::results::Work;
 use crate::scenario::{self, Event};
+use crate::swarm::{Swarm, Turn};
 use crate::tcp::receiver::Reply;
 use leeway_link::Loss;
 use leeway_queue::Queue;
@@ -31,6 +32,8 @@ pub enum Timer {
     Stop(u32),
     /// Gateway: it may grant something.
     Gateway(u32),
+    /// Peer of a swarm: its turn.
+    Peer(u32, Turn),
     /// Group: a connection arrives, of this arrival process.
     Arrival(u32, u32),
     /// A window of metrics begins or ends.
@@ -92,6 +95,7 @@ pub struct Engine {
     pub(crate) flows: Vec<Flow>,
     pub(crate) groups: Vec<Group>,
     pub(crate) gateways: Vec<Gateway>,
+    pub(crate) swarm: Option<Swarm>,
     /// A gateway is being asked for all that it grants.
     pub(crate) serving: bool,
     /// Changes of links, in the scenario's order, each with the link it is about.
@@ -218,6 +222,9 @@ impl Engine {
                 world.set_if(at, Timer::Retransmit(index));
                 world.pump(index, flow, profile);
                 world.record(index, flow, profile);
+                if flow.stream.is_some() {
+                    return self.feed(index);
+                }
                 if groups[group].gateway.is_some() {
                     let acked = flow.sender.acked - acked;
                     self.gateway_is_acked(index, acked, rtt.micros(), packet.value());
@@ -237,6 +244,9 @@ impl Engine {
                     let span = profile.options.tcp.delayed_ack.map_or(Duration::ZERO, |p| p.timeout);
                     let at = flow.ack_timer.set(world.now + span);
                     world.set_if(at, Timer::Acknowledge(index));
+                }
+                if flow.stream.is_some() {
+                    return self.messages_arrive(index);
                 }
                 let delivered = flow.waiting && flow.is_delivered();
                 if groups[group].gateway.is_some() {
@@ -309,6 +319,7 @@ impl Engine {
             Timer::App(index) => self.turn(index),
             Timer::Stop(index) => self.stop(index),
             Timer::Gateway(index) => self.gateway_serves(index as usize),
+            Timer::Peer(peer, turn) => self.peer_turn(peer, turn),
             Timer::Arrival(group, process) => self.arrival(group, process),
             Timer::Edge => self.snapshot(),
             Timer::Change(index) => self.change(index as usize),
@@ -372,7 +383,12 @@ impl Engine {
         for flow in &mut self.flows {
             flow.note_window(self.world.now);
         }
-        self.snapshots.push((self.world.now, self.world.books.snapshot(&self.flows)));
+        let mut snapshot = self.world.books.snapshot(&self.flows);
+        if let Some(swarm) = &mut self.swarm {
+            swarm.lap_all(self.world.now);
+            snapshot.peers = swarm.peers.iter().map(|peer| peer.counts).collect();
+        }
+        self.snapshots.push((self.world.now, snapshot));
     }
 
     fn sample(&mut self) {

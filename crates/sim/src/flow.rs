@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::gateway::Permit;
 use crate::packet::{self, CE, CWR, ECE, Fields, Kind, NO_SACK, Packet};
 use crate::scenario::Clock;
+use crate::swarm::message::Stream;
 use crate::tcp::Options;
 use crate::tcp::receiver::{Block, MAX_BLOCKS, Receiver, Reply};
 use crate::tcp::rto::LazyTimer;
@@ -169,6 +170,8 @@ pub struct Flow {
     pub counts: Counts,
     /// What it has of a gateway's line.
     pub permit: Option<Permit>,
+    /// What one peer of a swarm says to another.
+    pub stream: Option<Box<Stream>>,
     /// What the application is at.
     pub app: App,
     window_since: Time,
@@ -232,6 +235,7 @@ impl Flow {
             send_timer: LazyTimer::new(),
             counts: Counts::default(),
             permit: None,
+            stream: None,
             app,
             window_since: Time::ZERO,
         }
@@ -283,6 +287,9 @@ impl Flow {
             Next::Send { seq, payload, again } => {
                 self.counts.sent += 1;
                 self.counts.retransmitted += u64::from(again);
+                if let Some(stream) = self.stream.as_mut().filter(|_| !again) {
+                    stream.sent(payload);
+                }
                 let mut bits = Packet::bits(self.epoch, profile.options.tcp.ecn && !again);
                 if !again && self.sender.take_reduced() {
                     bits |= CWR;

@@ -50,6 +50,18 @@ impl Histogram {
         self.counts.resize(at + 1 + (1 << SUB), 0);
     }
 
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (own, more) in self.counts.iter_mut().zip(&other.counts) {
+            *own += more;
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.count

@@ -21,6 +21,7 @@ mod recorder;
 pub mod results;
 pub mod scenario;
 mod summary;
+mod swarm;
 mod tcp;
 pub mod voice;
 

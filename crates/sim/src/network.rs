@@ -20,6 +20,24 @@ pub enum Step {
     Arrive,
 }
 
+/// One direction of one link, built.
+#[derive(Debug, Clone, Copy)]
+pub struct Built {
+    /// Its queue and, where that never changes, its delay.
+    pub link: Option<Step>,
+    /// What is left of its delay.
+    pub delay: Propagation,
+}
+
+/// The delay of a channel, as a route meets it.
+#[derive(Debug, Clone, Copy)]
+pub enum Propagation {
+    /// Never changes: delays that follow each other become one.
+    Fixed(Duration),
+    /// Has a life of its own.
+    Own(Step),
+}
+
 /// Hears what happens to packets on the way.
 pub trait Watch {
     /// A packet is offered to `link`.
@@ -151,6 +169,40 @@ impl Network {
     pub fn link(&mut self, transmitter: Transmitter<Packet>, delay: Duration) -> Step {
         self.links.push(Link { transmitter, delay, at: Time::NEVER });
         Step::Link(self.links.len() as u32 - 1)
+    }
+
+    /// Lays one route: `first`, then `sides`, then `last`; where it begins.
+    pub fn lay(&mut self, first: Duration, sides: impl Iterator<Item = Built>, last: Duration) -> u32 {
+        let begin = self.steps.len();
+        let mut delay = first;
+        for side in sides {
+            if let Some(step) = side.link {
+                self.lay_delay(&mut delay);
+                self.steps.push(step);
+            }
+            match side.delay {
+                Propagation::Fixed(span) => delay += span,
+                Propagation::Own(step) => {
+                    self.lay_delay(&mut delay);
+                    self.steps.push(step);
+                }
+            }
+        }
+        delay += last;
+        if self.steps.len() == begin {
+            delay = delay.max(Duration::from_nanos(1)); // nothing arrives in the instant it is sent
+        }
+        self.lay_delay(&mut delay);
+        self.steps.push(Step::Arrive);
+        begin as u32
+    }
+
+    fn lay_delay(&mut self, delay: &mut Duration) {
+        if !delay.is_zero() {
+            let step = self.pipe(*delay);
+            self.steps.push(step);
+            *delay = Duration::ZERO;
+        }
     }
 
     /// Number of links.

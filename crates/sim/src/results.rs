@@ -105,7 +105,7 @@ pub struct GroupSummary {
     pub role: String,
     /// Control law with its parameters; absent for datagrams.
     pub law: Option<String>,
-    /// Number of flows.
+    /// Number of flows; of peers, where they are a swarm.
     pub flows: u32,
     /// Bits per second that reached receivers, headers included, retransmissions counted once each time.
     pub throughput_bps: f64,
@@ -141,6 +141,32 @@ pub struct GroupSummary {
     pub cwnd_mean_pkt: Option<f64>,
     /// Mean opinion score of voice by the E-model (ITU-T G.107), 1 to 4.5.
     pub mos: Option<f64>,
+    /// What peers of a swarm did; absent for other applications.
+    pub swarm: Option<PeerSummary>,
+}
+
+/// The peers of one group.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct PeerSummary {
+    /// Peers that had arrived by the end of the window, and did not have the file then.
+    pub unfinished: u32,
+    /// Bytes of blocks sent.
+    pub uploaded_bytes: u64,
+    /// Bytes of blocks received.
+    pub downloaded_bytes: u64,
+    /// Of them bytes that were there already.
+    pub wasted_bytes: u64,
+    /// Bytes sent over bytes received, the mean over peers that received any; absent for seeds.
+    pub share_ratio_mean: Option<f64>,
+    /// The least of them.
+    pub share_ratio_min: Option<f64>,
+    /// The largest of them.
+    pub share_ratio_max: Option<f64>,
+    /// Of the time in which these peers wanted something of a neighbour, the part in which it served them.
+    pub served_share: Option<f64>,
+    /// Jain's index over the rates at which those that completed in the window fetched the file; absent with fewer
+    /// than two.
+    pub fairness: Option<f64>,
 }
 
 /// A distribution in seconds, from a histogram with 1 % buckets; the mean is exact.

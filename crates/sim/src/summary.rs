@@ -3,8 +3,9 @@
 use crate::books::{GroupCounts, LinkCounts, Snapshot};
 use crate::build::Plan;
 use crate::flow::Counts;
-use crate::results::{GroupSummary, LinkSummary, WindowSummary};
+use crate::results::{GroupSummary, LinkSummary, PeerSummary, WindowSummary};
 use crate::scenario::{App, Role, Scenario};
+use crate::swarm::{Peer, PeerCounts};
 use crate::voice;
 use leeway_units::Time;
 
@@ -66,10 +67,12 @@ impl<'a> Between<'a> {
     }
 
     fn link(&self, index: usize) -> LinkSummary {
-        let LinkCounts { offered, dropped, marked, departed_bytes, partial_bytes, wait } =
-            self.after.links[index].since(&self.before.links[index]);
         let link = &self.plan.links[index];
-        let bits = link.capacity.bits(self.from, self.to);
+        let since = |at: usize| self.after.links[at].since(&self.before.links[at]);
+        let counts = link.books.clone().map(since).reduce(|sum, one| sum.plus(&one));
+        let LinkCounts { offered, dropped, marked, departed_bytes, partial_bytes, wait } =
+            counts.unwrap_or_default();
+        let bits = link.bits(self.from, self.to);
         let mean_wait = if wait.count() == 0 { 0.0 } else { wait.sum_s() / wait.count() as f64 };
         LinkSummary {
             name: link.name.clone(),
@@ -91,22 +94,25 @@ impl<'a> Between<'a> {
         let sum = flows.iter().fold(Counts::default(), |sum, flow| sum.plus(flow));
         let books: GroupCounts = self.after.groups[index].since(&self.before.groups[index]);
         let throughput_bps = ratio(sum.delivered_bytes as f64 * 8.0, self.seconds());
-        let capacity = self.plan.first_link[index].map(|link| self.plan.links[link].capacity.clone());
+        let first = self.plan.first_link[index].map(|link| &self.plan.links[link]);
         let rates: Vec<f64> = flows.iter().map(|flow| flow.delivered_bytes as f64).collect();
         let is_voice = matches!(spec.app, App::Voice { .. });
+        // A peer has many connections, most of them idle: nothing is told of one of them.
+        let is_peer = matches!(spec.app, App::Peer { .. });
+        let each = if is_peer { &[] } else { rates.as_slice() };
         let window_s = self.seconds() * flows.len() as f64 * f64::from(group.profile.mss);
         GroupSummary {
             name: spec.name.clone(),
             role: if spec.role == Role::Primary { "primary" } else { "background" }.into(),
             law: (!is_voice).then(|| spec.law.to_string()),
-            flows: flows.len() as u32,
+            flows: if is_peer { spec.count } else { flows.len() as u32 },
             throughput_bps,
             goodput_bps: ratio(sum.goodput_bytes as f64 * 8.0, self.seconds()),
             share: (total_bytes > 0).then(|| sum.delivered_bytes as f64 / total_bytes as f64),
-            capacity_share: capacity
-                .map(|capacity| ratio(sum.delivered_bytes as f64 * 8.0, capacity.bits(self.from, self.to))),
-            jain: jain(&rates),
-            slowest_bps: slowest(&rates).map(|bytes| ratio(bytes * 8.0, self.seconds())),
+            capacity_share: first
+                .map(|link| ratio(sum.delivered_bytes as f64 * 8.0, link.bits(self.from, self.to))),
+            jain: jain(each),
+            slowest_bps: slowest(each).map(|bytes| ratio(bytes * 8.0, self.seconds())),
             sent: sum.sent,
             retransmitted: sum.retransmitted,
             dropped: sum.dropped,
@@ -116,11 +122,47 @@ impl<'a> Between<'a> {
             completion: books.completion.percentiles(),
             rtt: books.rtt.percentiles(),
             owd: books.owd.percentiles(),
-            cwnd_mean_pkt: (!is_voice && window_s > 0.0).then(|| sum.window_area / window_s),
+            cwnd_mean_pkt: (!is_voice && !is_peer && window_s > 0.0).then(|| sum.window_area / window_s),
             mos: match spec.app {
                 App::Voice { codec } => voice::mos(codec, sum.sent, &books.owd),
                 _ => None,
             },
+            swarm: is_peer.then(|| self.peers(index)),
+        }
+    }
+
+    /// What the peers of group `index` did.
+    fn peers(&self, index: usize) -> PeerSummary {
+        let peers = self.plan.engine.swarm.iter().flat_map(|swarm| swarm.peers.iter().enumerate());
+        let own: Vec<(&Peer, PeerCounts)> = peers
+            .filter(|(_, peer)| peer.group as usize == index)
+            .map(|(at, peer)| (peer, self.after.peers[at].since(&self.before.peers[at])))
+            .collect();
+        let sum = own.iter().fold(PeerCounts::default(), |sum, (_, counts)| sum.plus(counts));
+        let has_file = |peer: &Peer| peer.is_seed || peer.completed.is_some_and(|at| at <= self.to);
+        let ratios: Vec<f64> = own
+            .iter()
+            .filter(|(_, counts)| counts.downloaded > 0)
+            .map(|(_, counts)| counts.uploaded as f64 / counts.downloaded as f64)
+            .collect();
+        let rates: Vec<f64> = own
+            .iter()
+            .filter_map(|(peer, _)| Some((peer.completed?, peer.arrived)))
+            .filter(|(at, _)| (self.from..=self.to).contains(at))
+            .map(|(at, arrived)| 1.0 / (at - arrived).secs_f64())
+            .collect();
+        let (wanting, served) = (sum.wanting.secs_f64(), sum.served.secs_f64());
+        PeerSummary {
+            unfinished: own.iter().filter(|(peer, _)| peer.has_arrived(self.to) && !has_file(peer)).count()
+                as u32,
+            uploaded_bytes: sum.uploaded,
+            downloaded_bytes: sum.downloaded,
+            wasted_bytes: sum.wasted,
+            share_ratio_mean: (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64),
+            share_ratio_min: ratios.iter().copied().reduce(f64::min),
+            share_ratio_max: ratios.iter().copied().reduce(f64::max),
+            served_share: (wanting > 0.0).then(|| served / wanting),
+            fairness: jain(&rates),
         }
     }
 }

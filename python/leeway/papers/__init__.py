@@ -9,6 +9,7 @@ from leeway.papers import kuhn2013
 from leeway.papers import komnios2014
 from leeway.papers import trang2014
 from leeway.papers import ns2
+from leeway.papers import swarm
 from leeway.papers import scoreboard
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "ns2",
     "rossi2010",
     "scoreboard",
+    "swarm",
     "trang2014",
 ]

@@ -52,7 +52,8 @@ pub enum ControlCommand {
     /// Read the configuration again, and end no connection: users, clients, ports and caps are those of now.
     #[command(after_help = RELOAD_HELP)]
     Reload {
-        /// Configuration of the gateway. What is in the files of users that it names is handed over to the gateway.
+        /// Configuration of the gateway, which is handed what is in this file and in the files of users that
+        /// it names.
         #[arg(long, short, value_name = "FILE", default_value = "/etc/leeway/gateway.toml")]
         config: PathBuf,
         #[command(flatten)]
@@ -157,7 +158,8 @@ const RELOAD_HELP: &str = "Examples:\n  \
     as `systemctl reload leeway-gateway` does\n  \
     sudo leeway gateway reload --config home.toml --socket /run/home/control.sock\n      \
     a gateway that was started with another file\n\n\
-    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a restart.\n\n\
+    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a\n\
+    restart.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 something is wrong or needs a restart, and nothing has changed.";
 
 /// Examples, and exit codes.
@@ -171,13 +173,15 @@ const REVOKE_HELP: &str = "Examples:\n  \
     It outlives a restart. `leeway gateway status` lists who has no access.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 nobody has that name.";
 
-/// What is in the files of users that a configuration names, as far as this user may read them. The
-/// gateway of the packaged unit may not: it has the copies that systemd made at its start.
+/// What is in the configuration and in the files of users that it names, as far as this user may read them.
+/// The gateway of the packaged unit may not: it has the copies that systemd made at its start.
 fn secrets(path: &Path) -> Result<BTreeMap<PathBuf, String>, Failure> {
     // What is wrong in it, or that it is not there, is said by the gateway, which may have another one.
-    let Ok(config) = Config::read(path) else { return Ok(BTreeMap::new()) };
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(BTreeMap::new()) };
+    let config = Config::parse(&text);
+    let mut secrets = BTreeMap::from([(path.to_owned(), text)]);
+    let Ok(config) = config else { return Ok(secrets) };
     let files = config.users_file.into_iter().chain(config.page.map(|page| page.users_file));
-    let mut secrets = BTreeMap::new();
     for file in files {
         match read_in_place(&file) {
             Ok(text) => drop(secrets.insert(file, text)),

@@ -1,6 +1,8 @@
 //! `leeway gateway`: a proxy that gives others what the line has to spare.
 
+mod check;
 mod control;
+mod init;
 mod passwd;
 mod people;
 
@@ -14,7 +16,7 @@ use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use leeway_tunnel::Token;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,14 +50,17 @@ pub struct GatewayArgs {
     /// `-` reads it from the standard input, where nobody sees it in a list of processes.
     #[arg(long, value_name = "TOKEN")]
     relay: Option<String>,
-    /// Check the configuration, and start nothing.
-    #[arg(long)]
-    check: bool,
 }
 
 /// What belongs to a gateway, and is done beside it.
 #[derive(Subcommand)]
 enum GatewayCommand {
+    /// Write a first configuration, from what this machine shows and what you say.
+    #[command(after_help = init::HELP)]
+    Init(init::Init),
+    /// Judge a configuration on this machine: everything that is wrong, and what would be right.
+    #[command(after_help = check::HELP)]
+    Check(check::Check),
     /// Make the line of a user for `users_file`: a name, and an Argon2id hash of a password.
     #[command(after_help = passwd::HELP)]
     Passwd(passwd::Passwd),
@@ -66,17 +71,15 @@ enum GatewayCommand {
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     match &args.command {
+        Some(GatewayCommand::Init(init)) => return init::run(init),
+        Some(GatewayCommand::Check(check)) => return check::run(check),
         Some(GatewayCommand::Passwd(passwd)) => return passwd::run(passwd),
         Some(GatewayCommand::Control(command)) => return control::run(command),
         None => {}
     }
     let overrides = args.overrides()?;
-    let config = overrides.config().map_err(|error| Failure::Usage(error.to_string()))?;
+    let config = overrides.config(Config::read).map_err(|error| Failure::Usage(error.to_string()))?;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
-    if args.check {
-        println!("the configuration is right");
-        return Ok(());
-    }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Those threads serve strangers; where one keeps rights, the gateway does not start.
     runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
@@ -105,7 +108,8 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
             });
         }
         let operations = gateway.operations();
-        operations.read_from(Box::new(move || overrides.config()));
+        operations
+            .read_from(Box::new(move |handed| overrides.config(|path| Config::read_again(path, handed))));
         gateway
             .run(async {
                 loop {
@@ -159,8 +163,8 @@ impl GatewayArgs {
 }
 
 impl Overrides {
-    fn config(&self) -> Result<Config, ConfigError> {
-        let mut config = self.file.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+    fn config(&self, read: impl Fn(&Path) -> Result<Config, ConfigError>) -> Result<Config, ConfigError> {
+        let mut config = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
         let addresses = [(&self.listen, &mut config.listen), (&self.socks, &mut config.socks)];
         for (given, value) in addresses.into_iter().filter(|(given, _)| !given.is_empty()) {
             value.clone_from(given);

@@ -52,7 +52,8 @@ pub fn run(passwd: &Passwd) -> Result<(), Failure> {
     }
 }
 
-fn ask(name: &str) -> Result<String, Failure> {
+/// Asks on the terminal, twice; a line of the standard input where it is none.
+pub fn ask(name: &str) -> Result<String, Failure> {
     let input = io::stdin();
     if !input.is_terminal() {
         return line(&mut input.lock());
@@ -100,7 +101,7 @@ impl Drop for Silent {
 }
 
 /// Replaces the user's line, or takes it out.
-fn change(path: &Path, name: &str, hash: Option<&Hash>) -> Result<(), Failure> {
+pub fn change(path: &Path, name: &str, hash: Option<&Hash>) -> Result<(), Failure> {
     let failed =
         |what: &str, error: io::Error| Failure::Run(format!("cannot {what} {}: {error}", path.display()));
     let text = match std::fs::read_to_string(path) {

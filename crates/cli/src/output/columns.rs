@@ -98,6 +98,9 @@ pub const GROUP: &[Column<GroupSummary>] = &[
     column("completion_mean_s", "took", Unit::Time, Always, |g| p(&g.completion, |d| d.mean_s)),
     column("completion_p95_s", "took p95", Unit::Time, Always, |g| p(&g.completion, |d| d.p95_s)),
     column("mos", "MOS", Unit::Number, Always, |g| g.mos),
+    column("share_ratio", "share ratio", Unit::Number, Always, |g| g.swarm?.share_ratio_mean),
+    column("served_share", "served", Unit::Share, Always, |g| g.swarm?.served_share),
+    column("unfinished", "unfinished", Unit::Count, Nonzero, |g| Some(f64::from(g.swarm?.unfinished))),
 ];
 
 /// Metrics of everything together.

@@ -34,6 +34,11 @@ pub fn about(key: &str) -> Option<&'static str> {
         "completion_mean_s" => "How long a transfer, a page or a frame takes, on average.",
         "completion_p95_s" => "How long a transfer, a page or a frame takes: 95 % take less.",
         "mos" => "Mean opinion score of a voice call (ITU-T G.107): 1 is unusable, 4.5 is perfect.",
+        "share_ratio" => "Bytes that a peer sent over bytes that it received, on average over peers.",
+        "served_share" => {
+            "Of the time in which a peer wanted something of a neighbour, the part in which it was served."
+        }
+        "unfinished" => "Peers that did not get the file.",
         "spare_use" => {
             "Part of what the others leave that the background takes; above 100 % it takes theirs."
         }

@@ -2,9 +2,12 @@
 
 use crate::bed::{Gateway, PATIENCE, leeway};
 use leeway_gateway::password::Hash;
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Output;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
 
 fn ask(socket: &str, arguments: &[&str]) -> Output {
     leeway().arg("gateway").args(arguments).args(["--socket", socket]).output().unwrap()
@@ -120,4 +123,47 @@ fn a_reload_hands_over_what_the_gateway_cannot_read() {
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     gateway.says("the configuration was read again and holds", 1);
     assert_eq!(bob(addresses[0]), "407");
+}
+
+/// As a service of systemd whose configuration only root may read.
+#[test]
+fn a_reload_hands_over_a_configuration_that_the_gateway_cannot_read() {
+    const NOBODY: u32 = 65534;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (config, socket) = (path("gateway.toml"), path("run/control.sock"));
+    let text = |more: &str| {
+        format!(
+            "listen = [\"127.0.0.1:0\"]\nclients = [\"127.0.0.1/32\"]\n{more}\n\
+             [control]\nsocket = {socket:?}\nstate = {:?}\n",
+            path("run/state")
+        )
+    };
+    let write = |path: &str, text: &str, mode| {
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    for name in ["run", "credentials"] {
+        std::fs::create_dir(path(name)).unwrap();
+        std::os::unix::fs::chown(path(name), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    write(&path("credentials/gateway.toml"), &text(""), 0o644);
+    write(&config, &text(""), 0o640);
+    // It has the program where that user reaches it.
+    std::fs::copy(env!("CARGO_BIN_EXE_leeway"), path("leeway")).unwrap();
+    let mut command = Command::new(path("leeway"));
+    command.args(["gateway", "--config", &config]).env("CREDENTIALS_DIRECTORY", path("credentials"));
+    let (gateway, _) = Gateway::start(command.uid(NOBODY).gid(NOBODY), 1);
+
+    write(&config, &text("ports = \"all\""), 0o640);
+    let reload = || ask(&socket, &["reload", "--config", &config]);
+    let said = refused(&reload(), 2);
+    assert!(said.contains("ports"), "what is there now was read: {said}");
+    write(&config, &text("ports = [80]"), 0o640);
+    assert_eq!(out(&reload()), "the configuration was read again and holds\n");
+    // A signal hands nothing over, and the copy is as old as the start.
+    let pid = rustix::process::Pid::from_raw(gateway.pid().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    gateway.says("root hands it over with: leeway gateway reload", 1);
 }

@@ -110,7 +110,7 @@ fn a_gateway_whose_secrets_everybody_can_read_does_not_start() {
         let text = format!("listen = [\"127.0.0.1:0\"]\nclients = [\"127.0.0.1/32\"]\n{more}\n");
         std::fs::write(&config, text).unwrap();
         let mut command = leeway();
-        command.args(["gateway", "--check", "--config"]).arg(&config);
+        command.args(["gateway", "check", "--config"]).arg(&config);
         let output = feed(command, "");
         (output.status.code(), said(&output))
     };
@@ -121,13 +121,14 @@ fn a_gateway_whose_secrets_everybody_can_read_does_not_start() {
     for (more, path) in [(named, &users), (format!("[relay]\ntoken_file = {token:?}"), &token)] {
         let (code, said) = check(&more);
         assert_eq!(code, Some(2), "{said}");
-        let mend = said.trim().rsplit("mend that with: ").next().unwrap().to_owned();
+        let mend = said.lines().find_map(|line| line.trim().strip_prefix("right: chmod ")).expect(&said);
+        let mend = format!("chmod {mend}");
         assert!(mend.starts_with("chmod 06") && mend.ends_with(path.to_str().unwrap()), "{said}");
         // What the message says helps.
         assert!(Command::new("sh").args(["-c", &mend]).status().unwrap().success());
         let (code, said) = check(&more);
         assert!(
-            !said.contains("mend") && (code == Some(0) || said.contains("the token is incomplete")),
+            !said.contains("chmod") && (code == Some(0) || said.contains("the token is incomplete")),
             "{said}"
         );
     }

@@ -1,7 +1,7 @@
 //! Blocked names, 8 bytes each: a keyed hash of each name, sorted.
 //!
-//! The key is random, so nobody can make a name that is taken for a blocked one. By chance that happens to one question
-//! in 10^13 with a million names.
+//! The key is random, so nobody can make a name that is taken for a blocked one. By chance that happens to one
+//! question in 10^13 with a million names.
 
 use crate::resolve::is_name;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -19,8 +19,8 @@ pub struct Domains {
 pub struct Builder(Domains);
 
 impl Builder {
-    /// Takes the names of a line: a name alone, `*.name`, `||name^`, or an address of nowhere and names (hosts file).
-    /// Lines of comments have none.
+    /// Takes the names of a line: a name alone, `*.name`, `||name^`, or an address of nowhere and names (hosts
+    /// file). Lines of comments have none.
     ///
     /// # Errors
     /// Why it is none of these.

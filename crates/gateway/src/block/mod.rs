@@ -66,29 +66,54 @@ pub struct Blocklist {
 }
 
 impl BlockConfig {
+    /// The entries that are neither names nor networks nor paths: the key of each, what is wrong, and what
+    /// would be right.
+    pub fn wrong(&self) -> Vec<(String, String, String)> {
+        let wrong = |key: String, list: List, entry: &str| {
+            let (why, example) = match list {
+                List::Domains => (domains::bare(entry).err()?, "example.org"),
+                _ => (networks::network(entry).err()?, "198.51.100.0/24"),
+            };
+            let right = format!(
+                "give something like \"{example}\", or the absolute path of a file, such as \
+                 \"/etc/leeway/blocked.txt\""
+            );
+            Some((key, format!("block.{}: `{entry}`: {why}", list.name()), right))
+        };
+        let literals = self.entries().filter_map(|(key, list, entry)| match entry {
+            Entry::File(_) => None,
+            Entry::Literal(entry) => wrong(key, list, entry),
+        });
+        literals.collect()
+    }
+
+    /// The files that cannot be read, each with its key. None is read to its end.
+    pub fn unreadable(&self) -> Vec<(String, ConfigError)> {
+        let files = self.entries().filter_map(|(key, _, entry)| match entry {
+            Entry::File(path) => Some((key, open(path).err()?)),
+            Entry::Literal(_) => None,
+        });
+        files.collect()
+    }
+
     /// Looks at what a type cannot say; no file is read to its end.
     ///
     /// # Errors
     /// What is neither a name nor a network nor a file that can be read.
     pub fn check(&self) -> Result<(), ConfigError> {
-        for entry in &self.domains {
-            match Entry::of(entry) {
-                Entry::File(path) => drop(open(path)?),
-                Entry::Literal(name) => {
-                    domains::bare(name).map_err(|why| ConfigError::Value(neither("domains", name, why)))?;
-                }
-            }
+        if let Some((_, what, right)) = self.wrong().into_iter().next() {
+            return Err(ConfigError::Value(format!("{what}; {right}")));
         }
-        for entry in &self.networks {
-            match Entry::of(entry) {
-                Entry::File(path) => drop(open(path)?),
-                Entry::Literal(network) => {
-                    networks::network(network)
-                        .map_err(|why| ConfigError::Value(neither("networks", network, why)))?;
-                }
-            }
-        }
-        Ok(())
+        self.unreadable().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Each entry with its key and its list.
+    fn entries(&self) -> impl Iterator<Item = (String, List, Entry<'_>)> {
+        let lists = [(List::Domains, &self.domains), (List::Networks, &self.networks)];
+        lists.into_iter().flat_map(|(list, entries)| {
+            let key = move |n| format!("block.{}[{n}]", list.name());
+            entries.iter().enumerate().map(move |(n, entry)| (key(n), list, Entry::of(entry)))
+        })
     }
 }
 
@@ -162,14 +187,6 @@ impl Entry<'_> {
     }
 }
 
-fn neither(list: &str, entry: &str, why: &str) -> String {
-    let example = if list == "domains" { "example.org" } else { "198.51.100.0/24" };
-    format!(
-        "block.{list}: `{entry}`: {why}; give something like \"{example}\", or the absolute path of a file, such as \
-         \"/etc/leeway/blocked.txt\""
-    )
-}
-
 /// A file that has an end.
 fn open(path: &Path) -> Result<File, ConfigError> {
     let failed = |error| ConfigError::File { path: path.to_owned(), error };
@@ -234,7 +251,10 @@ mod tests {
             b"\xef\xbb\xbf# a hosts file\r\n127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n0.0.0.0 0.0.0.0\n\
               0.0.0.0 ads.example.org # why\n127.0.0.1\tTracker.Example.NET  pixel.example.net\n",
         );
-        let plain = file(b"! of an ad blocker\n[Adblock Plus 2.0]\nexample.com\n*.wild.example\n.dot.example.\n||bar.example^\nzip\n");
+        let plain = file(
+            b"! of an ad blocker\n[Adblock Plus 2.0]\nexample.com\n*.wild.example\n.dot.example.\n\
+              ||bar.example^\nzip\n",
+        );
         let networks = file(b"; of Spamhaus\n203.0.113.0/24 ; SBL1\n198.51.100.7\n2001:db8:5::/48 # one\n");
         let path = |file: &tempfile::NamedTempFile| file.path().display().to_string();
         let [hosts, plain, nets] = [&hosts, &plain, &networks].map(path);
@@ -273,7 +293,8 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named_and_left_out() {
         let names = file(
-            b"good.example\nexample.com##.ad\n@@||x.example^\n192.168.1.5 nas.example\n1.2.3.4\n\xff\xfe\na b\nlast.example",
+            b"good.example\nexample.com##.ad\n@@||x.example^\n192.168.1.5 nas.example\n1.2.3.4\n\
+              \xff\xfe\na b\nlast.example",
         );
         let networks = file(b"10.0.0.0/33\n198.51.100.0/24\n");
         let path = |file: &tempfile::NamedTempFile| file.path().display().to_string();

@@ -16,8 +16,8 @@ use leeway_accounts::StoreError;
 use serde_json::json;
 use std::sync::Arc;
 
-/// The longest request: two files with secrets, 1 MiB each.
-const REQUEST_BYTES: usize = 3 << 20;
+/// The longest request: two files with secrets and the configuration, 1 MiB each.
+const REQUEST_BYTES: usize = 4 << 20;
 
 /// Answers whoever may open the socket. Never ends.
 pub async fn serve(socket: Socket, operations: Arc<Operations>) {

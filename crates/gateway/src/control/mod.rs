@@ -34,7 +34,7 @@ use live::History;
 use reload::Running;
 use std::cmp::Reverse;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,6 +66,7 @@ pub struct Operations {
     began: Instant,
     started: Timestamp,
     notices: OnceLock<Vec<String>>,
+    addresses: OnceLock<Vec<SocketAddr>>,
     /// Who may see the page, if there is one.
     owners: Option<Arc<Logins>>,
     /// What the gateway runs by.
@@ -76,16 +77,22 @@ pub struct Operations {
 impl Operations {
     /// Those of a gateway that runs by `config`.
     pub fn new(proxy: Arc<Proxy>, config: &Config, owners: Option<Arc<Logins>>) -> Operations {
-        let (notices, history) = (OnceLock::new(), Mutex::default());
+        let (notices, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let running = Mutex::new(Running::new(config));
         let (began, started) = (Instant::now(), Timestamp::now());
-        Operations { proxy, began, started, notices, owners, running, history }
+        Operations { proxy, began, started, notices, addresses, owners, running, history }
     }
 
     /// What the owner should know of this gateway, from its start on.
     pub fn tell(&self, notices: Vec<String>) {
         // They are told once.
         let _ = self.notices.set(notices);
+    }
+
+    /// The addresses that it listens on.
+    pub fn listens(&self, addresses: Vec<SocketAddr>) {
+        // They do not change.
+        let _ = self.addresses.set(addresses);
     }
 
     /// What the owner should know.
@@ -137,6 +144,7 @@ impl Operations {
         };
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
+            addresses: self.addresses.get().cloned().unwrap_or_default(),
             started: self.started,
             uptime_s: self.began.elapsed().as_secs(),
             sharing: Sharing::of(self.gate().pause()),
@@ -200,7 +208,7 @@ impl Operations {
         let name = address.map_or_else(|| given.clone(), address_name);
         let users = &self.proxy.users;
         let known = users.logins().is_some_and(|logins| logins.has(name.as_bytes()))
-            || users.all().iter().any(|user| user.name == name)
+            || self.people()?.iter().any(|user| user.name == name)
             || address.is_some_and(|address| self.is_neighbour(address));
         let sensible = self.gate().is_revoked(&name) || known && revoked;
         if !sensible {

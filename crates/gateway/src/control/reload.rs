@@ -5,13 +5,13 @@ use crate::block::Blocklist;
 use crate::config::{Config, ConfigError};
 use crate::login::People;
 use crate::policy::Policy;
-use leeway_guard::{SecretError, is_credential, read_secret};
+use leeway_guard::{SecretError, credential, read_secret};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// Where the configuration comes from, each time that it is read.
-pub type Source = Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>;
+/// Reads the configuration, each time that it is read again, with what was handed over of files.
+pub type Source = Box<dyn Fn(&BTreeMap<PathBuf, String>) -> Result<Config, ConfigError> + Send + Sync>;
 
 /// What a gateway runs by.
 pub struct Running {
@@ -34,8 +34,8 @@ impl Operations {
         self.running().source = Some(source);
     }
 
-    /// Reads the configuration again: users, owners of the page, clients, ports, networks and caps are those of now, and
-    /// no connection ends.
+    /// Reads the configuration again: users, owners of the page, clients, ports, networks and caps are
+    /// those of now, and no connection ends.
     ///
     /// # Errors
     /// What is wrong, or needs a restart. Then nothing has changed.
@@ -43,7 +43,7 @@ impl Operations {
         let mut running = self.running();
         let source =
             running.source.as_ref().ok_or_else(|| wrong("this gateway has no file to read again"))?;
-        let config = source().map_err(wrong)?;
+        let config = source(&request.secrets).map_err(wrong)?;
         config.check().map_err(wrong)?;
         let fixed = changed(&running.config, &config);
         if !fixed.is_empty() {
@@ -74,7 +74,7 @@ impl Operations {
                 logins.replace(people);
             }
         }
-        secrets.retain(|path, _| is_credential(path));
+        secrets.retain(|path, _| credential(path).is_some());
         (running.config, running.secrets) = (config, secrets);
         let mut words = vec!["the configuration was read again and holds".into()];
         words.extend(block.notices());
@@ -90,15 +90,17 @@ fn wrong(error: impl ToString) -> OperationError {
     OperationError::Wrong(error.to_string())
 }
 
-/// What is in a file with secrets: of one of which systemd has made a copy at the start, what was handed over since.
+/// What is in a file with secrets: of one of which systemd has made a copy at the start, what was handed
+/// over since.
 fn secret(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<String, SecretError> {
-    match handed.get(path).filter(|_| is_credential(path)) {
+    match handed.get(path).filter(|_| credential(path).is_some()) {
         Some(text) => Ok(text.clone()),
         None => read_secret(path),
     }
 }
 
-/// The settings that differ and were used to open sockets, to make rules or with rights that the gateway has given up.
+/// The settings that differ and were used to open sockets, to make rules or with rights that the gateway
+/// has given up.
 fn changed(now: &Config, new: &Config) -> Vec<&'static str> {
     let page = |config: &Config| config.page.as_ref().map(|page| page.listen);
     [
@@ -132,12 +134,14 @@ mod tests {
     fn what_needs_a_restart_is_named() {
         let config = |text: &str| Config::parse(text).unwrap();
         let now = config(
-            "listen = [\"127.0.0.1:3128\"]\nclients = [\"10.0.0.0/8\"]\n[page]\nlisten = \"10.1.1.1:80\"\nusers_file = \"a\"",
+            "listen = [\"127.0.0.1:3128\"]\nclients = [\"10.0.0.0/8\"]\n[page]\n\
+             listen = \"10.1.1.1:80\"\nusers_file = \"a\"",
         );
         assert_eq!(changed(&now, &now.clone()), Vec::<&str>::new());
         let new = config(
-            "listen = [\"127.0.0.1:3129\"]\nclients = [\"11.0.0.0/8\"]\nwan = [\"203.0.113.7\"]\nports = [80]\nusers_file = \"b\"\n\
-             [page]\nlisten = \"10.1.1.1:81\"\nusers_file = \"b\"\n[limits]\nconnections = 3\n[transparent]\ninterface = \"mesh0\"",
+            "listen = [\"127.0.0.1:3129\"]\nclients = [\"11.0.0.0/8\"]\nwan = [\"203.0.113.7\"]\nports = [80]\n\
+             users_file = \"b\"\n[page]\nlisten = \"10.1.1.1:81\"\nusers_file = \"b\"\n\
+             [limits]\nconnections = 3\n[transparent]\ninterface = \"mesh0\"",
         );
         let fixed = [
             "listen",

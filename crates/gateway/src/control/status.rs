@@ -9,6 +9,7 @@ use jiff::civil::Date;
 use leeway_accounts::caps::{Left, Reason, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +19,9 @@ use std::sync::atomic::Ordering;
 pub struct Status {
     /// Version of the program.
     pub version: String,
+    /// Addresses that it listens on, the page's among them.
+    #[serde(default)]
+    pub addresses: Vec<SocketAddr>,
     /// When it was started.
     pub started: Timestamp,
     /// Seconds since then.
@@ -155,8 +159,8 @@ pub struct Revoked {
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// What is in files with secrets, by their paths: those of which the gateway has only the copies that
-    /// systemd made when it was started.
+    /// What is in files with secrets, by their paths: those that the gateway may not read, or of which it has
+    /// only the copies that systemd made when it was started. The configuration may be one of them.
     #[serde(default)]
     pub secrets: BTreeMap<PathBuf, String>,
 }

@@ -2,8 +2,8 @@
 
 use super::error::Problem;
 use super::{
-    Channel, Dist, Event, FieldPath, Link, Quantity, Sampling, Scenario, Spread, check_flow, limits, route,
-    words,
+    App, Channel, Dist, Event, FieldPath, Link, Quantity, Sampling, Scenario, Spread, check_flow, limits,
+    route, words,
 };
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
 use std::collections::BTreeSet;
@@ -23,6 +23,7 @@ impl Scenario {
         self.check_topology()?;
         self.check_flows()?;
         self.check_gateways()?;
+        self.check_swarm()?;
         self.check_events()?;
         self.check_windows()?;
         self.check_work()?;
@@ -36,7 +37,7 @@ impl Scenario {
                 .help("add a table `[dumbbell.bottleneck]` with a `rate` and a `delay`"));
         }
         entries(&at, self.link.len(), limits::LINKS)?;
-        let mut names = BTreeSet::new();
+        let (mut names, mut like) = (BTreeSet::new(), 0u64);
         for (i, link) in self.links().iter().enumerate() {
             let written = usize::from(self.dumbbell.is_some());
             let at = if i < written { FieldPath::root().key("dumbbell") } else { at.index(i - written) };
@@ -46,6 +47,12 @@ impl Scenario {
             if !names.insert(link.name.clone()) {
                 return Err(duplicate(at.key("name"), &link.name, "link"));
             }
+            between(at.key("count"), link.count.into(), 1, limits::LIKE_LINKS)?;
+            like += u64::from(link.count);
+            if like > limits::LIKE_LINKS {
+                return Err(Problem::new(at.key("count"), format!("that makes {like} links"))
+                    .help(format!("at most {} altogether", limits::LIKE_LINKS)));
+            }
             if link.from == link.to {
                 return Err(Problem::new(
                     at.key("to"),
@@ -53,7 +60,7 @@ impl Scenario {
                 ));
             }
         }
-        self.channels().try_for_each(|(at, channel)| check_channel(&at, channel))
+        self.channels().try_for_each(|(at, channel, _)| check_channel(&at, channel))
     }
 
     fn check_flows(&self) -> Checked {
@@ -79,6 +86,14 @@ impl Scenario {
             let hops = route::route(&links, group, self.dumbbell.is_some(), &at)?;
             let limited = hops.iter().any(|hop| channel_of(&links[hop.link], hop.direction).is_limited());
             check_flow::check(&at, group, self, limited)?;
+            let apart = hops.iter().any(|hop| links[hop.link].count > 1);
+            if apart && matches!(group.app, App::Poisson { .. }) {
+                return Err(Problem::new(
+                    at.key("app"),
+                    "connections that arrive by themselves have no home",
+                )
+                .help("a link with a `count` takes flows that stay: `request` or `transfer`"));
+            }
         }
         if self.baseline && !self.flow.iter().any(|group| !group.role.is_primary()) {
             return Err(Problem::new(FieldPath::root().key("baseline"), "no group is in the background")
@@ -159,7 +174,8 @@ impl Scenario {
         let packet = check_flow::smallest_packet(self);
         let per_second = |rate: Rate| rate.bits_per_sec() as f64 / packet.bits() as f64;
         let (mut carried, mut inside) = (0.0, 0.0);
-        for (at, channel) in self.channels() {
+        for (at, channel, count) in self.channels() {
+            let count = f64::from(count);
             let fastest =
                 channel.rate.into_iter().chain(channel.rates.iter().map(|change| change.rate)).max();
             let raised = self.event.iter().filter_map(|event| event.rate).max();
@@ -168,7 +184,7 @@ impl Scenario {
                 continue;
             };
             let here = per_second(fastest) * seconds;
-            carried += here;
+            carried += here * count;
             bounded(at.key("rate"), carried, limits::PACKETS, "packets in the duration")
                 .map_err(|problem| problem.help("a lower rate or a shorter duration"))?;
             let held = match channel.buffer_limit(fastest, packet) {
@@ -176,12 +192,13 @@ impl Scenario {
                 super::BufferLimit::Bytes(bytes) => bytes.get() as f64 / 40.0,
                 super::BufferLimit::Unlimited => f64::INFINITY,
             };
-            inside += held.min(here) + per_second(fastest) * channel.delay.secs_f64();
+            inside += (held.min(here) + per_second(fastest) * channel.delay.secs_f64()) * count;
             bounded(at.key("buffer"), inside, limits::PACKETS_INSIDE, "packets in queues and on the way")
                 .map_err(|problem| problem.help("a smaller buffer, or a shorter duration"))?;
         }
         let flows: f64 = self.flow.iter().map(|group| f64::from(group.count)).sum();
-        let rows = (flows + 2.0 * self.links().len() as f64)
+        let flows = flows + self.peer_flows();
+        let rows = (flows + self.links().iter().map(|link| 2.0 * f64::from(link.count)).sum::<f64>())
             * match self.series.map(|series| series.every) {
                 None => return Ok(()),
                 Some(Sampling::Every(every)) => {

@@ -89,7 +89,7 @@ fn check_app(at: &FieldPath, group: &FlowGroup, duration: Duration) -> Checked {
     let seconds = duration.secs_f64() * f64::from(group.count);
     let size_limit = Bytes::new(1_000_000_000_000);
     match &group.app {
-        App::Bulk => Ok(()),
+        App::Bulk | App::Peer { .. } => Ok(()),
         App::Transfer { size, count, gap } => {
             dist(&at.key("size"), size, size_limit)?;
             something(&at.key("size"), size)?;
@@ -180,7 +180,7 @@ pub(super) fn smallest_packet(scenario: &Scenario) -> Bytes {
         let payload = match &group.app {
             App::Transfer { size, .. } | App::Poisson { size, .. } => size.mean(),
             App::Request { size, request, .. } => size.mean().min(request.get() as f64),
-            App::Bulk | App::OnOff { .. } | App::Voice { .. } => f64::INFINITY,
+            App::Bulk | App::OnOff { .. } | App::Voice { .. } | App::Peer { .. } => f64::INFINITY,
         };
         group.packet.min(group.header + Bytes::new(payload.max(1.0) as u64))
     };

@@ -194,6 +194,23 @@ pub enum App {
         #[serde(default)]
         codec: Codec,
     },
+    /// A peer of the scenario's swarm: it shares the file with all others. Each of the group is one peer; `from` is
+    /// its home, `to` the node where all peers meet, `start` its arrival, and at `stop` it leaves.
+    Peer {
+        /// It has the file from the beginning.
+        #[serde(default)]
+        seed: bool,
+        /// Neighbours that it serves at a time, one of them by lot; a free-rider serves none.
+        #[serde(default = "four")]
+        slots: u32,
+        /// How long it stays when it has the file; to the end of the run where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stay: Option<Duration>,
+    },
+}
+
+fn four() -> u32 {
+    4
 }
 
 fn small_request() -> Bytes {
@@ -224,6 +241,7 @@ enum Kind {
     Poisson,
     Request,
     Voice,
+    Peer,
 }
 
 /// The fields of every kind at once: read this way, an error keeps its place in the file, which serde's tagged enums
@@ -241,6 +259,9 @@ struct AppFields {
     request: Option<Bytes>,
     think: Option<Dist<Duration>>,
     codec: Option<Codec>,
+    seed: Option<bool>,
+    slots: Option<u32>,
+    stay: Option<Duration>,
 }
 
 impl AppFields {
@@ -256,6 +277,9 @@ impl AppFields {
             ("request", self.request.is_some()),
             ("think", self.think.is_some()),
             ("codec", self.codec.is_some()),
+            ("seed", self.seed.is_some()),
+            ("slots", self.slots.is_some()),
+            ("stay", self.stay.is_some()),
         ]
         .into_iter()
         .filter_map(|(name, given)| given.then_some(name))
@@ -272,6 +296,7 @@ impl<'de> Deserialize<'de> for App {
             Kind::Poisson => ("poisson", &["arrivals_per_s", "size"]),
             Kind::Request => ("request", &["size", "request", "think"]),
             Kind::Voice => ("voice", &["codec"]),
+            Kind::Peer => ("peer", &["seed", "slots", "stay"]),
         };
         if let Some(name) = fields.given().find(|name| !known.contains(name)) {
             let has =
@@ -302,6 +327,11 @@ impl<'de> Deserialize<'de> for App {
                 think: fields.think.unwrap_or_else(no_pause),
             },
             Kind::Voice => App::Voice { codec: fields.codec.unwrap_or_default() },
+            Kind::Peer => App::Peer {
+                seed: fields.seed.unwrap_or_default(),
+                slots: fields.slots.unwrap_or_else(four),
+                stay: fields.stay,
+            },
         })
     }
 }

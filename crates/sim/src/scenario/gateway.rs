@@ -98,6 +98,13 @@ impl Scenario {
                 return Err(Problem::new(at.key("node"), format!("there is no node `{}`", gateway.node))
                     .help(words::suggest(&gateway.node, &nodes, "the nodes are")));
             }
+            if links.iter().any(|link| link.count > 1 && link.from == gateway.node) {
+                return Err(Problem::new(
+                    at.key("node"),
+                    format!("`{}` stands for several nodes", gateway.node),
+                )
+                .help("a gateway is at one node: give its link no `count`"));
+            }
             gateway.policy().map_err(|(name, why)| Problem::new(at.key("policy").key(&name), why))?;
         }
         let names: Vec<&str> = self.gateway.iter().map(|gateway| gateway.name.as_str()).collect();

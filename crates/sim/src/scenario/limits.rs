@@ -17,8 +17,10 @@ pub const RATE: Rate = Rate::from_bits_per_sec(1_000_000_000_000);
 pub const FLOWS: u64 = 100_000;
 /// Flow groups.
 pub const GROUPS: usize = 10_000;
-/// Links.
+/// Links in a file.
 pub const LINKS: usize = 1_000;
+/// Links altogether, like ones counted.
+pub const LIKE_LINKS: u64 = 20_000;
 /// Events, entries of a rate list, intervals of a group.
 pub const ENTRIES: usize = 100_000;
 /// Windows.

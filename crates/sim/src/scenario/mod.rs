@@ -18,6 +18,7 @@ mod path;
 mod phase;
 mod route;
 mod specs;
+mod swarm;
 mod tcp;
 mod topology;
 mod traces;
@@ -32,5 +33,6 @@ pub use model::{Direction, Event, Sampling, SamplingError, Scenario, Series, Swe
 pub use path::FieldPath;
 pub use phase::IN_STEP;
 pub use route::Hop;
+pub use swarm::Swarm;
 pub use tcp::{AckPolicy, BackoffUntil, DelayedAck, Profile, RtoFloor, Tcp, TcpOptions};
 pub use topology::{BufferLimit, Channel, Dumbbell, Link, RateChange};

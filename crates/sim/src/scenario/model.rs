@@ -1,6 +1,6 @@
 //! The scenario itself: its parts, events, windows, what to record.
 
-use super::{Dumbbell, FlowGroup, Gateway, Link, Profile};
+use super::{Dumbbell, FlowGroup, Gateway, Link, Profile, Swarm};
 use leeway_link::LossSpec;
 use leeway_units::{Duration, ParseError, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -43,6 +43,9 @@ pub struct Scenario {
     /// Who shares a line that belongs to somebody else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gateway: Vec<Gateway>,
+    /// The file that peers share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swarm: Option<Swarm>,
     /// Who sends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<FlowGroup>,

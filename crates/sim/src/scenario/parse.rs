@@ -163,6 +163,7 @@ fn example(name: &str) -> Option<&'static str> {
         "every" => "\"10 ms\"",
         "shape" => "1.2",
         "tries" => "3",
+        "pieces" => "64",
         "p" | "r" => "0.01",
         _ => return None,
     })
@@ -173,8 +174,8 @@ fn with_unit(field: &str, number: &str) -> Option<String> {
     let unit = match field {
         "rate" | "access_rate" => "Mbit/s",
         "buffer" | "receive_window" => "pkt",
-        "packet" | "header" | "request" => "B",
-        "size" => "kB",
+        "packet" | "header" | "request" | "block" => "B",
+        "size" | "piece" => "kB",
         "duration" | "at" | "from" | "to" | "start" | "stop" | "on" | "off" | "initial_rto" | "max_rto" => {
             "s"
         }
@@ -182,6 +183,7 @@ fn with_unit(field: &str, number: &str) -> Option<String> {
         | "every"
         | "max"
         | "gap"
+        | "stay"
         | "think"
         | "timeout"
         | "min_rto"

@@ -19,17 +19,17 @@ impl Scenario {
         self.dumbbell.iter().map(Dumbbell::to_link).chain(self.link.iter().cloned()).collect()
     }
 
-    /// The channels as written, with their places.
-    pub(super) fn channels(&self) -> impl Iterator<Item = (FieldPath, &Channel)> {
+    /// The channels as written, with their places and the number of like links that have them.
+    pub(super) fn channels(&self) -> impl Iterator<Item = (FieldPath, &Channel, u32)> {
         let dumbbell = self.dumbbell.iter().flat_map(|d| {
             let at = FieldPath::root().key("dumbbell");
-            let reverse = d.reverse.as_ref().map(|channel| (at.key("reverse"), channel));
-            std::iter::once((at.key("bottleneck"), &d.bottleneck)).chain(reverse)
+            let reverse = d.reverse.as_ref().map(|channel| (at.key("reverse"), channel, 1));
+            std::iter::once((at.key("bottleneck"), &d.bottleneck, 1)).chain(reverse)
         });
         let links = self.link.iter().enumerate().flat_map(|(i, link)| {
             let at = FieldPath::root().key("link").index(i);
-            let reverse = link.reverse.as_ref().map(|channel| (at.key("reverse"), channel));
-            std::iter::once((at.key("forward"), &link.forward)).chain(reverse)
+            let reverse = link.reverse.as_ref().map(|channel| (at.key("reverse"), channel, link.count));
+            std::iter::once((at.key("forward"), &link.forward, link.count)).chain(reverse)
         });
         dumbbell.chain(links)
     }

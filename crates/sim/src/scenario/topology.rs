@@ -31,6 +31,7 @@ impl Dumbbell {
     pub fn to_link(&self) -> Link {
         Link {
             name: Self::LINK.into(),
+            count: 1,
             from: Self::LEFT.into(),
             to: Self::RIGHT.into(),
             forward: self.bottleneck.clone(),
@@ -45,6 +46,10 @@ impl Dumbbell {
 pub struct Link {
     /// Name in tables, charts, events and routes; unique.
     pub name: String,
+    /// Number of like links, each of its own: the homes of a street, one line each. Flow i of a group (from 0)
+    /// takes link i modulo `count`, so that the nodes at `from` are as many. The report shows them together.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: u32,
     /// Node at one end.
     pub from: String,
     /// Node at the other end.
@@ -96,6 +101,14 @@ pub struct Channel {
     /// Link-layer retransmission, which turns loss into delay: `"tries=4,delay=20ms"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arq: Option<Arq>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 fn one_bdp() -> Size {

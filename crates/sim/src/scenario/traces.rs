@@ -9,7 +9,7 @@ use toml_edit::Document;
 
 /// Reads every trace of `scenario`, which was read from `text`.
 pub(super) fn check(scenario: &Scenario, (file, text): (&str, &str)) -> Result<(), ScenarioError> {
-    for (at, channel) in scenario.channels() {
+    for (at, channel, _) in scenario.channels() {
         let Some(trace) = &channel.trace else { continue };
         check_one(scenario, channel, trace, at.key("trace")).map_err(
             |(kind, problem)| match Document::parse(text) {

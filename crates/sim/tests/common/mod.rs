@@ -222,13 +222,38 @@ fn event() -> impl Strategy<Value = Event> {
     })
 }
 
+fn swarm() -> impl Strategy<Value = Swarm> {
+    (1u32..30, 1u64..5, 1u64..20_000, 1u32..5, 1u32..12).prop_map(
+        |(pieces, blocks, block, neighbours, requests)| Swarm {
+            pieces,
+            piece: Bytes::new(blocks * block),
+            block: Bytes::new(block),
+            neighbours,
+            requests,
+        },
+    )
+}
+
 /// A valid scenario of a few seconds, a few flows and one bottleneck.
 pub fn scenario() -> impl Strategy<Value = Scenario> {
     let sampling = prop_oneof![ms(5..500).prop_map(Sampling::Every), Just(Sampling::Event)];
     let topology = (channel(), channel());
-    let rest = (option::weighted(0.3, sampling), vec(event(), 0..3), any::<bool>(), any::<bool>());
+    let rest = (
+        option::weighted(0.3, sampling),
+        vec(event(), 0..3),
+        any::<bool>(),
+        any::<bool>(),
+        option::weighted(0.3, swarm()),
+    );
     (1_000u64..4_000, 1u64..1 << 40, topology, vec(group(), 1..4), rest).prop_map(
-        |(length, seed, (bottleneck, reverse), mut flow, (every, event, ns2, baseline))| {
+        |(length, seed, (bottleneck, reverse), mut flow, (every, event, ns2, baseline, swarm))| {
+            if swarm.is_some() {
+                flow[0].app = App::Peer { seed: true, slots: 4, stay: None };
+                flow[0].intervals.clear();
+                flow[0].access_rate = None;
+                let leech = App::Peer { seed: false, slots: 1, stay: Some(Duration::from_millis(300)) };
+                flow.push(FlowGroup { count: 3, app: leech, ..flow[0].clone() });
+            }
             for (i, group) in flow.iter_mut().enumerate() {
                 group.name = format!("group {i}");
             }
@@ -244,6 +269,7 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
                 dumbbell: Some(Dumbbell { bottleneck, reverse: Some(reverse) }),
                 link: Vec::new(),
                 gateway: Vec::new(),
+                swarm,
                 flow,
                 event,
                 window: vec![Window { name: "first".into(), from: Time::ZERO, to: Time::from_millis(500) }],

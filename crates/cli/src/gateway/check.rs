@@ -1,0 +1,81 @@
+//! `leeway gateway check`: everything that is wrong with a configuration on this machine.
+
+use crate::{BAD_INPUT, Failure, RUN_FAILED};
+use clap::Args;
+use leeway_gateway::check::{Document, Finding, Machine, Severity, judge};
+use leeway_gateway::config::read_text;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Examples, and exit codes.
+pub const HELP: &str = "Examples:\n  \
+    sudo leeway gateway check\n      \
+    judges /etc/leeway/gateway.toml on this machine\n  \
+    leeway gateway check --config gateway.toml --strict\n      \
+    fails for a warning as well\n  \
+    leeway gateway check --config gateway.toml --file-only\n      \
+    judges a file for another machine\n  \
+    leeway gateway check --json | jq -r '.[] | select(.severity == \"error\") | .what'\n      \
+    for other programs\n\n\
+    Each finding has its file, line and key, and what would be right. An error stops the gateway or harms\n\
+    somebody; with a warning it works, and not as its owner expects; a note is good to know.\n\n\
+    Exit codes: 0 no error, 1 with --strict: a warning and no error, 2 an error, or no such file.";
+
+/// The configuration, if nothing else is said.
+pub const CONFIG: &str = "/etc/leeway/gateway.toml";
+
+/// What to judge.
+#[derive(Args)]
+pub struct Check {
+    /// Configuration (TOML).
+    #[arg(long, short, value_name = "FILE", default_value = CONFIG)]
+    config: PathBuf,
+    /// Judge the file alone: it is for another machine, or this one is not up yet.
+    #[arg(long)]
+    file_only: bool,
+    /// Exit with 1 if there are warnings and no errors.
+    #[arg(long)]
+    strict: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints every finding.
+pub fn run(check: &Check) -> Result<(), Failure> {
+    let findings = look(&check.config, check.file_only)?;
+    let mut out = io::stdout().lock();
+    if check.json {
+        serde_json::to_writer_pretty(&mut out, &findings).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        print(&findings, &mut out)?;
+    }
+    out.flush()?;
+    match findings.iter().map(|finding| finding.severity).min() {
+        Some(Severity::Error) => Err(Failure::Command(BAD_INPUT)),
+        Some(Severity::Warning) if check.strict => Err(Failure::Command(RUN_FAILED)),
+        _ => Ok(()),
+    }
+}
+
+/// What is found with that file on this machine, or in the file alone.
+pub fn look(path: &Path, file_only: bool) -> Result<Vec<Finding>, Failure> {
+    let text = read_text(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let document = Document::read(&text);
+    let machine = document.config.as_ref().filter(|_| !file_only).map(|config| Machine::read(path, config));
+    let machine = machine.transpose().map_err(|error| Failure::Run(error.to_string()))?;
+    Ok(judge(path, &document, machine.as_ref()))
+}
+
+/// Each finding, and how many there are.
+pub fn print(findings: &[Finding], out: &mut impl Write) -> io::Result<()> {
+    findings.iter().try_for_each(|finding| writeln!(out, "{finding}"))?;
+    let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    match (count(Severity::Error), count(Severity::Warning)) {
+        (0, 0) => writeln!(out, "the configuration is right"),
+        (0, warnings) => writeln!(out, "the configuration can be used; {}", many(warnings, "warning")),
+        (errors, warnings) => writeln!(out, "{}, {}", many(errors, "error"), many(warnings, "warning")),
+    }
+}
