@@ -150,8 +150,10 @@ fn a_reload_hands_over_a_configuration_that_the_gateway_cannot_read() {
     }
     write(&path("credentials/gateway.toml"), &text(""), 0o644);
     write(&config, &text(""), 0o640);
-    // It has the program where that user reaches it.
-    std::fs::copy(env!("CARGO_BIN_EXE_leeway"), path("leeway")).unwrap();
+    // Where that user reaches the program. `cp`, because what other tests start inherits files that this
+    // process writes, and a program that is open for writing does not start.
+    let copied = Command::new("cp").args([env!("CARGO_BIN_EXE_leeway"), &path("leeway")]).status().unwrap();
+    assert!(copied.success());
     let mut command = Command::new(path("leeway"));
     command.args(["gateway", "--config", &config]).env("CREDENTIALS_DIRECTORY", path("credentials"));
     let (gateway, _) = Gateway::start(command.uid(NOBODY).gid(NOBODY), 1);
