@@ -264,10 +264,15 @@ impl UserStatus {
             last_seen: Some(user.seen()),
             ..UserStatus::counted(user.name.clone(), gate.meter(), counts)
         };
-        if !gate.is_revoked(&user.name) {
-            return status;
+        status.judged(gate)
+    }
+
+    /// The same, unless the owner has taken the user's access.
+    pub fn judged(self, gate: &Gate) -> UserStatus {
+        if !gate.is_revoked(&self.name) {
+            return self;
         }
-        UserStatus { standing: "revoked".into(), words: Closed::REVOKED.words(&gate.zone()), ..status }
+        UserStatus { standing: "revoked".into(), words: Closed::REVOKED.words(&gate.zone()), ..self }
     }
 
     /// With bytes down and up, requests, and those that were refused.
