@@ -155,7 +155,7 @@ pub enum Command {
         It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay, for clients without\n\
         configuration, and to see when the home is at work.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
-    Gateway(crate::gateway::GatewayArgs),
+    Gateway(Box<crate::gateway::GatewayArgs>),
     /// Keep the rules of a gateway; for `leeway gateway` itself.
     #[command(name = leeway_gateway::caretaker::COMMAND, hide = true)]
     GatewayCaretaker,
