@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-LAW = "ledbat:target=25ms"
+LAW = "ebb"
 
 
 def once(leeway: str) -> tuple[float, float]:

@@ -13,6 +13,8 @@
  *				clear: the queue was ours, fill from R; busy: yield
  *	yield			W/2 with each busy round trip, 0.7 W below one segment; clear: fill, from 3/4 M
  *
+ * Probes: one each second, 100 S or 4 base, the longest; n in n times that. A sample that the receiver's timer may have
+ * held counts below one segment only: the window goes down until segments are so rare that none is held.
  * M, the memory: the largest W that met no queue; fade less with each round trip of check or yield.
  *
  * Scope and limitations:
@@ -30,7 +32,7 @@
 #define LEEWAY_EBB_T_MIN_US 1000U    /* what a clock of 1 ms shows */
 #define LEEWAY_EBB_FAR_US   60000U   /* base from which a round trip adds less than fill */
 #define LEEWAY_EBB_QUIET_US 1000000U /* after 1 s without a queue fill triples */
-#define LEEWAY_EBB_PROBE_US 1000000U /* longest time between probes; 100 S where that is longer */
+#define LEEWAY_EBB_PROBE_US 1000000U /* between probes */
 #define LEEWAY_EBB_CHANCE   20       /* one segment in 20 may be lost by chance */
 #define LEEWAY_EBB_CHANCES  200      /* ten such losses in a burst, each worth CHANCE */
 
@@ -74,21 +76,19 @@ LEEWAY_INLINE void leeway_ebb_enter(struct leeway_ebb *s, leeway_u32 phase, leew
 	s->queue_us = 0;
 }
 
-/* Lowers W to permille of w_q16: to a probe each PROBE_US, or to the floor, at most. */
+/* Lowers W to permille of w_q16, to the floor at most. */
 LEEWAY_INLINE void leeway_ebb_cut(struct leeway_ebb *s, leeway_u64 w_q16, leeway_u32 permille, leeway_u32 mss)
 {
-	leeway_u64 one_q16 = (leeway_u64)mss << 16, low_q16 = leeway_permille(w_q16, permille);
-	leeway_u64 probe_us = leeway_max_u64(LEEWAY_EBB_PROBE_US, 100ULL * s->s_us);
-	leeway_u64 probe_q16 = leeway_min_u64(one_q16 * s->base.min_us / probe_us, one_q16 / 4);
-
-	low_q16 = leeway_max_u64(low_q16, leeway_max_u64(probe_q16, leeway_floor_q16(&s->w, mss)));
-	s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, low_q16);
+	w_q16 = leeway_max_u64(leeway_permille(w_q16, permille), leeway_floor_q16(&s->w, mss));
+	s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, w_q16);
 }
 
 /* Pacing at W/base; below one segment at W/srtt, as a probe must not join the one before in a queue. */
 LEEWAY_INLINE void leeway_ebb_output(struct leeway_ebb *s, const struct leeway_path *path)
 {
-	leeway_u64 one_q16 = (leeway_u64)leeway_mss(path) << 16, round_us = s->base.min_us;
+	leeway_u64 mss = leeway_mss(path), one_q16 = mss << 16, round_us = s->base.min_us;
+	leeway_u64 probe_us =
+		leeway_max_u64(LEEWAY_EBB_PROBE_US, leeway_max_u64(100ULL * s->s_us, 4 * round_us));
 
 	s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, LEEWAY_WINDOW_MAX_BYTES << 16);
 	if (!round_us)
@@ -97,7 +97,8 @@ LEEWAY_INLINE void leeway_ebb_output(struct leeway_ebb *s, const struct leeway_p
 		round_us = leeway_max_u64(round_us, path->srtt_us);
 	s->w.out.quantum = leeway_line_quantum(&s->line, s->w.out.phase == LEEWAY_SLOW_START ||
 								 s->w.out.cwnd_q16 < 4 * one_q16);
-	s->w.out.pacing_bytes_per_s = leeway_max_u64((s->w.out.cwnd_q16 >> 12) * 1000000 / round_us >> 4, 1);
+	s->w.out.pacing_bytes_per_s =
+		leeway_max_u64((s->w.out.cwnd_q16 >> 12) * 1000000 / round_us >> 4, mss * 1000000 / probe_us);
 }
 
 LEEWAY_INLINE void leeway_ebb_init(struct leeway_ebb *s, const struct leeway_ebb_params *p,
@@ -248,7 +249,7 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 	s->chances = (leeway_u32)leeway_less(s->chances, ack->acked_bytes / mss);
 	if (ack->round_start && (s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING))
 		s->memory_q16 -= leeway_permille(s->memory_q16, s->fade_permille);
-	if (ack->last_kind == LEEWAY_LAST_EXACT && ack->last_rtt_us)
+	if (ack->last_rtt_us && (ack->last_kind == LEEWAY_LAST_EXACT || s->w.out.cwnd_q16 >> 16 < mss))
 		leeway_ebb_sample(s, ack, path);
 	if (s->w.out.phase == LEEWAY_SLOW_START || s->w.out.phase == LEEWAY_AVOIDANCE)
 		leeway_ebb_grow(s, ack, mss);

@@ -43,6 +43,8 @@ int main(int argc, char **argv)
 			ack.app_limited = flags >> 1 & 1;
 			ack.recovering = flags >> 2 & 1;
 			ack.ce_bytes = flags >> 3 & 1;
+			if (flags & 16)
+				ack.last_kind = LEEWAY_LAST_BOUND;
 			leeway_ebb_on_ack(&law, &ack, &path);
 		} else if (sscanf(line, "loss %" SCNu64 " %" SCNu64 " %u %u", &loss.now_us, &loss.sent_us,
 				  &loss.kind, &loss.timeouts) == 4) {

@@ -52,7 +52,7 @@ pub const NETWORKS: [Network; 10] = [
 /// A fast line, where a window that was given up takes long to come back.
 pub const FAST: Network = Network { rate_mbit: 50, ..BASE };
 /// What is watched there for [`PATIENT_S`] after the primary flow.
-pub const FAST_LAWS: [&str; 8] = [
+pub const FAST_LAWS: [&str; 9] = [
     "ledbat:target=25ms",
     "ledbat:target=25ms,gain_up=4,gain_down=10",
     "fledbat:target=25ms",
@@ -61,6 +61,7 @@ pub const FAST_LAWS: [&str; 8] = [
     "lp",
     "nice",
     "vegas",
+    "ebb",
 ];
 /// Seconds.
 const PATIENT_S: f64 = 40.0;

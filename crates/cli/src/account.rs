@@ -186,8 +186,7 @@ mod tests {
     use super::*;
 
     fn told() -> Told {
-        let up =
-            Way { law: "ledbat:target=25ms".into(), busy_s: 125.0, gave_way_s: 43.21, mean_queue_ms: 21.44 };
+        let up = Way { law: "ebb".into(), busy_s: 125.0, gave_way_s: 43.21, mean_queue_ms: 1.44 };
         let down = Way { law: "ledbat".into(), busy_s: 0.0, gave_way_s: 0.0, mean_queue_ms: 0.0 };
         Told { sent_bytes: 1_240_000_000, received_bytes: 3_140_000, up, down: Some(down), share: None }
     }
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!(
             words(&told(), 7325.0),
             "leeway: sent 1.24 GB, received 3.1 MB in 2 h 2 min\n\
-             leeway: uploads gave way for 43.2 s of 2 min 5 s; mean queue 21.4 ms (ledbat:target=25ms)\n"
+             leeway: uploads gave way for 43.2 s of 2 min 5 s; mean queue 1.4 ms (ebb)\n"
         );
         let share = Some(Part { seconds: 12, percent: 49.4, queue_ms: 3.0 });
         let text = words(&Told { share, ..told() }, 9.0);

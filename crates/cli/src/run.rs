@@ -70,8 +70,8 @@ pub struct Manners {
     receive: Downloads,
 }
 
-/// The law of connections, as far as nothing else is asked for; `docs/run.md` says why.
-const LAW: &str = "ledbat:target=25ms";
+/// The law of what is sent, as far as nothing else is asked for; `docs/run.md` says why.
+pub const LAW: &str = "ebb";
 /// The law that holds downloads back, as far as nothing else is asked for.
 const RECEIVE: &str = Receive::DEFAULT_LAW;
 

@@ -148,7 +148,7 @@ fn an_empty_file_arrives_under_the_name_that_either_side_gives() {
         leeway(&["send", "a", &to, "--name", "c", "--json"]).current_dir(folder.path()).output().unwrap();
     let account: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((account["file"].as_str(), account["size_bytes"].as_u64()), (Some("c"), Some(0)));
-    assert_eq!(account["law"], "ledbat:target=25ms");
+    assert_eq!(account["law"], "ebb");
     let mut child = receiver.child;
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();

@@ -451,8 +451,12 @@ fn law(spec: &LawSpec) -> Result<String, KernelError> {
     }
 }
 
-/// The queuing delay that a law aims at in microseconds; 0: none.
+/// The queuing delay that a law aims at in microseconds; 0: none; the largest one (`LEEWAY_TARGET_ANY`): the law aims at
+/// none, but stays beside no queue that is not its own.
 fn target_us(spec: &LawSpec) -> u32 {
+    if spec.name() == "ebb" {
+        return u32::MAX;
+    }
     let target = spec.law().param("target").filter(|param| matches!(param.kind, ParamKind::Duration));
     target.map_or(0, |param| spec.raw(param))
 }

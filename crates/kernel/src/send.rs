@@ -68,7 +68,7 @@ pub(crate) struct Config {
     pub owner: u32,
     pub persistent: bool,
     pub dscp: Option<Dscp>,
-    /// Queuing delay that the law aims at in microseconds; 0: none.
+    /// Queuing delay that the law aims at in microseconds, or `LEEWAY_TARGET_ANY`; 0: none.
     pub target_us: u32,
     pub law: String,
     pub what: String,

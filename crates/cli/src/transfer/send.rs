@@ -7,6 +7,7 @@ use super::place::Place;
 use super::talk::{self, Alive, Stop};
 use super::{CHUNK_BYTES, config};
 use crate::Failure;
+use crate::run::LAW;
 use clap::Args;
 use leeway_control::LawSpec;
 use leeway_utp::{Socket, Stream};
@@ -26,9 +27,6 @@ pub const HELP: &str = "Examples:\n  \
     Nothing is encrypted, and nothing proves who is at the other side: compare the BLAKE3 that both print,\n\
     and send what is secret through a tunnel.\n\n\
     Exit codes: 0 the other side has all of it, 1 it failed, 2 bad usage, 130 or 143 interrupted.";
-
-/// The law of files: that of `leeway run`.
-const LAW: &str = "ledbat:target=25ms";
 
 /// Sends one file.
 #[derive(Args)]

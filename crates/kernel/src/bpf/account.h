@@ -19,6 +19,8 @@
 #define LEEWAY_SHARE_MOST_PM        750 /* thousandths of the best rate: above it, no share */
 #define LEEWAY_SHARE_LEAST_PM       100 /* below it, the law yields */
 #define LEEWAY_SHARE_LEAST_QUEUE_US 500
+/* In place of a target: the law stays beside its own queue alone, whatever its delay. */
+#define LEEWAY_TARGET_ANY 0xffffffffU
 
 struct leeway_account {
 	leeway_u64 sent_bytes;     /* of IP packets, headers included */
@@ -62,7 +64,7 @@ struct leeway_look {
 	leeway_u64 gap_us; /* since the last sample of any connection */
 	leeway_u64 queuing_us;
 	leeway_u32 held;
-	leeway_u32 target_us; /* of the law; 0: the law has no target */
+	leeway_u32 target_us; /* of the law, or LEEWAY_TARGET_ANY; 0: it has none */
 };
 
 /*
@@ -75,7 +77,8 @@ LEEWAY_INLINE int leeway_is_share(const struct leeway_account *a, leeway_u32 tar
 
 	if (a->row_s < LEEWAY_SHARE_S || a->late_rate > early + early / 8)
 		return 0;
-	return queue_us >= LEEWAY_SHARE_LEAST_QUEUE_US && (queue_us >= target_us / 2 || a->row_lost);
+	return queue_us >= LEEWAY_SHARE_LEAST_QUEUE_US &&
+	       (queue_us >= target_us / 2 || target_us == LEEWAY_TARGET_ANY || a->row_lost);
 }
 
 /* The end of a second, on one processor only. */
@@ -101,7 +104,7 @@ LEEWAY_INLINE void leeway_account_second(struct leeway_account *a, leeway_u64 sp
 		a->best_rate = rate;
 	part = a->best_rate ? rate * 1000 / a->best_rate : 0;
 	if (!target_us || part < LEEWAY_SHARE_LEAST_PM || part > LEEWAY_SHARE_MOST_PM ||
-	    queue_us > target_us + target_us / 4 || rate > 2 * before || before > 2 * rate) {
+	    queue_us > target_us + (leeway_u64)target_us / 4 || rate > 2 * before || before > 2 * rate) {
 		a->row_s = 0;
 		return;
 	}

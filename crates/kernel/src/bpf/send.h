@@ -15,7 +15,7 @@ struct leeway_send {
 	__u32 persistent; /* 1: until it is detached, 0: as long as a command runs in the cgroup */
 	__u32 mark;       /* 1: packets carry `tos` */
 	__u32 tos;        /* the DSCP in the upper six bits, zeros in the two of ECN */
-	__u32 target_us;  /* queuing delay that the law aims at; 0: it aims at none */
+	__u32 target_us;  /* queuing delay that the law aims at, or LEEWAY_TARGET_ANY; 0: it aims at none */
 	char law[LEEWAY_CA_NAME_MAX]; /* the kernel's name of the law */
 	char what[LEEWAY_WHAT_MAX];   /* the command, for people */
 };

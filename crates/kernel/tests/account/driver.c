@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Tells an account of seconds, one a line: bytes acknowledged, retransmissions, microseconds busy, queuing delay. */
+/*
+ * driver TARGET: tells an account of a law with this target, in microseconds, of seconds, one a line: bytes acknowledged, retransmissions, microseconds busy, queuing delay.
+ */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "account.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+	unsigned target = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
 	unsigned long long acked, lost, watched, queue;
 	struct leeway_account a = {};
 
@@ -14,7 +18,7 @@ int main(void)
 		a.lost_packets += lost;
 		a.watched_us += watched;
 		a.queue_us2 += watched * queue;
-		leeway_account_second(&a, 1000000, 25000);
+		leeway_account_second(&a, 1000000, target);
 	}
 	printf("%u %u\n", a.share_s, a.share_permille);
 	return 0;

@@ -9,14 +9,15 @@ use std::process::{Command, Stdio};
 /// milliseconds.
 type Second = (f64, u64, f64, f64);
 
-/// The line of all cases, in bytes a second; the law aims at 25 ms.
+/// The line of all cases, in bytes a second.
 const LINE: f64 = 1.25e6;
 
-fn driver() -> PathBuf {
+fn driver(target_us: u32) -> PathBuf {
     let folder = env!("CARGO_MANIFEST_DIR");
     let names = ["clang-16", "clang-17", "clang-18", "clang-19", "clang-20", "clang"];
     let chosen = std::env::var("CLANG").ok();
-    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("account-{}", std::process::id()));
+    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("account-{}-{target_us}", std::process::id()));
     for clang in chosen.as_deref().into_iter().chain(names) {
         let mut compile = Command::new(clang);
         compile.args([
@@ -41,7 +42,6 @@ fn driver() -> PathBuf {
 
 #[test]
 fn a_share_is_told_from_giving_way_and_from_coming_back() {
-    let driver = driver();
     let alone = vec![(1.0, 0, 1.0, 24.0); 8];
     let then = |more: Vec<Second>| alone.iter().copied().chain(more).collect::<Vec<Second>>();
     let each = |count: u32, second: &dyn Fn(u32) -> Second| (0..count).map(second).collect::<Vec<Second>>();
@@ -65,9 +65,38 @@ fn a_share_is_told_from_giving_way_and_from_coming_back() {
         ("a program that has little to send", then(each(30, &|_| (0.5, 0, 0.3, 24.0))), false),
         ("for a moment only", then(each(9, &|_| (0.5, 0, 1.0, 24.0))), false),
     ];
+    told(25_000, &cases);
+}
+
+#[test]
+fn a_share_of_a_law_without_target_is_any_steady_part_beside_a_queue() {
+    let part = |queue_ms: f64, part: f64| {
+        let alone = [(1.0, 0, 1.0, 2.0); 8];
+        alone.into_iter().chain([(part, 0, 1.0, queue_ms); 20]).collect::<Vec<Second>>()
+    };
+    told(
+        u32::MAX,
+        &[
+            ("a queue of its own, half of the line", part(5.3, 0.5), true),
+            ("a long one", part(200.0, 0.5), true),
+            ("a rival that fills a shared queue", part(80.0, 0.01), false),
+            ("no queue", part(0.1, 0.5), false),
+            ("alone", part(2.0, 0.97), false),
+        ],
+    );
+    told(0, &[("a law that knows nothing of queues", part(5.3, 0.5), false)]);
+}
+
+/// What an account of a law with this target says of seconds.
+fn told(target_us: u32, cases: &[(&str, Vec<Second>, bool)]) {
+    let driver = driver(target_us);
     for (what, seconds, expected) in cases {
-        let mut child =
-            Command::new(&driver).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the driver");
+        let mut child = Command::new(&driver)
+            .arg(target_us.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the driver");
         let mut input = child.stdin.take().expect("an input");
         for (part, lost, busy, queue_ms) in seconds {
             let (acked, watched) = ((part * LINE) as u64, (busy * 1e6) as u64);
@@ -79,8 +108,8 @@ fn a_share_is_told_from_giving_way_and_from_coming_back() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let numbers: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let [seconds, permille] = numbers[..] else { panic!("{what}: {text}") };
-        assert_eq!(seconds > 0, expected, "{what}: {seconds} s");
-        assert!(!expected || (400..=600).contains(&permille), "{what}: {permille}");
+        assert_eq!(seconds > 0, *expected, "{what}: {seconds} s");
+        assert!(!*expected || (400..=600).contains(&permille), "{what}: {permille}");
     }
     let _ = std::fs::remove_file(driver);
 }
