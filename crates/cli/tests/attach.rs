@@ -88,7 +88,7 @@ fn connections_that_run_change_their_law_and_keep_it_when_it_is_taken_off() {
     assert!(text(&output.stdout).contains(" 10 connections and listeners"), "{}", text(&output.stdout));
     let after = laws(&mut peer, &["running", "listening", "new"]);
     assert_eq!(after.len(), 10);
-    assert!(after.iter().all(|name| name.starts_with("run_ebb")), "{after:?}");
+    assert!(after.iter().all(|name| name.starts_with("run_ledbat")), "{after:?}");
     let outside = laws(&mut other, &["running", "listening", "new"]);
     assert!(outside.iter().all(|law| !law.starts_with("run_")), "{outside:?}");
 
@@ -102,7 +102,7 @@ fn connections_that_run_change_their_law_and_keep_it_when_it_is_taken_off() {
     let output = attach(&format!("--cgroup {} --detach", slice.directory.display()));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let kept = laws(&mut peer, &["running"]);
-    assert!(kept.iter().all(|name| name.starts_with("run_ebb")), "{kept:?}");
+    assert!(kept.iter().all(|name| name.starts_with("run_ledbat")), "{kept:?}");
     assert!(listed(&law).is_empty() && !is_loaded(&law));
     let twice = attach(&format!("--cgroup {} --detach", slice.name));
     assert_eq!(twice.status.code(), Some(2));

@@ -101,7 +101,7 @@ fn an_ordinary_user_runs_a_command_by_the_helper() {
     let (uid, rest) = output.split_once('\n').expect("lines");
     assert_eq!(uid, NOBODY.to_string());
     for (_, laws) in ends(rest) {
-        assert!(laws.iter().all(|name| name.starts_with("run_ebb")), "{laws:?}");
+        assert!(laws.iter().all(|name| name.starts_with("run_ledbat")), "{laws:?}");
     }
     wait_for("the helper cleans up", || listed(&law).is_empty() && !is_loaded(&law));
     let code = helper.run("", &["sh", "-c", "exit 7"]).status().unwrap().code();
@@ -123,7 +123,7 @@ fn a_helper_that_was_killed_leaves_commands_confined_and_the_next_looks_after_th
     helper.stop();
     talk.say("go");
     let laws = &ends(&talk.line())[0].1;
-    assert!(laws.iter().all(|name| name.starts_with("run_ebb")), "{laws:?}");
+    assert!(laws.iter().all(|name| name.starts_with("run_ledbat")), "{laws:?}");
     helper.start_again();
     talk.say("end");
     assert!(talk.child.wait().unwrap().success());

@@ -20,7 +20,7 @@ fn both_ends_are_under_the_law_whatever_the_program_chooses() {
     let ends = ends(&output);
     assert_eq!(ends.len(), hosts.len());
     for (_, laws) in ends {
-        assert!(laws.iter().all(|name| name.starts_with("run_ebb")), "{laws:?}");
+        assert!(laws.iter().all(|name| name.starts_with("run_ledbat")), "{laws:?}");
     }
     wait_for("the law goes with the command", || !is_loaded(&law) && listed(&law).is_empty());
 }
@@ -168,7 +168,7 @@ fn signals_reach_the_command_and_children_are_included() {
     );
     let mut talk = Talk::start(&mut run(&format!("--law {law}"), &["sh", "-c", &inner]));
     for (_, laws) in ends(&format!("{}\n{}", talk.line(), talk.line())) {
-        assert!(laws.iter().all(|name| name.starts_with("run_ebb")), "{laws:?}");
+        assert!(laws.iter().all(|name| name.starts_with("run_ledbat")), "{laws:?}");
     }
     assert_eq!(talk.line(), "ready");
     rustix::process::kill_process(pid(talk.child.id()), rustix::process::Signal::TERM).unwrap();
@@ -228,7 +228,7 @@ fn without_its_reaper_a_command_stays_confined_and_what_is_left_is_swept() {
     wait_for("it ends", || !Path::new(&format!("/proc/{reaper_pid}")).exists());
     talk.say("go");
     let laws = &ends(&talk.line())[0].1;
-    assert!(laws.iter().all(|name| name.starts_with("run_ebb")), "{laws:?}");
+    assert!(laws.iter().all(|name| name.starts_with("run_ledbat")), "{laws:?}");
     let line = listed(&law).pop().expect("it is listed");
     let cgroup = line.split_whitespace().next().expect("a path").to_owned();
     drop(talk);
@@ -312,7 +312,7 @@ fn it_works_behind_a_link_and_in_a_namespace_that_hides_sys() {
     for output in outputs {
         assert!(output.status.success(), "{}", text(&output.stderr));
         let laws = &ends(&text(&output.stdout))[0].1;
-        assert!(laws.iter().all(|name| name.starts_with("run_ebb")), "{laws:?}");
+        assert!(laws.iter().all(|name| name.starts_with("run_ledbat")), "{laws:?}");
     }
     wait_for("nothing is left", || !is_loaded(&law) && listed(&law).is_empty());
 }
