@@ -49,7 +49,7 @@ fn a_swarm_of_ten_completes_and_every_byte_that_leaves_arrives() {
         assert!(leech.share_ratio_mean.unwrap() > 0.5, "most comes from other homes: {leech:?}");
         // The seed alone would take 168 s at 2 Mbit/s for all; all uplinks together take 42 s.
         let mean = group(&run, "leech").completion.unwrap().mean_s;
-        assert!((42.0..80.0).contains(&mean), "{law} {queue}: {mean} s");
+        assert!((42.0..120.0).contains(&mean), "{law} {queue}: {mean} s");
     }
 }
 
