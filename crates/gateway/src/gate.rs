@@ -101,10 +101,7 @@ impl Gate {
     pub fn set(&self, pause: Option<Pause>) -> io::Result<()> {
         let mut held = self.lock();
         if let Some(file) = &self.file {
-            let new = file.with_extension("new");
-            std::fs::write(&new, serde_json::to_vec(&pause)?)?;
-            std::fs::File::open(&new)?.sync_all()?;
-            std::fs::rename(&new, file)?;
+            leeway_guard::replace(file, &serde_json::to_vec(&pause)?)?;
         }
         *held = pause;
         self.paused.store(pause.is_some(), Ordering::Release);

@@ -48,8 +48,16 @@ pub fn read_secret(path: &Path) -> Result<String, SecretError> {
     match credential(path) {
         // Who else can read it is systemd's business; an access list looks like rights of a group.
         Some(credential) => read(&credential, |_| Ok(())),
-        None => read(path, |file| private(path, file)),
+        None => read_in_place(path),
     }
+}
+
+/// Reads the file itself, also where systemd has given this service a copy.
+///
+/// # Errors
+/// It is not there, is no text, or others can read it.
+pub fn read_in_place(path: &Path) -> Result<String, SecretError> {
+    read(path, |file| private(path, file))
 }
 
 /// The credential that systemd has given this service in place of that file, if there is one.

@@ -207,10 +207,7 @@ impl Roster {
         change(&mut client)?;
         let text = toml::to_string(&Clients { client })
             .map_err(|error| Error::State { path: path.display().to_string(), message: error.to_string() })?;
-        // Whole or not at all.
-        let fresh = self.folder.join("clients.toml.new");
-        write_private(&fresh, text.as_bytes(), true).map_err(Error::file(&fresh))?;
-        std::fs::rename(&fresh, &path).map_err(Error::file(&path))
+        leeway_guard::replace(&path, text.as_bytes()).map_err(Error::file(&path))
     }
 }
 
@@ -309,7 +306,7 @@ fn key(path: &Path) -> Result<Secret, Error> {
         Err(SecretError::File { error, .. }) if error.kind() == ErrorKind::NotFound => {
             let secret = Secret::generate()?;
             let text = format!("{}\n", data_encoding::HEXLOWER.encode(secret.as_bytes()));
-            write_private(path, text.as_bytes(), false).map_err(Error::file(path))?;
+            write_new(path, text.as_bytes()).map_err(Error::file(path))?;
             Ok(secret)
         }
         Err(SecretError::File { error, .. }) => Err(Error::file(path)(error)),
@@ -317,16 +314,9 @@ fn key(path: &Path) -> Result<Secret, Error> {
     }
 }
 
-/// Writes a file that only its owner can read.
-fn write_private(path: &Path, bytes: &[u8], replace: bool) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    if replace {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let mut file = options.open(path)?;
+/// Writes a file that was not there and that only its owner can read.
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     give_to_owner(&file, path)?;
     file.write_all(bytes)?;
     file.sync_all()

@@ -4,9 +4,7 @@ use crate::Failure;
 use clap::Args;
 use leeway_gateway::password::{Hash, check_name, parse_users, with_user};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufRead, IsTerminal, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Examples, and exit codes.
@@ -19,7 +17,7 @@ pub const HELP: &str = "Examples:\n  \
     the password is a line of the standard input\n  \
     leeway gateway passwd ann --file /etc/leeway/users --remove\n      \
     ann is no user any more\n\n\
-    A gateway that runs has read the file at its start: systemctl restart leeway-gateway\n\n\
+    A gateway that runs reads the file again with: systemctl reload leeway-gateway\n\n\
     Exit codes: 0 done, 1 the file cannot be written, 2 bad usage or a password that is too short.";
 
 /// More than any password.
@@ -102,40 +100,19 @@ impl Drop for Silent {
     }
 }
 
-/// Writes a new file beside the old one and puts it in its place: whoever reads meanwhile reads the one or the other, and who has
-/// rights to the old one has the same to the new.
+/// Replaces the user's line, or takes it out.
 pub fn change(path: &Path, name: &str, hash: Option<&Hash>) -> Result<(), Failure> {
     let failed =
         |what: &str, error: io::Error| Failure::Run(format!("cannot {what} {}: {error}", path.display()));
-    let old = match File::open(path) {
-        Ok(file) => Some(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed("read", error)),
     };
-    let mut text = String::new();
-    if let Some(mut file) = old.as_ref() {
-        file.read_to_string(&mut text).map_err(|error| failed("read", error))?;
-    }
     let users = parse_users(&text).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
     if hash.is_none() && !users.iter().any(|(of, _)| of == name) {
         return Err(Failure::Usage(format!("{}: there is no user {name:?}", path.display())));
     }
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(format!(".{}", std::process::id()));
-    let fresh = PathBuf::from(fresh);
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-        if let Some(old) = &old {
-            let metadata = old.metadata()?;
-            fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
-            file.set_permissions(Permissions::from_mode(metadata.mode() & 0o640))?;
-        }
-        file.write_all(with_user(&text, name, hash).as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)
-    };
-    write().map_err(|error| {
-        let _ = std::fs::remove_file(&fresh);
-        failed("write", error)
-    })
+    leeway_guard::replace(path, with_user(&text, name, hash).as_bytes())
+        .map_err(|error| failed("write", error))
 }
