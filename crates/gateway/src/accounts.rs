@@ -96,6 +96,16 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
     text
 }
 
+/// What the owner's lists have refused.
+fn lists(connector: &Connector) -> String {
+    let (mut text, name) = (String::new(), "leeway_gateway_blocked_total");
+    head(&mut text, "counter", name, "Requests and datagrams that a list of the owner refused.");
+    for (list, count) in connector.blocked() {
+        let _ = writeln!(text, "{name}{{list=\"{}\"}} {count}", list.name());
+    }
+    text
+}
+
 /// What holds neighbours back besides the law.
 fn gate(gate: &Gate) -> String {
     let mut text = String::new();
@@ -150,6 +160,7 @@ pub async fn serve(mut stream: TcpStream, connector: &Connector, users: &Users) 
             }
         }
         let mut body = text(users, &windows(connector), connector.relay.as_deref());
+        body += &lists(connector);
         body += &gate(&connector.gate);
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\

@@ -1,5 +1,6 @@
 //! What the owner of a line decides, as a TOML file.
 
+use crate::block::BlockConfig;
 use crate::check::{self, Document};
 use crate::control::ControlConfig;
 use crate::login::{Log, Logins};
@@ -14,8 +15,11 @@ use leeway_net::{Attached, TCP_PORTS, UDP_PORTS};
 use leeway_queue::SpecError;
 use leeway_tunnel::{ClientOptions, MTU, Token, TokenError, Transport};
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The law of the window that all downloads share, if nothing else is asked for.
@@ -90,6 +94,8 @@ pub struct Config {
     pub accounts: Option<AccountsConfig>,
     /// What protects the bill of the line; it needs accounts.
     pub caps: Option<CapsConfig>,
+    /// What may not be reached besides.
+    pub block: BlockConfig,
     /// Bounds on what users may take.
     pub limits: Limits,
     /// File of users with passwords; with one, nobody else is served but clients without configuration.
@@ -114,7 +120,7 @@ pub struct TransparentConfig {
 }
 
 /// A tunnel to a relay on the Internet (`leeway relay`).
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RelayConfig {
     /// File with what `leeway invite` printed on the relay.
@@ -208,7 +214,7 @@ pub struct Place(pub IpNet);
 pub struct NameServer(pub SocketAddr);
 
 /// Bounds. Those of a user hold for each.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Connections of clients together.
@@ -238,7 +244,30 @@ impl Config {
     /// What is wrong, with the line.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let text = read_text(path)?;
-        Config::parse(&text).map_err(|message| ConfigError::Syntax { path: path.to_owned(), message })
+        Config::of(path, &text)
+    }
+
+    /// Reads a file again, for a gateway that runs. Where only root may read the file, its text is in
+    /// `handed`: what systemd has given at the start is as old as that.
+    ///
+    /// # Errors
+    /// What is wrong, with the line; or how the text is handed over.
+    pub fn read_again(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<Config, ConfigError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::of(path, &text),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => match handed.get(path) {
+                Some(text) => Config::of(path, text),
+                None => Err(ConfigError::Value(format!(
+                    "cannot read {0}: {error}; root hands it over with: leeway gateway reload --config {0}",
+                    path.display()
+                ))),
+            },
+            Err(error) => Err(ConfigError::File { path: path.to_owned(), error }),
+        }
+    }
+
+    fn of(path: &Path, text: &str) -> Result<Config, ConfigError> {
+        Config::parse(text).map_err(|message| ConfigError::Syntax { path: path.to_owned(), message })
     }
 
     /// Reads the text of a file.
@@ -261,6 +290,7 @@ impl Config {
             relay.token()?;
         }
         self.logins(Box::new(|_| {}))?;
+        self.block.check()?;
         if let Some(page) = &self.page {
             Logins::read(&page.users_file, Box::new(|_| {}))?;
         }
@@ -275,7 +305,7 @@ impl Config {
         self.users_file.as_deref().map(|path| Logins::read(path, log)).transpose()
     }
 
-    /// What it says of destinations, for a gateway that is attached so.
+    /// What it says of destinations, for a gateway that is attached so; without what files block.
     pub fn policy(&self, attached: Attached) -> Policy {
         Policy {
             home: self.home.iter().copied().chain(self.wan.iter().map(|place| place.0)).collect(),
@@ -284,6 +314,7 @@ impl Config {
             allow: self.allow.clone(),
             ports: self.ports.clone(),
             udp_ports: self.udp_ports.clone(),
+            block: Arc::default(),
         }
     }
 }
@@ -310,6 +341,7 @@ impl Default for Config {
             page: None,
             accounts: None,
             caps: None,
+            block: BlockConfig::default(),
             limits: Limits::default(),
             users_file: None,
             vouchers: false,
@@ -370,7 +402,7 @@ fn transparent_port() -> u16 {
 /// # Errors
 /// [`ConfigError::File`].
 pub fn read_text(path: &Path) -> Result<String, ConfigError> {
-    let denied = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    let denied = |error: &io::Error| error.kind() == ErrorKind::PermissionDenied;
     let text =
         std::fs::read_to_string(path).or_else(|error| match credential(path).filter(|_| denied(&error)) {
             Some(copy) => std::fs::read_to_string(copy),

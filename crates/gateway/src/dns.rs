@@ -37,6 +37,43 @@ pub fn trimmed(message: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// The name that a question asks for, without the last dot; none if it is no question.
+pub fn name(question: &[u8]) -> Option<String> {
+    let mut rest = question.get(HEAD_BYTES..)?;
+    let mut labels = Vec::new();
+    while let (&length @ 1..=63, after) = rest.split_first()? {
+        let (label, after) = after.split_at_checked(length.into())?;
+        labels.push(String::from_utf8_lossy(label));
+        rest = after;
+    }
+    Some(labels.join("."))
+}
+
+/// The answer to a question, as [`trimmed`] gives it, for a name that is blocked: there is no such name, and, for those who understand
+/// it (RFC 8914, code 15), why. Without an SOA record nobody keeps it.
+pub fn blocked(question: &[u8]) -> Vec<u8> {
+    let mut answer = question.to_vec();
+    let Some([_, _, flags, more, ..]) = answer.get_mut(..HEAD_BYTES) else { return answer };
+    *flags = *flags & RD | QR;
+    *more = *more & CD | RA | NO_SUCH_NAME;
+    if answer[HEAD_BYTES - 1] == 1 {
+        // The length of its options.
+        answer.truncate(answer.len() - 2);
+        let words = b"blocked by the owner of this line";
+        let (option, length) = (4 + 2 + words.len() as u8, 2 + words.len() as u8);
+        answer.extend([0, option, 0, EXTENDED_ERROR, 0, length, 0, BLOCKED]);
+        answer.extend(words);
+    }
+    answer
+}
+
+/// An answer; recursion available; the response code NXDOMAIN (RFC 1035, 4.1.1).
+const QR: u8 = 0x80;
+const RA: u8 = 0x80;
+const NO_SUCH_NAME: u8 = 3;
+/// The option for errors in words, and the code for what is blocked (RFC 8914).
+const EXTENDED_ERROR: u8 = 15;
+const BLOCKED: u8 = 15;
 /// ID, flags and four counts (RFC 1035, 4.1.1).
 const HEAD_BYTES: usize = 12;
 /// Recursion desired; authentic data, checking disabled (RFC 4035, 3.2).
@@ -83,15 +120,29 @@ fn opt(additional: &[u8], records: u16) -> Option<[u8; 3]> {
 }
 
 /// Carries questions and answers over TCP, one at a time, until one end has no more or says something else.
-pub async fn carry(mut client: TcpStream, mut server: Upstream) -> io::Result<()> {
+///
+/// What `answer` has an answer for goes no further.
+pub async fn carry(
+    mut client: TcpStream,
+    mut server: Upstream,
+    answer: impl Fn(&[u8]) -> Option<Vec<u8>>,
+) -> io::Result<()> {
     loop {
         let question = message(&mut client).await?;
         let Some(question) = trimmed(&question[2..]) else { return Ok(()) };
-        // 284 bytes at the longest.
-        let length = u16::try_from(question.len()).map_err(|_| io::ErrorKind::InvalidData)?;
-        server.write_all(&[&length.to_be_bytes()[..], &question].concat()).await?;
+        if let Some(answer) = answer(&question) {
+            client.write_all(&framed(&answer)?).await?;
+            continue;
+        }
+        server.write_all(&framed(&question)?).await?;
         client.write_all(&message(&mut server).await?).await?;
     }
+}
+
+/// A message, which is short, with the two bytes of its length in front.
+fn framed(message: &[u8]) -> io::Result<Vec<u8>> {
+    let length = u16::try_from(message.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok([&length.to_be_bytes()[..], message].concat())
 }
 
 /// A message with the two bytes of its length in front (RFC 1035, 4.2.2).
@@ -157,6 +208,24 @@ mod tests {
         assert!(trimmed(&long).is_none(), "a name of 257 bytes");
     }
 
+    #[test]
+    fn a_blocked_name_is_none_and_says_why() {
+        let plain = message(1, 1, 1);
+        assert_eq!(name(&plain).as_deref(), Some("www.example"));
+        assert_eq!(name(&plain[..20]), None);
+        let answer = blocked(&plain);
+        assert_eq!(answer[..4], [1, 2, 0x81, 0x83], "the ID, an answer, NXDOMAIN");
+        assert_eq!(answer[4..], plain[4..], "and the question");
+        let mut asked = [&plain[..], &[0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0]].concat();
+        asked[11] = 1;
+        let answer = blocked(&trimmed(&asked).unwrap());
+        let opt = &answer[plain.len()..];
+        assert_eq!(opt[..9], [0, 0, 41, 4, 208, 0, 0, 0x80, 0]);
+        assert_eq!(usize::from(opt[10]), opt.len() - 11, "the length of the options");
+        assert_eq!(opt[11..17], [0, 15, 0, opt[10] - 4, 0, 15]);
+        assert!(opt.ends_with(b"the owner of this line"));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_judged(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
@@ -168,6 +237,8 @@ mod tests {
             let question = trimmed(&[&message(1, 1, 1)[..], &rest].concat()).unwrap();
             assert!(question.len() <= HEAD_BYTES + NAME_BYTES + 5 + 11);
             assert_eq!(trimmed(&question).unwrap(), question);
+            assert_eq!(name(&question).as_deref(), Some("www.example"));
+            assert!(blocked(&question).len() <= question.len() + 39);
         }
     }
 }

@@ -6,9 +6,11 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::caps::{Reason, Verdict};
 use leeway_accounts::ledger::Direction;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause with an end.
 pub const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
 
+/// The files of what outlives a restart.
+const PAUSE: &str = "pause.json";
+const REVOKED: &str = "revoked.json";
+
 /// A pause that the owner asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
@@ -39,8 +45,19 @@ pub struct Pause {
 pub struct Closed {
     /// When it goes on, if that is known.
     pub until: Option<Timestamp>,
-    /// The cap that says so; none: the owner does.
-    pub cap: Option<Reason>,
+    /// Who says so.
+    pub why: Why,
+}
+
+/// Who says that a neighbour is not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The owner, to all.
+    Paused,
+    /// A cap.
+    Cap(Reason),
+    /// The owner, to this one.
+    Revoked,
 }
 
 /// What all requests of neighbours pass.
@@ -49,24 +66,23 @@ pub struct Gate {
     /// Whether there may be a pause; saves a lock for each piece of a transfer.
     paused: AtomicBool,
     pause: Mutex<Option<Pause>>,
-    /// Where a pause is kept over a restart.
-    file: Option<PathBuf>,
+    /// Users whose access the owner has taken back.
+    revoked: Mutex<BTreeSet<String>>,
+    /// Where a pause and these are kept over a restart.
+    folder: Option<PathBuf>,
     /// Accounts and caps, if there are any.
     meter: Option<Arc<Meter>>,
 }
 
 impl Gate {
-    /// A gate that keeps its pause in that file, and goes on with the one it finds there.
+    /// A gate that keeps its pause and who is revoked in that folder, and goes on with what it finds there.
     ///
     /// # Errors
-    /// The file cannot be read, or is not one of a gateway.
-    pub fn kept(file: PathBuf) -> io::Result<Gate> {
-        let pause = match std::fs::read(&file) {
-            Ok(bytes) => serde_json::from_slice::<Option<Pause>>(&bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        Ok(Gate { paused: pause.is_some().into(), pause: pause.into(), file: Some(file), meter: None })
+    /// A file cannot be read, or is not one of a gateway.
+    pub fn kept(folder: &Path) -> io::Result<Gate> {
+        let (pause, revoked) = (kept::<Option<Pause>>(folder, PAUSE)?, kept(folder, REVOKED)?);
+        let (paused, pause, revoked) = (pause.is_some().into(), pause.into(), Mutex::new(revoked));
+        Ok(Gate { paused, pause, revoked, folder: Some(folder.to_owned()), meter: None })
     }
 
     /// The same gate with accounts and caps.
@@ -85,7 +101,7 @@ impl Gate {
             return None;
         }
         let now = Timestamp::now();
-        let mut pause = self.lock();
+        let mut pause = lock(&self.pause);
         if pause.is_some_and(|pause| pause.until.is_some_and(|until| until <= now)) {
             // The file says the same: its end is over after a restart, too.
             *pause = None;
@@ -99,13 +115,38 @@ impl Gate {
     /// # Errors
     /// The file cannot be written: then nothing has changed.
     pub fn set(&self, pause: Option<Pause>) -> io::Result<()> {
-        let mut held = self.lock();
-        if let Some(file) = &self.file {
-            leeway_guard::replace(file, &serde_json::to_vec(&pause)?)?;
-        }
+        let mut held = lock(&self.pause);
+        self.keep(PAUSE, &pause)?;
         *held = pause;
         self.paused.store(pause.is_some(), Ordering::Release);
         Ok(())
+    }
+
+    /// Takes a user's access, or gives it back; transfers that run are the caller's.
+    ///
+    /// # Errors
+    /// The file cannot be written: then nothing has changed.
+    pub fn revoke(&self, name: &str, revoked: bool) -> io::Result<()> {
+        let mut held = lock(&self.revoked);
+        let mut names = held.clone();
+        if revoked {
+            names.insert(name.to_owned());
+        } else {
+            names.remove(name);
+        }
+        self.keep(REVOKED, &names)?;
+        *held = names;
+        Ok(())
+    }
+
+    /// Whether the owner has taken back that user's access.
+    pub fn is_revoked(&self, name: &str) -> bool {
+        lock(&self.revoked).contains(name)
+    }
+
+    /// Everybody of whom that is true.
+    pub fn revoked(&self) -> Vec<String> {
+        lock(&self.revoked).iter().cloned().collect()
     }
 
     /// Whether that user's next request is served.
@@ -113,24 +154,29 @@ impl Gate {
     /// # Errors
     /// Why not.
     pub fn admit(&self, user: &User) -> Result<(), Closed> {
-        let by_owner = self.pause().map(|pause| Closed { until: pause.until, cap: None });
+        let revoked = self.is_revoked(&user.name).then_some(Closed::REVOKED);
+        let by_owner = || self.pause().map(|pause| Closed { until: pause.until, why: Why::Paused });
         let by_cap = || match self.meter.as_ref()?.verdict(&user.name) {
-            Verdict::Paused { until, reason } => Some(Closed { until, cap: Some(reason) }),
+            Verdict::Paused { until, reason } => Some(Closed { until, why: Why::Cap(reason) }),
             _ => None,
         };
-        let Some(closed) = by_owner.or_else(by_cap) else { return Ok(()) };
+        let Some(closed) = revoked.or_else(by_owner).or_else(by_cap) else { return Ok(()) };
         user.counts.refused.fetch_add(1, Ordering::Relaxed);
         Err(closed)
     }
 
-    /// Whether a transfer that runs may go on.
+    /// Whether a transfer of `user` that runs may go on.
     ///
     /// # Errors
-    /// The pause has lasted for [`GRACE`].
-    pub fn go_on(&self) -> io::Result<()> {
+    /// The pause has lasted for [`GRACE`], or the user's access was taken back.
+    pub fn go_on(&self, user: &User) -> io::Result<()> {
+        let over = |why: &str| Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
+        if user.is_revoked() {
+            return over("the owner has taken back this user's access");
+        }
         match self.pause() {
             Some(pause) if Timestamp::now().duration_since(pause.since) >= GRACE => {
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the owner has paused sharing"))
+                over("the owner has paused sharing")
             }
             _ => Ok(()),
         }
@@ -138,7 +184,7 @@ impl Gate {
 
     /// Whether a datagram of `user` may pass; counted as passed if so.
     pub fn datagram(&self, user: &User, direction: Direction, bytes: u64) -> bool {
-        if self.go_on().is_err() {
+        if self.go_on(user).is_err() {
             return false;
         }
         let Some(meter) = &self.meter else { return true };
@@ -156,22 +202,47 @@ impl Gate {
         self.meter.as_ref().map_or_else(TimeZone::system, |meter| meter.zone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Pause>> {
-        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    fn keep(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        leeway_guard::replace(&folder.join(name), &serde_json::to_vec(value)?)
     }
 }
 
+/// What stands in a file of that folder, or what stands for nothing.
+fn kept<T: DeserializeOwned + Default>(folder: &Path, name: &str) -> io::Result<T> {
+    match std::fs::read(folder.join(name)) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+        Err(error) => Err(error),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Closed {
-    /// Seconds until another request is worth its while, for `Retry-After` (RFC 9110, 10.2.3).
-    pub fn retry_s(&self) -> i64 {
+    /// The owner has taken back this user's access.
+    pub const REVOKED: Closed = Closed { until: None, why: Why::Revoked };
+
+    /// Seconds until another request is worth its while, for `Retry-After` (RFC 9110, 10.2.3); none if it never is.
+    pub fn retry_s(&self) -> Option<i64> {
+        (self.why != Why::Revoked).then(|| self.wait_s())
+    }
+
+    fn wait_s(&self) -> i64 {
         self.until.map_or(600, |until| until.duration_since(Timestamp::now()).as_secs() + 1).max(1)
     }
 
     /// For the neighbour.
     pub fn words(&self, zone: &TimeZone) -> String {
-        if let Some(reason) = self.cap {
-            let words = Verdict::Paused { until: self.until, reason }.words(zone);
-            return words.trim_end_matches('.').to_owned();
+        match self.why {
+            Why::Revoked => return "the owner of this line has taken back your access".into(),
+            Why::Cap(reason) => {
+                let words = Verdict::Paused { until: self.until, reason }.words(zone);
+                return words.trim_end_matches('.').to_owned();
+            }
+            Why::Paused => {}
         }
         match self.until {
             Some(until) => format!(
@@ -205,7 +276,7 @@ impl Pass {
         wish: u64,
     ) -> Poll<io::Result<Leave<'_>>> {
         loop {
-            self.gate.go_on()?;
+            self.gate.go_on(user)?;
             let Some(meter) = &self.gate.meter else { return Poll::Ready(Ok(Leave::free())) };
             let wait = match meter.ask(user, direction, wish) {
                 Answer::Go(leave) => return Poll::Ready(Ok(leave)),
@@ -222,39 +293,53 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::Users;
 
     #[test]
     fn a_pause_survives_a_restart_and_ends_by_itself() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("pause.json");
-        let gate = Gate::kept(file.clone()).unwrap();
+        let kept = || Gate::kept(folder.path());
+        let gate = kept().unwrap();
         assert_eq!(gate.pause(), None);
         let since = Timestamp::now();
         let pause = Pause { since, until: Some(since + SignedDuration::from_hours(2)) };
         gate.set(Some(pause)).unwrap();
-        assert_eq!(Gate::kept(file.clone()).unwrap().pause(), Some(pause));
+        assert_eq!(kept().unwrap().pause(), Some(pause));
         gate.set(None).unwrap();
-        assert_eq!(Gate::kept(file.clone()).unwrap().pause(), None);
+        assert_eq!(kept().unwrap().pause(), None);
         gate.set(Some(Pause { until: Some(since), ..pause })).unwrap();
         assert_eq!(gate.pause(), None);
-        assert_eq!(Gate::kept(file.clone()).unwrap().pause(), None);
-        std::fs::write(&file, "{").unwrap();
-        assert!(Gate::kept(file).is_err());
+        assert_eq!(kept().unwrap().pause(), None);
+        gate.revoke("ann", true).unwrap();
+        gate.revoke("bob", true).unwrap();
+        gate.revoke("bob", false).unwrap();
+        assert_eq!(kept().unwrap().revoked(), ["ann"]);
+        for file in [REVOKED, PAUSE] {
+            std::fs::write(folder.path().join(file), "{").unwrap();
+            assert!(kept().is_err());
+            std::fs::remove_file(folder.path().join(file)).unwrap();
+        }
     }
 
     #[test]
     fn what_runs_is_cut_only_after_the_grace() {
+        let user = Users::new(&crate::Config::default(), None).at([10, 0, 0, 1].into());
         let gate = Gate::default();
         gate.set(Some(Pause { since: Timestamp::now(), until: None })).unwrap();
-        assert!(gate.go_on().is_ok());
+        assert!(gate.go_on(&user).is_ok());
         gate.set(Some(Pause { since: Timestamp::now() - GRACE, until: None })).unwrap();
-        assert!(gate.go_on().is_err());
+        assert!(gate.go_on(&user).is_err());
+        gate.set(None).unwrap();
+        assert!(gate.go_on(&user).is_ok());
+        user.set_revoked(true);
+        assert!(gate.go_on(&user).is_err(), "at once");
     }
 
     #[test]
     fn nothing_changes_where_the_file_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
-        let gate = Gate::kept(folder.path().join("none/pause.json")).unwrap();
+        let gate = Gate::kept(&folder.path().join("none")).unwrap();
+        assert!(gate.revoke("ann", true).is_err() && !gate.is_revoked("ann"));
         assert!(gate.set(Some(Pause { since: Timestamp::now(), until: None })).is_err());
         assert_eq!(gate.pause(), None);
     }

@@ -1,6 +1,7 @@
 //! The gateway as a whole: listeners, what they share, and its end.
 
 use crate::accounts;
+use crate::block::Blocklist;
 use crate::budget::Budget;
 use crate::caretaker::Caretaker;
 use crate::client;
@@ -8,10 +9,11 @@ use crate::codes::Codes;
 use crate::config::{Config, ConfigError};
 use crate::control::{self, Entrance, Operations, Socket, SocketError};
 use crate::gate::Gate;
-use crate::http::Proxy;
+use crate::http::{Proxy, Words};
 use crate::login::Logins;
 use crate::metering::{Bookkeeper, Meter};
 use crate::page;
+use crate::policy::Policy;
 use crate::privileged::Privileged;
 use crate::relay;
 use crate::resolve::Resolver;
@@ -27,9 +29,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+/// Connections of each listener that are told at a time why they are not heard; others are cut off.
+const FAREWELLS: usize = 64;
 /// How long connections may go on when the gateway stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -79,7 +83,7 @@ pub struct Gateway {
     books: Option<Bookkeeper>,
     operations: Arc<Operations>,
     /// The donor's page, and who may see it.
-    page: Option<(TcpListener, Logins)>,
+    page: Option<(TcpListener, Arc<Logins>)>,
     /// Sees the home at work.
     home: Option<Result<Watch, leeway_net::Error>>,
 }
@@ -114,7 +118,8 @@ impl Gateway {
             privileged;
         let attached = Attached::follow(|_| {})?;
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
-        let policy = config.policy(attached);
+        let block = Arc::new(Blocklist::read(&config.block)?);
+        let policy = Policy { block, ..config.policy(attached) };
         let (control, gate) = control(config)?;
         let caps = config.caps.clone().unwrap_or_default();
         let meter = config.accounts.as_ref().map(|accounts| Meter::open(accounts, &caps)).transpose()?;
@@ -130,7 +135,7 @@ impl Gateway {
         let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
         let budget = connector.budget.clone();
         let connector = Arc::new(connector);
-        let entrance = Entrance::of(&listeners, &connector.policy);
+        let entrance = Entrance::of(&listeners, &connector.policy());
         let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone(), entrance));
         let home = lookout.map(|lookout| {
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
@@ -147,9 +152,10 @@ impl Gateway {
         let listeners = listeners.collect::<io::Result<_>>().map_err(listening)?;
         let datagrams = datagrams.into_iter().map(UdpSocket::from_std).collect::<io::Result<_>>();
         let datagrams = datagrams.map_err(listening)?;
-        let page = page.map(|(listener, logins)| Ok((TcpListener::from_std(listener)?, logins)));
+        let page = page.map(|(listener, logins)| Ok((TcpListener::from_std(listener)?, Arc::new(logins))));
         let page = page.transpose().map_err(listening)?;
-        let operations = Arc::new(Operations::new(proxy.clone()));
+        let owners = page.as_ref().map(|(_, logins): &(_, Arc<Logins>)| logins.clone());
+        let operations = Arc::new(Operations::new(proxy.clone(), config, owners));
         let gateway = Gateway {
             listeners,
             datagrams,
@@ -163,8 +169,7 @@ impl Gateway {
             home,
             taken,
         };
-        let notices = gateway.notices();
-        gateway.operations.tell(notices);
+        gateway.operations.tell(gateway.words());
         let page = gateway.page.iter().filter_map(|(listener, _)| listener.local_addr().ok());
         gateway.operations.listens(gateway.addresses().into_iter().chain(page).collect());
         Ok(gateway)
@@ -192,7 +197,12 @@ impl Gateway {
 
     /// What a person should know who runs it.
     pub fn notices(&self) -> Vec<String> {
-        let mut notices = self.proxy.connector.policy.home_in_words();
+        self.operations.notices()
+    }
+
+    /// What stays as it is until the end.
+    fn words(&self) -> Vec<String> {
+        let mut notices = Vec::new();
         match &self.proxy.connector.upload {
             None => notices.push("what is sent is not held back: `uplink` is \"none\"".into()),
             Some(upload) => {
@@ -254,11 +264,11 @@ impl Gateway {
             background.spawn(control::serve(socket, self.operations.clone()));
         }
         if let Some((listener, logins)) = self.page {
-            let policy = self.proxy.connector.policy.clone();
-            background.spawn(page::serve(listener, logins, policy, self.operations.clone()));
+            background.spawn(page::serve(listener, logins, self.operations.clone()));
+            // Its chart; nobody else looks at it.
+            let operations = self.operations.clone();
+            background.spawn(async move { operations.watch().await });
         }
-        let operations = self.operations.clone();
-        background.spawn(async move { operations.watch().await });
         for (kind, listener) in self.listeners {
             background.spawn(accept(kind, listener, self.proxy.clone()));
         }
@@ -311,14 +321,14 @@ fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate
         Err(error) => return Ok((Some(Err(error)), Gate::default())),
         Ok(socket) => socket,
     };
-    let file = control.state.join("pause.json");
     let failed = |error| GatewayError::System("keep pauses over a restart (`state` of [control])", error);
     std::fs::create_dir_all(&control.state).map_err(failed)?;
-    let gate = Gate::kept(file).map_err(failed)?;
+    let gate = Gate::kept(&control.state).map_err(failed)?;
     Ok((Some(Ok(socket)), gate))
 }
 
 async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
+    let farewells = Arc::new(Semaphore::new(FAREWELLS));
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -332,7 +342,7 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
         if kind == Kind::Metrics {
             // Who uses how much is no news for neighbours.
             let from = from.ip().to_canonical();
-            if proxy.connector.policy.is_client(from) && !from.is_loopback() {
+            if proxy.connector.policy().is_client(from) && !from.is_loopback() {
                 continue;
             }
             tokio::spawn(async move {
@@ -340,7 +350,18 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
             });
             continue;
         }
-        let Some((place, address)) = admit(&proxy, &stream, from) else { continue };
+        let (place, address) = match admit(&proxy, &stream, from) {
+            Ok(admitted) => admitted,
+            Err(why) => {
+                if let (Some(words), Ok(turn)) = (words(kind, why), farewells.clone().try_acquire_owned()) {
+                    tokio::spawn(async move {
+                        socket::farewell(stream, &words).await;
+                        drop(turn);
+                    });
+                }
+                continue;
+            }
+        };
         tokio::spawn(async move {
             // A task is as large as the largest of these, unless they are boxed.
             match kind {
@@ -353,17 +374,42 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
     }
 }
 
-/// A client's place; none for those who may not use the gateway or have too many connections, who are cut off.
-fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Option<(Place, IpAddr)> {
+/// Why a connection is not heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unheard {
+    /// No client's.
+    Stranger,
+    /// One too many.
+    Full,
+    /// It has ended already.
+    Gone,
+}
+
+/// What is said to it, where the protocol has words that come before anything of the client's.
+fn words(kind: Kind, why: Unheard) -> Option<Vec<u8>> {
+    let words = match why {
+        Unheard::Stranger => Words::stranger(),
+        Unheard::Full => Words::full(),
+        Unheard::Gone => return None,
+    };
+    match kind {
+        Kind::Http => Some(words.unread().into_bytes()),
+        Kind::Socks => Some(socks::FAREWELL.into()),
+        Kind::Metrics | Kind::Transparent => None,
+    }
+}
+
+/// A client's place.
+fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Result<(Place, IpAddr), Unheard> {
     let client = from.ip().to_canonical();
-    if !proxy.connector.policy.is_client(client) {
-        return None;
+    if !proxy.connector.policy().is_client(client) {
+        return Err(Unheard::Stranger);
     }
     let user = proxy.users.at(client);
     let Some(place) = proxy.users.admit(&user) else {
-        user.counts.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        return None;
+        proxy.connector.refused(&user, None);
+        return Err(Unheard::Full);
     };
-    socket::prepare(stream).ok()?;
-    Some((place, client))
+    socket::prepare(stream).map_err(|_| Unheard::Gone)?;
+    Ok((place, client))
 }

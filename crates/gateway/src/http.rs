@@ -4,7 +4,7 @@ use crate::budget::Flow;
 use crate::client::Asks;
 use crate::config::Limits;
 use crate::control::Entrance;
-use crate::gate::{Closed, Gate};
+use crate::gate::{Closed, Why};
 use crate::login::Denied;
 use crate::page::neighbour::{self, Asked};
 use crate::pool::Pool;
@@ -41,6 +41,9 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
+/// Seconds after which a connection may have ended.
+const SOON_S: i64 = 5;
+
 /// What all connections share.
 pub struct Proxy {
     /// The way to the Internet.
@@ -76,6 +79,11 @@ impl Proxy {
 
     /// The answer to a request.
     pub async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr, asks: Asks) -> Answer {
+        if !self.connector.policy().is_client(client) {
+            // Since a reload; those who come anew are not heard.
+            let answer = say(StatusCode::FORBIDDEN, "your address may not use this gateway any more");
+            return answer.map(|body| Content { body, asks });
+        }
         if let Some(asked) = Asked::of(&request, self) {
             return neighbour::answer(self, asked, client).await.map(|text| {
                 let body = Either::Left(Full::from(text));
@@ -90,7 +98,10 @@ impl Proxy {
                     (Ok(()), &Method::CONNECT) => self.connect(request, &user, &asks).await,
                     (Ok(()), _) => self.forward(request, &user).await,
                 };
-                answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector.gate))
+                // What failed because the user's access was taken meanwhile has a better reason.
+                let answered = answered
+                    .map_err(|failure| if user.is_revoked() { Closed::REVOKED.into() } else { failure });
+                answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector))
             }
             Err(denied) => ask_again(denied),
         };
@@ -398,33 +409,27 @@ impl From<ConnectError> for Failure {
     }
 }
 
+impl From<Closed> for Failure {
+    fn from(closed: Closed) -> Failure {
+        Failure::Closed(closed)
+    }
+}
+
 impl Failure {
-    fn answer(&self, user: &User, gate: &Gate) -> Plain {
+    fn answer(&self, user: &User, connector: &Connector) -> Plain {
         let (status, text) = match self {
-            Failure::Closed(closed) => {
-                let mut answer = say(StatusCode::SERVICE_UNAVAILABLE, &closed.words(&gate.zone()));
-                answer.headers_mut().insert(header::RETRY_AFTER, closed.retry_s().into());
-                return answer;
-            }
+            Failure::Closed(closed) => return Words::closed(closed, &connector.gate.zone()).answer(),
             Failure::Bad(text) => (StatusCode::BAD_REQUEST, (*text).to_owned()),
             Failure::Coding => {
                 (StatusCode::NOT_IMPLEMENTED, "no transfer coding but `chunked` is passed on".to_owned())
             }
-            Failure::Connect(error @ ConnectError::Name(ResolveError::Name(_))) => {
-                (StatusCode::BAD_REQUEST, error.to_user())
+            Failure::Connect(error) => {
+                let words = Words::connect(error);
+                if [StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS].contains(&words.status) {
+                    connector.refused(user, error.refusal());
+                }
+                return words.answer();
             }
-            Failure::Connect(error) if error.is_refusal() => {
-                user.counts.refused.fetch_add(1, Ordering::Relaxed);
-                (StatusCode::FORBIDDEN, error.to_user())
-            }
-            Failure::Connect(error @ ConnectError::TooMany) => {
-                user.counts.refused.fetch_add(1, Ordering::Relaxed);
-                (StatusCode::TOO_MANY_REQUESTS, error.to_user())
-            }
-            Failure::Connect(error @ ConnectError::Timeout(..)) => {
-                (StatusCode::GATEWAY_TIMEOUT, error.to_user())
-            }
-            Failure::Connect(error) => (StatusCode::BAD_GATEWAY, error.to_user()),
             Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
             Failure::Switched => (StatusCode::BAD_GATEWAY, "the server speaks something else".to_owned()),
             Failure::Slow(seconds) => {
@@ -432,6 +437,69 @@ impl Failure {
             }
         };
         say(status, &text)
+    }
+}
+
+/// What the gateway itself says.
+pub struct Words {
+    status: StatusCode,
+    text: String,
+    /// For `Retry-After`.
+    retry_s: Option<i64>,
+}
+
+impl Words {
+    /// To somebody whose address is no client's.
+    pub fn stranger() -> Words {
+        let text = "your address may not use this gateway".into();
+        Words { status: StatusCode::FORBIDDEN, text, retry_s: None }
+    }
+
+    /// To somebody who has too many connections to the gateway.
+    pub fn full() -> Words {
+        let text = "you have too many connections at a time, or all of you together have".into();
+        Words { status: StatusCode::TOO_MANY_REQUESTS, text, retry_s: Some(SOON_S) }
+    }
+
+    /// To somebody who is not served now.
+    pub fn closed(closed: &Closed, zone: &TimeZone) -> Words {
+        let status = match closed.why {
+            Why::Revoked => StatusCode::FORBIDDEN,
+            Why::Paused | Why::Cap(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Words { status, text: closed.words(zone), retry_s: closed.retry_s() }
+    }
+
+    /// About a connection that leads nowhere.
+    pub fn connect(error: &ConnectError) -> Words {
+        let (status, retry_s) = match error {
+            ConnectError::Name(ResolveError::Name(_)) => (StatusCode::BAD_REQUEST, None),
+            ConnectError::TooMany => (StatusCode::TOO_MANY_REQUESTS, Some(SOON_S)),
+            ConnectError::Timeout(..) => (StatusCode::GATEWAY_TIMEOUT, None),
+            error if error.refusal().is_some() => (StatusCode::FORBIDDEN, None),
+            _ => (StatusCode::BAD_GATEWAY, None),
+        };
+        Words { status, text: error.to_user(), retry_s }
+    }
+
+    /// The whole answer to a request that was not read.
+    pub fn unread(&self) -> String {
+        let body = format!("leeway gateway: {}\n", self.text);
+        let retry = self.retry_s.map_or(String::new(), |seconds| format!("Retry-After: {seconds}\r\n"));
+        format!(
+            "HTTP/1.1 {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{retry}\
+             Connection: close\r\n\r\n{body}",
+            self.status,
+            body.len()
+        )
+    }
+
+    fn answer(&self) -> Plain {
+        let mut answer = say(self.status, &self.text);
+        if let Some(seconds) = self.retry_s {
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        answer
     }
 }
 
@@ -471,17 +539,6 @@ fn denied_words(denied: Denied) -> (StatusCode, String) {
             format!("this voucher had to be used first before {}", until.strftime("%Y-%m-%d %H:%M UTC")),
         ),
     }
-}
-
-/// The whole answer to a request that was not read, in words.
-pub fn closed(closed: &Closed, zone: &TimeZone) -> String {
-    let body = format!("leeway gateway: {}\n", closed.words(zone));
-    format!(
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Retry-After: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len(),
-        closed.retry_s()
-    )
 }
 
 fn say(status: StatusCode, text: &str) -> Plain {

@@ -9,6 +9,7 @@
 pub mod accounts;
 pub mod admission;
 mod answers;
+pub mod block;
 pub mod budget;
 pub mod caretaker;
 pub mod check;

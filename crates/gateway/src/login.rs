@@ -10,23 +10,43 @@ use leeway_guard::read_secret;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 pub use crate::door::{Denied, Log};
 
 /// Those who have a name and a password.
 pub struct Logins {
-    users: BTreeMap<String, Login>,
+    people: RwLock<Arc<People>>,
     /// Of the hashes by which right passwords are known again.
     key: [u8; 32],
     door: Door,
     log: Log,
 }
 
+/// Names, and what shows that somebody has one.
+pub struct People(BTreeMap<String, Login>);
+
 struct Login {
     hash: Hash,
     /// A keyed hash of the password, once it was right.
     verified: Arc<OnceLock<blake3::Hash>>,
+}
+
+impl People {
+    /// Those of a file with that text.
+    ///
+    /// # Errors
+    /// The line that is wrong, or there is nobody.
+    pub fn parse(path: &Path, text: &str) -> Result<People, ConfigError> {
+        let wrong = |message: String| ConfigError::Value(format!("{}: {message}", path.display()));
+        let users = parse_users(text).map_err(wrong)?;
+        if users.is_empty() {
+            let path = path.display();
+            return Err(wrong(format!("there are no users in it; leeway gateway passwd NAME --file {path}")));
+        }
+        let login = |(name, hash)| (name, Login { hash, verified: Arc::default() });
+        Ok(People(users.into_iter().map(login).collect()))
+    }
 }
 
 impl Logins {
@@ -35,22 +55,33 @@ impl Logins {
     /// # Errors
     /// It cannot be read, others can read it, or the line that is wrong.
     pub fn read(path: &Path, log: Log) -> Result<Logins, ConfigError> {
-        let wrong = |message: String| ConfigError::Value(format!("{}: {message}", path.display()));
         let text = read_secret(path).map_err(|error| ConfigError::Value(error.to_string()))?;
-        let users = parse_users(&text).map_err(wrong)?;
-        if users.is_empty() {
-            let path = path.display();
-            return Err(wrong(format!("there are no users in it; leeway gateway passwd NAME --file {path}")));
-        }
+        let people = RwLock::new(Arc::new(People::parse(path, &text)?));
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|error| wrong(format!("there is no randomness: {error}")))?;
-        let login = |(name, hash)| (name, Login { hash, verified: Arc::default() });
-        Ok(Logins { users: users.into_iter().map(login).collect(), key, door: Door::new(), log })
+        getrandom::fill(&mut key)
+            .map_err(|error| ConfigError::Value(format!("there is no randomness: {error}")))?;
+        Ok(Logins { people, key, door: Door::new(), log })
+    }
+
+    /// Others from now on. Who keeps a password needs not show it to Argon2 again, and who was slowed stays slowed.
+    pub fn replace(&self, people: People) {
+        let mut held = self.people.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, login) in &people.0 {
+            let before = held.0.get(name).filter(|before| before.hash == login.hash);
+            if let Some(&verified) = before.and_then(|before| before.verified.get()) {
+                let _ = login.verified.set(verified);
+            }
+        }
+        *held = Arc::new(people);
+    }
+
+    fn people(&self) -> Arc<People> {
+        self.people.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether somebody has that name.
     pub fn has(&self, name: &[u8]) -> bool {
-        std::str::from_utf8(name).is_ok_and(|name| self.users.contains_key(name))
+        std::str::from_utf8(name).is_ok_and(|name| self.people().0.contains_key(name))
     }
 
     /// The user's name, if it is one and the password is right.
@@ -58,14 +89,15 @@ impl Logins {
     /// # Errors
     /// Why not.
     pub async fn check(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<String, Denied> {
-        let known = std::str::from_utf8(name).ok().and_then(|name| self.users.get_key_value(name));
+        let people = self.people();
+        let known = std::str::from_utf8(name).ok().and_then(|name| people.0.get_key_value(name));
         let given = blake3::keyed_hash(&self.key, password);
         let verified = || {
             let (name, _) = known.filter(|(_, login)| login.verified.get() == Some(&given))?;
             Some(name.clone())
         };
         // A name that nobody has takes as long as one that somebody has.
-        let hash = known.or_else(|| self.users.iter().next()).map(|(_, login)| login.hash.clone());
+        let hash = known.or_else(|| people.0.iter().next()).map(|(_, login)| login.hash.clone());
         let hash = hash.ok_or(Denied::Wrong)?;
         let password = password.to_owned();
         let user = known.map(|(name, login)| (name.clone(), login.verified.clone()));
@@ -84,7 +116,11 @@ impl Logins {
                 None => (self.log)(&format!("refused {from}: nobody has the name that was given")),
             }
         }
-        checked
+        // Others may have taken over meanwhile.
+        checked.and_then(|name| {
+            let same = |login: &Login| known.is_some_and(|(_, known)| known.hash == login.hash);
+            if self.people().0.get(&name).is_some_and(same) { Ok(name) } else { Err(Denied::Wrong) }
+        })
     }
 
     /// Passwords that were wrong, and attempts that were refused without a look, since the start.
@@ -95,7 +131,7 @@ impl Logins {
 
 impl std::fmt::Debug for Logins {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Logins").field("users", &self.users.keys()).finish_non_exhaustive()
+        f.debug_struct("Logins").field("users", &self.people().0.keys()).finish_non_exhaustive()
     }
 }
 
@@ -159,13 +195,32 @@ mod tests {
         assert_eq!(logins.refused(), (6, 5));
     }
 
+    #[tokio::test]
+    async fn others_take_over_and_who_stays_is_known_still() {
+        let (logins, _) = logins();
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
+        assert_eq!(logins.check(at(1), b"bob", b"bob's phrase").await, Ok("bob".into()));
+        let path = Path::new("users");
+        assert!(People::parse(path, "").is_err() && People::parse(path, "ann:plain").is_err());
+        let [ann, eve] = [logins.people().0["ann"].hash.clone(), Hash::of("eve's phrase").unwrap()]
+            .map(|hash| hash.to_string());
+        logins.replace(People::parse(path, &format!("ann:{ann}\neve:{eve}")).unwrap());
+        assert!(logins.has(b"eve") && !logins.has(b"bob"));
+        assert!(logins.people().0["ann"].verified.get().is_some());
+        assert_eq!(logins.check(at(1), b"bob", b"bob's phrase").await, Err(Denied::Wrong));
+        assert_eq!(logins.check(at(1), b"eve", b"eve's phrase").await, Ok("eve".into()));
+        // The same name with another password.
+        logins.replace(People::parse(path, &format!("ann:{eve}")).unwrap());
+        assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Err(Denied::Wrong));
+    }
+
     /// A browser opens six connections at once: one password is checked, and the others wait for
     /// that.
     #[tokio::test]
     async fn the_same_password_is_checked_once() {
         let (logins, _) = logins();
         let begun = Instant::now();
-        assert!(logins.users["ann"].hash.verify(b"ann's phrase"));
+        assert!(logins.people().0["ann"].hash.verify(b"ann's phrase"));
         let one = begun.elapsed();
         let checks: Vec<_> = (0..200)
             .map(|_| {

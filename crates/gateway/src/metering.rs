@@ -26,7 +26,7 @@ pub const STORE: &str = "/var/lib/leeway/gateway/accounts.db";
 const TICK: Duration = Duration::from_millis(100);
 
 /// `[accounts]`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
     /// Path of an SQLite file, or `postgresql://user@host/database`.

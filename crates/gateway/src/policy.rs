@@ -1,8 +1,10 @@
 //! Where a secondary user may go: the public Internet, and nothing else.
 
+use crate::block::{Blocklist, List};
 use ipnet::IpNet;
 use leeway_net::{Attached, Attachment, special as special_address};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Why a destination is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +27,27 @@ pub enum Refusal {
     /// A port that is closed.
     #[error("port {0} is not open; the owner of the gateway can add it to `{1}`")]
     Port(u16, &'static str),
+    /// A name of the owner's list, or below one.
+    #[error("the owner of the gateway has blocked the name")]
+    BlockedName,
+    /// An address of a network of the owner's list.
+    #[error("the owner of the gateway has blocked the network of {0}")]
+    BlockedNetwork(IpAddr),
+    /// A port of the owner's list.
+    #[error("the owner of the gateway has blocked port {0}")]
+    BlockedPort(u16),
+}
+
+impl Refusal {
+    /// The owner's list that says so, if one does.
+    pub fn list(self) -> Option<List> {
+        match self {
+            Refusal::BlockedName => Some(List::Domains),
+            Refusal::BlockedNetwork(_) => Some(List::Networks),
+            Refusal::BlockedPort(_) => Some(List::Ports),
+            _ => None,
+        }
+    }
 }
 
 /// What the owner of the line says of destinations.
@@ -42,6 +65,8 @@ pub struct Policy {
     pub ports: Vec<u16>,
     /// UDP ports that may be reached.
     pub udp_ports: Vec<u16>,
+    /// What may not be reached besides, also where `allow` or `ports` have it.
+    pub block: Arc<Blocklist>,
 }
 
 /// Which kind of traffic goes to a port.
@@ -72,6 +97,9 @@ impl Policy {
         if within(&self.clients) {
             return Err(Refusal::Client(address));
         }
+        if self.block.has_address(address) {
+            return Err(Refusal::BlockedNetwork(address));
+        }
         if within(&self.allow) {
             return Ok(address);
         }
@@ -85,13 +113,24 @@ impl Policy {
     /// Whether that port may be reached.
     ///
     /// # Errors
-    /// [`Refusal::Port`].
+    /// [`Refusal::BlockedPort`] or [`Refusal::Port`].
     pub fn check_port(&self, transport: Transport, port: u16) -> Result<(), Refusal> {
         let (ports, name) = match transport {
             Transport::Tcp => (&self.ports, "ports"),
             Transport::Udp => (&self.udp_ports, "udp_ports"),
         };
+        if self.block.has_port(port) {
+            return Err(Refusal::BlockedPort(port));
+        }
         if ports.contains(&port) { Ok(()) } else { Err(Refusal::Port(port, name)) }
+    }
+
+    /// Whether that name may be asked for.
+    ///
+    /// # Errors
+    /// [`Refusal::BlockedName`].
+    pub fn check_name(&self, name: &str) -> Result<(), Refusal> {
+        if self.block.has_name(name) { Err(Refusal::BlockedName) } else { Ok(()) }
     }
 
     /// What counts as the home, and what cannot be known of it, for the owner.
@@ -144,9 +183,16 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::BlockConfig;
     use leeway_net::Surroundings;
     #[test]
     fn home_gateway_and_users_come_before_what_is_allowed() {
+        let block = BlockConfig {
+            domains: vec!["ads.example".into()],
+            networks: ["9.8.7.128/25", "8.8.4.0/24"].map(str::to_owned).into(),
+            ports: [6881].into(),
+        };
+        let block = Blocklist::read(&block).unwrap();
         let policy = Policy {
             home: vec!["192.168.1.0/24".parse().unwrap(), "2a00:1::/64".parse().unwrap()],
             clients: vec!["10.9.0.0/16".parse().unwrap()],
@@ -159,6 +205,7 @@ mod tests {
             allow: ["10.0.0.0/8", "9.8.7.0/24"].map(|text| text.parse().unwrap()).into(),
             ports: vec![80, 443],
             udp_ports: vec![53],
+            block: Arc::new(block),
         };
         let check = |text: &str| policy.check(text.parse().unwrap());
         assert!(matches!(check("192.168.1.5"), Err(Refusal::Home(_))));
@@ -174,6 +221,11 @@ mod tests {
         assert_eq!(check("9.8.7.1"), Ok("9.8.7.1".parse().unwrap()), "the owner has said so");
         assert_eq!(check("10.8.0.1"), Ok("10.8.0.1".parse().unwrap()));
         assert_eq!(check("::ffff:8.8.8.8"), Ok("8.8.8.8".parse().unwrap()));
+        assert_eq!(check("9.8.7.129"), Err(Refusal::BlockedNetwork("9.8.7.129".parse().unwrap())));
+        assert!(matches!(check("::ffff:8.8.4.4"), Err(Refusal::BlockedNetwork(_))));
+        assert_eq!(policy.check_name("x.ads.example"), Err(Refusal::BlockedName));
+        assert_eq!(policy.check_name("example"), Ok(()));
+        assert_eq!(policy.check_port(Transport::Udp, 6881), Err(Refusal::BlockedPort(6881)));
         assert!(policy.is_client("::ffff:10.9.0.1".parse().unwrap()));
         assert!(policy.check_port(Transport::Tcp, 443).is_ok());
         let refused = policy.check_port(Transport::Tcp, 25).unwrap_err();

@@ -29,12 +29,12 @@ pub enum ResolveError {
         /// What the resolver says.
         message: String,
     },
-    /// All of its addresses are refused.
+    /// It is refused, or all of its addresses are.
     #[error("`{name}`: {refusal}")]
     Refused {
         /// The name.
         name: String,
-        /// About the first address.
+        /// About the name, or its first address.
         refusal: Refusal,
     },
     /// The address is refused.
@@ -108,6 +108,9 @@ impl Resolver {
         if !is_name(name) {
             return Err(ResolveError::Name(name.to_owned()));
         }
+        policy
+            .check_name(name)
+            .map_err(|refusal| ResolveError::Refused { name: name.to_owned(), refusal })?;
         // Absolute: the home's search domains are not for others.
         let answer =
             self.resolver.lookup_ip(format!("{name}.")).await.map_err(|error| unknown(error.to_string()))?;
@@ -133,7 +136,7 @@ impl Resolver {
 /// Letters, digits, hyphens and underscores between dots (RFC 1123, 2.1), in the lengths of RFC 1035. No top-level domain
 /// begins with a digit (RFC 3696, 2): what does is an address in a form that only some programs read as one, such as
 /// 127.1, 0x7f.1 and 2130706433.
-fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')

@@ -10,6 +10,7 @@ use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 sockopt_impl!(
@@ -42,6 +43,22 @@ const INFO_BYTES: usize = offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of
 const MOST_SCALED_BYTES: u32 = 4 << 20;
 /// How long a client or a server may leave bytes unread or unacknowledged.
 const STALLED: Duration = Duration::from_secs(60);
+
+/// How long a client that is refused may take to hear why, and how much of what it has said is read meanwhile.
+const FAREWELL: Duration = Duration::from_secs(2);
+const FAREWELL_BYTES: u64 = 64 * 1024;
+
+/// Says that to a client and ends the connection. What the client has sent is read: unread bytes would be answered by a reset, which
+/// takes away the words.
+pub async fn farewell(mut stream: TcpStream, words: &[u8]) {
+    let said = async {
+        stream.write_all(words).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(FAREWELL_BYTES), &mut tokio::io::sink()).await
+    };
+    // Who does not listen is not waited for.
+    let _ = tokio::time::timeout(FAREWELL, said).await;
+}
 
 /// What TCP knows of a connection; zero is what an older kernel does not say.
 #[expect(unsafe_code, reason = "nix panics where the kernel's structure is not as long as its own")]

@@ -1,6 +1,7 @@
 //! The SOCKS5 proxy: connections, and datagrams for DNS, QUIC and calls.
 
 use crate::datagrams::{self, Association, Datagram};
+use crate::gate::Why;
 use crate::http::Proxy;
 use crate::socks_wire::{
     self as wire, Command, METHOD_NONE, METHOD_PASSWORD, METHOD_REFUSED, Reply, Target, VERSION, WireError,
@@ -17,6 +18,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
+/// What a client hears that is refused before it has said anything: no method will do.
+pub const FAREWELL: [u8; 2] = [VERSION, METHOD_REFUSED];
 /// Where nothing is bound.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 /// Serves one client.
@@ -25,8 +28,9 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     let asked = tokio::time::timeout(head, handshake(&proxy, &mut stream, client)).await;
     let Ok(Ok(Some((user, command, target)))) = asked else { return };
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
-    if proxy.connector.gate.admit(&user).is_err() {
-        let _ = stream.write_all(&wire::reply(Reply::Failed, NOWHERE)).await;
+    if let Err(closed) = proxy.connector.gate.admit(&user) {
+        let reply = if closed.why == Why::Revoked { Reply::NotAllowed } else { Reply::Failed };
+        let _ = stream.write_all(&wire::reply(reply, NOWHERE)).await;
         return;
     }
     // A client that breaks off is no event.
@@ -106,7 +110,10 @@ async fn connect(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, target:
     };
     let upstream = match connected.await {
         Ok(upstream) => upstream,
-        Err(error) => return stream.write_all(&wire::reply(refusal(user, &error), NOWHERE)).await,
+        Err(error) => {
+            let reply = refusal(proxy, user, &error);
+            return stream.write_all(&wire::reply(reply, NOWHERE)).await;
+        }
     };
     // Where the gateway is on the Internet is no client's business.
     stream.write_all(&wire::reply(Reply::Succeeded, NOWHERE)).await?;
@@ -114,9 +121,9 @@ async fn connect(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, target:
     Ok(())
 }
 
-fn refusal(user: &User, error: &ConnectError) -> Reply {
-    if error.is_refusal() || matches!(error, ConnectError::TooMany) {
-        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+fn refusal(proxy: &Proxy, user: &User, error: &ConnectError) -> Reply {
+    if error.refusal().is_some() || matches!(error, ConnectError::TooMany) {
+        proxy.connector.refused(user, error.refusal());
         return Reply::NotAllowed;
     }
     match error {
@@ -142,6 +149,7 @@ async fn associate(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, clien
         ended = relay.outgoing() => ended,
         never = relay.incoming() => match never {},
         () = relay.association.silence(idle) => Ok(()),
+        () = user.revoked() => Ok(()),
         // Whatever comes on the connection says nothing but that it stands.
         () = async { while matches!(stream.read(&mut ignored).await, Ok(1..)) {} } => Ok(()),
     }
@@ -173,9 +181,10 @@ impl Relay<'_> {
                         self.association.send(&bytes[start..], to).await;
                     }
                 }
-                Err(error) => {
-                    self.user.counts.refused.fetch_add(u64::from(error.is_refusal()), Ordering::Relaxed);
+                Err(error) if error.refusal().is_some() => {
+                    self.proxy.connector.refused(self.user, error.refusal());
                 }
+                Err(_) => {}
             }
         }
     }

@@ -3,7 +3,8 @@
 use crate::caretaker::Caretaker;
 use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};
 use crate::dns;
-use crate::http::{self, Proxy};
+use crate::http::{Proxy, Words};
+use crate::socket::farewell;
 use crate::tunnel;
 use crate::users::{Place, Room, User};
 use bytes::Bytes;
@@ -18,9 +19,9 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -63,24 +64,36 @@ pub fn taken(ports: impl IntoIterator<Item = u16>) -> Vec<u16> {
 }
 
 /// Serves one connection: it goes where it wanted to go, if that is allowed.
-pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
+pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     let user = proxy.users.at(client);
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
     let Ok(to) = stream.local_addr() else { return };
     if to.port() == dns::PORT {
+        if proxy.connector.gate.is_revoked(&user.name) {
+            return proxy.connector.refused(&user, None);
+        }
         // How it ended is known to both ends.
         match proxy.connector.connect_name_server(&user).await {
-            Ok(server) => drop(dns::carry(stream, server).await),
+            Ok(server) => {
+                let blocked = |question: &[u8]| proxy.connector.blocked_answer(&user, question);
+                let over = server.over();
+                tokio::select! {
+                    _ = dns::carry(stream, server, blocked) => {}
+                    () = over => {}
+                }
+            }
             Err(_) => drop(user.counts.refused.fetch_add(1, Ordering::Relaxed)),
         }
         return;
     }
-    if let Err(closed) = proxy.connector.gate.admit(&user) {
-        // Only HTTP has words for it; other connections are closed.
+    // Only HTTP has words for a refusal; other connections are closed.
+    let refuse = async |stream: TcpStream, words: Words| {
         if to.port() == 80 {
-            let _ = stream.write_all(http::closed(&closed, &proxy.connector.gate.zone()).as_bytes()).await;
+            farewell(stream, words.unread().as_bytes()).await;
         }
-        return;
+    };
+    if let Err(closed) = proxy.connector.gate.admit(&user) {
+        return refuse(stream, Words::closed(&closed, &proxy.connector.gate.zone())).await;
     }
     let connected = async {
         let addresses = proxy.connector.addresses(&to.ip().to_string(), to.port()).await?;
@@ -88,8 +101,10 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     };
     match connected.await {
         Ok(server) => tunnel::carry(stream, server, Duration::from_secs(proxy.limits.tunnel_s)).await,
-        // There is no protocol to say why; the connection is closed.
-        Err(_) => drop(user.counts.refused.fetch_add(1, Ordering::Relaxed)),
+        Err(error) => {
+            proxy.connector.refused(&user, error.refusal());
+            refuse(stream, Words::connect(&error)).await;
+        }
     }
 }
 
@@ -128,22 +143,22 @@ impl Clients {
     fn pass(&mut self, datagram: Datagram, to: SocketAddr) {
         let Datagram { mut bytes, peer: client } = datagram;
         let connector = &self.proxy.connector;
-        if !connector.policy.is_client(client.ip()) {
+        if !connector.policy().is_client(client.ip()) {
             return;
         }
         let asked = (to.port() == dns::PORT).then_some(to);
         let checked = match asked {
-            Some(_) => dns::trimmed(&bytes).map(|question| {
+            Some(_) => dns::trimmed(&bytes).ok_or(None).map(|question| {
                 bytes = question.into();
                 connector.name_server()
             }),
-            None => connector.datagram_address(to).ok(),
+            None => connector.datagram_address(to).map_err(Some),
         };
         let known = self.known.get(&(client, asked));
         let user = known.map_or_else(|| self.proxy.users.at(client.ip()), |inbox| inbox.user.clone());
-        let Some(peer) = checked else {
-            self.refuse(&user);
-            return;
+        let peer = match checked {
+            Ok(peer) => peer,
+            Err(refusal) => return connector.refused(&user, refusal),
         };
         // Beyond that it is lost, as datagrams are.
         let Some(room) = user.room(bytes.len()) else { return };
@@ -154,31 +169,53 @@ impl Clients {
                 Err(mpsc::error::TrySendError::Closed(unsent)) => waits = unsent,
             }
         }
-        if asked.is_none() && connector.gate.admit(&user).is_err() {
+        if connector.gate.is_revoked(&user.name) || asked.is_none() && connector.gate.admit(&user).is_err() {
             return;
         }
         let place = self.proxy.users.admit(&user);
         // Name servers may be the home's, which no relay reaches.
         let association = Association::open(connector, &user, asked.is_none());
         let (Some(place), Some(association)) = (place, association) else {
-            self.refuse(&user);
-            return;
+            return connector.refused(&user, None);
         };
         user.counts.requests.fetch_add(1, Ordering::Relaxed);
         let (inbox, outgoing) = mpsc::channel(WAITING);
         // There is room for the first.
         let _ = inbox.try_send(waits);
         let shared = (self.proxy.clone(), self.caretaker.clone());
-        tokio::spawn(relay(shared, association, client, asked, outgoing, place));
+        let of = Client { address: client, user: user.clone(), asked };
+        tokio::spawn(relay(shared, association, of, outgoing, place));
         if self.known.len() >= self.sweep_at {
             self.known.retain(|_, inbox| !inbox.datagrams.is_closed());
             self.sweep_at = 64 + 2 * self.known.len();
         }
         self.known.insert((client, asked), Inbox { user, datagrams: inbox });
     }
+}
 
-    fn refuse(&self, user: &User) {
-        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+/// Whose datagrams they are, and the server that was asked for names.
+struct Client {
+    address: SocketAddr,
+    user: Arc<User>,
+    asked: Option<SocketAddr>,
+}
+
+/// The socket of the server that has answered last: it is most likely the next, too.
+struct Answers {
+    caretaker: Arc<Caretaker>,
+    last: Option<(SocketAddr, UdpSocket)>,
+}
+
+impl Answers {
+    /// Says that to a client in the name of that server. One that is lost here is one of many.
+    async fn say(&mut self, bytes: &[u8], from: SocketAddr, to: SocketAddr) {
+        if self.last.as_ref().is_none_or(|(address, _)| *address != from) {
+            let opened = self.caretaker.answer(from).and_then(UdpSocket::from_std);
+            self.last = opened.ok().map(|socket| (from, socket));
+        }
+        if let Some((_, socket)) = &self.last {
+            let _ = socket.send_to(bytes, to).await;
+        }
     }
 }
 
@@ -186,34 +223,34 @@ impl Clients {
 async fn relay(
     (proxy, caretaker): (Arc<Proxy>, Arc<Caretaker>),
     association: Association,
-    client: SocketAddr,
-    asked: Option<SocketAddr>,
+    client: Client,
     mut outgoing: mpsc::Receiver<(Datagram, Room)>,
     _place: Place,
 ) {
+    let Client { address, user, asked } = client;
+    let answers = Mutex::new(Answers { caretaker, last: None });
     // Questions that wait for their answers.
     let open = AtomicU64::new(0);
     let up = async {
         while let Some((Datagram { bytes, peer }, _room)) = outgoing.recv().await {
+            if let Some(server) = asked
+                && let Some(answer) = proxy.connector.blocked_answer(&user, &bytes)
+            {
+                answers.lock().await.say(&answer, server, address).await;
+                // As after an answer of the server.
+                if open.load(Ordering::Relaxed) == 0 && outgoing.is_empty() {
+                    return;
+                }
+                continue;
+            }
             open.fetch_add(1, Ordering::Relaxed);
             association.send(&bytes, peer).await;
         }
     };
     let down = async {
-        // The last server that has answered: it is most likely the next, too.
-        let mut answers: Option<(SocketAddr, UdpSocket)> = None;
         loop {
             let Datagram { bytes, peer } = association.receive().await;
-            let from = asked.unwrap_or(peer);
-            answers = answers.filter(|(address, _)| *address == from);
-            if answers.is_none() {
-                let opened = caretaker.answer(from).and_then(UdpSocket::from_std);
-                answers = opened.ok().map(|socket| (from, socket));
-            }
-            if let Some((_, socket)) = &answers {
-                // One that is lost here is one of many.
-                let _ = socket.send_to(&bytes, client).await;
-            }
+            answers.lock().await.say(&bytes, asked.unwrap_or(peer), address).await;
             if open.fetch_sub(1, Ordering::Relaxed) <= 1 && asked.is_some() {
                 return;
             }
@@ -224,6 +261,7 @@ async fn relay(
     tokio::select! {
         () = up => {}
         () = down => {}
+        () = user.revoked() => {}
         () = association.silence(idle) => {
             if asked.is_some() && open.load(Ordering::Relaxed) > 0 {
                 proxy.connector.name_server_is_silent();

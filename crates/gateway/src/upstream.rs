@@ -1,7 +1,9 @@
 //! Connections to the Internet: checked, bounded before their first packet, read no faster than granted.
 
+use crate::block::List;
 use crate::budget::{Budget, Flow};
 use crate::config::Config;
+use crate::dns;
 use crate::echo::Echo;
 use crate::gate::{Gate, Pass};
 use crate::policy::{Policy, Refusal, Transport};
@@ -14,8 +16,8 @@ use leeway_accounts::ledger::Direction;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -48,10 +50,14 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether it is the gateway that says no.
-    pub fn is_refusal(&self) -> bool {
+    /// What the gateway says, if it is the gateway that says no.
+    pub fn refusal(&self) -> Option<Refusal> {
         use ResolveError::{Address, Refused};
-        matches!(self, ConnectError::Refused(_) | ConnectError::Name(Refused { .. } | Address(_)))
+        match self {
+            ConnectError::Refused(refusal)
+            | ConnectError::Name(Refused { refusal, .. } | Address(refusal)) => Some(*refusal),
+            _ => None,
+        }
     }
 }
 
@@ -63,6 +69,11 @@ impl ConnectError {
             | ConnectError::Name(ResolveError::Address(refusal) | ResolveError::Refused { refusal, .. }) => {
                 match refusal {
                     Refusal::Port(port, _) => format!("port {port} is not open"),
+                    Refusal::BlockedPort(port) => format!("the owner of this line has blocked port {port}"),
+                    Refusal::BlockedName => "the owner of this line has blocked this name".into(),
+                    Refusal::BlockedNetwork(_) => {
+                        "the owner of this line has blocked the network of this address".into()
+                    }
                     _ => "not an address of the public Internet that users may reach".into(),
                 }
             }
@@ -80,8 +91,8 @@ pub type Way = Option<u64>;
 
 /// How connections to the Internet are made.
 pub struct Connector {
-    /// Where they may go.
-    pub policy: Policy,
+    /// Where they may go; another after a reload.
+    policy: RwLock<Arc<Policy>>,
     /// The window that they share, if there is a law.
     pub budget: Option<Arc<Budget>>,
     /// The one of those through the relay, whose own law sees to it that nobody notices: this one shares what there is.
@@ -92,6 +103,8 @@ pub struct Connector {
     pub relay: Option<Arc<Relay>>,
     /// Whether neighbours are served now.
     pub gate: Arc<Gate>,
+    /// Requests and datagrams that the owner's lists have refused, as [`List::ALL`] has them.
+    blocked: [AtomicU64; 3],
     resolver: Resolver,
     congestion: Result<String, String>,
     users: Arc<crate::users::Users>,
@@ -128,7 +141,7 @@ impl Connector {
             resolver.name_servers().iter().filter_map(|server| policy.check(server.ip()).ok()).collect();
         Connector {
             upload: config.uplink.as_ref().map(|law| Upload::new(law, landmarks, echo)),
-            policy,
+            policy: RwLock::new(Arc::new(policy)),
             budget: config.law.as_ref().map(Budget::new),
             relay_budget: relay
                 .as_ref()
@@ -136,11 +149,42 @@ impl Connector {
                 .map(Budget::sharing),
             relay,
             gate,
+            blocked: Default::default(),
             resolver,
             congestion: socket::first_congestion(&config.upload),
             users,
             timeout: Duration::from_secs(config.limits.connect_s),
         }
+    }
+
+    /// Where connections may go now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where they may go from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    }
+
+    /// Counts that `user` was refused something, by one of the owner's lists or otherwise.
+    pub fn refused(&self, user: &User, refusal: Option<Refusal>) {
+        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+        if let Some(list) = refusal.and_then(Refusal::list) {
+            self.blocked[list as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What each of the owner's lists has refused.
+    pub fn blocked(&self) -> [(List, u64); 3] {
+        List::ALL.map(|list| (list, self.blocked[list as usize].load(Ordering::Relaxed)))
+    }
+
+    /// The answer to a question for a name that is blocked; none: it may be asked.
+    pub fn blocked_answer(&self, user: &User, question: &[u8]) -> Option<Vec<u8>> {
+        let refusal = self.policy().check_name(&dns::name(question)?).err()?;
+        self.refused(user, Some(refusal));
+        Some(dns::blocked(question))
     }
 
     /// The congestion control of uploads, if the kernel has one of those that were asked for; else why not.
@@ -155,7 +199,7 @@ impl Connector {
 
     /// That address, if it is beyond the line; a name server may be the home's.
     pub fn beyond(&self, address: IpAddr) -> Option<IpAddr> {
-        self.policy.check(address).ok()
+        self.policy().check(address).ok()
     }
 
     /// The addresses that `host` stands for, now and for this request.
@@ -163,8 +207,9 @@ impl Connector {
     /// # Errors
     /// A closed port, a name that is not known or not allowed.
     pub async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-        self.policy.check_port(Transport::Tcp, port)?;
-        Ok(self.resolver.resolve(&self.policy, host, port).await?)
+        let policy = self.policy();
+        policy.check_port(Transport::Tcp, port)?;
+        Ok(self.resolver.resolve(&policy, host, port).await?)
     }
 
     /// The same for datagrams.
@@ -172,8 +217,9 @@ impl Connector {
     /// # Errors
     /// A closed port, a name that is not known or not allowed.
     pub async fn datagram_addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-        self.policy.check_port(Transport::Udp, port)?;
-        Ok(self.resolver.resolve(&self.policy, host, port).await?)
+        let policy = self.policy();
+        policy.check_port(Transport::Udp, port)?;
+        Ok(self.resolver.resolve(&policy, host, port).await?)
     }
 
     /// The address that datagrams to `to` go to.
@@ -181,8 +227,9 @@ impl Connector {
     /// # Errors
     /// A closed port, an address that is not allowed.
     pub fn datagram_address(&self, to: SocketAddr) -> Result<SocketAddr, Refusal> {
-        self.policy.check_port(Transport::Udp, to.port())?;
-        Ok(SocketAddr::new(self.policy.check(to.ip())?, to.port()))
+        let policy = self.policy();
+        policy.check_port(Transport::Udp, to.port())?;
+        Ok(SocketAddr::new(policy.check(to.ip())?, to.port()))
     }
 
     /// The name server that answers clients' own questions.
@@ -220,7 +267,7 @@ impl Connector {
     /// # Errors
     /// None answers, or the user has too many connections.
     pub async fn connect(&self, user: &Arc<User>, to: &[SocketAddr]) -> Result<Upstream, ConnectError> {
-        self.connect_first(user, to, || self.way(), |address| self.policy.check(address.ip())).await
+        self.connect_first(user, to, || self.way(), |address| self.policy().check(address.ip())).await
     }
 
     /// Connects `user` to a name server of the gateway's. It may be one of the home, which no relay reaches.
@@ -335,9 +382,15 @@ impl Upstream {
         self.way
     }
 
-    /// Ready when the way that it takes is gone: nothing will come any more.
+    /// Ready when the way that it takes is gone, or its user's access: nothing will come any more.
     pub fn over(&self) -> impl Future<Output = ()> + use<> {
-        over(self.relay.clone(), self.way)
+        let (relay, way, user) = (self.relay.clone(), self.way, self.user.clone());
+        async move {
+            tokio::select! {
+                () = over(relay, way) => {}
+                () = user.revoked() => {}
+            }
+        }
     }
 
     /// Its part in the shared window; HTTP knows where an answer ends, and says so.

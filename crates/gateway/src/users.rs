@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
 
 /// Users that are remembered at a time; one more, and those without connections are forgotten.
 const REMEMBERED: usize = 4096;
@@ -30,6 +31,8 @@ pub struct User {
     clients: Arc<AtomicUsize>,
     upstream: Arc<AtomicUsize>,
     queued_bytes: Arc<AtomicUsize>,
+    /// Whether the owner has taken back its access, and who waits for that.
+    revoked: watch::Sender<bool>,
 }
 
 /// Sums since the gateway was started.
@@ -98,6 +101,22 @@ impl User {
     /// Its connections to the gateway now.
     pub fn connections(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Takes its access, or gives it back; what runs ends when it is taken.
+    pub fn set_revoked(&self, revoked: bool) {
+        self.revoked.send_replace(revoked);
+    }
+
+    /// Whether its access was taken.
+    pub fn is_revoked(&self) -> bool {
+        *self.revoked.borrow()
+    }
+
+    /// Ready when its access is taken.
+    pub async fn revoked(&self) {
+        // The other end is this user's, so it does not go before.
+        let _ = self.revoked.subscribe().wait_for(|&revoked| revoked).await;
     }
 
     /// Room for a datagram of so many bytes that waits for its turn; none if the user has too many of them.
@@ -185,6 +204,11 @@ impl Users {
         Ok(self.of(&name))
     }
 
+    /// Those with a password, where one is needed.
+    pub fn logins(&self) -> Option<&Logins> {
+        self.logins.as_ref()
+    }
+
     /// Log-ins that were wrong, and that were refused without a look.
     pub fn refused_logins(&self) -> (u64, u64) {
         let passwords = self.logins.as_ref().map_or((0, 0), Logins::refused);
@@ -239,6 +263,7 @@ impl Users {
             clients: Arc::default(),
             upstream: Arc::default(),
             queued_bytes: Arc::default(),
+            revoked: watch::Sender::new(false),
         });
         known.users.insert(name.to_owned(), user.clone());
         user
@@ -304,7 +329,7 @@ impl Drop for Place {
 }
 
 /// A machine with IPv6 has a whole /64 of addresses, so that is one user.
-fn address_name(address: IpAddr) -> String {
+pub fn address_name(address: IpAddr) -> String {
     match site(address) {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(network) => format!("{network}/64"),

@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{PATIENCE, Running, echo, objects, status};
-use leeway_gateway::control::{Client, ClientError, Health, PauseRequest, Sharing, Status, UserStatus};
+use common::{PASSWORD, PATIENCE, Running, echo, from, objects, status, stops, text, udp_echo, users};
+use leeway_gateway::control::{
+    Client, ClientError, Health, PauseRequest, RevokeRequest, Revoked, Sharing, Status, UserStatus,
+};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -38,6 +41,10 @@ impl Owner {
 
     async fn pause(&self, seconds: Option<i64>) -> Result<Status, ClientError> {
         self.client().post("/v1/pause", &PauseRequest { seconds }).await
+    }
+
+    async fn revoke(&self, user: &str, undo: bool) -> Result<Revoked, ClientError> {
+        self.client().post("/v1/revoke", &RevokeRequest { user: user.into(), undo }).await
     }
 
     async fn resume(&self) -> Status {
@@ -133,6 +140,131 @@ async fn users_and_status_tell_who_has_taken_what() {
     assert_eq!(status.windows.iter().map(|window| &window.way[..]).collect::<Vec<_>>(), ["direct", "uplink"]);
     let health: Health = owner.client().get("/healthz").await.unwrap();
     assert!(health.ok);
+}
+
+/// The head of an answer, and what comes with it.
+async fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        let read = timeout(PATIENCE, stream.read_buf(&mut head)).await.unwrap().unwrap();
+        assert!(read > 0, "it ended");
+    }
+    String::from_utf8_lossy(&head).into_owned()
+}
+
+#[tokio::test]
+async fn whoever_is_revoked_is_cut_within_a_second_and_stays_out() {
+    let (objects, echo, udp, silent) = (objects().await, echo().await, udp_echo().await, stops(b"").await);
+    let ports = [objects.port(), echo.port(), udp.port(), silent.port()];
+    let owner = Owner::new();
+    let gateway = Running::start(&ports, &owner.config()).await;
+    let url = format!("http://{objects}/1000");
+    let connect = format!("CONNECT {echo} HTTP/1.1\r\nHost: x\r\n\r\n");
+    // An idle tunnel, one of another user, a kept connection, a request that waits, and datagrams.
+    let [mut tunnel, mut kept, mut waiting, mut datagrams] = [
+        gateway.client().await,
+        gateway.client().await,
+        gateway.client().await,
+        TcpStream::connect(gateway.socks).await.unwrap(),
+    ];
+    let mut other = from("127.0.0.17", gateway.http).await.unwrap();
+    for stream in [&mut tunnel, &mut other] {
+        stream.write_all(connect.as_bytes()).await.unwrap();
+        assert_eq!(status(&head(stream).await), 200);
+    }
+    kept.write_all(format!("HEAD {url} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+    assert_eq!(status(&head(&mut kept).await), 200);
+    waiting.write_all(format!("GET http://{silent}/ HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+    datagrams.write_all(&[5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
+    let mut reply = [0; 12];
+    timeout(PATIENCE, datagrams.read_exact(&mut reply)).await.unwrap().unwrap();
+    assert_eq!(reply[3], 0, "{reply:?}");
+    let until = Instant::now() + PATIENCE;
+    while owner.client().get::<Vec<UserStatus>>("/v1/users").await.unwrap()[0].requests < 4 {
+        assert!(Instant::now() < until, "all are served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let revoked = owner.revoke("127.0.0.1", false).await.unwrap();
+    assert_eq!((revoked.user.as_str(), revoked.revoked), ("127.0.0.1", true));
+    let began = Instant::now();
+    assert_eq!(text(&mut tunnel).await, "", "it ends");
+    assert_eq!(text(&mut datagrams).await, "", "so does the association");
+    let said = head(&mut waiting).await;
+    assert_eq!(status(&said), 403, "whoever waits is told: {said}");
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    kept.write_all(format!("GET {url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    let answer = text(&mut kept).await;
+    assert_eq!(status(&answer), 403, "{answer}");
+    assert!(answer.contains("the owner of this line has taken back your access"), "{answer}");
+    assert!(!answer.to_lowercase().contains("retry-after"), "{answer}");
+    assert_eq!(gateway.status(&url).await, 403);
+    assert_eq!(socks_reply(&gateway, echo.port()).await, 2, "not allowed by ruleset");
+    other.write_all(b"still here").await.unwrap();
+    let mut back = [0; 10];
+    timeout(PATIENCE, other.read_exact(&mut back)).await.unwrap().unwrap();
+    assert_eq!(&back, b"still here");
+    let users: Vec<UserStatus> = owner.client().get("/v1/users").await.unwrap();
+    assert_eq!(users.iter().map(|user| user.standing.as_str()).collect::<Vec<_>>(), ["revoked", "free"]);
+
+    gateway.stop().await;
+    let gateway = Running::start(&ports, &owner.config()).await;
+    assert_eq!(gateway.status(&url).await, 403, "also after a restart");
+    assert_eq!(owner.status().await.revoked, ["127.0.0.1"]);
+    owner.revoke("127.0.0.1", true).await.unwrap();
+    assert_eq!(gateway.status(&url).await, 200);
+    assert_eq!(socks_reply(&gateway, echo.port()).await, 0);
+}
+
+#[tokio::test]
+async fn a_user_with_a_password_is_told_that_access_is_gone() {
+    use base64::Engine;
+    let (objects, owner, (_file, users)) = (objects().await, Owner::new(), users());
+    let gateway = Running::start(&[objects.port()], &format!("{users}{}", owner.config())).await;
+    for (user, undo, why) in [
+        ("anne", false, "nobody is called \"anne\""),
+        ("ann", true, "ann has access"),
+        ("9.9.9.9", false, "nobody"),
+    ] {
+        let error = owner.revoke(user, undo).await.unwrap_err();
+        assert!(matches!(&error, ClientError::Refused(said) if said.contains(why)), "{error}");
+    }
+    // Before her first request.
+    owner.revoke("ann", false).await.unwrap();
+    let code = base64::engine::general_purpose::STANDARD.encode(format!("ann:{PASSWORD}"));
+    let request = format!(
+        "GET http://{objects}/10 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic {code}\r\nConnection: close\r\n\r\n"
+    );
+    let answer = gateway.say(&request).await;
+    assert_eq!(status(&answer), 403, "a right password is not asked for again: {answer}");
+    owner.revoke("ann", true).await.unwrap();
+    assert_eq!(status(&gateway.say(&request).await), 200);
+}
+
+#[tokio::test]
+async fn whoever_is_not_heard_is_told_why() {
+    let (objects, owner) = (objects().await, Owner::new());
+    let more = format!("limits = {{ connections_per_user = 1 }}\n{}", owner.config());
+    let gateway = Running::start(&[objects.port()], &more).await;
+    let request = format!("GET http://{objects}/10 HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut stranger = from("127.0.0.40", gateway.http).await.unwrap();
+    stranger.write_all(request.as_bytes()).await.unwrap();
+    let answer = text(&mut stranger).await;
+    assert_eq!(status(&answer), 403, "{answer}");
+    assert!(answer.ends_with("leeway gateway: your address may not use this gateway\n"), "{answer}");
+    let mut stranger = from("127.0.0.40", gateway.socks).await.unwrap();
+    stranger.write_all(&[5, 1, 0]).await.unwrap();
+    assert_eq!(text(&mut stranger).await.as_bytes(), "\u{5}\u{fffd}".as_bytes(), "no method will do");
+
+    let mut first = gateway.client().await;
+    first.write_all(b"GET ").await.unwrap();
+    let mut second = gateway.client().await;
+    second.write_all(request.as_bytes()).await.unwrap();
+    let answer = text(&mut second).await;
+    assert_eq!(status(&answer), 429, "{answer}");
+    assert!(answer.contains("too many connections") && answer.contains("Retry-After: 5"), "{answer}");
 }
 
 #[tokio::test]

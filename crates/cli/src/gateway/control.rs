@@ -1,4 +1,4 @@
-//! `leeway gateway status`, `pause`, `resume`, `export`: what is asked of a gateway that runs.
+//! `leeway gateway status`, `pause`, `reload`, `revoke` and others: what is asked of a gateway that runs.
 
 use super::people::{self, PeopleCommand};
 use crate::Failure;
@@ -6,11 +6,17 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use leeway_gateway::control::{Client, ClientError, PauseRequest, SOCKET, Sharing, Status, Volume};
+use leeway_gateway::Config;
+use leeway_gateway::control::{
+    Client, ClientError, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, SOCKET, Sharing,
+    Status, Volume,
+};
+use leeway_guard::{SecretError, read_in_place};
 use leeway_units::Duration;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXPORT_HELP: &str = "Examples:\n  \
     leeway gateway export --from 2026-11-01 --to 2026-12-01 > november.csv\n      \
@@ -43,6 +49,28 @@ pub enum ControlCommand {
     },
     /// Go on sharing.
     Resume(Ask),
+    /// Read the configuration again, and end no connection: users, clients, ports and caps are those of now.
+    #[command(after_help = RELOAD_HELP)]
+    Reload {
+        /// Configuration of the gateway, which is handed what is in this file and in the files of users that
+        /// it names.
+        #[arg(long, short, value_name = "FILE", default_value = "/etc/leeway/gateway.toml")]
+        config: PathBuf,
+        #[command(flatten)]
+        ask: Ask,
+    },
+    /// Take a neighbour's access at once: requests are refused in words, and transfers that run end.
+    #[command(after_help = REVOKE_HELP)]
+    Revoke {
+        /// The user's name, or the neighbour's address, as `leeway gateway users` has them.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Give the access back.
+        #[arg(long)]
+        undo: bool,
+        #[command(flatten)]
+        ask: Ask,
+    },
     /// Print who has used how much, five minutes by five minutes, as CSV or Parquet.
     #[command(after_help = EXPORT_HELP)]
     Export {
@@ -88,6 +116,21 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             let asked = runtime.block_on(ask.client().post("/v1/resume", &()));
             ask.print(&asked?, |answer: &Status, out| sharing(answer, out))
         }
+        ControlCommand::Reload { config, ask } => {
+            let request = ReloadRequest { secrets: secrets(config)? };
+            let asked = runtime.block_on(ask.client().post("/v1/reload", &request));
+            ask.print(&asked?, |answer: &Reloaded, out| {
+                answer.words.iter().try_for_each(|words| writeln!(out, "{words}"))
+            })
+        }
+        ControlCommand::Revoke { name, undo, ask } => {
+            let request = RevokeRequest { user: name.clone(), undo: *undo };
+            let asked = runtime.block_on(ask.client().post("/v1/revoke", &request));
+            ask.print(&asked?, |answer: &Revoked, out| {
+                let has = if answer.revoked { "no access from now on" } else { "access again" };
+                writeln!(out, "{} has {has}", shown(&answer.user))
+            })
+        }
         ControlCommand::Export { from, to, format, socket } => {
             if *format == Form::Parquet && io::stdout().is_terminal() {
                 return Err(Failure::Usage(
@@ -107,6 +150,46 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
         }
         ControlCommand::People(command) => people::run(command, &runtime),
     }
+}
+
+/// Examples, and exit codes.
+const RELOAD_HELP: &str = "Examples:\n  \
+    sudo leeway gateway reload\n      \
+    as `systemctl reload leeway-gateway` does\n  \
+    sudo leeway gateway reload --config home.toml --socket /run/home/control.sock\n      \
+    a gateway that was started with another file\n\n\
+    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a\n\
+    restart.\n\n\
+    Exit codes: 0 done, 1 no gateway runs, 2 something is wrong or needs a restart, and nothing has changed.";
+
+/// Examples, and exit codes.
+const REVOKE_HELP: &str = "Examples:\n  \
+    sudo leeway gateway revoke ann\n      \
+    ann's requests are refused, and her transfers end within a second\n  \
+    sudo leeway gateway revoke 10.20.0.7\n      \
+    the same for a neighbour without a name\n  \
+    sudo leeway gateway revoke ann --undo\n      \
+    ann has access again\n\n\
+    It outlives a restart. `leeway gateway status` lists who has no access.\n\n\
+    Exit codes: 0 done, 1 no gateway runs, 2 nobody has that name.";
+
+/// What is in the configuration and in the files of users that it names, as far as this user may read them.
+/// The gateway of the packaged unit may not: it has the copies that systemd made at its start.
+fn secrets(path: &Path) -> Result<BTreeMap<PathBuf, String>, Failure> {
+    // What is wrong in it, or that it is not there, is said by the gateway, which may have another one.
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(BTreeMap::new()) };
+    let config = Config::parse(&text);
+    let mut secrets = BTreeMap::from([(path.to_owned(), text)]);
+    let Ok(config) = config else { return Ok(secrets) };
+    let files = config.users_file.into_iter().chain(config.page.map(|page| page.users_file));
+    for file in files {
+        match read_in_place(&file) {
+            Ok(text) => drop(secrets.insert(file, text)),
+            Err(SecretError::File { .. }) => {}
+            Err(open) => return Err(Failure::Usage(open.to_string())),
+        }
+    }
+    Ok(secrets)
 }
 
 impl Ask {
@@ -176,6 +259,10 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     }
     for volume in &status.volumes {
         writeln!(out, "{}", volume_line(volume))?;
+    }
+    if !status.revoked.is_empty() {
+        let names: Vec<String> = status.revoked.iter().map(|name| shown(name)).collect();
+        writeln!(out, "no access: {}", names.join(", "))?;
     }
     if let Some(accounts) = &status.accounts {
         writeln!(out, "accounts: {accounts}")?;

@@ -8,13 +8,16 @@ mod people;
 
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
+use ipnet::IpNet;
+use leeway_control::LawSpec;
 use leeway_gateway::config::ConfigError;
-use leeway_gateway::control::{ControlConfig, Operations};
+use leeway_gateway::control::{ControlConfig, Operations, ReloadRequest};
 use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
-use std::fs::File;
+use leeway_tunnel::Token;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What to serve and to whom. What is given here counts before what the file says.
@@ -74,7 +77,8 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         Some(GatewayCommand::Control(command)) => return control::run(command),
         None => {}
     }
-    let config = args.config()?;
+    let overrides = args.overrides()?;
+    let config = overrides.config(Config::read).map_err(|error| Failure::Usage(error.to_string()))?;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Those threads serve strangers; where one keeps rights, the gateway does not start.
@@ -104,13 +108,15 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
             });
         }
         let operations = gateway.operations();
+        operations
+            .read_from(Box::new(move |handed| overrides.config(|path| Config::read_again(path, handed))));
         gateway
             .run(async {
                 loop {
                     tokio::select! {
                         _ = terminate.recv() => break,
                         _ = interrupt.recv() => break,
-                        _ = hangup.recv() => reload(args, &operations),
+                        _ = hangup.recv() => reload(operations.clone()),
                     }
                 }
                 eprintln!("leeway gateway: stopping");
@@ -120,53 +126,59 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     })
 }
 
-/// Reads the configuration again; a wrong one changes nothing.
-fn reload(args: &GatewayArgs, operations: &Operations) {
-    let read = || -> Result<(), Failure> {
-        // What systemd has given at the start is as old as that.
-        if let Some(Err(error)) = args.config.as_ref().map(File::open) {
-            return Err(Failure::Usage(format!("{error}; systemctl restart leeway-gateway reads it anew")));
-        }
-        let config = args.config()?;
-        config.check().map_err(|error| Failure::Usage(error.to_string()))?;
-        operations.reload(&config).map_err(|error| Failure::Run(error.to_string()))
-    };
-    match read() {
-        Ok(()) => eprintln!("leeway gateway: read the configuration again: caps are those of now"),
-        Err(Failure::Usage(words) | Failure::Run(words)) => {
-            eprintln!("leeway gateway: the configuration was not read again: {words}");
-        }
-        Err(_) => {}
-    }
+/// Reads the configuration again, beside those who serve; a wrong one changes nothing.
+fn reload(operations: Arc<Operations>) {
+    tokio::task::spawn_blocking(move || match operations.reload(&ReloadRequest::default()) {
+        Ok(reloaded) => reloaded.words.iter().for_each(|words| eprintln!("leeway gateway: {words}")),
+        Err(error) => eprintln!("leeway gateway: nothing was read again: {error}"),
+    });
+}
+
+/// What the command line says, laid over the file each time that is read.
+struct Overrides {
+    file: Option<PathBuf>,
+    listen: Vec<SocketAddr>,
+    socks: Vec<SocketAddr>,
+    clients: Vec<IpNet>,
+    home: Vec<IpNet>,
+    law: Option<Option<LawSpec>>,
+    relay: Option<Token>,
 }
 
 impl GatewayArgs {
-    fn config(&self) -> Result<Config, Failure> {
-        let mut config = match &self.config {
-            Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
-            None => Config::default(),
-        };
-        if !self.listen.is_empty() {
-            config.listen.clone_from(&self.listen);
+    fn overrides(&self) -> Result<Overrides, Failure> {
+        let networks =
+            |given: &[String]| given.iter().map(|text| given::network(text)).collect::<Result<Vec<_>, _>>();
+        let law = self.law.as_deref().map(leeway_gateway::law_or_none).transpose();
+        Ok(Overrides {
+            file: self.config.clone(),
+            listen: self.listen.clone(),
+            socks: self.socks.clone(),
+            clients: networks(&self.client)?,
+            home: networks(&self.home)?,
+            law: law.map_err(|error| Failure::Usage(error.to_string()))?,
+            relay: self.relay.as_deref().map(given::token).transpose()?,
+        })
+    }
+}
+
+impl Overrides {
+    fn config(&self, read: impl Fn(&Path) -> Result<Config, ConfigError>) -> Result<Config, ConfigError> {
+        let mut config = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
+        let addresses = [(&self.listen, &mut config.listen), (&self.socks, &mut config.socks)];
+        for (given, value) in addresses.into_iter().filter(|(given, _)| !given.is_empty()) {
+            value.clone_from(given);
         }
-        if !self.socks.is_empty() {
-            config.socks.clone_from(&self.socks);
+        let networks = [(&self.clients, &mut config.clients), (&self.home, &mut config.home)];
+        for (given, value) in networks.into_iter().filter(|(given, _)| !given.is_empty()) {
+            value.clone_from(given);
         }
-        for (given, networks) in [(&self.client, &mut config.clients), (&self.home, &mut config.home)] {
-            if !given.is_empty() {
-                networks.clear();
-            }
-            for text in given {
-                networks.push(given::network(text)?);
-            }
-        }
-        if let Some(given) = &self.relay {
-            config.relay.get_or_insert_default().token = Some(given::token(given)?);
+        if let Some(token) = &self.relay {
+            config.relay.get_or_insert_default().token = Some(token.clone());
         }
         config.control.get_or_insert(ControlConfig { required: false, ..ControlConfig::default() });
         if let Some(law) = &self.law {
-            config.law =
-                leeway_gateway::law_or_none(law).map_err(|error| Failure::Usage(error.to_string()))?;
+            config.law.clone_from(law);
         }
         Ok(config)
     }

@@ -64,7 +64,9 @@ fn configuration(folder: &Path, more: &str) -> std::path::PathBuf {
 /// What each way to that address gives: the address that the server sees, or why not.
 fn five_ways(bed: &Testbed, address: &str) -> [String; 5] {
     let by_proxy = |way| bed.ask(BY_PROXY, &[way, address]);
-    let transparent = |answer: String| if answer.is_empty() { "refused".to_owned() } else { answer };
+    // Port 80 has words for a refusal.
+    let refused = |answer: &str| answer.is_empty() || answer.starts_with("HTTP/1.1 403 ");
+    let transparent = |answer: String| if refused(&answer) { "refused".to_owned() } else { answer };
     // A datagram may be lost: one of three tells.
     let reached = |_: u32| (!bed.silent(address, 443)).then(|| bed.echo(address, 443, 1));
     let datagram = (0..3).find_map(|n| reached(n).filter(|answer| !answer.is_empty())).unwrap_or_default();

@@ -30,8 +30,11 @@ fn clients_without_configuration_are_served_and_never_slip_past() {
     for v in 0..2 {
         assert_eq!(bed.fetch(SERVERS[v], 80), GATEWAY[v], "the proxy fetches");
         assert_eq!(bed.fetch(SERVERS[v], 81), "", "a closed port is refused");
-        assert_eq!(bed.fetch(PRIVATE[v], 80), "", "and what is not public");
-        assert_eq!(bed.fetch(MESH[v], 80), "", "and the gateway itself");
+        // Port 80 has words for it.
+        let private = bed.fetch(PRIVATE[v], 80);
+        assert!(private.starts_with("HTTP/1.1 403 Forbidden"), "and what is not public: {private}");
+        let own = bed.fetch(MESH[v], 80);
+        assert!(own.is_empty() || own.starts_with("HTTP/1.1 403"), "and the gateway itself: {own}");
     }
 
     gateway.signal(rustix::process::Signal::KILL);
@@ -86,6 +89,35 @@ fn names_are_found_whatever_server_is_asked() {
 }
 
 #[test]
+fn what_is_blocked_is_refused_to_clients_without_configuration() {
+    if !possible() {
+        return;
+    }
+    let bed = Testbed::serving();
+    let folder = tempfile::tempdir().unwrap();
+    let network = SERVERS[0];
+    let block = format!("block = {{ domains = [\"test\"], networks = [\"{network}\"], ports = [443] }}");
+    let file = transparent(folder.path(), &block);
+    let (_gateway, _) = Gateway::start(&mut bed.gateway(&file), 2);
+    let udp = format!("{DATAGRAMS}\nanswer = ask(datagrams(), question())\nprint(answer[2], answer[3])");
+    let tcp = format!(
+        "{DATAGRAMS}\ns = socket.create_connection((address, port), 5)\ns.settimeout(5)\nfor turn in range(2):\n    \
+         s.sendall(len(question()).to_bytes(2, 'big') + question())\n    answer = s.recv(2000)\nprint(answer[4], answer[5])"
+    );
+    for address in [MESH[0], "9.9.9.9", "2620:fe::9"] {
+        for script in [&udp, &tcp] {
+            // An answer to a question that wanted recursion, which is available: no such name.
+            assert_eq!(bed.ask(script, &[address, "53", "1"]), "129 131", "{address}");
+        }
+    }
+    let blocked = bed.fetch(network, 80);
+    assert!(blocked.starts_with("HTTP/1.1 403 Forbidden"), "{blocked}");
+    assert_eq!(bed.fetch(network, 82), "", "no words there");
+    assert_eq!(bed.fetch(SERVERS[1], 80), GATEWAY[1], "another network");
+    assert!(bed.silent(SERVERS[1], 443), "a blocked port");
+}
+
+#[test]
 fn connections_go_through_the_relay_while_it_is_there() {
     if !possible() {
         return;
@@ -124,7 +156,11 @@ fn connections_go_through_the_relay_while_it_is_there() {
     gateway.says("the relay is there", 1);
     all(RELAY);
     assert_eq!(metric(), "1");
-    assert_eq!(bed.fetch(PRIVATE[0], 80), "", "who may go where is decided here, whatever the relay allows");
+    let private = bed.fetch(PRIVATE[0], 80);
+    assert!(
+        private.starts_with("HTTP/1.1 403"),
+        "who may go where is decided here, whatever the relay allows"
+    );
     assert_eq!(bed.name("udp", MESH[0]), GATEWAY[0], "names are asked for directly");
     assert_eq!(bed.ask_at(GATEWAYS, FETCH, &[SERVERS[0], "80"]), GATEWAY[0], "the host keeps its own way");
 

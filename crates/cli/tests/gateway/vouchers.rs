@@ -175,6 +175,11 @@ fn somebody_is_invited_by_name() {
     };
     assert_eq!(ann()["standing"], "invited");
     let proxy = format!("http://{http}");
+    // Also who has not come yet can be kept out.
+    assert!(bed.ask(&["revoke", "ann"]).status.success());
+    assert_eq!(ann()["standing"], "revoked");
+    assert_eq!(bed.fetch(&proxy, &format!("{code}:x")).0, "403");
+    assert!(bed.ask(&["revoke", "ann", "--undo"]).status.success());
     assert_eq!(bed.fetch(&proxy, &format!("{code}:x")).0, "200");
     let seen = ann();
     assert!(seen["standing"] == "free" && seen["last_seen"].is_string(), "{seen}");

@@ -19,6 +19,9 @@ pub(super) fn judge(path: &Path, config: &Config, machine: &Machine, findings: &
     addresses(config, machine, findings);
     secrets(config, machine, findings);
     itself(path, config, machine, findings);
+    for (key, why) in &machine.blocked {
+        findings.error(key, why, "the absolute path of a list that is there");
+    }
     if let Some(why) = &machine.names {
         findings.error("dns", format!("no name can be found: {why}"), "dns = [\"9.9.9.9\"]");
     }
@@ -265,17 +268,6 @@ fn itself(path: &Path, config: &Config, machine: &Machine, findings: &mut Findin
         let what = format!("there is a password in the URL, and others can read {}", path.display());
         findings.error("accounts.url", what, right);
     }
-    if mode & 0o004 == 0 && path.starts_with("/etc/leeway") {
-        let what = format!(
-            "mode {mode:04o}: the packaged service has the copy that systemd gives it at its start, so a \
-             reload reads nothing new"
-        );
-        findings.note(
-            "",
-            what,
-            format!("systemctl restart leeway-gateway after a change, or chmod 0644 {}", path.display()),
-        );
-    }
 }
 
 #[cfg(test)]
@@ -499,11 +491,15 @@ mod tests {
         assert!(!findings(&text, &machine)[0].contains("secret7"));
         assert!(findings(&text.replace(":secret7", ""), &machine).is_empty());
         machine.files.insert(FILE.into(), rights(0o640));
-        let said = findings(&text, &machine);
-        assert!(
-            said.len() == 1 && said[0].contains("note: mode 0640") && said[0].contains("systemctl restart"),
-            "{said:#?}"
-        );
+        assert!(findings(&text, &machine).is_empty(), "{:#?}", findings(&text, &machine));
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_found() {
+        let blocked = vec![("block.domains[1]".into(), "cannot read /etc/leeway/ads.txt".into())];
+        let machine = Machine { blocked, ..box_beside_the_router() };
+        let text = format!("{GOOD}[block]\ndomains = [\"example.org\", \"/etc/leeway/ads.txt\"]");
+        one(&text, &machine, "5: error: block.domains[1]: cannot read /etc/leeway/ads.txt", "absolute path");
     }
 
     #[test]

@@ -92,6 +92,14 @@ pub(super) const KEYS: &[Key] = &[
     key("caps.hours.from", "a time of the day", "\"08:00\""),
     key("caps.hours.to", "a time of the day", "\"18:30\""),
     key("caps.hours.rate", RATE, "\"5 Mbit/s\""),
+    key("block", TABLE, "{ domains = [\"example.org\"] }"),
+    key("block.domains", "a name, or the path of a file", "[\"example.org\", \"/etc/leeway/ads.txt\"]"),
+    key(
+        "block.networks",
+        "a network, or the path of a file",
+        "[\"198.51.100.0/24\", \"/etc/leeway/drop.txt\"]",
+    ),
+    key("block.ports", PORT, "[6881]"),
     key("limits", TABLE, "{ connections = 12000 }"),
     key("limits.connections", NUMBER, "12000"),
     key("limits.connections_per_user", NUMBER, "1000"),
@@ -303,7 +311,7 @@ mod tests {
     /// serde lists the fields of a table when it meets one that is none.
     #[test]
     fn every_key_of_the_configuration_has_a_row_and_no_other() {
-        let tables = ["", "transparent", "relay", "control", "page", "accounts", "caps", "limits"];
+        let tables = ["", "transparent", "relay", "control", "page", "accounts", "caps", "block", "limits"];
         let inner = ["caps.month", "caps.percentile", "caps.all", "caps.user"];
         for table in tables.iter().chain(&inner) {
             let head = if table.is_empty() { String::new() } else { format!("[{table}]\n") };

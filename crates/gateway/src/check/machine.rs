@@ -32,6 +32,8 @@ pub struct Machine {
     pub gateway: Beside,
     /// Files that the configuration names, and itself.
     pub files: BTreeMap<PathBuf, SecretFile>,
+    /// Lists of what is blocked that cannot be read: the key of each, and why.
+    pub blocked: Vec<(String, String)>,
     /// Congestion controls that its kernel has at the moment.
     pub kernel: Vec<String>,
     /// Why uploads have no congestion control of the list, if they have none.
@@ -109,6 +111,7 @@ impl Machine {
             bound: addresses.map(|address| (address, bind(address))).collect(),
             gateway: Beside::ask(config.control.as_ref().unwrap_or(&ControlConfig::default())),
             files: files.chain([(path.to_owned(), own)]).collect(),
+            blocked: config.block.unreadable().into_iter().map(|(key, why)| (key, why.to_string())).collect(),
             kernel: kernel.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
             upload: first_congestion(&config.upload).err().filter(|_| !config.upload.is_empty()),
             names: Resolver::new(config).err(),
@@ -186,7 +189,8 @@ mod tests {
         let path = folder.path().join("gateway.toml");
         std::fs::write(&path, "").unwrap();
         let text = format!(
-            "listen = [\"127.0.0.1:0\"]\nusers_file = {:?}\n[control]\nsocket = {:?}",
+            "listen = [\"127.0.0.1:0\"]\nusers_file = {:?}\n[control]\nsocket = {:?}\n\
+             [block]\nnetworks = [\"192.0.2.1\", \"/nonexistent/drop\"]",
             folder.path().join("none"),
             folder.path().join("s")
         );
@@ -194,6 +198,8 @@ mod tests {
         assert!(machine.interfaces.iter().any(|interface| interface.loopback));
         assert_eq!(machine.bound.values().collect::<Vec<_>>(), [&Bind::Free]);
         assert_eq!(machine.gateway, Beside::Nobody);
+        let [(key, why)] = &machine.blocked[..] else { panic!("{:?}", machine.blocked) };
+        assert!(key == "block.networks[1]" && why.contains("/nonexistent/drop"), "{key}: {why}");
         assert!(machine.kernel.iter().any(|name| name == "cubic" || name == "reno"), "{:?}", machine.kernel);
         assert!(matches!(machine.files[&path], SecretFile::Read { rights: Some(_), .. }));
         assert!(matches!(machine.files[&folder.path().join("none")], SecretFile::Failed(_)));

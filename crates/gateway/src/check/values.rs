@@ -43,6 +43,9 @@ pub(super) fn judge(config: &Config, findings: &mut Findings) {
         let what = "`vouchers` needs accounts, where the codes are kept";
         findings.error("vouchers", what, "add a line [accounts]");
     }
+    for (key, what, right) in config.block.wrong() {
+        findings.error(&key, what, right);
+    }
     limits(config, findings);
 }
 
@@ -244,6 +247,13 @@ mod tests {
             said(&format!("{listen}clients = [\"10.0.0.0/8\", \"9.8.7.0/24\", \"2a00:1:2::/48\"]"))
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn what_cannot_be_blocked_is_found() {
+        let text =
+            format!("{GOOD}[block]\ndomains = [\"/ads.txt\", \"two words\"]\nnetworks = [\"192.0.2.0/24\"]");
+        one(&text, "Error block.domains[1]: block.domains: `two words`", "example.org");
     }
 
     #[test]

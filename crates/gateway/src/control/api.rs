@@ -3,11 +3,11 @@
 use super::socket::Socket;
 use super::{
     ExportFormat, ExportRange, Health, InviteRequest, Issued, OperationError, Operations, PauseRequest,
-    Status, UserStatus, VoucherRequest, VoucherStatus,
+    ReloadRequest, Reloaded, RevokeRequest, Revoked, Status, UserStatus, VoucherRequest, VoucherStatus,
 };
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Query, State};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
@@ -15,6 +15,9 @@ use jiff::SignedDuration;
 use leeway_accounts::StoreError;
 use serde_json::json;
 use std::sync::Arc;
+
+/// The longest request: two files with secrets and the configuration, 1 MiB each.
+const REQUEST_BYTES: usize = 4 << 20;
 
 /// Answers whoever may open the socket. Never ends.
 pub async fn serve(socket: Socket, operations: Arc<Operations>) {
@@ -47,7 +50,10 @@ fn router(operations: Arc<Operations>) -> Router {
         .route("/v1/export", get(export))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
+        .route("/v1/reload", post(reload))
+        .route("/v1/revoke", post(revoke))
         .fallback(|| async { failure(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(operations)
 }
 
@@ -119,6 +125,24 @@ async fn pause(
 
 async fn resume(State(operations): Shared) -> Answer<Status> {
     Ok(Json(operations.resume()?))
+}
+
+async fn revoke(
+    State(operations): Shared,
+    request: Result<Json<RevokeRequest>, JsonRejection>,
+) -> Answer<Revoked> {
+    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    Ok(Json(operations.revoke(&request)?))
+}
+
+async fn reload(
+    State(operations): Shared,
+    request: Result<Json<ReloadRequest>, JsonRejection>,
+) -> Answer<Reloaded> {
+    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    // Lists may be long; others are answered meanwhile.
+    let work = tokio::task::spawn_blocking(move || operations.reload(&request)).await;
+    Ok(Json(work.map_err(std::io::Error::other)??))
 }
 
 fn failure(status: StatusCode, words: &str) -> Response {

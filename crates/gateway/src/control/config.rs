@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub const SOCKET: &str = "/run/leeway/gateway/control.sock";
 
 /// `[control]`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ControlConfig {
     /// The Unix socket.

@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod live;
 mod people;
+mod reload;
 mod socket;
 mod status;
 
@@ -13,9 +14,11 @@ pub use client::{Client, ClientError};
 pub use config::{ControlConfig, SOCKET};
 pub use live::{Notice, Now, Sample};
 pub use people::{Entrance, InviteRequest, Issued, IssuedCode, VoucherRequest, VoucherStatus};
+pub use reload::Source;
 pub use socket::{Socket, SocketError};
 pub use status::{
-    ExportFormat, ExportRange, Health, PauseRequest, Sharing, Status, UserStatus, Volume, Window,
+    ExportFormat, ExportRange, Health, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked,
+    Sharing, Status, UserStatus, Volume, Window,
 };
 
 pub(crate) use api::serve;
@@ -24,12 +27,14 @@ pub(crate) use status::own_volumes;
 use crate::config::Config;
 use crate::gate::{Gate, LONGEST, Pause};
 use crate::http::Proxy;
-use crate::users::User;
+use crate::login::Logins;
+use crate::users::{User, address_name};
 use jiff::{SignedDuration, Timestamp};
 use live::History;
+use reload::Running;
 use std::cmp::Reverse;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,7 +56,7 @@ pub enum OperationError {
     #[error("accounts: {0}")]
     Export(#[from] leeway_accounts::export::ExportError),
     /// The system.
-    #[error("cannot keep the pause over a restart, so there is none: {0}")]
+    #[error("cannot keep that over a restart, so nothing has changed: {0}")]
     File(#[from] io::Error),
 }
 
@@ -62,14 +67,20 @@ pub struct Operations {
     started: Timestamp,
     notices: OnceLock<Vec<String>>,
     addresses: OnceLock<Vec<SocketAddr>>,
+    /// Who may see the page, if there is one.
+    owners: Option<Arc<Logins>>,
+    /// What the gateway runs by.
+    running: Mutex<Running>,
     history: Mutex<History>,
 }
 
 impl Operations {
-    /// Those of a gateway.
-    pub fn new(proxy: Arc<Proxy>) -> Operations {
+    /// Those of a gateway that runs by `config`.
+    pub fn new(proxy: Arc<Proxy>, config: &Config, owners: Option<Arc<Logins>>) -> Operations {
         let (notices, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Operations { proxy, began: Instant::now(), started: Timestamp::now(), notices, addresses, history }
+        let running = Mutex::new(Running::new(config));
+        let (began, started) = (Instant::now(), Timestamp::now());
+        Operations { proxy, began, started, notices, addresses, owners, running, history }
     }
 
     /// What the owner should know of this gateway, from its start on.
@@ -85,8 +96,17 @@ impl Operations {
     }
 
     /// What the owner should know.
-    pub fn notices(&self) -> &[String] {
-        self.notices.get().map_or(&[], Vec::as_slice)
+    pub fn notices(&self) -> Vec<String> {
+        let policy = self.proxy.connector.policy();
+        let mut notices = policy.home_in_words();
+        notices.extend(policy.block.notices());
+        notices.extend(self.notices.get().into_iter().flatten().cloned());
+        notices
+    }
+
+    /// Whether somebody at this address may use the gateway.
+    pub fn is_neighbour(&self, address: IpAddr) -> bool {
+        self.proxy.connector.policy().is_client(address)
     }
 
     /// Looks once a second, for the chart. Never ends.
@@ -136,13 +156,14 @@ impl Operations {
             relay: self.proxy.connector.relay.as_ref().map(|relay| relay.state().borrow().to_string()),
             accounts: self.accounts(),
             volumes: self.volumes(),
-            notices: self.notices().to_vec(),
+            revoked: self.gate().revoked(),
+            notices: self.notices(),
         }
     }
 
     /// Everybody who has used the gateway since its start, by name.
     pub fn users(&self) -> Vec<UserStatus> {
-        let status = |user: &Arc<User>| UserStatus::of(user, self.gate().meter());
+        let status = |user: &Arc<User>| UserStatus::of(user, self.gate());
         self.proxy.users.all().iter().map(status).collect()
     }
 
@@ -177,6 +198,32 @@ impl Operations {
         Ok(self.status())
     }
 
+    /// Takes a user's access, so that transfers that run end; or gives it back.
+    ///
+    /// # Errors
+    /// Nobody has that name, or it cannot be kept.
+    pub fn revoke(&self, request: &RevokeRequest) -> Result<Revoked, OperationError> {
+        let (given, revoked) = (&request.user, !request.undo);
+        let address = given.strip_suffix("/64").unwrap_or(given).parse::<IpAddr>().ok();
+        let name = address.map_or_else(|| given.clone(), address_name);
+        let users = &self.proxy.users;
+        let known = users.logins().is_some_and(|logins| logins.has(name.as_bytes()))
+            || self.people()?.iter().any(|user| user.name == name)
+            || address.is_some_and(|address| self.is_neighbour(address));
+        let sensible = self.gate().is_revoked(&name) || known && revoked;
+        if !sensible {
+            return Err(OperationError::Wrong(if known {
+                format!("{name} has access")
+            } else {
+                format!("nobody is called {name:?}; `leeway gateway users` lists who has used the gateway")
+            }));
+        }
+        self.gate().revoke(&name, revoked)?;
+        // Whoever comes from here on is refused; these were there before.
+        users.all().iter().filter(|user| user.name == name).for_each(|user| user.set_revoked(revoked));
+        Ok(Revoked { user: name, revoked })
+    }
+
     /// Whether the gateway does what it is there for.
     pub fn health(&self) -> Health {
         match self.gate().meter().and_then(|meter| meter.state()) {
@@ -196,17 +243,6 @@ impl Operations {
             ));
         };
         Ok(meter.export(range)?)
-    }
-
-    /// Other caps, without a connection's end.
-    ///
-    /// # Errors
-    /// There are no accounts, or they cannot be read: then nothing has changed.
-    pub fn reload(&self, config: &Config) -> Result<(), OperationError> {
-        if let Some(meter) = self.gate().meter() {
-            meter.reload(&config.caps.clone().unwrap_or_default())?;
-        }
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, History> {

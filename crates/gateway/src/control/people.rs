@@ -207,7 +207,8 @@ impl Operations {
                 user.standing = if standing == "new" { "invited" } else { standing }.into();
             }
         }
-        Ok(people.into_values().collect())
+        // What the owner says counts before what was promised.
+        Ok(people.into_values().map(|user| user.judged(self.gate())).collect())
     }
 
     /// Whether the gateway takes codes.

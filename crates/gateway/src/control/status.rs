@@ -1,14 +1,16 @@
 //! What operations answer, as JSON has it.
 
 use crate::budget::State;
-use crate::gate::Pause;
+use crate::gate::{Closed, Gate, Pause};
 use crate::metering::Meter;
 use crate::users::User;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use leeway_accounts::caps::{Left, Reason, Verdict};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -42,6 +44,9 @@ pub struct Status {
     pub accounts: Option<String>,
     /// What is left of volumes that hold for all neighbours.
     pub volumes: Vec<Volume>,
+    /// Users whose access the owner has taken back.
+    #[serde(default)]
+    pub revoked: Vec<String>,
     /// What the owner should know.
     pub notices: Vec<String>,
 }
@@ -95,8 +100,8 @@ pub struct UserStatus {
     pub requests: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// What caps say: `free`, `slowed` or `paused`; `invited` before the first use of a code,
-    /// `over` or `void` after it was good.
+    /// What the owner and caps say: `free`, `slowed`, `paused` or `revoked`; `invited` before the first use of
+    /// a code, `over` or `void` after it was good.
     pub standing: String,
     /// The same in words.
     pub words: String,
@@ -128,6 +133,49 @@ pub struct PauseRequest {
     /// For how long; none: until it is ended.
     #[serde(default)]
     pub seconds: Option<i64>,
+}
+
+/// What `/v1/revoke` is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeRequest {
+    /// A user's name, or a client's address.
+    pub user: String,
+    /// Give the access back.
+    #[serde(default)]
+    pub undo: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    /// The user's name.
+    pub user: String,
+    /// Whether the user has no access now.
+    pub revoked: bool,
+}
+
+/// What `/v1/reload` is given.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// What is in files with secrets, by their paths: those that the gateway may not read, or of which it has
+    /// only the copies that systemd made when it was started. The configuration may be one of them.
+    #[serde(default)]
+    pub secrets: BTreeMap<PathBuf, String>,
+}
+
+impl std::fmt::Debug for ReloadRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.secrets.keys()).finish()
+    }
+}
+
+/// What a reload has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What holds from now on, and what the owner should know of it.
+    pub words: Vec<String>,
 }
 
 /// What `/v1/export` is asked for; all without days.
@@ -207,15 +255,24 @@ impl UserStatus {
     }
 
     /// Of that user.
-    pub fn of(user: &User, meter: Option<&Arc<Meter>>) -> UserStatus {
+    pub fn of(user: &User, gate: &Gate) -> UserStatus {
         let counts =
             [&user.counts.down_bytes, &user.counts.up_bytes, &user.counts.requests, &user.counts.refused];
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
-        UserStatus {
+        let status = UserStatus {
             connections: user.connections(),
             last_seen: Some(user.seen()),
-            ..UserStatus::counted(user.name.clone(), meter, counts)
+            ..UserStatus::counted(user.name.clone(), gate.meter(), counts)
+        };
+        status.judged(gate)
+    }
+
+    /// The same, unless the owner has taken the user's access.
+    pub fn judged(self, gate: &Gate) -> UserStatus {
+        if !gate.is_revoked(&self.name) {
+            return self;
         }
+        UserStatus { standing: "revoked".into(), words: Closed::REVOKED.words(&gate.zone()), ..self }
     }
 
     /// With bytes down and up, requests, and those that were refused.

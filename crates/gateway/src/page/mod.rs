@@ -18,7 +18,6 @@ pub use words::Language;
 
 use crate::control::Operations;
 use crate::login::{Denied, Logins};
-use crate::policy::Policy;
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Extension, Form, Path, Query, State};
@@ -51,8 +50,8 @@ const COOKIE_S: u32 = 12 * 3600;
 /// What all visitors share.
 struct Page {
     operations: Arc<Operations>,
-    logins: Logins,
-    sessions: Arc<Sessions>,
+    logins: Arc<Logins>,
+    sessions: Sessions,
     listening: Arc<AtomicUsize>,
 }
 
@@ -62,9 +61,9 @@ type Shared = State<Arc<Page>>;
 type FormAnswer<T> = Result<T, Box<Response>>;
 
 /// Answers the home's browsers. Never ends.
-pub async fn serve(listener: TcpListener, logins: Logins, policy: Policy, operations: Arc<Operations>) {
-    let (sessions, listening) = (Arc::default(), Arc::default());
-    let router = router(Arc::new(Page { operations, logins, sessions, listening }));
+pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<Operations>) {
+    let (sessions, listening) = Default::default();
+    let router = router(Arc::new(Page { operations: operations.clone(), logins, sessions, listening }));
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -75,7 +74,7 @@ pub async fn serve(listener: TcpListener, logins: Logins, policy: Policy, operat
         };
         let from = from.ip().to_canonical();
         // A neighbour who finds a way to the home's side finds nobody.
-        if policy.is_client(from) && !from.is_loopback() {
+        if operations.is_neighbour(from) && !from.is_loopback() {
             continue;
         }
         let service = TowerToHyperService::new(router.clone().layer(Extension(from)));
@@ -149,8 +148,8 @@ async fn enter(
         return html(&view::Login::new(visitor.language, Some(words.old_form)), StatusCode::FORBIDDEN);
     }
     match page.logins.check(from, form.name.as_bytes(), form.password.as_bytes()).await {
-        Ok(_) => {
-            let name = page.sessions.begin();
+        Ok(owner) => {
+            let name = page.sessions.begin(&owner);
             let cookie = cookie("leeway_session", &name, COOKIE_S);
             ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
         }
@@ -221,8 +220,8 @@ async fn events(State(page): Shared, headers: HeaderMap) -> Response {
     if page.csrf(&visitor).is_none() {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let (sessions, name) = (page.sessions.clone(), visitor.session.to_owned());
-    let welcome = move || sessions.csrf(&name).is_some();
+    let (visited, name) = (page.clone(), visitor.session.to_owned());
+    let welcome = move || visited.open(&name).is_some();
     match events::Events::begin(page.operations.clone(), page.listening.clone(), welcome) {
         Some(events) => ([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response(),
         None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
@@ -244,7 +243,12 @@ async fn asset(Path(name): Path<String>) -> Response {
 impl Page {
     /// The token of a visitor's forms, if he is logged in.
     fn csrf(&self, visitor: &Visitor<'_>) -> Option<String> {
-        self.sessions.csrf(visitor.session)
+        self.open(visitor.session)
+    }
+
+    /// The same of a session's name.
+    fn open(&self, session: &str) -> Option<String> {
+        self.sessions.csrf(session, |owner| self.logins.has(owner.as_bytes()))
     }
 
     /// Whether a form comes from a page of ours that this visitor was given.
@@ -260,7 +264,7 @@ impl Page {
         problem: Option<String>,
         status: StatusCode,
     ) -> Response {
-        let (now, notices) = (self.operations.now(), self.operations.notices().to_vec());
+        let (now, notices) = (self.operations.now(), self.operations.notices());
         let codes = self.operations.takes_codes();
         html(&view::Home::new(visitor.language, csrf, problem, now, notices).with_codes(codes), status)
     }

@@ -55,7 +55,7 @@ impl Asked {
         let entrance = proxy.entrance();
         let port = authority.port_u16().unwrap_or(80);
         let ours = entrance.http.is_some_and(|http| http.port() == port);
-        if !ours || proxy.connector.policy.attached.of(ip) != Some(Attachment::Own) {
+        if !ours || proxy.connector.policy().attached.of(ip) != Some(Attachment::Own) {
             return None;
         }
         let what = match request.uri().path() {

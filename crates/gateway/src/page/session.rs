@@ -11,6 +11,7 @@ const MOST: usize = 32;
 /// One browser that has given the password.
 #[derive(Debug, Clone)]
 struct Session {
+    owner: String,
     csrf: String,
     seen: Instant,
 }
@@ -22,8 +23,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Begins one; returns its name, for the cookie.
-    pub fn begin(&self) -> String {
+    /// Begins one of that owner; returns its name, for the cookie.
+    pub fn begin(&self, owner: &str) -> String {
         let (now, name, csrf) = (Instant::now(), random(), random());
         let mut open = lock(&self.open);
         if open.len() >= MOST
@@ -32,15 +33,15 @@ impl Sessions {
             let oldest = oldest.0.clone();
             open.remove(&oldest);
         }
-        open.insert(name.clone(), Session { csrf, seen: now });
+        open.insert(name.clone(), Session { owner: owner.to_owned(), csrf, seen: now });
         name
     }
 
-    /// The token of that session's forms, if there is one of that name.
-    pub fn csrf(&self, name: &str) -> Option<String> {
+    /// The token of that session's forms, if there is one of that name. Those of owners who are not `known` any more end.
+    pub fn csrf(&self, name: &str, known: impl Fn(&str) -> bool) -> Option<String> {
         let now = Instant::now();
         let mut open = lock(&self.open);
-        open.retain(|_, session| now.duration_since(session.seen) < IDLE);
+        open.retain(|_, session| now.duration_since(session.seen) < IDLE && known(&session.owner));
         let session = open.get_mut(name)?;
         session.seen = now;
         Some(session.csrf.clone())
@@ -75,11 +76,14 @@ mod tests {
     #[test]
     fn sessions_are_bounded_and_end() {
         let sessions = Sessions::default();
-        let first = sessions.begin();
-        assert!(sessions.csrf(&first).is_some() && sessions.csrf("").is_none());
-        let more: Vec<String> = (0..MOST).map(|_| sessions.begin()).collect();
-        assert!(sessions.csrf(&first).is_none(), "the oldest has ended");
+        let open = |name: &str| sessions.csrf(name, |_| true).is_some();
+        let first = sessions.begin("ann");
+        assert!(open(&first) && !open(""));
+        let more: Vec<String> = (0..MOST).map(|n| sessions.begin(["ann", "bob"][n % 2])).collect();
+        assert!(!open(&first), "the oldest has ended");
         sessions.end(&more[5]);
-        assert!(sessions.csrf(&more[5]).is_none() && sessions.csrf(&more[6]).is_some());
+        assert!(!open(&more[5]) && open(&more[6]));
+        assert!(sessions.csrf(&more[8], |owner| owner != "bob").is_some());
+        assert!(!open(&more[7]) && open(&more[8]), "bob is no owner any more");
     }
 }

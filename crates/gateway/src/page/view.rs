@@ -130,6 +130,7 @@ impl Home {
                     standing: match user.standing.as_str() {
                         "slowed" => words.slowed,
                         "paused" => words.paused,
+                        "revoked" => words.revoked,
                         _ => words.free,
                     },
                 })

@@ -121,6 +121,7 @@ words! {
     free: "free", "libre", "lliure";
     slowed: "slowed", "frenado", "frenat";
     paused: "paused", "en pausa", "en pausa";
+    revoked: "no access", "sin acceso", "sense accés";
     since_start: "Bytes since the gateway was started.", "Bytes desde que arrancó la pasarela.",
         "Bytes des que es va engegar la passarel·la.";
     notes: "Notes", "Avisos", "Avisos";

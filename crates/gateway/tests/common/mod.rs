@@ -8,6 +8,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
+use leeway_gateway::control::Operations;
 use leeway_gateway::{Config, Gateway};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -27,6 +28,7 @@ pub struct Running {
     pub http: SocketAddr,
     pub socks: SocketAddr,
     pub metrics: SocketAddr,
+    pub operations: Arc<Operations>,
     stop: Option<oneshot::Sender<()>>,
     ended: JoinHandle<()>,
 }
@@ -34,17 +36,17 @@ pub struct Running {
 impl Running {
     /// With `more` in its configuration; servers are reached at `ports`.
     pub async fn start(ports: &[u16], more: &str) -> Running {
-        let text = format!(
-            "listen = [\"127.0.0.1:0\"]\nsocks = [\"127.0.0.1:0\"]\nmetrics = \"127.0.0.1:0\"\nupload = []\n\
-             clients = [\"127.0.0.1/32\", \"127.0.0.16/28\"]\nallow = [\"127.0.0.2/32\"]\nhome = [\"192.168.7.0/24\"]\n\
-             uplink = \"ledbat:target=100ms,slow_start=standard\"\n\
-             ports = {ports:?}\nudp_ports = {ports:?}\n{more}\n"
-        );
-        let gateway = Gateway::open(&Config::parse(&text).unwrap(), |_| {}).unwrap();
+        Running::by(&text_of(ports, more)).await
+    }
+
+    /// With that configuration.
+    pub async fn by(text: &str) -> Running {
+        let gateway = Gateway::open(&Config::parse(text).unwrap(), |_| {}).unwrap();
         let [http, socks, metrics] = gateway.addresses()[..] else { panic!("three listeners") };
         let (stop, stopped) = oneshot::channel();
+        let operations = gateway.operations();
         let ended = tokio::spawn(async move { gateway.run(async { drop(stopped.await) }).await.unwrap() });
-        Running { http, socks, metrics, stop: Some(stop), ended }
+        Running { http, socks, metrics, operations, stop: Some(stop), ended }
     }
 
     /// Stops it as SIGTERM does.
@@ -80,6 +82,16 @@ impl Running {
             text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in\n{text}"));
         line.rsplit_once(' ').unwrap().1.parse().unwrap()
     }
+}
+
+/// The configuration of a gateway on loopback addresses.
+pub fn text_of(ports: &[u16], more: &str) -> String {
+    format!(
+        "listen = [\"127.0.0.1:0\"]\nsocks = [\"127.0.0.1:0\"]\nmetrics = \"127.0.0.1:0\"\nupload = []\n\
+         clients = [\"127.0.0.1/32\", \"127.0.0.16/28\"]\nallow = [\"127.0.0.2/32\"]\nhome = [\"192.168.7.0/24\"]\n\
+         uplink = \"ledbat:target=100ms,slow_start=standard\"\n\
+         ports = {ports:?}\nudp_ports = {ports:?}\n{more}\n"
+    )
 }
 
 /// The password of `ann`, the user of [`users`].

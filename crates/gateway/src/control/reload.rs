@@ -1,0 +1,155 @@
+//! Another configuration without the end of a connection: all of it, or nothing.
+
+use super::{OperationError, Operations, ReloadRequest, Reloaded};
+use crate::block::Blocklist;
+use crate::config::{Config, ConfigError};
+use crate::login::People;
+use crate::policy::Policy;
+use leeway_guard::{SecretError, credential, read_secret};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// Reads the configuration, each time that it is read again, with what was handed over of files.
+pub type Source = Box<dyn Fn(&BTreeMap<PathBuf, String>) -> Result<Config, ConfigError> + Send + Sync>;
+
+/// What a gateway runs by.
+pub struct Running {
+    config: Config,
+    source: Option<Source>,
+    /// What was handed over of files of which the gateway has only old copies.
+    secrets: BTreeMap<PathBuf, String>,
+}
+
+impl Running {
+    /// The configuration of the start.
+    pub fn new(config: &Config) -> Running {
+        Running { config: config.clone(), source: None, secrets: BTreeMap::new() }
+    }
+}
+
+impl Operations {
+    /// Where the configuration is read again.
+    pub fn read_from(&self, source: Source) {
+        self.running().source = Some(source);
+    }
+
+    /// Reads the configuration again: users, owners of the page, clients, ports, networks and caps are
+    /// those of now, and no connection ends.
+    ///
+    /// # Errors
+    /// What is wrong, or needs a restart. Then nothing has changed.
+    pub fn reload(&self, request: &ReloadRequest) -> Result<Reloaded, OperationError> {
+        let mut running = self.running();
+        let source =
+            running.source.as_ref().ok_or_else(|| wrong("this gateway has no file to read again"))?;
+        let config = source(&request.secrets).map_err(wrong)?;
+        config.check().map_err(wrong)?;
+        let fixed = changed(&running.config, &config);
+        if !fixed.is_empty() {
+            return Err(wrong(format!(
+                "{} cannot change while the gateway runs, so nothing has changed: restart it (systemctl restart \
+                 leeway-gateway), or put the old value back",
+                fixed.join(", ")
+            )));
+        }
+        let mut secrets = running.secrets.clone();
+        secrets.extend(request.secrets.clone());
+        let people = |path: &Path| {
+            let text = secret(path, &secrets).map_err(wrong)?;
+            People::parse(path, &text).map_err(wrong)
+        };
+        let users = config.users_file.as_deref().map(people).transpose()?;
+        let owners = config.page.as_ref().map(|page| people(&page.users_file)).transpose()?;
+        let connector = &self.proxy.connector;
+        let block = Arc::new(Blocklist::read(&config.block).map_err(wrong)?);
+        let policy = Policy { block: block.clone(), ..config.policy(connector.policy().attached.clone()) };
+        // The last that can fail.
+        if let Some(meter) = self.gate().meter() {
+            meter.reload(&config.caps.clone().unwrap_or_default())?;
+        }
+        connector.set_policy(policy);
+        for (logins, people) in [(self.proxy.users.logins(), users), (self.owners.as_deref(), owners)] {
+            if let Some((logins, people)) = logins.zip(people) {
+                logins.replace(people);
+            }
+        }
+        secrets.retain(|path, _| credential(path).is_some());
+        (running.config, running.secrets) = (config, secrets);
+        let mut words = vec!["the configuration was read again and holds".into()];
+        words.extend(block.notices());
+        Ok(Reloaded { words })
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wrong(error: impl ToString) -> OperationError {
+    OperationError::Wrong(error.to_string())
+}
+
+/// What is in a file with secrets: of one of which systemd has made a copy at the start, what was handed
+/// over since.
+fn secret(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<String, SecretError> {
+    match handed.get(path).filter(|_| credential(path).is_some()) {
+        Some(text) => Ok(text.clone()),
+        None => read_secret(path),
+    }
+}
+
+/// The settings that differ and were used to open sockets, to make rules or with rights that the gateway
+/// has given up.
+fn changed(now: &Config, new: &Config) -> Vec<&'static str> {
+    let page = |config: &Config| config.page.as_ref().map(|page| page.listen);
+    [
+        ("listen", now.listen == new.listen),
+        ("socks", now.socks == new.socks),
+        ("[transparent]", now.transparent == new.transparent),
+        ("[relay]", now.relay == new.relay),
+        ("home", now.home == new.home),
+        ("law", now.law == new.law),
+        ("uplink", now.uplink == new.uplink),
+        ("upload", now.upload == new.upload),
+        ("dns", now.dns == new.dns),
+        ("metrics", now.metrics == new.metrics),
+        ("[control]", now.control == new.control),
+        ("page.listen", page(now) == page(new)),
+        ("[accounts]", now.accounts == new.accounts),
+        ("vouchers", now.vouchers == new.vouchers),
+        ("[limits]", now.limits == new.limits),
+        ("users_file, where there was none or is none", now.users_file.is_some() == new.users_file.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(name, same)| (!same).then_some(name))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_a_restart_is_named() {
+        let config = |text: &str| Config::parse(text).unwrap();
+        let now = config(
+            "listen = [\"127.0.0.1:3128\"]\nclients = [\"10.0.0.0/8\"]\n[page]\n\
+             listen = \"10.1.1.1:80\"\nusers_file = \"a\"",
+        );
+        assert_eq!(changed(&now, &now.clone()), Vec::<&str>::new());
+        let new = config(
+            "listen = [\"127.0.0.1:3129\"]\nclients = [\"11.0.0.0/8\"]\nwan = [\"203.0.113.7\"]\nports = [80]\n\
+             users_file = \"b\"\n[page]\nlisten = \"10.1.1.1:81\"\nusers_file = \"b\"\n\
+             [limits]\nconnections = 3\n[transparent]\ninterface = \"mesh0\"",
+        );
+        let fixed = [
+            "listen",
+            "[transparent]",
+            "page.listen",
+            "[limits]",
+            "users_file, where there was none or is none",
+        ];
+        assert_eq!(changed(&now, &new), fixed);
+    }
+}
