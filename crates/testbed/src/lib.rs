@@ -4,7 +4,8 @@
 //! A [`Setup`] is a line with its users and their load. [`measure()`] plays a setup with one
 //! [`Mechanism`]. [`compare()`] plays it with several in repeated rounds, and compares each with
 //! the primary alone in the same round. Only the line is emulated: the kernel's TCP, web servers
-//! and clients are real, all on this machine.
+//! and clients are real, all on this machine. The parts ([`Load`], [`ping`], [`serve`]) play on any
+//! hosts, too.
 
 mod compare;
 mod error;
@@ -16,15 +17,18 @@ mod measure;
 pub mod mechanism;
 mod network;
 mod probe;
+mod program;
 mod server;
 mod stats;
 mod ways;
 
 pub use compare::{Comparison, Plan, Ratios, Row, SLOT_BPS, Summary, compare};
 pub use error::Error;
-pub use load::{Arrivals, Load, Way};
+pub use load::{Arrivals, Ends, Load, Span, Way};
 pub use measure::{LineUse, Measured, Setup, measure};
 pub use mechanism::{Mechanism, MechanismError};
 pub use network::Line;
-pub use probe::{Call, Ping};
-pub use stats::{Class, Times};
+pub use probe::{Call, Ping, ping};
+pub use program::Start;
+pub use server::serve;
+pub use stats::{Class, Tally, Times};

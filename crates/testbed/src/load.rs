@@ -68,6 +68,8 @@ pub struct Ends {
     pub server: SocketAddr,
     /// The proxy to ask, if any.
     pub proxy: Option<SocketAddr>,
+    /// Who asks it: the value of `Proxy-Authorization` (RFC 9110, 11.7.2), if it wants one.
+    pub login: Option<String>,
     /// The congestion control of uploads, by the kernel's name.
     pub congestion: String,
 }
@@ -243,6 +245,9 @@ impl Worker {
             Request::builder().method(method).uri(target).header(header::HOST, server.to_string());
         if !self.load.keep {
             request = request.header(header::CONNECTION, "close");
+        }
+        if let Some(login) = &self.ends.login {
+            request = request.header(header::PROXY_AUTHORIZATION, login);
         }
         let request = request.body(Zeros(upload)).map_err(|_| Failed)?;
         sender.ready().await?;

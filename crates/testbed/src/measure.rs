@@ -94,13 +94,23 @@ pub fn measure(setup: &Setup, mechanism: &Mechanism, leeway: &Path, seed: u64) -
         let (stop, stopped) = oneshot::channel();
         let serving = on.run("server", "serve the web", move || serve(web, &setup.congestion, stopped));
         let primary = setup.primary.as_ref().map(|load| {
-            let ends =
-                Ends { users: vec![home], server: web, proxy: None, congestion: setup.congestion.clone() };
+            let ends = Ends {
+                users: vec![home],
+                server: web,
+                proxy: None,
+                login: None,
+                congestion: setup.congestion.clone(),
+            };
             on.run("primary", "send requests", move || load.run(&ends, span, seed))
         });
         let secondary = secondaries.map(|load| {
-            let ends =
-                Ends { users, server: web, proxy: network.proxy, congestion: setup.congestion.clone() };
+            let ends = Ends {
+                users,
+                server: web,
+                proxy: network.proxy,
+                login: None,
+                congestion: setup.congestion.clone(),
+            };
             on.run("secondary", "send requests", move || load.run(&ends, span, !seed))
         });
         let pinging =

@@ -3,15 +3,13 @@
 use crate::Error;
 use crate::ipip::{End, IpInIp};
 use crate::network::{GATEWAY_LAN, GATEWAY_LINE, HOME, Network, RELAY, SECONDARIES};
-use std::fs::{self, File};
+use crate::program::Start;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-/// Longest wait until a program serves.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Port of the relay.
 const RELAY_PORT: u16 = 4433;
 /// Port of the proxy.
@@ -143,33 +141,14 @@ impl Programs {
         &mut self,
         network: &Network,
         host: &str,
-        program: &'static str,
+        name: &'static str,
         command: Command,
         ready: &str,
     ) -> Result<(), Error> {
-        let failed = |why: String| Error::Program { program, host: host.into(), why };
-        let mut held = Command::new(&self.leeway);
-        held.args([leeway_emulator::ENTER, &std::process::id().to_string(), "--"]);
-        held.arg(command.get_program()).args(command.get_args());
-        let path = self.path(&format!("{program}.log"));
-        let log = File::create(&path).map_err(|error| failed(error.to_string()))?;
-        held.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.children.push(network.net.spawn(host, held)?);
-        let start = Instant::now();
-        loop {
-            let said = fs::read_to_string(&path).unwrap_or_default();
-            if said.contains(ready) {
-                return Ok(());
-            }
-            let ended = self.children.last_mut().and_then(|child| child.try_wait().ok().flatten());
-            if let Some(status) = ended {
-                return Err(failed(format!("ended with {status}: {}", said.trim())));
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(failed(format!("is not ready after {} s: {}", PATIENCE.as_secs(), said.trim())));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let log = self.path(&format!("{name}.log"));
+        let start = Start { leeway: &self.leeway, host, name, command: &command, log: &log, ready };
+        self.children.push(start.on(&network.net)?);
+        Ok(())
     }
 }
 
