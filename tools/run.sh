@@ -9,3 +9,5 @@ cargo build --release --locked --quiet --package leeway-cli
 
 printf '\nThe experiments of the literature, quick form:\n'
 target/python/bin/leeway-lab report --cache out/results.sqlite --out out/report
+
+printf '\nA home that shares its line, with its page: sudo %s demo\n' "${CARGO_TARGET_DIR:-target}/release/leeway"

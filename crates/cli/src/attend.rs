@@ -84,7 +84,7 @@ impl Ended {
 }
 
 /// The signals that this process ignores, a bit each.
-fn ignored() -> u64 {
+pub fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hex = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)

@@ -5,7 +5,9 @@ mod args;
 mod attach;
 mod attend;
 mod commands;
+mod demo;
 mod doctor;
+mod ending;
 mod engine;
 mod gateway;
 mod given;
@@ -110,6 +112,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Man { out } => commands::man(out.as_deref()),
         Command::Link(link) => link::run(&link),
         Command::Testnet(testnet) => testnet::run(&testnet),
+        Command::Demo(demo) => demo::run(&demo),
         Command::Testbed(testbed) => testbed::run(&testbed),
         Command::LinkEnter(enter) => link::enter(&enter),
         Command::Run(run) => run::run(&run),
