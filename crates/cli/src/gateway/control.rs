@@ -224,7 +224,8 @@ impl From<ClientError> for Failure {
     }
 }
 
-fn sharing(status: &Status, out: &mut dyn Write) -> io::Result<()> {
+/// Whether neighbours are served.
+pub fn sharing(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     match status.sharing {
         Sharing::On => writeln!(out, "sharing: on"),
         Sharing::Paused { until: Some(until), .. } => {

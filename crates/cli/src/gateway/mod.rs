@@ -5,6 +5,7 @@ mod control;
 mod init;
 mod passwd;
 mod people;
+mod service;
 
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
@@ -64,6 +65,12 @@ enum GatewayCommand {
     /// Make the line of a user for `users_file`: a name, and an Argon2id hash of a password.
     #[command(after_help = passwd::HELP)]
     Passwd(passwd::Passwd),
+    /// Start the gateway in the background, and wait until it serves.
+    #[command(after_help = service::UP_HELP)]
+    Up(service::Up),
+    /// End the gateway that runs in the background.
+    #[command(after_help = service::DOWN_HELP)]
+    Down(service::Down),
     #[command(flatten)]
     Control(control::ControlCommand),
 }
@@ -74,6 +81,8 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         Some(GatewayCommand::Init(init)) => return init::run(init),
         Some(GatewayCommand::Check(check)) => return check::run(check),
         Some(GatewayCommand::Passwd(passwd)) => return passwd::run(passwd),
+        Some(GatewayCommand::Up(up)) => return service::up(up),
+        Some(GatewayCommand::Down(down)) => return service::down(down),
         Some(GatewayCommand::Control(command)) => return control::run(command),
         None => {}
     }

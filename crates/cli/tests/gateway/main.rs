@@ -10,6 +10,7 @@ mod live;
 mod overload;
 mod passwords;
 mod scripts;
+mod service;
 mod setup;
 mod transparent;
 mod uplink;
