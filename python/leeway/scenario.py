@@ -198,6 +198,8 @@ class Gateway(Part):
         Node of the gateway: the home's end of the line.
     law, uplink
         Laws of the traffic to the node and from the node; the defaults of the sharing where None.
+    read_delay
+        The gateway sees packets up to this long after they came, as a program on sockets does; where None at once.
     policy
         Constants that differ from their defaults, by name: ``{"min_share_permille": 50}``.
     """
@@ -206,6 +208,7 @@ class Gateway(Part):
     node: str
     law: str | None = None
     uplink: str | None = None
+    read_delay: Quantity | None = None
     policy: dict[str, int] = field(default_factory=dict)
 
 

@@ -23,7 +23,7 @@ fn run(users: u64, flows: u64) -> f64 {
     let opened: Vec<FlowId> =
         (0..flows).map(|number| line.open(UserId(number % users)).expect("there is room")).collect();
     for &flow in &opened {
-        line.ask(0, flow, u64::MAX).expect("it is open");
+        line.ask(flow, u64::MAX).expect("it is open");
     }
     let mut under_way = VecDeque::new();
     let (mut now_us, mut grants) = (0, 0);
@@ -38,14 +38,14 @@ fn run(users: u64, flows: u64) -> f64 {
                 _ => {}
             }
             under_way.push_back((now_us + 20_000, flow, bytes));
-            line.ask(now_us, flow, u64::MAX).expect("it is open");
+            line.ask(flow, u64::MAX).expect("it is open");
         }
         if let Some((at_us, flow, bytes)) = under_way.pop_front() {
             now_us = at_us.max(now_us + bytes / 12);
             let rtt_us = 20_000 + (now_us - at_us) as u32;
             let sample = Sample { path: flow.number() % 50, rtt_us, certainty: Certainty::Exact };
             line.arrived(now_us, flow, bytes, Some(sample));
-            line.ask(now_us, flow, u64::MAX).expect("it is open");
+            line.ask(flow, u64::MAX).expect("it is open");
         } else {
             now_us += 1_000;
         }

@@ -2,15 +2,19 @@
 //!
 //! ```text
 //! q = sample - base(path)  base: the least exact sample of the path in the last five to ten minutes
+//! q <= last q + time since then, and <= q x bytes that came in the time q / (rate x q)
 //! rate = the highest of the last five to ten seconds, each over half a second, of background and foreground together
 //! ```
+//!
+//! Several samples make one delay: the 40th percentile of a quarter of a round trip. What the other two lines leave out is
+//! a pause of one server, or of all, and no queue of the line.
 //!
 //! Each path (a network of servers) has a base of its own; what they have in common is the queue of the line. The base
 //! is subtracted here, once. A lower bound never lowers a base: it says only that there is more of a queue than is known,
 //! and counts as the delay where nothing exact was heard for a while.
 
 use crate::policy::Policy;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What is known of a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,18 @@ pub struct Sample {
     pub certainty: Certainty,
 }
 
+/// What a sample said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// The queuing delay, in microseconds.
+    New(u32),
+    /// Nothing new.
+    Nothing,
+    /// More than the samples of others allow and the last one of this flow: its sender has paused. So it has for what it
+    /// was granted before now; what it is granted from now on shows whether the flow has a queue of its own.
+    Doubt,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Estimator {
@@ -41,7 +57,17 @@ pub struct Estimator {
     srtt_us: u64,
     base_us: u64,
     exact_us: Option<u64>,
+    /// What the last exact sample showed.
+    fifo_us: u32,
     rate: Rate,
+    part: Part,
+}
+
+/// Samples of a part of a round trip.
+#[derive(Debug, Default)]
+struct Part {
+    since_us: u64,
+    queuing_us: Vec<u32>,
 }
 
 /// The least of this half of the memory, and of the half before.
@@ -58,6 +84,9 @@ struct Rate {
     span_bytes: u64,
     since_us: u64,
     highest: [u64; 2],
+    /// All bytes until then, of the last [`Policy::rate_span_us`].
+    recent: VecDeque<(u64, u64)>,
+    bytes: u64,
 }
 
 impl Estimator {
@@ -70,40 +99,62 @@ impl Estimator {
             srtt_us: 0,
             base_us: 0,
             exact_us: None,
+            fifo_us: 0,
             rate: Rate::default(),
+            part: Part::default(),
         }
     }
 
-    /// The queuing delay that a sample shows, in microseconds; nothing where it says nothing new.
-    pub fn observe(&mut self, now_us: u64, sample: Sample) -> Option<u32> {
+    /// The queuing delay that a sample of a flow shows, whose last one showed `own_us`.
+    pub fn observe(&mut self, now_us: u64, sample: Sample, own_us: &mut u32) -> Heard {
+        let known = self.paths.get(&sample.path).map(Base::least_us);
+        let base_us = match (sample.certainty, known) {
+            (Certainty::Exact, _) => self.learn(now_us, sample.path, sample.rtt_us),
+            (Certainty::LowerBound, Some(base_us)) => base_us,
+            (Certainty::LowerBound, None) => return Heard::Nothing,
+        };
+        let seen_us = sample.rtt_us.saturating_sub(base_us);
+        let exact = sample.certainty == Certainty::Exact;
+        let doubt = self.overtakes(now_us, seen_us) && !(exact && seen_us <= own_us.saturating_mul(2));
+        if exact {
+            *own_us = seen_us;
+        }
+        if doubt {
+            return Heard::Doubt;
+        }
+        let seen_us = self.of_the_line(now_us, seen_us);
         match sample.certainty {
             Certainty::Exact => {
-                let base_us = self.learn(now_us, sample.path, sample.rtt_us);
-                self.exact_us = Some(now_us);
-                self.queuing_us = sample.rtt_us - base_us;
                 self.smooth(sample.rtt_us.into(), base_us.into());
+                if known.is_none() && self.exact_us.is_some() {
+                    return Heard::Nothing; // it was what it is measured by
+                }
+                (self.fifo_us, self.exact_us) = (seen_us, Some(now_us));
+                match self.part.add(now_us, seen_us, self.srtt_us, &self.policy) {
+                    Some(queuing_us) => self.queuing_us = queuing_us,
+                    None => return Heard::Nothing,
+                }
             }
             Certainty::LowerBound => {
-                let base = self.paths.get(&sample.path)?;
-                let least_us = sample.rtt_us.saturating_sub(base.least_us());
                 let stale_us = Policy::round_trips(self.policy.stale_percent, self.srtt_us);
                 let stale = self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us);
-                if !stale && least_us <= self.queuing_us {
-                    return None;
+                if !stale && seen_us <= self.queuing_us {
+                    return Heard::Nothing;
                 }
-                self.queuing_us = least_us;
+                self.queuing_us = seen_us;
                 if stale {
                     self.exact_us = Some(now_us);
                 }
             }
         }
-        Some(self.queuing_us)
+        Heard::New(self.queuing_us)
     }
 
     /// `bytes` have come over the line, to whomever.
     pub fn arrived(&mut self, now_us: u64, bytes: u64) {
         let rate = &mut self.rate;
         rate.span_bytes += bytes;
+        rate.keep(now_us, bytes, &self.policy);
         let passed_us = now_us.saturating_sub(rate.span_us);
         if passed_us < self.policy.rate_span_us {
             return;
@@ -127,6 +178,11 @@ impl Estimator {
         self.srtt_us
     }
 
+    /// A round trip by `path` with the queue of now, in microseconds; nothing before its first sample.
+    pub fn rtt_us(&self, path: u64) -> Option<u64> {
+        self.paths.get(&path).map(|base| u64::from(base.least_us()) + u64::from(self.queuing_us))
+    }
+
     /// A round trip without a queue, of the shortest paths in use, in microseconds; 0 before the first sample.
     pub fn base_us(&self) -> u64 {
         self.base_us
@@ -135,6 +191,22 @@ impl Estimator {
     /// What the line brings at its highest of late, in bytes per second; 0 before anything is known.
     pub fn rate_bytes_per_s(&self) -> u64 {
         self.rate.highest[0].max(self.rate.highest[1])
+    }
+
+    /// Whether with this queue a packet would have been overtaken by the last one that showed a delay, as is not possible
+    /// in one queue: it was sent later than it might have been.
+    fn overtakes(&self, now_us: u64, queuing_us: u32) -> bool {
+        let passed_us = now_us.saturating_sub(self.exact_us.unwrap_or(0));
+        u64::from(queuing_us) > u64::from(self.fifo_us).saturating_add(passed_us)
+    }
+
+    /// The part of a delay that the line's queue explains. A queue that delays a packet by some time brings others in that
+    /// time, at the line's rate; in the pause of a server, or before a late acknowledgement, it brings less.
+    fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
+        let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
+        let most = self.rate_bytes_per_s().saturating_mul(span_us) / 1_000_000;
+        let came = self.rate.since(now_us.saturating_sub(span_us));
+        if came >= most { delay_us } else { (u64::from(delay_us) * came / most) as u32 }
     }
 
     fn smooth(&mut self, rtt_us: u64, base_us: u64) {
@@ -166,6 +238,48 @@ impl Estimator {
     }
 }
 
+impl Part {
+    /// One more sample; what the part says where this is its last.
+    fn add(&mut self, now_us: u64, seen_us: u32, srtt_us: u64, policy: &Policy) -> Option<u32> {
+        self.queuing_us.push(seen_us);
+        let passed_us = now_us.saturating_sub(self.since_us);
+        let count = self.queuing_us.len();
+        let enough = count as u64 >= policy.part_samples;
+        if passed_us < srtt_us / policy.round_parts || !enough && passed_us < srtt_us {
+            return None;
+        }
+        self.since_us = now_us;
+        let at = count * policy.quantile_percent as usize / 100;
+        let (_, &mut queuing_us, _) = self.queuing_us.select_nth_unstable(at.min(count - 1));
+        self.queuing_us.clear();
+        Some(queuing_us)
+    }
+}
+
+impl Rate {
+    fn keep(&mut self, now_us: u64, bytes: u64, policy: &Policy) {
+        self.bytes = self.bytes.wrapping_add(bytes);
+        match self.recent.back_mut() {
+            Some((at_us, until)) if now_us < *at_us + policy.burst_us => *until = self.bytes,
+            _ => self.recent.push_back((now_us, self.bytes)),
+        }
+        while self.recent.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Bytes that have come since then.
+    fn since(&self, from_us: u64) -> u64 {
+        let before = self.recent.partition_point(|&(at_us, _)| at_us <= from_us);
+        let until = match before.checked_sub(1) {
+            Some(last) => self.recent[last].1,
+            None if self.recent.is_empty() => self.bytes,
+            None => 0,
+        };
+        self.bytes.wrapping_sub(until)
+    }
+}
+
 impl Base {
     fn least_us(&self) -> u32 {
         self.least_us[0].min(self.least_us[1])
@@ -185,34 +299,94 @@ mod tests {
         Sample { certainty: Certainty::LowerBound, ..exact(path, rtt_us) }
     }
 
+    /// One sample is a part of a round trip, and counts.
+    fn alone() -> Estimator {
+        let policy = [("part_samples", 1), ("round_parts", 64), ("quantile_percent", 99)];
+        let with = |policy: Policy, (name, value)| policy.with(name, value).unwrap();
+        Estimator::new(&policy.into_iter().fold(Policy::default(), with))
+    }
+
+    /// What a flow's first sample says.
+    fn first(estimator: &mut Estimator, now_us: u64, sample: Sample) -> Heard {
+        estimator.observe(now_us, sample, &mut 0)
+    }
+
     #[test]
     fn near_and_far_paths_show_one_queue() {
-        let mut estimator = Estimator::new(&Policy::default());
-        assert_eq!(estimator.observe(0, exact(1, 20_000)), Some(0));
-        assert_eq!(estimator.observe(0, exact(2, 180_000)), Some(0));
-        assert_eq!(estimator.observe(1, exact(1, 35_000)), Some(15_000));
-        assert_eq!(estimator.observe(1, exact(2, 195_000)), Some(15_000));
+        let mut estimator = alone();
+        assert_eq!(first(&mut estimator, 0, exact(1, 20_000)), Heard::Nothing, "its part has just begun");
+        assert_eq!(
+            first(&mut estimator, 10_000, exact(2, 180_000)),
+            Heard::Nothing,
+            "nothing is known of this path"
+        );
+        assert_eq!(first(&mut estimator, 30_000, exact(1, 35_000)), Heard::New(15_000));
+        assert_eq!(first(&mut estimator, 40_000, exact(2, 195_000)), Heard::New(15_000));
         assert_eq!(estimator.base_us(), 22_500, "the near ones count");
     }
 
     #[test]
     fn a_bound_says_more_of_a_queue_or_nothing_until_it_is_all_there_is() {
-        let mut estimator = Estimator::new(&Policy::default());
-        assert_eq!(estimator.observe(0, bound(1, 5_000)), None, "there is no base yet");
-        estimator.observe(0, exact(1, 20_000));
-        estimator.observe(1_000, exact(1, 30_000));
-        assert_eq!(estimator.observe(2_000, bound(1, 25_000)), None);
-        assert_eq!(estimator.observe(2_000, bound(1, 40_000)), Some(20_000));
-        assert_eq!(estimator.observe(9_000_000, bound(1, 21_000)), Some(1_000));
+        let mut estimator = alone();
+        assert_eq!(first(&mut estimator, 0, bound(1, 5_000)), Heard::Nothing, "there is no base yet");
+        first(&mut estimator, 0, exact(1, 20_000));
+        assert_eq!(first(&mut estimator, 100_000, exact(1, 30_000)), Heard::New(10_000));
+        assert_eq!(first(&mut estimator, 110_000, bound(1, 25_000)), Heard::Nothing);
+        assert_eq!(first(&mut estimator, 120_000, bound(1, 40_000)), Heard::New(20_000));
+        assert_eq!(first(&mut estimator, 9_000_000, bound(1, 21_000)), Heard::New(1_000));
     }
 
     #[test]
     fn a_path_that_became_longer_is_believed_after_ten_minutes() {
-        let policy = Policy::default();
-        let mut estimator = Estimator::new(&policy);
-        estimator.observe(0, exact(1, 20_000));
-        assert_eq!(estimator.observe(policy.base_us, exact(1, 50_000)), Some(30_000));
-        assert_eq!(estimator.observe(2 * policy.base_us, exact(1, 50_000)), Some(0));
+        let mut estimator = alone();
+        let base_us = Policy::default().base_us;
+        first(&mut estimator, 0, exact(1, 20_000));
+        assert_eq!(first(&mut estimator, base_us, exact(1, 50_000)), Heard::New(30_000));
+        assert_eq!(first(&mut estimator, 2 * base_us, exact(1, 50_000)), Heard::New(0));
+    }
+
+    /// Programs read late and servers are slow: the delay is one of the lower ones.
+    #[test]
+    fn a_part_of_a_round_trip_says_one_delay() {
+        let mut estimator = Estimator::new(&Policy::default());
+        // Of flows of which each has met as much before.
+        let mut observe =
+            |now_us, queuing_us: u32| estimator.observe(now_us, exact(1, 20_000 + queuing_us), &mut 60_000);
+        observe(0, 0);
+        let late_us = [60_000u32, 3_000, 900, 50_000, 3_500, 2_000, 40_000];
+        let heard: Vec<Heard> = (0..7).map(|n| observe(100 + 100 * n as u64, late_us[n])).collect();
+        assert_eq!(heard, [Heard::Nothing; 7], "a quarter of a round trip is not over");
+        assert_eq!(observe(40_000, 3_000), Heard::New(3_000));
+    }
+
+    /// Two servers in turns, a millisecond apart; one pauses for 50 ms while the other does not.
+    #[test]
+    fn a_pause_that_others_contradict_is_no_queue() {
+        let mut estimator = alone();
+        let (mut going_us, mut pausing_us) = (0, 0);
+        for n in 0..50 {
+            estimator.observe(n * 1_000, exact(1, 20_000), &mut going_us);
+        }
+        assert_eq!(estimator.observe(50_000, exact(1, 70_000), &mut pausing_us), Heard::Doubt);
+        assert_eq!(estimator.queuing_us(), 0);
+        // What it is granted after that takes as long: the flow has a queue of its own, as behind a fair queue.
+        assert_eq!(estimator.observe(71_000, exact(1, 70_000), &mut pausing_us), Heard::New(50_000));
+    }
+
+    /// 1.46 MB/s are known. In 20 ms of a queue 29 kB come; in a pause of all servers nothing.
+    #[test]
+    fn a_delay_in_which_the_line_was_idle_is_no_queue() {
+        let mut estimator = alone();
+        for n in 0..2_000 {
+            estimator.arrived(n * 1_000, 1460);
+            first(&mut estimator, n * 1_000, exact(1, 20_000));
+        }
+        assert_eq!(first(&mut estimator, 2_040_000, exact(1, 40_000)), Heard::New(0));
+        for n in 2_040..2_100 {
+            estimator.arrived(n * 1_000, 1460);
+        }
+        let Heard::New(queuing_us) = first(&mut estimator, 2_100_000, exact(1, 40_000)) else { panic!() };
+        assert!(queuing_us.abs_diff(20_000) < 2_000, "{queuing_us}");
     }
 
     #[test]
@@ -227,6 +401,12 @@ mod tests {
         assert!(at(9_000, 20_000, 10).abs_diff(150_000) < 10_000, "and forgotten");
     }
 
+    impl Estimator {
+        fn learned(&self) -> Vec<(u64, u32)> {
+            self.paths.iter().map(|(&path, base)| (path, base.least_us())).collect()
+        }
+    }
+
     proptest! {
         /// A bound never lowers a base, whatever comes in whatever order; the memory is bounded.
         #[test]
@@ -237,9 +417,11 @@ mod tests {
             for (path, rtt_us, is_exact, step_us) in samples {
                 now_us += step_us;
                 if is_exact {
-                    prop_assert_eq!(all.observe(now_us, exact(path, rtt_us)), alone.observe(now_us, exact(path, rtt_us)));
+                    all.observe(now_us, exact(path, rtt_us), &mut 0);
+                    alone.observe(now_us, exact(path, rtt_us), &mut 0);
+                    prop_assert_eq!(all.learned(), alone.learned());
                 } else {
-                    all.observe(now_us, bound(path, rtt_us));
+                    all.observe(now_us, bound(path, rtt_us), &mut 0);
                 }
                 prop_assert!(all.paths.len() <= 5);
             }

@@ -13,7 +13,7 @@
 //!
 //! let mut line = Line::new(&LAW.parse()?, &Policy::default());
 //! let flow = line.open(UserId(1))?;
-//! line.ask(0, flow, 100_000)?;
+//! line.ask(flow, 100_000)?;
 //! assert_eq!(line.next(0), Next::Grant { flow, bytes: 1460 });
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -26,14 +26,17 @@ mod ledger;
 mod line;
 mod pacer;
 mod policy;
+mod reach;
+mod roundtrips;
 mod scheduler;
 
 pub use error::ShareError;
-pub use estimator::{Certainty, Estimator, Sample};
+pub use estimator::{Certainty, Estimator, Heard, Sample};
 pub use foreground::{Foreground, Sight};
 pub use id::{FlowId, UserId};
 pub use ledger::Ledger;
 pub use line::{LAW, Line, Next, State};
 pub use pacer::{Pacer, Starvation};
 pub use policy::{Constant, Policy};
+pub use roundtrips::RoundTrips;
 pub use scheduler::Scheduler;

@@ -1,20 +1,21 @@
 //! One direction of the line: what is known goes in, grants come out.
 
 use crate::error::ShareError;
-use crate::estimator::{Estimator, Sample};
+use crate::estimator::{Estimator, Heard, Sample};
 use crate::foreground::{Foreground, Sight};
 use crate::id::{ById, FlowId, UserId};
 use crate::ledger::Ledger;
 use crate::pacer::{Pacer, Starvation, mul_div};
 use crate::policy::Policy;
+use crate::reach::Reach;
 use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
 
 /// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least: on a fast line
 /// a foreground's request of two round trips is 4 ms longer then. Of five samples the median counts: behind a fair queue
 /// some flow always meets no queue at all, and a burst of the foreground is a few samples.
-pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.5,gain_down=1,floor=1,filter=median,\
-                       filter_length=5,slow_start=delay,accelerate=0.1,retreat=2";
+pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.5,gain_down=1,floor=1,filter_length=1,\
+                       slow_start=delay,accelerate=0.1,retreat=2";
 
 /// A base round trip for laws that go by round-trip times: they are told this and the queuing delay.
 const TOLD_BASE_US: u32 = 1_000_000;
@@ -33,19 +34,14 @@ pub struct Line {
     flows: ById<FlowId, Reach>,
     opened: u64,
     round_end_us: u64,
+    /// A round trip has begun of which the law was not told yet.
+    round_start: bool,
     /// What has arrived in this round trip and in the one before, of background and foreground.
     round_bytes: [u64; 2],
     /// The last delay sample.
-    sampled_us: u64,
+    sampled_us: Option<u64>,
     expired_bytes: u64,
     expired: Vec<FlowId>,
-}
-
-/// How much the sender of a flow can have under way: what a slow start allows.
-#[derive(Debug, Clone, Copy, Default)]
-struct Reach {
-    arrived_bytes: u64,
-    heard_us: u64,
 }
 
 /// What to do now.
@@ -102,8 +98,9 @@ impl Line {
             flows: ById::default(),
             opened: 0,
             round_end_us: 0,
+            round_start: false,
             round_bytes: [0; 2],
-            sampled_us: 0,
+            sampled_us: None,
             expired_bytes: 0,
             expired: Vec::new(),
         }
@@ -137,18 +134,16 @@ impl Line {
     ///
     /// # Errors
     /// [`ShareError::UnknownFlow`].
-    pub fn ask(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+    pub fn ask(&mut self, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
         let segment = self.policy.segment_bytes;
         let granted = self.ledger.granted_to(flow);
         let reach = self.flows.get_mut(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
-        if granted == 0 && now_us > reach.heard_us + hold_us {
-            *reach = Reach { arrived_bytes: 0, heard_us: now_us }; // RFC 5681, 4.1
-        }
-        let reach_bytes = self.policy.reach_segments * segment + reach.arrived_bytes;
+        let reach_bytes = reach.bytes(self.estimator.queuing_us(), self.estimator.srtt_us(), &self.policy);
         // A window is several grants: one that waits for all of another to arrive leaves the line idle for a round trip.
         let part = self.window_bytes() / self.policy.window_parts / segment * segment;
-        let most = self.burst_bytes().min(part).max(segment);
+        let burst_bytes = self.burst_bytes();
+        self.scheduler.set_quantum(burst_bytes);
+        let most = burst_bytes.min(part).max(segment);
         let asked = bytes.min(most).min(reach_bytes.saturating_sub(granted));
         if asked == 0 {
             self.scheduler.withdraw(flow);
@@ -167,27 +162,33 @@ impl Line {
     pub fn rest(&mut self, flow: FlowId, unused_bytes: u64) {
         self.ledger.forgo(flow, unused_bytes);
         self.scheduler.rest(flow);
+        if let Some(reach) = self.flows.get_mut(&flow) {
+            *reach = Reach::default(); // RFC 5681, 4.1
+        }
     }
 
     /// `bytes` of `flow` have arrived, and show this delay, if any.
-    pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64, sample: Option<Sample>) {
+    pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64, sample: Option<Sample>) -> Heard {
         let prior =
             self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
-        let queuing_us = sample.and_then(|sample| self.estimator.observe(now_us, sample));
-        self.estimator.arrived(now_us, bytes);
+        let mut heard = Heard::Nothing;
         if let Some(reach) = self.flows.get_mut(&flow) {
-            reach.arrived_bytes = (reach.arrived_bytes + bytes).min(u64::from(u32::MAX));
-            reach.heard_us = now_us;
+            if let Some(sample) = sample {
+                heard = self.estimator.observe(now_us, sample, &mut reach.queuing_us);
+            }
+            let rtt_us = sample.and_then(|sample| self.estimator.rtt_us(sample.path));
+            reach.arrived(now_us, bytes, rtt_us);
         }
+        // After the sample: what came with it did not delay it.
+        self.estimator.arrived(now_us, bytes);
         self.ledger.arrived(now_us, flow, bytes);
+        let queuing_us = if let Heard::New(queuing_us) = heard { Some(queuing_us) } else { None };
         self.tell(now_us, bytes, prior, queuing_us);
+        heard
     }
 
-    /// `bytes` of `flow`, sent at `sent_us` at the earliest, were lost.
-    pub fn lost(&mut self, now_us: u64, flow: FlowId, bytes: u64, sent_us: u64) {
-        if let Some(reach) = self.flows.get_mut(&flow) {
-            reach.arrived_bytes /= 2;
-        }
+    /// `bytes`, sent at `sent_us` at the earliest, were lost.
+    pub fn lost(&mut self, now_us: u64, bytes: u64, sent_us: u64) {
         let loss = Loss { now_us, lost_bytes: bytes, sent_us, ..Loss::default() };
         self.law.on_loss(&loss, &self.path());
     }
@@ -291,48 +292,51 @@ impl Line {
             self.expired_bytes += bytes;
             self.expired.push(flow);
             if let Some(reach) = self.flows.get_mut(&flow) {
-                reach.arrived_bytes = 0;
+                reach.silent();
             }
         }
     }
 
-    fn begin_round(&mut self, now_us: u64) -> bool {
-        if now_us < self.round_end_us {
-            return false;
+    fn begin_round(&mut self, now_us: u64) {
+        if now_us >= self.round_end_us {
+            self.round_end_us = now_us + self.estimator.srtt_us();
+            self.round_bytes = [0, self.round_bytes[0]];
+            self.round_start = true;
         }
-        self.round_end_us = now_us + self.estimator.srtt_us();
-        self.round_bytes = [0, self.round_bytes[0]];
-        true
     }
 
-    /// Tells the law what has arrived, of `prior` bytes that were under way or expected, and the delay, if one is known.
+    /// Tells the law what has arrived, of `prior` bytes that were under way or expected, and the delay. A delay of long ago
+    /// says nothing of what arrives now, and then the law is told nothing.
     fn tell(&mut self, now_us: u64, bytes: u64, prior: u64, queuing_us: Option<u32>) {
-        if queuing_us.is_some() {
-            self.sampled_us = now_us;
-        }
-        let round_start = self.begin_round(now_us);
+        self.begin_round(now_us);
         self.round_bytes[0] += bytes;
+        if queuing_us.is_some() {
+            self.sampled_us = Some(now_us);
+        }
+        let stale_us = Policy::round_trips(self.policy.stale_percent, self.estimator.srtt_us());
+        if self.sampled_us.is_none_or(|sampled_us| now_us > sampled_us + stale_us) {
+            return;
+        }
+        let queuing_us = self.estimator.queuing_us();
         let slow_start = self.law.output().phase() == Phase::SlowStart;
         let waiting = self.scheduler.asking() > 0;
-        // Whoever doubles has to see what comes of it.
-        let blind = slow_start && now_us > self.sampled_us + self.estimator.srtt_us();
         // A sender that sends less than it may does not use the window, whatever was granted.
         let used = prior.min(self.round_bytes[0].max(self.round_bytes[1]));
         let nearly = (used + 2 * self.policy.segment_bytes) * if slow_start { 2 } else { 1 };
-        let limited = blind || !waiting && nearly < self.window_bytes();
+        let limited = !waiting && nearly < self.window_bytes();
         // Who waits does so because the next grant does not fit: the window is used as far as grants go.
         let prior = if waiting { prior.max(self.window_bytes()) } else { prior.max(bytes) };
-        let rtt_us = queuing_us.map_or(0, |queuing_us| TOLD_BASE_US.saturating_add(queuing_us));
+        let rtt_us = TOLD_BASE_US.saturating_add(queuing_us);
         let ack = Ack {
             now_us,
             acked_bytes: bytes,
             prior_inflight_bytes: prior,
             rtt_us,
-            owd_us: queuing_us.unwrap_or(0),
-            owd_resolution_us: queuing_us.is_some().into(),
+            owd_us: queuing_us,
+            owd_resolution_us: 1,
             app_limited: limited.into(),
-            round_start: round_start.into(),
-            last_kind: if queuing_us.is_some() { Ack::LAST_EXACT } else { Ack::LAST_NONE },
+            round_start: std::mem::take(&mut self.round_start).into(),
+            last_kind: Ack::LAST_EXACT,
             last_rtt_us: rtt_us,
             rate: Rate {
                 delivered_bytes: self.estimator.rate_bytes_per_s(),

@@ -107,6 +107,13 @@ policy! {
         "Over which a rate is measured. Longer than what waits behind a lost segment takes to come at once.";
     rate_memory_us = 5_000_000, 100_000..=600_000_000, "microseconds",
         "Half of the memory of the highest rate: a line that became slower is known after ten seconds.";
+    round_parts = 4, 1..=64, "parts of a round trip",
+        "How often a delay is made of the samples. The law reacts over a round trip, so it needs few of them.";
+    part_samples = 4, 1..=1000, "samples",
+        "A part with fewer becomes a whole round trip: a single sample may be of a packet that was late for itself.";
+    quantile_percent = 40, 0..=99, "hundredths of the samples",
+        "Which of a part's samples is its delay. Programs read late and servers are slow, so it is not the highest; behind \
+         a fair queue some flow always meets no queue, so it is not the least.";
     stale_percent = 200, 100..=10_000, "hundredths of a round trip",
         "A lower bound of the delay counts as the delay where nothing exact was heard for this long.";
     answers = 8, 1..=1000, "answers",

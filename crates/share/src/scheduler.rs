@@ -14,6 +14,8 @@ use std::collections::hash_map::Entry;
 #[derive(Debug)]
 pub struct Scheduler {
     turn_bytes: i64,
+    /// What a user is given at a time, and a flow that has had a turn.
+    quantum_bytes: i64,
     users: ById<UserId, User>,
     flows: ById<FlowId, Flow>,
     /// Flows that ask in the middle of their turn, by the turn's number.
@@ -40,6 +42,8 @@ struct User {
 struct Flow {
     user: UserId,
     deficit: i64,
+    /// What it was given since it rested.
+    given_bytes: i64,
     /// The number of the turn that it is in the middle of; then the deficit is above zero.
     turn: Option<u64>,
     place: u64,
@@ -50,7 +54,8 @@ impl Scheduler {
     /// Nobody is there. A turn is `turn_bytes`.
     pub fn new(turn_bytes: u64) -> Scheduler {
         Scheduler {
-            turn_bytes: i64::try_from(turn_bytes).unwrap_or(i64::MAX / 4).clamp(1, i64::MAX / 4),
+            turn_bytes: signed(turn_bytes),
+            quantum_bytes: signed(turn_bytes),
             users: ById::default(),
             flows: ById::default(),
             going: BTreeMap::new(),
@@ -60,10 +65,15 @@ impl Scheduler {
         }
     }
 
+    /// Users, and flows that have had a turn, are given `bytes` at a time.
+    pub fn set_quantum(&mut self, bytes: u64) {
+        self.quantum_bytes = signed(bytes).min(self.turn_bytes);
+    }
+
     /// A flow of `user` begins.
     pub fn open(&mut self, user: UserId, flow: FlowId) {
         if let Entry::Vacant(vacant) = self.flows.entry(flow) {
-            vacant.insert(Flow { user, deficit: 0, turn: None, place: 0, ask_bytes: None });
+            vacant.insert(Flow { user, deficit: 0, given_bytes: 0, turn: None, place: 0, ask_bytes: None });
             self.users.entry(user).or_default().flows += 1;
         }
     }
@@ -108,6 +118,7 @@ impl Scheduler {
         }
         let one = self.flows.get_mut(&flow).expect("found above");
         one.turn = None;
+        one.given_bytes = 0;
         one.deficit = one.deficit.min(0);
         let owner = self.users.get_mut(&user).expect("a flow's user is known");
         owner.promised -= turn_rest;
@@ -142,9 +153,10 @@ impl Scheduler {
         self.withdraw(flow);
         let Some(one) = self.flows.get_mut(&flow) else { return };
         let owner = self.users.get_mut(&one.user).expect("a flow's user is known");
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 4);
+        let bytes = signed(bytes);
         owner.promised -= one.promised();
         one.deficit = one.deficit.saturating_sub(bytes);
+        one.given_bytes = one.given_bytes.saturating_add(bytes);
         one.turn = if one.deficit > 0 { one.turn.or(Some(self.place)) } else { None };
         owner.promised += one.promised();
         owner.deficit = owner.deficit.saturating_sub(bytes);
@@ -164,7 +176,7 @@ impl Scheduler {
         let user = loop {
             let (&place, &user) = self.round.first_key_value()?;
             let owner = self.users.get_mut(&user)?;
-            if begins(&mut owner.deficit, owner.promised, self.turn_bytes) {
+            if begins(&mut owner.deficit, owner.promised, self.quantum_bytes) {
                 break user;
             }
             self.round.remove(&place);
@@ -176,7 +188,9 @@ impl Scheduler {
         loop {
             let (&place, &flow) = owner.round.first_key_value()?;
             let one = self.flows.get_mut(&flow)?;
-            if begins(&mut one.deficit, 0, self.turn_bytes) {
+            let turn_bytes =
+                if one.given_bytes < self.turn_bytes { self.turn_bytes } else { self.quantum_bytes };
+            if begins(&mut one.deficit, 0, turn_bytes) {
                 return Some(flow);
             }
             owner.round.remove(&place);
@@ -230,6 +244,10 @@ fn begins(deficit: &mut i64, promised: i64, turn_bytes: i64) -> bool {
         *deficit += turn_bytes;
     }
     *deficit > promised
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX / 4).clamp(1, i64::MAX / 4)
 }
 
 #[cfg(test)]
@@ -290,6 +308,29 @@ mod tests {
                 scheduler.rest(next);
             }
         }
+    }
+
+    /// A server that is far brings a turn's bytes a round trip later, with those that others were granted then.
+    #[test]
+    fn long_transfers_go_a_grant_at_a_time() {
+        let mut scheduler = Scheduler::new(TURN);
+        scheduler.set_quantum(3000);
+        for user in 0..3 {
+            scheduler.open(UserId(user), flow(user));
+            scheduler.ask(flow(user), 3000);
+        }
+        let mut next = || {
+            let (next, bytes) = scheduler.head().unwrap();
+            scheduler.grant(next, bytes);
+            scheduler.ask(next, bytes);
+            next.number()
+        };
+        let turns: Vec<u64> = (0..15).map(|_| next()).collect();
+        assert_eq!(turns, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2], "as long as each may be an object");
+        let mut after: Vec<u64> = (0..30).map(|_| next()).collect();
+        assert!(after.windows(2).all(|pair| pair[0] != pair[1]), "{after:?}");
+        after.sort_unstable();
+        assert!((0..3).all(|user| after.iter().filter(|&&next| next == user).count() == 10));
     }
 
     #[test]

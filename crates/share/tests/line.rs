@@ -19,7 +19,7 @@ fn exact(rtt_us: u64) -> Option<Sample> {
 fn play(policy: &Policy, rate: u64, span_us: u64, answer: u64) -> u64 {
     let mut line = line(policy);
     let flows: Vec<FlowId> = (0..10).map(|user| line.open(UserId(user)).unwrap()).collect();
-    flows.iter().for_each(|&flow| assert!(line.ask(0, flow, u64::MAX).unwrap() > 0));
+    flows.iter().for_each(|&flow| assert!(line.ask(flow, u64::MAX).unwrap() > 0));
     // Arrivals at the head of the queue: (time, flow, bytes, sent); the foreground has no flow.
     let mut events: BTreeMap<(u64, u64), (Option<FlowId>, u64, u64)> = BTreeMap::new();
     let (mut busy_us, mut order, mut got, mut missing, mut now_us) = (0, 0, 0, 0, 0);
@@ -45,7 +45,7 @@ fn play(policy: &Policy, rate: u64, span_us: u64, answer: u64) -> u64 {
             };
             got += bytes;
             line.arrived(now_us, flow, bytes, exact(at_us - sent_us));
-            line.ask(now_us, flow, u64::MAX).unwrap();
+            line.ask(flow, u64::MAX).unwrap();
         }
         let wake_us = loop {
             match line.next(now_us) {
@@ -53,7 +53,7 @@ fn play(policy: &Policy, rate: u64, span_us: u64, answer: u64) -> u64 {
                     order += 1;
                     busy_us = busy_us.max(now_us + RTT_US) + bytes * 1_000_000 / rate;
                     events.insert((busy_us, order), (Some(flow), bytes, now_us));
-                    line.ask(now_us, flow, u64::MAX).unwrap();
+                    line.ask(flow, u64::MAX).unwrap();
                 }
                 Next::Wait(at_us) => break at_us,
                 Next::Blocked => break u64::MAX,
@@ -91,7 +91,7 @@ fn one_who_asks_without_being_open_is_told() {
     let mut other = line(&Policy::default());
     let flow = other.open(UserId(1)).unwrap();
     let mut line = line(&Policy::default().with("flows_max", 2).unwrap());
-    assert!(line.ask(0, flow, 1).unwrap_err().to_string().contains("flow 1 is not open"));
+    assert!(line.ask(flow, 1).unwrap_err().to_string().contains("flow 1 is not open"));
     line.open(UserId(1)).unwrap();
     line.open(UserId(1)).unwrap();
     assert!(line.open(UserId(2)).unwrap_err().to_string().contains("`flows_max`"));
@@ -117,14 +117,14 @@ proptest! {
             now_us += step_us;
             let (at, flow) = (which as usize, flows[which as usize]);
             match step {
-                0 | 1 => { line.ask(now_us, flow, bytes).unwrap(); }
+                0 | 1 => { line.ask(flow, bytes).unwrap(); }
                 2 | 3 => {
                     let arrived = bytes.min(due[at]);
                     let sample = exact(RTT_US + bytes);
                     line.arrived(now_us, flow, arrived, if step == 2 { sample } else { None });
                     due[at] -= arrived;
                 }
-                4 => line.lost(now_us, flow, bytes, now_us.saturating_sub(RTT_US)),
+                4 => line.lost(now_us, bytes, now_us.saturating_sub(RTT_US)),
                 5 => line.foreground(now_us, which, if bytes % 2 == 0 { Sight::Request } else { Sight::Bytes(bytes) }),
                 6 => { line.rest(flow, bytes); due[at] = line.granted_to(flow); }
                 _ => {
@@ -145,7 +145,7 @@ proptest! {
                         }
                         let at = flows.iter().position(|&known| known == flow).expect("it is open");
                         due[at] = line.granted_to(flow);
-                        line.ask(now_us, flow, 5_000).unwrap();
+                        line.ask(flow, 5_000).unwrap();
                     }
                     Next::Wait(at_us) => { prop_assert!(at_us > now_us); break; }
                     Next::Blocked => break,

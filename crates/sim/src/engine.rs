@@ -32,6 +32,8 @@ pub enum Timer {
     Stop(u32),
     /// Gateway: it may grant something.
     Gateway(u32),
+    /// Flow: the gateway that holds it reads what has come, or what was acknowledged.
+    Read(u32),
     /// Peer of a swarm: its turn.
     Peer(u32, Turn),
     /// Group: a connection arrives, of this arrival process.
@@ -319,6 +321,7 @@ impl Engine {
             Timer::App(index) => self.turn(index),
             Timer::Stop(index) => self.stop(index),
             Timer::Gateway(index) => self.gateway_serves(index as usize),
+            Timer::Read(index) => self.gateway_reads(index),
             Timer::Peer(peer, turn) => self.peer_turn(peer, turn),
             Timer::Arrival(group, process) => self.arrival(group, process),
             Timer::Edge => self.snapshot(),

@@ -1,15 +1,19 @@
 //! The gateway node: `leeway-share` in virtual time. What it grants to a download goes to the server as a receive window, what
 //! it grants to an upload lets the sender at the node send.
 //!
-//! Scope and limitations: delays are known to the microsecond and without the queue of the other direction, as the
-//! timestamps of a kernel with a finer clock show them. A window is told in a packet of its own.
+//! Without a `read_delay` each packet is seen when it comes, with its delay, to the microsecond and without the queue of the
+//! other direction, as the timestamps of a kernel with a finer clock show it. With one the node sees what a program on
+//! sockets sees: bytes in order, those of several segments at a time, some time after they came, and round trips of
+//! windows, in which a server may have paused.
+//!
+//! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible.
 
 use crate::engine::{Engine, Timer};
 use crate::packet::{Fields, Kind, Packet};
 use crate::scenario::{self, Part};
 use crate::tcp::rto::LazyTimer;
-use leeway_share::{Certainty, FlowId, Line, Next, Policy, Sample, Sight, UserId};
-use leeway_units::{Bytes, Time};
+use leeway_share::{Certainty, FlowId, Heard, Line, Next, Policy, RoundTrips, Sample, Sight, UserId};
+use leeway_units::{Bytes, Duration, Time};
 use std::collections::BTreeMap;
 
 /// One gateway.
@@ -19,11 +23,12 @@ pub struct Gateway {
     lines: [Line; 2],
     owners: [BTreeMap<FlowId, u32>; 2],
     policy: Policy,
+    read_delay: Option<Duration>,
     pub(crate) timer: LazyTimer,
 }
 
 /// What a flow has of a gateway's line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Permit {
     id: FlowId,
     /// One past the last segment that may be sent, as the gateway knows it.
@@ -37,6 +42,11 @@ pub struct Permit {
     /// Segments that came before their time in a row.
     early: u32,
     retransmitted: u64,
+    /// Bytes that have come, or were acknowledged, since the last read.
+    unread: u64,
+    /// A read is set.
+    reading: bool,
+    round_trips: RoundTrips,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +67,7 @@ impl Gateway {
             lines: spec.laws().map(|law| Line::new(&law, &policy)),
             owners: Default::default(),
             policy,
+            read_delay: spec.read_delay,
             timer: LazyTimer::new(),
         }
     }
@@ -67,7 +78,18 @@ impl Gateway {
         let id = self.lines[way].open(UserId(user)).ok()?;
         self.owners[way].insert(id, index);
         let wanted = Wanted::Nothing;
-        Some(Permit { id, edge: 0, wanted, request: None, back_us: None, early: 0, retransmitted: 0 })
+        Some(Permit {
+            id,
+            edge: 0,
+            wanted,
+            request: None,
+            back_us: None,
+            early: 0,
+            retransmitted: 0,
+            unread: 0,
+            reading: false,
+            round_trips: RoundTrips::default(),
+        })
     }
 }
 
@@ -89,7 +111,8 @@ impl Engine {
         let Some(permit) = &mut flow.permit else { return };
         let line = &mut self.gateways[gateway].lines[usize::from(part == Part::Upload)];
         line.rest(permit.id, line.granted_to(permit.id));
-        permit.edge = 0;
+        (permit.edge, permit.unread) = (0, 0);
+        permit.round_trips.clear();
         permit.request = None;
         permit.wanted = match self.groups[flow.group as usize].spec.app {
             scenario::App::Request { .. } => Wanted::Nothing,
@@ -120,10 +143,9 @@ impl Engine {
     /// Flow `index` asks for what it still wants.
     pub(crate) fn gateway_wants(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
-        let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
-        let Some(permit) = flow.permit.filter(|_| flow.open) else { return };
+        let Some(permit) = flow.permit.as_ref().filter(|_| flow.open) else { return };
         let node = &mut self.gateways[gateway];
         let line = &mut node.lines[usize::from(part == Part::Upload)];
         // What was given up may come all the same, but is not counted on.
@@ -137,7 +159,7 @@ impl Engine {
             }
             Wanted::Answer(..) => node.policy.grant_segments.saturating_sub(under_way),
         };
-        let _ = line.ask(now_us, permit.id, segments.saturating_mul(mss));
+        let _ = line.ask(permit.id, segments.saturating_mul(mss));
         self.gateway_serves(gateway);
     }
 
@@ -145,6 +167,9 @@ impl Engine {
     pub(crate) fn gateway_receives(&mut self, index: u32, packet: &Packet, new: bool) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
+        if part == Part::Download && self.gateways[gateway].read_delay.is_some() {
+            return self.comes(index, if new { u64::from(packet.value()) } else { 0 });
+        }
         let flow = &mut self.flows[index as usize];
         let line = &mut self.gateways[gateway].lines[0];
         let bytes = if new { u64::from(packet.value()) } else { 0 };
@@ -163,7 +188,7 @@ impl Engine {
                 }
                 permit.early = if flow.receiver.is_in_order() { 0 } else { permit.early + 1 };
                 if permit.early == DUPLICATES {
-                    line.lost(now_us, permit.id, mss.into(), packet.sent.micros());
+                    line.lost(now_us, mss.into(), packet.sent.micros());
                 }
                 return self.gateway_wants(index);
             }
@@ -190,6 +215,9 @@ impl Engine {
     pub(crate) fn gateway_is_acked(&mut self, index: u32, bytes: u64, rtt_us: u64, owd_us: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
+        if part == Part::Upload && self.gateways[gateway].read_delay.is_some() {
+            return self.comes(index, bytes);
+        }
         let flow = &mut self.flows[index as usize];
         let line = &mut self.gateways[gateway].lines[1];
         match (part, &mut flow.permit) {
@@ -202,13 +230,64 @@ impl Engine {
                 line.arrived(now_us, permit.id, bytes, Some(sample));
                 if flow.counts.retransmitted > permit.retransmitted {
                     permit.retransmitted = flow.counts.retransmitted;
-                    line.lost(now_us, permit.id, 1, now_us.saturating_sub(rtt_us));
+                    line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
                 return self.gateway_wants(index);
             }
             _ => return,
         }
         self.gateway_serves(gateway);
+    }
+
+    /// `bytes` of flow `index` are there to be read, or are acknowledged.
+    fn comes(&mut self, index: u32, bytes: u64) {
+        let Some((gateway, _)) = self.met(index) else { return };
+        let Some(most) = self.gateways[gateway].read_delay else { return };
+        let flow = &mut self.flows[index as usize];
+        let Some(permit) = &mut flow.permit else { return };
+        permit.unread += bytes;
+        permit.early = if flow.receiver.is_in_order() { 0 } else { permit.early + 1 };
+        if !std::mem::replace(&mut permit.reading, true) {
+            let at = self.world.now + flow.app.host_delay(most);
+            self.world.set(at, Timer::Read(index));
+        }
+    }
+
+    /// The gateway reads what has come of flow `index`.
+    pub(crate) fn gateway_reads(&mut self, index: u32) {
+        let Some((gateway, part)) = self.met(index) else { return };
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[index as usize];
+        let line = &mut self.gateways[gateway].lines[usize::from(part == Part::Upload)];
+        let mss = u64::from(self.groups[flow.group as usize].profile.mss);
+        let Some(permit) = &mut flow.permit else { return };
+        permit.reading = false;
+        let download = part == Part::Download;
+        let retransmitted = flow.counts.retransmitted - permit.retransmitted;
+        let lost = if download { permit.early >= DUPLICATES } else { retransmitted > 0 };
+        if lost {
+            // What was sent twice says nothing of the delay (RFC 6298, 3).
+            permit.round_trips.clear();
+            permit.early = 0;
+            permit.retransmitted = flow.counts.retransmitted;
+            let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
+            line.lost(now_us, mss, sent_us);
+        }
+        if flow.receiver.is_in_order() || !download {
+            let position = if download { flow.receiver.next() } else { flow.sender.first_unacked() };
+            let rtt_us = permit.round_trips.arrived(u64::from(position) * mss, now_us);
+            let sample = rtt_us.map(|rtt_us| exact(flow.group, rtt_us.into()));
+            let heard = line.arrived(now_us, permit.id, std::mem::take(&mut permit.unread), sample);
+            if heard == Heard::Doubt {
+                permit.round_trips.clear();
+            }
+            if let Wanted::Answer(from, end) = permit.wanted
+                && position > from
+            {
+                permit.wanted = Wanted::Until(end);
+            }
+        }
+        self.gateway_wants(index);
     }
 
     /// A receive window has come to the sender of flow `index`.
@@ -236,6 +315,7 @@ impl Engine {
                 let again = !expired.is_empty();
                 for id in expired {
                     if let Some(&index) = self.gateways[gateway].owners[way].get(&id) {
+                        self.given_up(gateway, way, index);
                         self.gateway_wants(index);
                     }
                 }
@@ -265,6 +345,19 @@ impl Engine {
         }
     }
 
+    /// Nothing came of what flow `index` was granted: its round trips are longer than this, or its server has paused.
+    fn given_up(&mut self, gateway: usize, way: usize, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let now_us = self.world.now.micros();
+        let node = &mut self.gateways[gateway];
+        if let Some(permit) = flow.permit.as_mut().filter(|_| node.read_delay.is_some())
+            && let Some(least_us) = permit.round_trips.given_up(now_us)
+        {
+            let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
+            node.lines[way].arrived(now_us, permit.id, 0, Some(bound));
+        }
+    }
+
     /// Flow `index` may have `bytes` more under way.
     fn granted(&mut self, index: u32, bytes: u64, upload: bool) {
         let now = self.world.now;
@@ -273,7 +366,9 @@ impl Engine {
         let Some(permit) = &mut flow.permit else { return };
         let reached = if upload { flow.sender.next_seq() } else { flow.receiver.next() };
         let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
-        permit.edge = permit.edge.max(reached).saturating_add(segments);
+        let from = permit.edge.max(reached);
+        permit.edge = from.saturating_add(segments);
+        permit.round_trips.opened(u64::from(from) * u64::from(profile.mss), now.micros());
         if upload {
             flow.sender.edge = permit.edge;
             return self.pump(index);

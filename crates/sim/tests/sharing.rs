@@ -5,7 +5,7 @@
 mod lines;
 
 use leeway_sim::scenario::Scenario;
-use lines::{HEAD, Home, Line, Neighbours, judge, row};
+use lines::{HEAD, Home, Line, Neighbours, SOCKETS, judge, row};
 
 const SLOW: Line = Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" };
 
@@ -28,6 +28,33 @@ fn what_neighbours_do_to_a_home() {
         }
     }
     insta::assert_snapshot!(table);
+}
+
+#[test]
+fn what_a_gateway_on_sockets_makes_of_it() {
+    insta::assert_snapshot!(lines::on_sockets(SOCKETS));
+}
+
+/// Segments that are read together, a server's pause, a queue at a slow server and a turn that comes back at once from far
+/// away are no queue of the line: neighbours of an idle home get most of it, or some of it where it is least.
+#[test]
+fn what_is_no_queue_of_the_line_does_not_take_it_from_neighbours() {
+    let (ten, fifty) = (
+        Line { mbps: 10.0, rtt_ms: 20, bdp: 4.0, queue: "droptail" },
+        Line { mbps: 50.0, rtt_ms: 40, bdp: 1.0, queue: "droptail" },
+    );
+    for (line, neighbours, least) in [
+        (ten, Neighbours::Overload, 0.95),
+        (ten, Neighbours::Pausing, 0.3),
+        (fifty, Neighbours::Pausing, 0.5),
+        (ten, Neighbours::Far, 0.85),
+        (fifty, Neighbours::Far, 0.85),
+        (ten, Neighbours::Slow, 0.8),
+        (ten, Neighbours::Uploads, 0.7),
+    ] {
+        let outcome = judge(line, Home::Idle, neighbours, SOCKETS);
+        assert!(outcome.spare > least, "{neighbours:?} of {line}: {outcome:?}");
+    }
 }
 
 /// Under CUBIC the same gateway lets neighbours take the line from the home: it is the law that yields.

@@ -54,6 +54,12 @@ pub enum Neighbours {
     Small,
     /// Uploads alone.
     Uploads,
+    /// Downloads whose servers pause half of the time, beside one that does not.
+    Pausing,
+    /// Downloads from near servers and from ones that are 300 ms away.
+    Far,
+    /// Downloads from servers that send a fiftieth of the line each, beside two that send all they may.
+    Slow,
 }
 
 /// `count` different lines, drawn by `seed`.
@@ -97,7 +103,8 @@ impl Line {
         }
     }
 
-    fn scenario(self, home: Home, neighbours: Option<Neighbours>, extra: &str) -> String {
+    /// The home's ping goes where the neighbours' bytes go.
+    fn scenario(self, home: Home, neighbours: Option<Neighbours>, upload: bool, extra: &str) -> String {
         let Line { mbps, rtt_ms, bdp, queue } = self;
         let (up, delay, to) = (mbps / 4.0, rtt_ms as f64 / 2.0, self.seconds());
         let up_bytes = (up * 1e6 / 8.0 * 0.1).max(15_000.0) as u64;
@@ -111,9 +118,10 @@ impl Line {
         let mut flow = |name: &str, body: &str| {
             let _ = writeln!(text, "[[flow]]\nname = \"{name}\"\n{body}");
         };
-        flow("ping", "app = { kind = \"voice\", codec = \"g729\" }");
-        let object = (mbps * 1e6 * 0.4 / 8.0 / 10.0).min(12_500.0) as u64;
         let up = "from = \"right\"\nto = \"left\"\n";
+        let ping = "app = { kind = \"voice\", codec = \"g729\" }";
+        flow("ping", &format!("{}{ping}", if upload { up } else { "" }));
+        let object = (mbps * 1e6 * 0.4 / 8.0 / 10.0).min(12_500.0) as u64;
         match home {
             Home::Idle => {}
             Home::Pages => flow(
@@ -150,6 +158,23 @@ impl Line {
                     ),
                 );
             }
+            Some(Neighbours::Pausing) => {
+                flow("bulk", held);
+                flow(
+                    "pausing",
+                    &format!(
+                        "{held}count = 10\napp = {{ kind = \"on_off\", on = {{ exponential = \"300 ms\" }}, off = {{ exponential = \"300 ms\" }} }}"
+                    ),
+                );
+            }
+            Some(Neighbours::Far) => {
+                flow("near", &format!("{held}count = 5"));
+                flow("far", &format!("{held}count = 5\naccess_delay = \"150 ms\""));
+            }
+            Some(Neighbours::Slow) => {
+                flow("bulk", &format!("{held}count = 2"));
+                flow("slow", &format!("{held}count = 10\naccess_rate = \"{} kbit/s\"", mbps * 20.0));
+            }
             Some(Neighbours::Uploads) => {
                 flow("uploads", &format!("{held}{up}count = 10\nflows_per_user = 2"))
             }
@@ -158,8 +183,14 @@ impl Line {
     }
 
     /// Plays it; the metrics after ten seconds.
-    pub fn play(self, home: Home, neighbours: Option<Neighbours>, extra: &str) -> WindowSummary {
-        let text = self.scenario(home, neighbours, extra);
+    pub fn play(
+        self,
+        home: Home,
+        neighbours: Option<Neighbours>,
+        upload: bool,
+        extra: &str,
+    ) -> WindowSummary {
+        let text = self.scenario(home, neighbours, upload, extra);
         let scenario =
             Scenario::parse(&text, "sharing.toml").unwrap_or_else(|error| panic!("{error:?}\n{text}"));
         leeway_sim::run(&scenario, 1).expect("it can be run").windows.remove(0)
@@ -185,7 +216,9 @@ fn group<'a>(window: &'a WindowSummary, name: &str) -> Option<&'a GroupSummary> 
 
 /// The home with neighbours under `extra` lines of the gateway's table, against the home alone.
 pub fn judge(line: Line, home: Home, neighbours: Neighbours, extra: &str) -> Outcome {
-    let (alone, beside) = (line.play(home, None, extra), line.play(home, Some(neighbours), extra));
+    let upload = neighbours == Neighbours::Uploads;
+    let (alone, beside) =
+        (line.play(home, None, upload, extra), line.play(home, Some(neighbours), upload, extra));
     let owd =
         |window: &WindowSummary| group(window, "ping").and_then(|ping| ping.owd).map_or(0.0, |owd| owd.p99_s);
     let (before, after) = (group(&alone, "home"), group(&beside, "home"));
@@ -195,7 +228,6 @@ pub fn judge(line: Line, home: Home, neighbours: Neighbours, extra: &str) -> Out
         Some((before, after)) => (after.mean_s / before.mean_s, after.p99_s / before.p99_s),
         None => (Option::zip(before, after).map_or(1.0, |(a, b)| b.throughput_bps / a.throughput_bps), 0.0),
     };
-    let upload = neighbours == Neighbours::Uploads;
     let link = &alone.links[usize::from(upload)];
     let home_bps: f64 = alone
         .groups
@@ -227,4 +259,32 @@ pub const HEAD: &str = "Mbit/s   ms   BDP queue     home      mean   p99 ping ms
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// A gateway that sees what a program on sockets sees.
+pub const SOCKETS: &str = "read_delay = \"2 ms\"";
+
+/// What such a gateway makes of neighbours whose servers pause, are far or slow, or who send themselves.
+pub fn on_sockets(extra: &str) -> String {
+    let lines = [
+        Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" },
+        Line { mbps: 10.0, rtt_ms: 20, bdp: 4.0, queue: "droptail" },
+        Line { mbps: 50.0, rtt_ms: 40, bdp: 1.0, queue: "droptail" },
+    ];
+    let mut table = format!("neighbours {HEAD}\n");
+    use Neighbours::{Far, Overload, Pausing, Slow, Uploads};
+    for neighbours in [Overload, Pausing, Far, Slow, Uploads] {
+        let name = format!("{neighbours:?}").to_lowercase();
+        for line in lines {
+            let homes = match neighbours {
+                Uploads => [Home::Idle, Home::Upload],
+                _ => [Home::Idle, Home::Requests],
+            };
+            for home in homes {
+                let _ =
+                    writeln!(table, "{name:<10} {}", row(line, home, judge(line, home, neighbours, extra)));
+            }
+        }
+    }
+    table
 }

@@ -1,13 +1,14 @@
 //! How the sharing does on lines that were drawn by a seed:
-//! `cargo run --release -p leeway-sim --example sharing -- [tune|held|one|sensitivity] [lines]`, or
+//! `cargo run --release -p leeway-sim --example sharing -- [tune|held|one|sockets|sensitivity] [lines]`, or
 //! `-- line MBPS MS BDP QUEUE`.
 //!
+//! `sockets` plays neighbours whose servers pause, are far or slow, with a gateway that sees what a program on sockets sees.
 //! `tune` plays the half of the lines that constants are chosen on, `held` the other half. What follows in the environment
 //! variable `GATEWAY` are lines of the gateway's table, such as `law = "ledbat:target=5ms"`.
 
 mod lines;
 
-use lines::{HEAD, Home, Line, Neighbours, Outcome, draw, judge, median, row};
+use lines::{HEAD, Home, Line, Neighbours, Outcome, SOCKETS, draw, judge, median, row};
 
 /// Of the draw: half of the lines for tuning, the other half held back.
 const SEED: u64 = 2911;
@@ -30,6 +31,7 @@ fn main() {
                 Line { mbps: number(1), rtt_ms: number(2) as u64, bdp: number(3), queue: queue.leak() };
             table(&[line], &extra);
         }
+        Some("sockets") => print!("{}", lines::on_sockets(&format!("{SOCKETS}\n{extra}"))),
         Some("sensitivity") => sensitivity(half),
         _ => table(half, &extra),
     }

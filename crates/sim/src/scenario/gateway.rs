@@ -4,6 +4,7 @@ use super::error::Problem;
 use super::{FieldPath, FlowGroup, Scenario, words};
 use leeway_control::LawSpec;
 use leeway_share::Policy;
+use leeway_units::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +24,11 @@ pub struct Gateway {
     /// The law of what leaves the node; that of the sharing where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<LawSpec>,
+    /// The gateway sees what has come when a program reads it, anywhere up to this long after the packet, and delays are
+    /// round trips of windows, with whatever the other end waits for, as a program on sockets has them. Where absent it
+    /// sees each packet when it comes, with its delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_delay: Option<Duration>,
     /// Constants of the policy that differ from their defaults, by name; see docs/sharing.md.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policy: BTreeMap<String, u64>,

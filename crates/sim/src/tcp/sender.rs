@@ -174,6 +174,11 @@ impl Sender {
         self.unsent == 0
     }
 
+    /// Segments of this connection that were acknowledged with all before them.
+    pub fn first_unacked(&self) -> u32 {
+        self.board.una()
+    }
+
     /// Segments of this connection sent so far, retransmissions not counted.
     pub fn next_seq(&self) -> u32 {
         self.board.next()

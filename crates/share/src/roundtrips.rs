@@ -1,0 +1,83 @@
+//! Round trips of a window: from the grant that opens it to the first byte that this lets through.
+//!
+//! A program that reads from a socket sees several segments at once, some time after they came. Of all grants whose first
+//! byte is among them, the last one was waited for least: it counts. The last byte of a grant would show a queue of
+//! the grant itself.
+
+use std::collections::VecDeque;
+
+/// The grants of one flow of which nothing has come. Positions count bytes since the connection began.
+#[derive(Debug, Default)]
+pub struct RoundTrips {
+    timed: VecDeque<(u64, u64)>,
+}
+
+impl RoundTrips {
+    /// At `now_us` the bytes from position `from` on were let through.
+    pub fn opened(&mut self, from: u64, now_us: u64) {
+        if self.timed.back().is_none_or(|&(last, _)| last < from) {
+            self.timed.push_back((from, now_us));
+        }
+    }
+
+    /// Everything before `position` has come: the round-trip time that this shows, in microseconds.
+    pub fn arrived(&mut self, position: u64, now_us: u64) -> Option<u32> {
+        let mut last = None;
+        while let Some((_, at_us)) = self.timed.pop_front_if(|&mut (from, _)| from < position) {
+            last = Some(passed_us(at_us, now_us));
+        }
+        last
+    }
+
+    /// Nothing came of what was granted: how long a round trip takes at least, in microseconds.
+    pub fn given_up(&mut self, now_us: u64) -> Option<u32> {
+        let least = self.timed.back().map(|&(_, at_us)| passed_us(at_us, now_us));
+        self.clear();
+        least
+    }
+
+    /// Nothing more will come, or not of these grants.
+    pub fn clear(&mut self) {
+        self.timed.clear();
+    }
+}
+
+fn passed_us(at_us: u64, now_us: u64) -> u32 {
+    u32::try_from(now_us.saturating_sub(at_us).max(1)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_byte_of_a_grant_is_timed() {
+        let mut round_trips = RoundTrips::default();
+        round_trips.opened(0, 1_000);
+        assert_eq!(round_trips.arrived(0, 9_000), None, "nothing has come");
+        assert_eq!(round_trips.arrived(1460, 21_000), Some(20_000));
+        assert_eq!(
+            round_trips.arrived(2920, 30_000),
+            None,
+            "the grant's second segment waited for its first"
+        );
+    }
+
+    /// Three grants, 7 ms apart, whose segments are read together: the last was waited for least.
+    #[test]
+    fn segments_that_are_read_together_are_no_queue_of_each_other() {
+        let mut round_trips = RoundTrips::default();
+        (0..3).for_each(|n| round_trips.opened(n * 1460, n * 7_000));
+        assert_eq!(round_trips.arrived(3 * 1460, 35_000), Some(21_000));
+    }
+
+    #[test]
+    fn a_grant_of_which_nothing_comes_says_how_long_it_takes_at_least() {
+        let mut round_trips = RoundTrips::default();
+        assert_eq!(round_trips.given_up(5), None);
+        round_trips.opened(0, 0);
+        round_trips.opened(1460, 40_000);
+        assert_eq!(round_trips.given_up(100_000), Some(60_000));
+        assert_eq!(round_trips.arrived(2920, 110_000), None, "it was given up");
+    }
+}
