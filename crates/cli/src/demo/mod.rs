@@ -23,8 +23,8 @@ pub const HELP: &str = "Examples:\n  \
     the same for a minute\n  \
     leeway demo\n      \
     without root: the same community in the simulator, in a few seconds\n\n\
-    Hosts are network namespaces of this machine, and nothing leaves it. Whatever ends the demo, hosts, programs\n\
-    and files of it are removed.\n\n\
+    Hosts are network namespaces of this machine, and nothing leaves it. At its end hosts, programs and files of\n\
+    the demo are removed, also after an error, Ctrl-C or SIGTERM.\n\n\
     Exit codes: 0 it ended or was ended by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.";
 
 /// The line, and its rate once more as a number.

@@ -67,7 +67,12 @@ pub struct Down {
 /// Starts it.
 pub fn up(up: &Up) -> Result<(), Failure> {
     let path = std::path::absolute(&up.config)?;
-    let config = Config::read(&path).map_err(usage)?;
+    let config = Config::read(&path).map_err(|error| match &error {
+        ConfigError::File { error: why, .. } if why.kind() == ErrorKind::NotFound => {
+            Failure::Usage(format!("{error}; write a first one: leeway gateway init"))
+        }
+        _ => usage(error),
+    })?;
     config.check().map_err(usage)?;
     let control = config.control.unwrap_or_default();
     let socket = &control.socket;

@@ -132,6 +132,7 @@ fn a_gateway_that_does_not_start_leaves_nothing() {
     let output = leeway().args(["gateway", "up", "--config", "/nonexistent/gateway.toml"]).output().unwrap();
     let (code, words) = said(&output);
     assert!(code == Some(2) && words.contains("/nonexistent/gateway.toml"), "{words}");
+    assert!(words.contains("leeway gateway init"), "{words}");
     let output =
         leeway().args(["gateway", "down", "--config", "/nonexistent/gateway.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
