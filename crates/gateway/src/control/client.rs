@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum ClientError {
     /// Nobody listens.
     #[error(
-        "no gateway runs here: nobody listens at {0}. Start it (systemctl start leeway-gateway), or give the \
+        "no gateway runs here: nobody listens at {0}. Start it (leeway gateway up), or give the \
          `socket` of its [control] as --socket"
     )]
     Nobody(PathBuf),

@@ -9,17 +9,23 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use std::str::FromStr;
+use utoipa::ToSchema;
 
 /// Fields of both forms; what is not filled in is empty.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 pub struct CodesForm {
+    /// The token of the page that the form is on.
     csrf: String,
+    /// Who is invited.
     #[serde(default)]
     name: String,
+    /// Days from the first use on.
     #[serde(default)]
     days: String,
+    /// Gigabytes, both directions together.
     #[serde(default)]
     gb: String,
+    /// How many vouchers.
     #[serde(default)]
     count: String,
 }
@@ -43,6 +49,7 @@ impl CodesForm {
 }
 
 /// Invites somebody, and shows the code with its picture.
+#[utoipa::path(post, path = "/invite", request_body(content = CodesForm, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 200, description = "the code and its picture, once", body = String, content_type = "text/html"), (status = 303, description = "to /, for a form that is too old"), (status = 400, description = "the page with what is wrong", body = String, content_type = "text/html")))]
 pub async fn invite(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request =
@@ -55,6 +62,7 @@ pub async fn invite(state: Shared, headers: HeaderMap, Form(form): Form<CodesFor
 }
 
 /// Makes vouchers; the browser keeps the sheet as a file, since nobody can read its codes again.
+#[utoipa::path(post, path = "/vouchers", request_body(content = CodesForm, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 200, description = "the sheet, once", body = String, content_type = "text/html"), (status = 303, description = "to /, for a form that is too old"), (status = 400, description = "the page with what is wrong", body = String, content_type = "text/html")))]
 pub async fn vouchers(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = form.terms().and_then(|(days, bytes)| {

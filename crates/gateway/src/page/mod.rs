@@ -3,6 +3,7 @@
 //! It is on the home's side only, and asks nobody else for anything. It does what the control
 //! socket does, by the same [`Operations`].
 
+mod api;
 mod codes;
 mod config;
 mod events;
@@ -23,7 +24,6 @@ use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Extension, Form, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
 use axum::{Router, middleware};
 use guard::{Visitor, cookie};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -37,6 +37,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use utoipa::{IntoParams, ToSchema};
 
 /// Connections at a time.
 const CONNECTIONS: usize = 256;
@@ -91,29 +92,23 @@ pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<O
 }
 
 fn router(page: Arc<Page>) -> Router {
-    Router::new()
-        .route("/", get(home))
-        .route("/login", get(login).post(enter))
-        .route("/logout", post(leave))
-        .route("/language", post(language))
-        .route("/pause", post(pause))
-        .route("/resume", post(resume))
-        .route("/invite", post(codes::invite))
-        .route("/vouchers", post(codes::vouchers))
-        .route("/events", get(events))
-        .route("/session", get(session))
-        .route("/assets/{name}", get(asset))
+    let (router, _) = api::routes().split_for_parts();
+    router
         .layer(DefaultBodyLimit::max(FORM_BYTES))
         .layer(middleware::map_response(guard::closed))
         .with_state(page)
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct HomeQuery {
+    /// `old` where a form was not taken.
     #[serde(default)]
     problem: String,
 }
 
+/// The page: whether the line is shared, and who uses how much.
+#[utoipa::path(get, path = "/", params(HomeQuery), security(("session" = [])), responses((status = 200, description = "the page", body = String, content_type = "text/html"), (status = 303, description = "to /login, without a session")))]
 async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: HeaderMap) -> Response {
     let visitor = Visitor::of(&headers);
     let Some(csrf) = page.csrf(&visitor) else { return Redirect::to("/login").into_response() };
@@ -122,6 +117,8 @@ async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: Head
     page.home(&visitor, csrf, problem, StatusCode::OK)
 }
 
+/// The form to log in.
+#[utoipa::path(get, path = "/login", responses((status = 200, description = "the form", body = String, content_type = "text/html"), (status = 303, description = "to /, with a session")))]
 async fn login(State(page): Shared, headers: HeaderMap) -> Response {
     let visitor = Visitor::of(&headers);
     if page.csrf(&visitor).is_some() {
@@ -130,12 +127,14 @@ async fn login(State(page): Shared, headers: HeaderMap) -> Response {
     html(&view::Login::new(visitor.language, None), StatusCode::OK)
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 struct LoginForm {
     name: String,
     password: String,
 }
 
+/// Logs in.
+#[utoipa::path(post, path = "/login", request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"), responses((status = 303, description = "to /, with the cookie of a session"), (status = 401, description = "a wrong name or password"), (status = 403, description = "a form of another site"), (status = 429, description = "too many attempts; `Retry-After` says when to try again")))]
 async fn enter(
     State(page): Shared,
     Extension(from): Extension<IpAddr>,
@@ -167,11 +166,14 @@ async fn enter(
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 struct LanguageForm {
+    /// `en`, `es` or `ca`.
     language: String,
 }
 
+/// Chooses the language of the page.
+#[utoipa::path(post, path = "/language", request_body(content = LanguageForm, content_type = "application/x-www-form-urlencoded"), responses((status = 303, description = "to /, with a cookie")))]
 async fn language(Form(form): Form<LanguageForm>) -> Response {
     let chosen = Language::of(&form.language).unwrap_or(Language::English).words().code;
     let cookie = cookie("leeway_language", chosen, 365 * 24 * 3600);
@@ -179,13 +181,17 @@ async fn language(Form(form): Form<LanguageForm>) -> Response {
 }
 
 /// Every form that changes something.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 struct Action {
+    /// The token of the page that the form is on.
     csrf: String,
+    /// For a pause: how long; empty: until the owner resumes.
     #[serde(default)]
     seconds: String,
 }
 
+/// Logs out.
+#[utoipa::path(post, path = "/logout", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /login")))]
 async fn leave(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     let visitor = Visitor::of(&headers);
     if page.may(&visitor, &form.csrf) {
@@ -194,6 +200,8 @@ async fn leave(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>
     ([(header::SET_COOKIE, cookie("leeway_session", "", 0))], Redirect::to("/login")).into_response()
 }
 
+/// Refuses new requests of neighbours for some time, or until the owner resumes.
+#[utoipa::path(post, path = "/pause", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /; done unless `problem` says why not"), (status = 400, description = "a time that makes no sense"), (status = 500, description = "the pause cannot be kept")))]
 async fn pause(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     page.act(&headers, &form.csrf, |operations| {
         let time = form.seconds.parse().ok().map(SignedDuration::from_secs);
@@ -206,15 +214,21 @@ async fn pause(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>
     })
 }
 
+/// Goes on sharing.
+#[utoipa::path(post, path = "/resume", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /; done unless `problem` says why not"), (status = 500, description = "that cannot be kept")))]
 async fn resume(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     page.act(&headers, &form.csrf, |operations| operations.resume().map(drop))
 }
 
+/// Whether the session of the cookie goes on.
+#[utoipa::path(get, path = "/session", security(("session" = [])), responses((status = 204, description = "it does"), (status = 401, description = "it does not")))]
 async fn session(State(page): Shared, headers: HeaderMap) -> StatusCode {
     let known = page.csrf(&Visitor::of(&headers)).is_some();
     if known { StatusCode::NO_CONTENT } else { StatusCode::UNAUTHORIZED }
 }
 
+/// How everything stands, once a second.
+#[utoipa::path(get, path = "/events", security(("session" = [])), responses((status = 200, description = "server-sent events, each with JSON", body = String, content_type = "text/event-stream"), (status = 401, description = "no session"), (status = 503, description = "too many pages listen")))]
 async fn events(State(page): Shared, headers: HeaderMap) -> Response {
     let visitor = Visitor::of(&headers);
     if page.csrf(&visitor).is_none() {
@@ -228,6 +242,8 @@ async fn events(State(page): Shared, headers: HeaderMap) -> Response {
     }
 }
 
+/// Style and scripts of the page.
+#[utoipa::path(get, path = "/assets/{name}", params(("name" = String, Path, description = "name of a file")), responses((status = 200, description = "the file"), (status = 404, description = "no such file")))]
 async fn asset(Path(name): Path<String>) -> Response {
     let (kind, text) = match name.as_str() {
         "style.css" => ("text/css", include_str!("assets/style.css")),

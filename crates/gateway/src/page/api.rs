@@ -1,0 +1,103 @@
+//! The routes of the page, and their description at `/openapi.json`.
+
+use super::{Page, codes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use std::sync::{Arc, LazyLock};
+use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// What holds for all of them.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "The owner's page of a Leeway gateway",
+        description = "Forms and pages for the owner's browser. Programs on the gateway's machine ask its control \
+                       socket instead, which answers in JSON."
+    ),
+    modifiers(&Session)
+)]
+struct Api;
+
+/// The cookie of who is logged in.
+struct Session;
+
+impl Modify for Session {
+    fn modify(&self, document: &mut Document) {
+        let cookie = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new("leeway_session")));
+        document.components.get_or_insert_default().add_security_scheme("session", cookie);
+    }
+}
+
+/// Every route with its description; there is no other way to add one.
+pub fn routes() -> OpenApiRouter<Arc<Page>> {
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(super::home))
+        .routes(routes!(super::login, super::enter))
+        .routes(routes!(super::leave))
+        .routes(routes!(super::language))
+        .routes(routes!(super::pause))
+        .routes(routes!(super::resume))
+        .routes(routes!(codes::invite))
+        .routes(routes!(codes::vouchers))
+        .routes(routes!(super::events))
+        .routes(routes!(super::session))
+        .routes(routes!(super::asset))
+        .routes(routes!(openapi))
+}
+
+/// This description of the page, as OpenAPI 3.1.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, description = "the description")))]
+async fn openapi() -> Response {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| routes().into_openapi().to_pretty_json().unwrap_or_default());
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oas3::spec::{ObjectOrReference, Schema};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let text = routes().into_openapi().to_json().unwrap();
+        let document = oas3::from_json(&text).expect("it is OpenAPI 3.1");
+        document.validate_version().unwrap();
+        let described: BTreeSet<String> =
+            document.operations().map(|(path, method, _)| format!("{method} {path}")).collect();
+        let expected = [
+            "GET /",
+            "GET /assets/{name}",
+            "GET /events",
+            "GET /login",
+            "GET /openapi.json",
+            "GET /session",
+            "POST /invite",
+            "POST /language",
+            "POST /login",
+            "POST /logout",
+            "POST /pause",
+            "POST /resume",
+            "POST /vouchers",
+        ];
+        assert_eq!(described, expected.map(str::to_owned).into());
+        for (path, method, operation) in document.operations() {
+            let at = format!("{method} {path}");
+            assert!(operation.summary.as_ref().is_some_and(|words| words.ends_with('.')), "{at}");
+            assert!(!operation.responses(&document).is_empty(), "{at}");
+            // Forms are described by their fields; each name leads to a schema.
+            if method == "POST" {
+                let body = operation.request_body(&document).unwrap().expect("a form");
+                let form = &body.content["application/x-www-form-urlencoded"];
+                let Some(Schema::Object(schema)) = form.schema(&document).unwrap() else { panic!("{at}") };
+                let ObjectOrReference::Object(schema) = *schema else { panic!("{at}") };
+                assert!(!schema.properties.is_empty(), "{at}");
+            }
+        }
+    }
+}
