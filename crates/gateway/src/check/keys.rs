@@ -1,5 +1,7 @@
 //! Every key of a configuration, with what stands there: mistakes are explained with that.
 
+use strsim::osa_distance;
+
 /// A key of the configuration.
 #[derive(Debug)]
 pub(super) struct Key {
@@ -225,7 +227,7 @@ fn plain_table(table: &str) -> &'static str {
 fn nearest(path: &str) -> Option<&'static Key> {
     let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
     let table = plain_table(table);
-    let near = |key: &&Key| distance(&key.name().to_lowercase(), &name.to_lowercase());
+    let near = |key: &&Key| osa_distance(&key.name().to_lowercase(), &name.to_lowercase());
     let beside = KEYS.iter().filter(|key| key.table() == table && key.path != "user").min_by_key(near);
     let beside = beside.filter(|key| near(key) <= (name.chars().count() / 3).clamp(1, 3));
     let elsewhere =
@@ -235,28 +237,8 @@ fn nearest(path: &str) -> Option<&'static Key> {
 
 /// The name of these that is nearest to the given one, if it is near.
 pub(super) fn nearest_of<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let best = names.into_iter().min_by_key(|known| distance(known, name))?;
-    (distance(best, name) <= (name.chars().count() / 3).clamp(1, 3)).then_some(best)
-}
-
-/// How many letters have to be put in, taken out or changed, or swapped with the next one
-/// (Damerau 1964).
-fn distance(one: &str, two: &str) -> usize {
-    let [one, two] = [one, two].map(|text| text.chars().collect::<Vec<_>>());
-    let mut table = vec![vec![0; two.len() + 1]; one.len() + 1];
-    for i in 0..=one.len() {
-        for j in 0..=two.len() {
-            table[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let change = table[i - 1][j - 1] + usize::from(one[i - 1] != two[j - 1]);
-                let swapped = i > 1 && j > 1 && one[i - 1] == two[j - 2] && one[i - 2] == two[j - 1];
-                let swap = if swapped { table[i - 2][j - 2] + 1 } else { change };
-                change.min(swap).min(table[i - 1][j] + 1).min(table[i][j - 1] + 1)
-            };
-        }
-    }
-    table[one.len()][two.len()]
+    let best = names.into_iter().min_by_key(|known| osa_distance(known, name))?;
+    (osa_distance(best, name) <= (name.chars().count() / 3).clamp(1, 3)).then_some(best)
 }
 
 /// What the text's error means where it is no TOML. `line` is the line that it is in.
@@ -347,7 +329,5 @@ mod tests {
         }
         assert!(nearest("whatever").is_none());
         assert_eq!(nearest("volume").map(|key| key.path), Some("caps.month.volume"));
-        assert_eq!((distance("", "abc"), distance("abc", "abc"), distance("kitten", "sitting")), (3, 0, 3));
-        assert_eq!((distance("vegsa", "vegas"), distance("ab", "ba")), (1, 1));
     }
 }
