@@ -7,8 +7,8 @@
 use crate::netlink::{self, Changes};
 use crate::{Error, Family};
 use ipnet::IpNet;
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags};
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::link::LinkFlags;
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -123,10 +123,7 @@ impl Surroundings {
     pub fn now() -> Result<Surroundings, Error> {
         let mut devices = BTreeMap::new();
         for link in netlink::links()? {
-            let name = link.attributes.iter().find_map(|attribute| match attribute {
-                LinkAttribute::IfName(name) => Some(name.clone()),
-                _ => None,
-            });
+            let name = netlink::name(&link);
             let far = link.header.flags.intersects(LinkFlags::Pointopoint | LinkFlags::Loopback);
             devices.insert(link.header.index, Device { name: name.unwrap_or_default(), far });
         }
@@ -149,15 +146,8 @@ impl Surroundings {
     fn add_address(&mut self, message: &AddressMessage, devices: &BTreeMap<u32, Device>) {
         let bits = message.header.prefix_len;
         let name = devices.get(&message.header.index).map_or("", |device| &device.name);
-        let local = message.attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Local(address) => Some(*address),
-            _ => None,
-        });
-        let address = message.attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Address(address) => Some(*address),
-            _ => None,
-        });
-        self.own.extend(local.or(address));
+        let (own, address) = netlink::ends(message);
+        self.own.extend(own);
         if let Some(Ok(network)) = address.map(|address| IpNet::new(address, bits)) {
             self.on_link.insert(network.trunc(), name.to_owned());
         }

@@ -3,8 +3,7 @@
 use crate::netlink;
 use crate::{Error, Family};
 use ipnet::IpNet;
-use netlink_packet_route::address::AddressAttribute;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags};
+use netlink_packet_route::link::LinkFlags;
 use netlink_packet_route::route::{RouteAttribute, RouteType};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -57,13 +56,9 @@ impl Interface {
 pub fn interfaces() -> Result<Vec<Interface>, Error> {
     let mut all = BTreeMap::new();
     for link in netlink::links()? {
-        let name = link.attributes.iter().find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name.clone()),
-            _ => None,
-        });
         let flags = link.header.flags;
         let interface = Interface {
-            name: name.unwrap_or_default(),
+            name: netlink::name(&link).unwrap_or_default(),
             up: flags.contains(LinkFlags::Up),
             loopback: flags.contains(LinkFlags::Loopback),
             addresses: Vec::new(),
@@ -71,17 +66,8 @@ pub fn interfaces() -> Result<Vec<Interface>, Error> {
         all.insert(link.header.index, interface);
     }
     for message in netlink::addresses()? {
-        // Of a point-to-point interface `Address` is the other end.
-        let local = message.attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Local(address) => Some(*address),
-            _ => None,
-        });
-        let address = message.attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Address(address) => Some(*address),
-            _ => None,
-        });
-        let network =
-            local.or(address).and_then(|address| IpNet::new(address, message.header.prefix_len).ok());
+        let (own, _) = netlink::ends(&message);
+        let network = own.and_then(|address| IpNet::new(address, message.header.prefix_len).ok());
         if let Some(interface) = all.get_mut(&message.header.index) {
             interface.addresses.extend(network);
         }
@@ -96,10 +82,8 @@ pub fn interfaces() -> Result<Vec<Interface>, Error> {
 pub fn uplinks() -> Result<Vec<Uplink>, Error> {
     let mut names = BTreeMap::new();
     for link in netlink::links()? {
-        for attribute in link.attributes {
-            if let LinkAttribute::IfName(name) = attribute {
-                names.insert(link.header.index, name);
-            }
+        if let Some(name) = netlink::name(&link) {
+            names.insert(link.header.index, name);
         }
     }
     let mut found = Vec::new();

@@ -4,7 +4,6 @@
 
 use crate::{Error, Family, ip_of, netlink, nft, remove_rules};
 use netlink_packet_route::AddressFamily;
-use netlink_packet_route::link::LinkAttribute;
 use netlink_packet_route::route::RouteAttribute;
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use std::collections::BTreeSet;
@@ -124,11 +123,7 @@ pub fn routing_tables(family: Family) -> Result<BTreeSet<u32>, Error> {
 /// # Errors
 /// The kernel does not list them.
 pub fn devices() -> Result<BTreeSet<String>, Error> {
-    let name = |attribute: &LinkAttribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name.clone()),
-        _ => None,
-    };
-    Ok(netlink::links()?.iter().filter_map(|link| link.attributes.iter().find_map(name)).collect())
+    Ok(netlink::links()?.iter().filter_map(netlink::name).collect())
 }
 
 /// The tables of nftables of family `inet` whose names begin so, and the text of each.

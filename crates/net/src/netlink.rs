@@ -4,13 +4,14 @@ use crate::{Error, Family};
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::address::AddressMessage;
-use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Groups of messages about changes (linux/rtnetlink.h): links, addresses and routes of both families.
@@ -43,6 +44,28 @@ pub(crate) fn links() -> Result<Vec<LinkMessage>, Error> {
         RouteNetlinkMessage::NewLink(link) => Some(link),
         _ => None,
     })
+}
+
+/// The name of a device.
+pub(crate) fn name(link: &LinkMessage) -> Option<String> {
+    link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// The host's own address of a message, and the address that stands for the network; they differ on a point-to-point
+/// device, where the second one is the other end's.
+pub(crate) fn ends(message: &AddressMessage) -> (Option<IpAddr>, Option<IpAddr>) {
+    let local = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    let address = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Address(address) => Some(*address),
+        _ => None,
+    });
+    (local.or(address), address)
 }
 
 /// All addresses of this host.
