@@ -452,13 +452,14 @@ fn law(spec: &LawSpec) -> Result<String, KernelError> {
 }
 
 /// The queuing delay that a law aims at in microseconds; 0: none; the largest one (`LEEWAY_TARGET_ANY`): the law aims at
-/// none, but stays beside no queue that is not its own.
+/// none and yields to each queue beyond a threshold.
 fn target_us(spec: &LawSpec) -> u32 {
-    if spec.name() == "ebb" {
-        return u32::MAX;
+    let duration = |name| spec.law().param(name).filter(|param| matches!(param.kind, ParamKind::Duration));
+    match duration("target") {
+        Some(target) => spec.raw(target),
+        None if duration("threshold").is_some() => u32::MAX,
+        None => 0,
     }
-    let target = spec.law().param("target").filter(|param| matches!(param.kind, ParamKind::Duration));
-    target.map_or(0, |param| spec.raw(param))
 }
 
 /// The folders of confinements, sorted.
