@@ -13,8 +13,7 @@
  *				clear: the queue was ours, fill from R; busy: yield
  *	yield			W/2 with each busy round trip, 0.7 W below one segment; clear: fill, from 3/4 M
  *
- * Probes: one each second, 100 S or 4 base, the longest; n in n times that. A sample that the receiver's timer may have
- * held counts below one segment only: the window goes down until segments are so rare that none is held.
+ * Below one segment: pairs, as a receiver may hold a lone one's ack, and four for a gap of acks; n in n (1 s, 100 S, 4 base).
  * M, the memory: the largest W that met no queue; fade less with each round trip of check or yield.
  *
  * Scope and limitations:
@@ -33,6 +32,7 @@
 #define LEEWAY_EBB_FAR_US   60000U   /* base from which a round trip adds less than fill */
 #define LEEWAY_EBB_QUIET_US 1000000U /* after 1 s without a queue fill triples */
 #define LEEWAY_EBB_PROBE_US 1000000U /* between probes */
+#define LEEWAY_EBB_T_US     14400U   /* 1.2 S until S is seen: a line of 1 Mbit/s */
 #define LEEWAY_EBB_CHANCE   20       /* one segment in 20 may be lost by chance */
 #define LEEWAY_EBB_CHANCES  200      /* ten such losses in a burst, each worth CHANCE */
 
@@ -87,18 +87,20 @@ LEEWAY_INLINE void leeway_ebb_cut(struct leeway_ebb *s, leeway_u64 w_q16, leeway
 LEEWAY_INLINE void leeway_ebb_output(struct leeway_ebb *s, const struct leeway_path *path)
 {
 	leeway_u64 mss = leeway_mss(path), one_q16 = mss << 16, round_us = s->base.min_us;
-	leeway_u64 probe_us =
+	leeway_u64 gap_us =
 		leeway_max_u64(LEEWAY_EBB_PROBE_US, leeway_max_u64(100ULL * s->s_us, 4 * round_us));
 
 	s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, LEEWAY_WINDOW_MAX_BYTES << 16);
 	if (!round_us)
 		return;
-	if (s->w.out.cwnd_q16 < one_q16)
-		round_us = leeway_max_u64(round_us, path->srtt_us);
 	s->w.out.quantum = leeway_line_quantum(&s->line, s->w.out.phase == LEEWAY_SLOW_START ||
 								 s->w.out.cwnd_q16 < 4 * one_q16);
+	if (s->w.out.cwnd_q16 < one_q16) {
+		round_us = leeway_max_u64(round_us, path->srtt_us);
+		s->w.out.quantum = s->line.delays_acks && !s->s_us ? 4 : 2;
+	}
 	s->w.out.pacing_bytes_per_s =
-		leeway_max_u64((s->w.out.cwnd_q16 >> 12) * 1000000 / round_us >> 4, mss * 1000000 / probe_us);
+		leeway_max_u64((s->w.out.cwnd_q16 >> 12) * 1000000 / round_us >> 4, mss * 1000000 / gap_us);
 }
 
 LEEWAY_INLINE void leeway_ebb_init(struct leeway_ebb *s, const struct leeway_ebb_params *p,
@@ -120,7 +122,8 @@ LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(const struct leeway_ebb *s)
 	leeway_u64 base_us = s->base.min_us, t_us;
 
 	t_us = leeway_clamp_u32((leeway_u32)base_us / 100, LEEWAY_EBB_T_MIN_US, s->threshold_us);
-	t_us = leeway_max_u64(t_us, leeway_min_u64(s->s_us * 6ULL / 5, base_us / 4));
+	t_us = leeway_max_u64(t_us,
+			      leeway_min_u64(s->s_us ? s->s_us * 6ULL / 5 : LEEWAY_EBB_T_US, base_us / 4));
 	t_us = leeway_max_u64(t_us, leeway_line_noise_us(&s->line));
 	return (leeway_u32)(t_us + leeway_less(s->w.out.quantum, 1) * s->s_us);
 }
@@ -177,8 +180,7 @@ LEEWAY_INLINE void leeway_ebb_met(struct leeway_ebb *s, leeway_u64 now_us, leewa
 {
 	leeway_u64 base_us = s->base.min_us, mean_us = s->queue_us / s->busy, w_q16 = s->w.out.cwnd_q16;
 
-	if (s->w.out.phase ==
-	    LEEWAY_SLOW_START) { /* what is seen left a round trip ago, from half the window */
+	if (s->w.out.phase == LEEWAY_SLOW_START) { /* the queue that W/2 met */
 		s->memory_q16 = w_q16 / 2;
 		leeway_ebb_check(s, now_us, w_q16 / 2, 900, mss);
 	} else if (s->w.out.phase == LEEWAY_AVOIDANCE) {
@@ -216,8 +218,7 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 	int waits = s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING, busy;
 
 	leeway_base_update(&s->base, ack->now_us, ack->last_rtt_us);
-	s->w.out.queuing_delay_us =
-		leeway_before_u32(ack->last_rtt_us, s->base.min_us) ? 0 : ack->last_rtt_us - s->base.min_us;
+	s->w.out.queuing_delay_us = (leeway_u32)leeway_less(ack->last_rtt_us, s->base.min_us);
 	s->s_us = leeway_line_sample(&s->line, ack, sent_us, s->base.min_us, mss);
 	s->t_us = leeway_ebb_threshold_us(s);
 	busy = s->w.out.queuing_delay_us > s->t_us;
@@ -249,7 +250,10 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 	s->chances = (leeway_u32)leeway_less(s->chances, ack->acked_bytes / mss);
 	if (ack->round_start && (s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING))
 		s->memory_q16 -= leeway_permille(s->memory_q16, s->fade_permille);
-	if (ack->last_rtt_us && (ack->last_kind == LEEWAY_LAST_EXACT || s->w.out.cwnd_q16 >> 16 < mss))
+	/* What the receiver's timer may have held is clear all the same where it is below T. */
+	if (ack->last_rtt_us &&
+	    (ack->last_kind == LEEWAY_LAST_EXACT ||
+	     (s->w.out.cwnd_q16 >> 16 < mss && ack->last_rtt_us <= s->base.min_us + s->t_us)))
 		leeway_ebb_sample(s, ack, path);
 	if (s->w.out.phase == LEEWAY_SLOW_START || s->w.out.phase == LEEWAY_AVOIDANCE)
 		leeway_ebb_grow(s, ack, mss);
@@ -260,10 +264,7 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 	leeway_ebb_output(s, path);
 }
 
-/*
- * A loss that no queue announced is chance; one while nearly all of the line is ours is our own
- * doing. Many are neither. Every other one is somebody else's queue: W/20 is left, and yield.
- */
+/* Chance where no queue announced it, ours while nearly all of the line is; many, and others, are somebody's queue. */
 LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_loss *loss,
 				      const struct leeway_path *path)
 {

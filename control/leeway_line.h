@@ -14,6 +14,7 @@
  * - Where noise hides the gap, the mean gap stands for the least one, and the largest delivery rate bounds it. Without
  *   delivery rates that is too long.
  * - A receiver is taken for one that delays its acks as in leeway_sender.h.
+ * - A segment that is not full has no gap.
  */
 #ifndef LEEWAY_LINE_H
 #define LEEWAY_LINE_H
@@ -21,6 +22,7 @@
 #include "leeway_math.h"
 
 #define LEEWAY_LINE_BURST_US 30U       /* departures that are one burst */
+#define LEEWAY_LINE_STACK_US 100U      /* the same, where they come eight times as far apart */
 #define LEEWAY_LINE_PAUSE_US 1000000U  /* a longer gap is a pause */
 #define LEEWAY_LINE_HELD_US  1000U     /* less is no noise */
 #define LEEWAY_LINE_SLOW_US  8000U     /* time of a segment from which no noise hides it */
@@ -111,6 +113,13 @@ LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, lee
 	leeway_line_noise(l, now_us, l->gaps >= 6 ? 3 * l->dev_ns / 1000 : 0, base_us);
 }
 
+/* Whether segments left together, by the time between their departures and the one between their acks. A stack that has
+ * to send them one by one takes some time for each. */
+LEEWAY_INLINE int leeway_line_together(leeway_u64 apart_us, leeway_u64 gap_us)
+{
+	return apart_us < LEEWAY_LINE_BURST_US || (apart_us < LEEWAY_LINE_STACK_US && 8 * apart_us < gap_us);
+}
+
 /* Takes the round-trip sample of an ack, whose newest segment left at sent_us; a segment's time on the line. */
 LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 					   const struct leeway_ack *ack LEEWAY_NONNULL, leeway_u64 sent_us,
@@ -125,8 +134,8 @@ LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 			     : 0;
 	if (l->held_us > LEEWAY_LINE_HELD_US)
 		leeway_line_noise(l, ack->now_us, l->held_us, base_us);
-	if (l->acked_us && apart_us < LEEWAY_LINE_BURST_US && gap_us < LEEWAY_LINE_PAUSE_US &&
-	    l->run < 1000) {
+	if (l->acked_us && leeway_line_together(apart_us, gap_us) && gap_us < LEEWAY_LINE_PAUSE_US &&
+	    ack->acked_bytes >= mss && l->run < 1000) {
 		if (l->run <= l->delays_acks) /* later ones of a burst may wait for each other */
 			leeway_line_gap(l, ack->now_us, gap_us * 1000 / segments, base_us);
 		l->run += segments;

@@ -7,7 +7,8 @@
  * - A departure is fixed when the segment before it leaves, as in Linux: a law that changes its pacing changes the
  *   departure after the next one. Only leeway_output.probe_us moves the next.
  * - A receiver is taken for one that delays its acks from the first ack of two segments or more outside of recovery,
- *   and for ever (RFC 5681, 4.2). One whose acks are thinned on the way back looks the same.
+ *   and for ever (RFC 5681, 4.2). One whose acks are thinned on the way back looks the same. The ack of a lone segment
+ *   that is not full, of a program that talks back and forth, may always have waited.
  */
 #ifndef LEEWAY_SENDER_H
 #define LEEWAY_SENDER_H
@@ -101,8 +102,9 @@ LEEWAY_INLINE leeway_u8 leeway_sender_last(struct leeway_sender *s, leeway_u64 a
 	if (!recovering && acked_bytes >= 2ULL * mss)
 		s->delays_acks = 1;
 	/* In recovery every segment is answered at once (RFC 5681, 4.2). */
-	return s->delays_acks && !recovering && acked_bytes < 2ULL * mss ? LEEWAY_LAST_BOUND
-									 : LEEWAY_LAST_EXACT;
+	if (recovering || acked_bytes >= 2ULL * mss)
+		return LEEWAY_LAST_EXACT;
+	return s->delays_acks || acked_bytes < mss ? LEEWAY_LAST_BOUND : LEEWAY_LAST_EXACT;
 }
 
 /* percent of bytes each srtt, in bytes/s; 0 without a round-trip time. */

@@ -129,6 +129,7 @@ struct sock {
 	struct rb_root tcp_rtx_queue;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
+	__u16 sk_gso_max_segs; /* 1: the device takes one segment at a time */
 	kuid_t sk_uid;
 };
 

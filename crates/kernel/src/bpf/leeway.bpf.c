@@ -124,6 +124,19 @@ static __always_inline void leeway_see_owd(struct leeway_ack *ack, struct tcp_so
 	ack->owd_resolution_us = resolution_us;
 }
 
+/*
+ * Bytes newly acknowledged. The kernel counts packets, and those of a program that sends little at a time are not full;
+ * with gaps in the sequence nothing better is known.
+ */
+static __always_inline __u64 leeway_acked_bytes(const struct tcp_sock *tp, const struct leeway_glue *g,
+						const struct rate_sample *rs)
+{
+	__u64 most = (__u64)rs->acked_sacked * tp->mss_cache;
+	__u32 advanced = tp->snd_una - g->una;
+
+	return tp->sacked_out || !advanced ? most : leeway_min_u64(most, advanced);
+}
+
 static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_sock *tp, struct leeway_glue *g,
 					   const struct leeway_output *out, int flag,
 					   const struct rate_sample *rs)
@@ -131,7 +144,7 @@ static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_so
 	__u32 mss = tp->mss_cache;
 
 	ack->now_us = tp->tcp_mstamp;
-	ack->acked_bytes = (__u64)rs->acked_sacked * mss;
+	ack->acked_bytes = leeway_acked_bytes(tp, g, rs);
 	ack->prior_inflight_bytes = (__u64)rs->prior_in_flight * mss;
 	if (rs->rtt_us > 0) {
 		ack->rtt_us = rs->rtt_us >> 32 ? ~0U : (__u32)rs->rtt_us;
@@ -240,6 +253,38 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 		ssthresh = leeway_min_u64(out->ssthresh_bytes / mss, TCP_INFINITE_SSTHRESH);
 	tp->snd_ssthresh = (__u32)ssthresh;
 	leeway_set_pace(sk, tp, g, out);
+}
+
+#define LEEWAY_TOGETHER_NS                                                                                   \
+	10000U /* between segments that leave together; leeway_line.h takes 30 us for one burst */
+
+/*
+ * Whether the kernel would pace each segment of a quantum by itself: where the device has no segmentation offload
+ * (GSO), a burst is one segment. Below one quantum in flight, lone segments would wait for the receiver's timer.
+ */
+static __always_inline bool leeway_alone(const struct sock *sk, const struct tcp_sock *tp,
+					 const struct leeway_output *out)
+{
+	return sk->sk_gso_max_segs == 1 && out->pacing_bytes_per_s && out->quantum > 1 &&
+	       out->cwnd_q16 >> 16 < (__u64)out->quantum * tp->mss_cache;
+}
+
+/* The first segment of a quantum leaves: the next one follows at once. */
+static __always_inline void leeway_quantum_begins(struct sock *sk, const struct tcp_sock *tp,
+						  const struct leeway_output *out)
+{
+	if (leeway_alone(sk, tp, out))
+		sk->sk_pacing_rate = (__u64)tp->mss_cache * 1000000000 / LEEWAY_TOGETHER_NS;
+}
+
+/* A further segment of a quantum may leave: the pause of the whole quantum follows the last one. */
+static __always_inline void leeway_quantum_goes_on(struct sock *sk, const struct tcp_sock *tp,
+						   const struct leeway_output *out)
+{
+	__u32 flight = leeway_packets_in_flight(tp);
+
+	if (flight && flight + 1 == out->quantum && leeway_alone(sk, tp, out))
+		sk->sk_pacing_rate = leeway_max_u64(out->pacing_bytes_per_s / out->quantum, 1);
 }
 
 /*
@@ -394,6 +439,7 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 			return;                                                                              \
 		leeway_idle(sk, tp, &s->glue);                                                               \
 		leeway_apply(sk, tp, &s->glue, &s->out);                                                     \
+		leeway_quantum_begins(sk, tp, &s->out);                                                      \
 	}                                                                                                    \
                                                                                                              \
 	SEC("struct_ops")                                                                                    \
@@ -450,6 +496,8 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 	{                                                                                                    \
 		struct X##_socket *s = bpf_sk_storage_get(&X##_sockets, sk, NULL, 0);                        \
                                                                                                              \
+		if (s && s->glue.live)                                                                       \
+			leeway_quantum_goes_on(sk, (struct tcp_sock *)sk, &s->out);                          \
 		return s && s->out.quantum > 2 ? leeway_min_u32(s->out.quantum, LEEWAY_BURST_MAX) : 2;       \
 	}                                                                                                    \
                                                                                                              \
