@@ -33,7 +33,8 @@ fn singly(law: &mut Law, now_us: &mut u64, until_us: u64, queue_us: u32) {
         *now_us += pair_us(law);
         for n in 0..2 {
             let queue_us = queue_us + n * SEGMENT_US;
-            let sample = Ack { last_kind: Ack::LAST_BOUND, round_start: u8::from(n == 0), ..ack(*now_us, queue_us) };
+            let sample =
+                Ack { last_kind: Ack::LAST_BOUND, round_start: u8::from(n == 0), ..ack(*now_us, queue_us) };
             law.on_ack(&sample, &path(10));
             *now_us += u64::from(SEGMENT_US);
         }
