@@ -153,6 +153,24 @@ impl Line {
         Ok(asked)
     }
 
+    /// The same of a datagram: it goes whole or not at all.
+    ///
+    /// # Errors
+    /// [`ShareError::UnknownFlow`].
+    pub fn ask_whole(&mut self, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
+        let granted = self.ledger.granted_to(flow);
+        let reach = self.flows.get(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
+        let srtt_us = self.estimator.srtt_us();
+        let reach_bytes = reach.bytes(self.estimator.queuing_us(), srtt_us, &self.policy);
+        self.scheduler.set_quantum(self.burst_bytes());
+        if granted > 0 && granted + bytes > reach_bytes {
+            self.scheduler.withdraw(flow);
+            return Ok(0);
+        }
+        self.scheduler.ask(flow, bytes);
+        Ok(bytes)
+    }
+
     /// `flow` wants nothing now.
     pub fn withdraw(&mut self, flow: FlowId) {
         self.scheduler.withdraw(flow);
@@ -177,7 +195,7 @@ impl Line {
                 heard = self.estimator.observe(now_us, sample, &mut reach.queuing_us);
             }
             let rtt_us = sample.and_then(|sample| self.estimator.rtt_us(sample.path));
-            reach.arrived(now_us, bytes, rtt_us);
+            reach.arrived(now_us, bytes, rtt_us, self.estimator.srtt_us());
         }
         // After the sample: what came with it did not delay it.
         self.estimator.arrived(now_us, bytes);
@@ -210,7 +228,7 @@ impl Line {
         self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
         self.expire(now_us);
         let Some((flow, bytes)) = self.scheduler.head() else {
-            return self.expires_us().map_or(Next::Blocked, Next::Wait);
+            return self.expires_us(now_us).map_or(Next::Blocked, Next::Wait);
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
@@ -226,8 +244,27 @@ impl Line {
         }
         let room_us = if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us() };
         let due_us = self.starvation.due_us(bytes, rate, &self.policy);
-        let wake = [room_us, due_us, self.expires_us()].into_iter().flatten().min();
+        let wake = [room_us, due_us, self.expires_us(now_us)].into_iter().flatten().min();
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
+    }
+
+    /// Nobody is granted anything now, whoever waits: what [`Line::next`] does apart from that.
+    pub fn stand_aside(&mut self, now_us: u64) -> Next {
+        self.starvation.advance(now_us, false, self.estimator.rate_bytes_per_s(), &self.policy);
+        self.expire(now_us);
+        self.expires_us(now_us).map_or(Next::Blocked, Next::Wait)
+    }
+
+    /// How long a grant of which nothing arrives is held, in microseconds. Where no delay was heard of for a while nothing
+    /// is known of the line, as in the beginning.
+    pub fn hold_us(&self, now_us: u64) -> u64 {
+        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        match self.sampled_us {
+            Some(sampled_us) if now_us > sampled_us + self.policy.first_hold_us => {
+                hold_us.max(self.policy.first_hold_us)
+            }
+            _ => hold_us,
+        }
     }
 
     /// Flows whose grants were given up since this was asked last: those that still want something ask again.
@@ -249,6 +286,21 @@ impl Line {
             present: self.foreground.is_present(now_us),
             expired_bytes: self.expired_bytes,
         }
+    }
+
+    /// What all flows have under way, in bytes.
+    pub fn granted_bytes(&self) -> u64 {
+        self.ledger.granted_bytes()
+    }
+
+    /// Flows that wait.
+    pub fn asking(&self) -> usize {
+        self.scheduler.asking()
+    }
+
+    /// Smoothed round-trip time in microseconds; 0 before the first sample.
+    pub fn srtt_us(&self) -> u64 {
+        self.estimator.srtt_us()
     }
 
     /// What `flow` has under way, in bytes.
@@ -279,14 +331,14 @@ impl Line {
         }
     }
 
-    fn expires_us(&self) -> Option<u64> {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+    fn expires_us(&self, now_us: u64) -> Option<u64> {
+        let hold_us = self.hold_us(now_us);
         self.ledger.oldest_us().map(|oldest_us| oldest_us + hold_us)
     }
 
     /// Grants of which nothing comes are given to others.
     fn expire(&mut self, now_us: u64) {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        let hold_us = self.hold_us(now_us);
         let Some(until_us) = now_us.checked_sub(hold_us) else { return };
         for (flow, bytes) in self.ledger.expire(until_us) {
             self.expired_bytes += bytes;

@@ -1,0 +1,33 @@
+//! Numbers of paths: a network of servers, and packets of one size, have one base delay.
+
+use std::net::IpAddr;
+
+/// Full segments to or from `server`.
+pub fn of(server: IpAddr) -> u64 {
+    // Networks of /24 and /48, told apart by the topmost bits.
+    match server.to_canonical() {
+        IpAddr::V4(address) => u64::from(u32::from(address) >> 8),
+        IpAddr::V6(address) => (u128::from(address) >> 80) as u64 | 1 << 62,
+    }
+}
+
+/// Small packets that `server` echoes: on a slow line they take less time.
+pub fn echo(server: IpAddr) -> u64 {
+    of(server) | 1 << 63
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_and_a_size_are_a_path() {
+        let [near, beside, far, six] = ["9.9.9.9", "9.9.9.200", "9.9.8.9", "2001:db8::1"].map(|text| text.parse().unwrap());
+        assert_eq!(of(near), of(beside));
+        let mut all = vec![of(near), of(far), of(six), echo(near), echo(six)];
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 5);
+        assert_eq!(of("::ffff:9.9.9.9".parse().unwrap()), of(near));
+    }
+}
