@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 /// Examples, and exit codes.
 pub const HELP: &str = "Examples:\n  \
     sudo leeway demo\n      \
-    a home, three neighbours and a gateway on a line of 4 Mbit/s, and the owner's page, until Ctrl-C\n  \
+    a home, three neighbours and a gateway on a line of 4 Mbit/s, and the owner's page\n  \
     sudo leeway demo --seconds 60\n      \
     the same for a minute\n  \
     leeway demo\n      \
     without root: the same community in the simulator, in a few seconds\n\n\
-    Hosts are network namespaces of this machine, and nothing leaves it. At its end hosts, programs and files of\n\
-    the demo are removed, also after an error, Ctrl-C or SIGTERM.\n\n\
+    Hosts are network namespaces of this machine, and nothing leaves it. At its end the\n\
+    hosts, programs and files of the demo are removed, also after an error, Ctrl-C or SIGTERM.\n\n\
     Exit codes: 0 it ended or was ended by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.";
 
 /// The line, and its rate once more as a number.
