@@ -204,6 +204,7 @@ mod tests {
     fn samples_of_single_segments_are_bounds_where_acknowledgements_are_delayed() {
         let mut sender = Sender::default();
         assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_EXACT, "nobody delays yet");
+        assert_eq!(sender.last_kind(999, 1000, false), Ack::LAST_BOUND, "it is not full, and may be delayed");
         assert_eq!(sender.last_kind(2000, 1000, true), Ack::LAST_EXACT);
         assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_EXACT, "a hole was filled, nobody delays");
         assert_eq!(sender.last_kind(2000, 1000, false), Ack::LAST_EXACT);

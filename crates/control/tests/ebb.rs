@@ -66,3 +66,19 @@ fn it_comes_back_where_pairs_are_acknowledged_one_by_one() {
     pairs(&mut law, &mut now_us, 40, 0);
     assert!(packets(&law) >= full * 0.8, "two seconds later: {} of {full}", packets(&law));
 }
+
+#[test]
+fn the_time_of_its_own_segments_is_no_queue_before_it_is_known() {
+    let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
+    // The least round trip is of a handshake, whose segments are small; pairs, one ack for both, take 2.4 ms longer.
+    law.on_ack(&ack(now_us, 0), &path(10));
+    for _ in 0..20 {
+        now_us += 200_000;
+        law.on_ack(&Ack { acked_bytes: 2 * u64::from(MSS), round_start: 1, ..ack(now_us, 2400) }, &path(10));
+    }
+    assert!(
+        !matches!(law.output().phase(), Phase::Inference | Phase::Yielding),
+        "{:?}",
+        law.output().phase()
+    );
+}
