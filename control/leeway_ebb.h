@@ -13,7 +13,7 @@
  *				clear: the queue was ours, fill from R; busy: yield
  *	yield			W/2 with each busy round trip, 0.7 W below one segment; clear: fill, from 3/4 M
  *
- * Below one segment: pairs, as a receiver may hold a lone one's ack, and four for a gap of acks; n in n (1 s, 100 S, 4 base).
+ * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(1 s, 100 S, 4 base).
  * M, the memory: the largest W that met no queue; fade less with each round trip of check or yield.
  *
  * Scope and limitations:
@@ -264,7 +264,7 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 	leeway_ebb_output(s, path);
 }
 
-/* Chance where no queue announced it, ours while nearly all of the line is; many, and others, are somebody's queue. */
+/* By chance where no queue announced it; ours where nearly all of the line is; else somebody's queue. */
 LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_loss *loss,
 				      const struct leeway_path *path)
 {

@@ -113,8 +113,8 @@ LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, lee
 	leeway_line_noise(l, now_us, l->gaps >= 6 ? 3 * l->dev_ns / 1000 : 0, base_us);
 }
 
-/* Whether segments left together, by the time between their departures and the one between their acks. A stack that has
- * to send them one by one takes some time for each. */
+/* Whether segments left together: by the time between their departures, and between their acks. A stack
+ * that has to send them one by one takes some time for each. */
 LEEWAY_INLINE int leeway_line_together(leeway_u64 apart_us, leeway_u64 gap_us)
 {
 	return apart_us < LEEWAY_LINE_BURST_US || (apart_us < LEEWAY_LINE_STACK_US && 8 * apart_us < gap_us);

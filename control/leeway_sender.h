@@ -7,8 +7,8 @@
  * - A departure is fixed when the segment before it leaves, as in Linux: a law that changes its pacing changes the
  *   departure after the next one. Only leeway_output.probe_us moves the next.
  * - A receiver is taken for one that delays its acks from the first ack of two segments or more outside of recovery,
- *   and for ever (RFC 5681, 4.2). One whose acks are thinned on the way back looks the same. The ack of a lone segment
- *   that is not full, of a program that talks back and forth, may always have waited.
+ *   and for ever (RFC 5681, 4.2). One whose acks are thinned on the way back looks the same.
+ * - The ack of a lone segment that is not full, of a program that talks back and forth, may always wait.
  */
 #ifndef LEEWAY_SENDER_H
 #define LEEWAY_SENDER_H

@@ -262,8 +262,8 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
  * Whether the kernel would pace each segment of a quantum by itself: where the device has no segmentation offload
  * (GSO), a burst is one segment. Below one quantum in flight, lone segments would wait for the receiver's timer.
  */
-static __always_inline bool leeway_alone(const struct sock *sk, const struct tcp_sock *tp,
-					 const struct leeway_output *out)
+static __always_inline bool leeway_paced_singly(const struct sock *sk, const struct tcp_sock *tp,
+						const struct leeway_output *out)
 {
 	return sk->sk_gso_max_segs == 1 && out->pacing_bytes_per_s && out->quantum > 1 &&
 	       out->cwnd_q16 >> 16 < (__u64)out->quantum * tp->mss_cache;
@@ -273,7 +273,7 @@ static __always_inline bool leeway_alone(const struct sock *sk, const struct tcp
 static __always_inline void leeway_quantum_begins(struct sock *sk, const struct tcp_sock *tp,
 						  const struct leeway_output *out)
 {
-	if (leeway_alone(sk, tp, out))
+	if (leeway_paced_singly(sk, tp, out))
 		sk->sk_pacing_rate = (__u64)tp->mss_cache * 1000000000 / LEEWAY_TOGETHER_NS;
 }
 
@@ -283,7 +283,7 @@ static __always_inline void leeway_quantum_goes_on(struct sock *sk, const struct
 {
 	__u32 flight = leeway_packets_in_flight(tp);
 
-	if (flight && flight + 1 == out->quantum && leeway_alone(sk, tp, out))
+	if (flight && flight + 1 == out->quantum && leeway_paced_singly(sk, tp, out))
 		sk->sk_pacing_rate = leeway_max_u64(out->pacing_bytes_per_s / out->quantum, 1);
 }
 
