@@ -66,7 +66,7 @@ pub enum Command {
         on a faster line, with a telephone call\n\n\
         Exit codes: 0 all was measured, 1 a measurement failed, 2 bad usage.")]
     Testbed(Box<crate::testbed::Testbed>),
-    /// Show how a home shares its line: a little community on this machine, and the owner's page (root for all of it).
+    /// Show how a home shares its line: hosts on this machine, and the owner's page (in full as root).
     #[command(after_help = crate::demo::HELP)]
     Demo(crate::demo::Demo),
     /// Become the command behind a link; for `leeway link` itself.

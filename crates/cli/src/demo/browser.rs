@@ -15,7 +15,7 @@ pub fn open(page: &str) {
     let Some(opener) = opener.filter(|_| desktop && io::stdout().is_terminal()) else { return };
     let mut command = Command::new(opener);
     command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-    // Browsers do not run as root: it is opened by who has called sudo.
+    // Browsers do not run as root: the user who called sudo opens the page.
     let caller = var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     let caller = caller.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
     if let Some(user) = caller {

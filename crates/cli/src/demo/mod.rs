@@ -91,7 +91,7 @@ const PORT: u16 = 8080;
 /// How to show it.
 #[derive(Args)]
 pub struct Demo {
-    /// End by itself after so many seconds; by default at Ctrl-C.
+    /// End after N seconds; without it Ctrl-C ends the demo.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=86_400))]
     seconds: Option<u32>,
     /// The simulator instead of network namespaces, as without root.
@@ -189,7 +189,7 @@ impl Demo {
         let length = whole.map_or(ROUND, |whole| whole / count);
         let alone = ALONE.min(count / 2);
         let begin = Instant::now();
-        let at = |round: u32| begin + whole.map_or(ROUND * round, |_| length * round);
+        let at = |round: u32| begin + length * round;
         let mut shown = Vec::new();
         let mut before = vec![0; NEIGHBOURS.len()];
         for number in 0..count {
