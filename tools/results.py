@@ -26,7 +26,7 @@ PAPERS = {
 }
 HEAD = """# Results
 
-What was published, and what comes out here, of every experiment of four papers, {size}.
+What was published, and what comes out here, of every experiment of four papers and of swarms, {size}.
 `tools/results.py` writes this page from what this command gives. The report itself has the figures,
 tables and notes as well.
 

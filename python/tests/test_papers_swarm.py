@@ -4,6 +4,7 @@ import pytest
 from papers_claims import assert_explained, assert_tables_fit, outcome
 
 import leeway
+from leeway.papers.swarm.churn import changing
 from leeway.papers.swarm.network import ACCESS, LAWS, METRICS, scenario
 
 
@@ -25,7 +26,19 @@ def test_the_metrics_of_a_small_swarm_are_there():
     assert table["swarm_uploaded_bytes"].null_count < len(table)
 
 
-@pytest.mark.parametrize("name", ["swarm:live", "swarm:mixed", "swarm:difference-seeds"])
+def test_homes_come_and_go_and_some_give_up():
+    made = changing("ADSL 8/0.6", "ledbat", 48)
+    made.check()
+    peers = {flow.name: flow for flow in made.flow if flow.name.startswith("peers ")}
+    assert [flow.count for flow in peers.values()] == [36, 3, 3, 3, 3]
+    run = leeway.run(made, seed=1)
+    groups = {name: run.window("all").group(name) for name in peers}
+    assert groups["peers home"].completed == 36
+    gave_up = [group.swarm.unfinished for name, group in groups.items() if "wave" in name]
+    assert all(0 < count <= 3 for count in gave_up), gave_up
+
+
+@pytest.mark.parametrize("name", ["swarm:live", "swarm:mixed", "swarm:churn", "swarm:difference-seeds"])
 def test_it_shows_what_it_says(name):
     assert "differs" not in [claim.verdict for claim in outcome(name).claims]
     assert "holds" in [claim.verdict for claim in outcome(name).claims]

@@ -7,6 +7,6 @@ TCP/uTP swarms (PAM 2012, on a cluster). Their findings are judged here as their
 theirs is repeated.
 """
 
-from leeway.papers.swarm import alike, differences, live, mixed
+from leeway.papers.swarm import alike, churn, differences, live, mixed
 
-__all__ = ["alike", "differences", "live", "mixed"]
+__all__ = ["alike", "churn", "differences", "live", "mixed"]
