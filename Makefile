@@ -5,10 +5,10 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint format bench live results pictures docs fuzz install uninstall deb wheel headers kernels ci clean
+.PHONY: help run test lint api instructions format bench live results pictures docs fuzz install uninstall deb wheel headers kernels ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## repeat the published experiments in their quick form, write a report to out/
 	@tools/setup.sh build python
@@ -21,6 +21,14 @@ test: ## run every test
 lint: ## check formatting and lints of Rust, C, Python, shell and the documents
 	@tools/setup.sh build lint
 	@tools/lint.sh
+
+api: ## compare the public items of every library crate with its api.txt; tools/api.sh --write renews them
+	@tools/setup.sh build
+	@tools/api.sh
+
+instructions: ## count the instructions of the hot paths: 5 % above the baseline fails; tools/instructions.py --write renews it
+	@tools/setup.sh build instructions
+	@tools/instructions.py
 
 format: ## format Rust, C and Python
 	@tools/setup.sh build lint

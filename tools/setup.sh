@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the tools a target needs are there: as root it installs them, otherwise it says how to.
-# usage: tools/setup.sh build|test|lint|python|docs|kernels...
+# usage: tools/setup.sh build|test|lint|python|docs|kernels|instructions...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,6 +9,8 @@ readonly RUFF_VERSION=0.17.5
 readonly DENY_VERSION=0.20.2
 # Drives Debian's Chromium; its own browsers are not installed.
 readonly PLAYWRIGHT_VERSION=1.65.2
+# Of the same version as the library of that name in Cargo.toml.
+readonly GUNGRAUN_VERSION=0.20.0
 
 main() {
 	local packages=()
@@ -54,10 +56,13 @@ main() {
 			need qemu-system-x86 has qemu-system-x86_64
 			need cpio has cpio
 			;;
+		instructions)
+			need valgrind has valgrind
+			;;
 		python | docs)
 			need python3-venv python3 -c 'import ensurepip, venv'
 			;;
-		*) fail "setup: build, test, lint, python, docs or kernels, not $what" ;;
+		*) fail "setup: build, test, lint, python, docs, kernels or instructions, not $what" ;;
 		esac
 	done
 	install_packages ${packages[@]+"${packages[@]}"}
@@ -66,6 +71,7 @@ main() {
 	case " $* " in *" test "*) install_tool playwright "$PLAYWRIGHT_VERSION" playwright ;; esac
 	case " $* " in *" python "*) install_lab ;; esac
 	case " $* " in *" docs "*) install_book ;; esac
+	case " $* " in *" instructions "*) install_gungraun ;; esac
 }
 
 # need PACKAGE PROBE...: adds a Debian package to the list unless the probe succeeds.
@@ -151,6 +157,16 @@ install_book() {
 		"$venv/bin/pip" install --quiet --disable-pip-version-check --requirement tools/book/requirements.txt
 		touch "$venv/$stamp"
 	fi
+}
+
+# Runs Callgrind for the benchmarks of bench/instructions.
+install_gungraun() {
+	local folder=target/tools/gungraun-runner-$GUNGRAUN_VERSION
+	if [ ! -x "$folder/bin/gungraun-runner" ]; then
+		say "installing gungraun-runner $GUNGRAUN_VERSION (cargo, into $folder)"
+		cargo install --quiet --locked --root "$folder" --version "$GUNGRAUN_VERSION" gungraun-runner
+	fi
+	ln -sfn "${folder##*/}/bin/gungraun-runner" target/tools/gungraun-runner
 }
 
 # The lab in a virtual environment of its own, with the extension module built from this checkout.
