@@ -1,4 +1,5 @@
-//! What users have taken and how the window stands, as text for Prometheus.
+//! The metrics of the gateway in the text format of Prometheus: bytes of each user, and the
+//! state of the windows.
 
 use crate::budget::State;
 use crate::control::Volume;

@@ -1,9 +1,11 @@
-//! A small process beside the gateway that keeps the right to change this machine's network (CAP_NET_ADMIN), because the gateway, which
-//! parses what strangers send, gives it up.
+//! A small process beside the gateway that keeps the right to change this machine's network
+//! (CAP_NET_ADMIN). The gateway parses input of strangers, so it gives that right up.
 //!
-//! It makes rules and routes, gives the tunnel its addresses, opens sockets that answer for servers, and removes everything when the
-//! gateway says so or ends. It hears nothing but a few words of the gateway's over a socket pair. Were the gateway taken over, these
-//! could change the rules of this one gateway and answer its clients for any server; they name no program, file or other rule.
+//! The caretaker makes rules and routes, gives the tunnel its addresses, and opens sockets that
+//! answer for servers. It removes everything when the gateway says so or ends. It reads only a
+//! few kinds of messages of the gateway over a socket pair. The messages name no program, file
+//! or other rule. So whoever took over the gateway could change the rules of this one gateway
+//! and answer its clients for any server, and nothing else.
 
 use crate::config::TransparentConfig;
 use crate::divert::Divert;

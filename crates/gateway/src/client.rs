@@ -1,7 +1,7 @@
-//! A client's connection to the HTTP proxy, for as long as it stays.
+//! A client's connection to the HTTP proxy, from its first request to its last.
 //!
-//! Between two requests a client of HTTP/1.1 costs its socket and a small task: what parses requests, with its buffers, is
-//! made when bytes come, and given up when an answer has been sent.
+//! Between two requests a client of HTTP/1.1 costs a socket and a small task. The parser and its
+//! buffers are made when bytes arrive, and dropped when a response has been sent.
 
 use crate::http::Proxy;
 use crate::tunnel;

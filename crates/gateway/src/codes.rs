@@ -1,9 +1,9 @@
-//! Who a user is, by the code of a voucher or of an invitation.
+//! The user that the code of a voucher or an invitation belongs to.
 //!
-//! The code is what a neighbour types as user name; the password may be anything, or the code. The
-//! first use of a voucher begins its days. A code that was right once is known again by a keyed
-//! hash, and looked at again after a while, since its owner may have revoked it at another gateway
-//! of the same store.
+//! A neighbour gives the code as user name; the password may be anything, or the code. The first
+//! use of a voucher begins its days. A code that was right once is recognised by a keyed hash.
+//! After a while the store is asked again, because the owner may have revoked the code at
+//! another gateway of the same store.
 
 use crate::door::{Denied, Door, Log};
 use crate::metering::Meter;

@@ -1,4 +1,4 @@
-//! What the owner of a line decides, as a TOML file.
+//! The configuration of a gateway, as a TOML file.
 
 use crate::block::BlockConfig;
 use crate::check::{self, Document};

@@ -1,4 +1,5 @@
-//! One client's datagrams to the Internet and the answers to them, for SOCKS5 and for clients without configuration.
+//! One client's datagrams to the Internet and the responses to them, for SOCKS5 and for clients
+//! without configuration.
 
 use crate::budget::Flow;
 use crate::socket::{bind_device, forbid_fragments};

@@ -1,10 +1,11 @@
-//! The rules for clients without configuration: what comes in by their interface goes to the proxy, and nothing else of
-//! it goes on.
+//! Rules for clients without configuration: packets that come in by the clients' interface go to
+//! the proxy, and none of them are forwarded.
 //!
-//! Two tables of nftables, each made in one transaction. The one that diverts has an owner, so that it ends with this
-//! process however it ends. The one that guards has none: after a crash nothing of that interface is forwarded past the
-//! proxy, until the gateway is started again or the table is deleted. It concerns that interface only, so it cannot
-//! block the home.
+//! There are two nftables tables, each made in one transaction. The table that diverts packets
+//! has an owner, so it ends with this process, however the process ends. The table that guards
+//! the interface has no owner: after a crash, packets of the interface are not forwarded past
+//! the proxy until the gateway starts again or the table is deleted. The guard concerns that
+//! interface only, so it cannot block the home.
 
 use crate::config::TransparentConfig;
 use leeway_net::{Family, Leftover, Rule, Table, given_ports, ip_of, nft, remove_rules};

@@ -1,5 +1,6 @@
-//! Questions for names by clients without configuration. Whatever server they were for, one of the gateway's answers,
-//! and it is asked nothing but what resolvers ask: no transfers of zones, no updates (RFC 1996, RFC 2136).
+//! DNS queries of clients without configuration. Whatever server a query was sent to, one of the
+//! gateway's own name servers answers it. Only queries of resolvers are passed on: no zone
+//! transfers and no updates (RFC 1996, RFC 2136).
 
 use crate::upstream::Upstream;
 use std::io;

@@ -1,8 +1,8 @@
-//! Who shows a secret is let in at once if it is known, looked at in turn if not, and slowed if it
-//! is wrong.
+//! Checks secrets that clients present: known ones pass at once, others wait for a check, and
+//! wrong ones are slowed.
 //!
-//! A look costs Argon2 or a database: it is taken in a thread beside those that serve, two at a
-//! time and one at a time from one place; who fails is slowed ([`Attempts`]).
+//! A check costs Argon2 or a database query. So checks run in threads of their own, at most two
+//! at a time and one at a time from one place. Whoever fails is slowed ([`Attempts`]).
 
 use jiff::Timestamp;
 use leeway_guard::{Attempts, site};

@@ -1,6 +1,8 @@
-//! Echoes of ICMP and ICMPv6 (RFC 792, RFC 4443), which measure the uplink behind datagrams.
+//! Echo requests of ICMP and ICMPv6 (RFC 792, RFC 4443), which measure the uplink behind
+//! datagrams.
 //!
-//! A socket for pings needs no rights where `net.ipv4.ping_group_range` has this process's group, a raw one needs CAP_NET_RAW.
+//! A ping socket needs no rights where `net.ipv4.ping_group_range` contains this process's
+//! group. A raw socket needs CAP_NET_RAW.
 
 use crate::uplink::Request;
 use nix::sys::socket::setsockopt;

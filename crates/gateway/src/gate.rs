@@ -1,4 +1,4 @@
-//! Whether neighbours are served now, and why not.
+//! Whether neighbours are served at the moment, and the reason if not.
 
 use crate::metering::{Answer, Leave, Meter};
 use crate::users::User;

@@ -1,4 +1,4 @@
-//! The gateway as a whole: listeners, what they share, and its end.
+//! The gateway as a whole: its listeners, the state that they share, and its end.
 
 use crate::accounts;
 use crate::block::Blocklist;

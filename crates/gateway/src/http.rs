@@ -1,4 +1,5 @@
-//! The HTTP proxy: absolute URIs and CONNECT, HTTP/1.1 and HTTP/2 towards clients, HTTP/1.1 towards servers.
+//! The HTTP proxy: absolute URIs and CONNECT; HTTP/1.1 and HTTP/2 towards clients, HTTP/1.1
+//! towards servers.
 
 use crate::budget::Flow;
 use crate::client::Asks;

@@ -1,10 +1,13 @@
-//! A gateway between a home, which has a slow line, and others who may use what the home does not.
+//! A gateway between a home, which owns a slow line, and neighbours who may use what the home
+//! leaves.
 //!
-//! The traffic of the home does not pass here. Others come to a proxy ([`http`]), are told apart ([`users`], [`login`]), reach the
-//! public Internet and nothing else ([`policy`], [`resolve`]), and share one window ([`budget`]) that a control law
-//! keeps as large as the line has capacity to spare: downloads are held back from the receiving end, by asking for no
-//! more than the window, whether in one transfer or in a hundred small ones ([`admission`]). While a relay on the
-//! Internet is there ([`relay`]), it sends downloads under a law instead.
+//! The home's traffic does not pass through this program. Neighbours use a proxy ([`http`]), are
+//! told apart ([`users`], [`login`]), and reach the public Internet and nothing else
+//! ([`policy`], [`resolve`]). They share one window for downloads ([`budget`]), and a control
+//! law keeps that window as large as the spare capacity of the line. The gateway holds downloads
+//! back from the receiving end: it grants no more than the window, to one transfer as to a
+//! hundred small ones ([`admission`]). While a relay on the Internet is there ([`relay`]), the
+//! relay sends downloads under a law instead.
 
 pub mod accounts;
 pub mod admission;

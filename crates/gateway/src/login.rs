@@ -1,7 +1,7 @@
-//! Who a user is, by name and password: one check for every protocol.
+//! The user that a name and a password belong to: one check for every protocol.
 //!
-//! A password that was right once costs a keyed hash from then on. Others cost Argon2, in turn and
-//! slowed if they are wrong.
+//! A password that was right once costs a keyed hash from then on. Other passwords cost Argon2,
+//! wait their turn, and are slowed if they are wrong.
 
 use crate::config::ConfigError;
 use crate::door::Door;

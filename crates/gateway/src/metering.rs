@@ -1,4 +1,4 @@
-//! Bytes of neighbours on their way into the accounts, and what the caps of the line say to them.
+//! Counts neighbours' bytes for the accounts, and applies the caps of the line to them.
 
 use crate::control::{ExportFormat, ExportRange};
 use crate::users::{User, Users};

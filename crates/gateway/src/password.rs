@@ -1,4 +1,5 @@
-//! Passwords as they are kept: Argon2id (RFC 9106) with a salt, as a PHC string, and the file of users that has them.
+//! Stored passwords: Argon2id (RFC 9106) with a salt, as a PHC string, and the file of users
+//! that has them.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, Params, PasswordHasher, PasswordVerifier};

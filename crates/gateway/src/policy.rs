@@ -1,4 +1,4 @@
-//! Where a secondary user may go: the public Internet, and nothing else.
+//! Addresses that a neighbour may reach: the public Internet, and nothing else.
 
 use crate::block::{Blocklist, List};
 use ipnet::IpNet;

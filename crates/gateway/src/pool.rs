@@ -1,4 +1,4 @@
-//! Connections to servers that wait for their next request. A user's are only his own.
+//! Idle connections to servers, kept for the next request of the same user.
 
 use crate::http::Server;
 use crate::upstream::Way;

@@ -1,4 +1,5 @@
-//! What of a gateway needs rights: it is made first, and then the process gives its rights up, before it hears anybody.
+//! The parts of a gateway that need rights. They are made first; then the process gives its
+//! rights up, before it hears anybody.
 
 use crate::caretaker::Caretaker;
 use crate::config::{Carrier, Config};

@@ -1,8 +1,9 @@
-//! The strongest way: a tunnel to a relay on the Internet, whose end sends downloads under a law, too.
+//! A tunnel to a relay on the Internet, which sends downloads under a law.
 //!
-//! While the relay is there, connections and datagrams to the Internet leave by sockets that are bound to the tunnel's
-//! device. Nothing else does: the home's traffic and the routes of this machine stay as they are. While it is not, they
-//! go directly, and the shared window holds downloads back.
+//! While the relay is there, connections and datagrams of neighbours leave by sockets that are
+//! bound to the tunnel's device. Nothing else uses the device: the home's traffic and the routes
+//! of this machine stay as they are. While the relay is gone, neighbours' traffic goes directly,
+//! and the shared window holds downloads back.
 
 use crate::caretaker::Caretaker;
 use crate::config::RelayConfig;

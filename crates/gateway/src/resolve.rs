@@ -1,4 +1,4 @@
-//! Names become addresses once; what was checked is what is connected to.
+//! Resolves a name once. The gateway connects to the address that was checked.
 
 use crate::config::{Config, NameServer};
 use crate::policy::{Policy, Refusal};

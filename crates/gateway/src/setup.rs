@@ -1,4 +1,4 @@
-//! A first configuration: what of it this machine shows, and the file.
+//! Writes a first configuration from what this machine shows.
 
 use ipnet::IpNet;
 use leeway_net::{Interface, Uplink};

@@ -1,4 +1,4 @@
-//! Options of sockets that the standard library does not have.
+//! Socket options that the standard library lacks.
 
 use crate::uplink::Acknowledged;
 use crate::window::MSS_BYTES;

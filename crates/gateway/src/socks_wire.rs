@@ -1,4 +1,4 @@
-//! The messages of SOCKS5 (RFC 1928, RFC 1929), read from bytes; no sockets here.
+//! The messages of SOCKS5 (RFC 1928, RFC 1929), parsed from bytes, without sockets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

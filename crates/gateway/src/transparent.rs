@@ -1,4 +1,5 @@
-//! Clients without configuration: connections and datagrams to anywhere, as [`crate::divert`] leads them here.
+//! Clients without configuration: connections and datagrams to any server, which the rules of
+//! [`crate::divert`] lead here.
 
 use crate::caretaker::Caretaker;
 use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};

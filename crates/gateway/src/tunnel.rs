@@ -1,4 +1,4 @@
-//! Bytes both ways between a client and a server, until one has nothing to say for too long.
+//! Copies bytes both ways between a client and a server, until one side is silent for too long.
 
 use crate::upstream::Upstream;
 use std::io;

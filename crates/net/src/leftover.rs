@@ -1,6 +1,8 @@
-//! Routing rules, routes and tables of nftables that a program left that was killed: how they are found, named and removed.
+//! Finds, names and removes routing rules, routes and nftables tables that a killed program
+//! left.
 //!
-//! Who makes them knows which of them are in use; see `leftovers` of the gateway and of the tunnel.
+//! The program that makes such rules knows which of them are in use; see `leftovers` of the
+//! gateway and of the tunnel.
 
 use crate::{Error, Family, ip_of, netlink, nft, remove_rules};
 use netlink_packet_route::AddressFamily;

@@ -1,6 +1,7 @@
-//! What this host's network is told: devices, addresses and routes by `ip`, rules by `nft`, settings by `/proc/sys`.
+//! Changes to this host's network: devices, addresses and routes by `ip`, rules by `nft`,
+//! settings by `/proc/sys`.
 //!
-//! All of it concerns the network namespace of the calling thread.
+//! Every change concerns the network namespace of the calling thread.
 
 mod attached;
 mod interfaces;

@@ -1,10 +1,10 @@
-//! Sees that machines of some networks use the Internet, and touches nothing of it: a packet
-//! socket whose filter lets six bytes of a packet through at most.
+//! The traffic observer: a packet socket that sees when machines of some networks use the
+//! Internet. Its filter passes at most six bytes of a packet, and changes nothing.
 //!
-//! Seen are, of machines in the networks: what they send to others, if it asks for something (TCP
-//! with SYN or PSH, any packet of 500 bytes), and what is sent on to them from others, if it is
-//! large. Acknowledgements are not, nor is what such machines send to each other or to addresses
-//! of this host that belong to the same networks.
+//! The observer sees packets of those machines to others if they request something: TCP with SYN
+//! or PSH, or any packet of 500 bytes. It sees large packets from others to those machines. It
+//! does not see acknowledgements, nor packets that such machines send to each other or to
+//! addresses of this host in the same networks.
 
 use crate::Error;
 use ipnet::IpNet;

@@ -1,4 +1,4 @@
-//! What the kernel lists and tells by rtnetlink (RFC 3549).
+//! Lists and events of the kernel's network by rtnetlink (RFC 3549).
 
 use crate::{Error, Family};
 use netlink_packet_core::{

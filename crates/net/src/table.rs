@@ -1,4 +1,4 @@
-//! A table of nftables that ends with the process that made it, however that ends.
+//! An nftables table that ends with the process that made it, however the process ends.
 
 use crate::Error;
 use std::io::{self, BufRead, BufReader, PipeReader, Write};

@@ -1,4 +1,4 @@
-//! The programs of mechanisms: a relay with the gateway's tunnel to it, a proxy.
+//! The programs of mechanisms: a relay with the gateway's tunnel to it, and a proxy.
 
 use crate::Error;
 use crate::ipip::{End, IpInIp};

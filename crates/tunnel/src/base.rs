@@ -1,4 +1,4 @@
-//! How much longer than its shortest a delay is.
+//! The queuing delay: a delay less the smallest delay of the last minutes.
 
 /// Half of the time that a base is kept.
 const AGE_US: u64 = 5 * 60 * 1_000_000;

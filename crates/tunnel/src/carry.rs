@@ -1,4 +1,4 @@
-//! Packets over an established connection of QUIC, both ways, until it ends.
+//! Carries packets over an established QUIC connection, both ways, until the connection ends.
 
 use crate::egress::{Egress, Next, Parcel};
 use crate::inward::Inward;

@@ -1,4 +1,5 @@
-//! The TUN device: many packets a call, segmented and joined by the device's offloads where it has them.
+//! The TUN device. One call moves many packets; where the device has offloads, it segments and
+//! joins them.
 
 use crate::Error;
 use crate::egress::{Egress, Parcel};

@@ -1,4 +1,5 @@
-//! The queue in front of the window: packets wait here, under a queue discipline, and not inside the transport.
+//! The queue in front of the window. Packets wait here, under a queue discipline, and not inside
+//! the transport.
 
 use crate::owd::Clock;
 use crate::wire::HEADROOM;

@@ -1,4 +1,4 @@
-//! Why a tunnel cannot be had.
+//! Errors of tunnels.
 
 use std::io;
 use std::path::Path;

@@ -1,9 +1,11 @@
-//! What a machine needs around the tunnel's device: addresses, routes, translation, and what clients may reach.
+//! What a machine needs around the tunnel's device: addresses, routes, address translation, and
+//! limits of what clients may reach.
 //!
-//! Nothing here outlives the process in a way that blocks anybody: the device goes with its descriptor and takes its
-//! addresses and routes along, the nftables table goes with its owner. Two routing rules of a client that was killed
-//! stay; they look into a table that is empty then, and go when the next client starts. So does the rule of a program that
-//! binds its sockets. [`leftovers`] names them.
+//! Nothing that blocks traffic outlives the process. The device goes with its descriptor, and
+//! takes its addresses and routes along. The nftables table goes with its owner. Two routing
+//! rules of a killed client stay; the table that they point to is empty then, and the next
+//! client removes them. The rule of a program that binds its sockets stays in the same way.
+//! [`leftovers`] names these rules.
 
 use crate::Error;
 use crate::device::Tun;

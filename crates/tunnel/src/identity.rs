@@ -1,7 +1,8 @@
-//! Keys: each end has an Ed25519 key and knows the other's fingerprint.
+//! Keys: each end has an Ed25519 key, and knows the fingerprint of the other's.
 //!
-//! TLS 1.3 proves on both sides that the peer has its key (raw public keys, RFC 7250: there are no certificates to parse or
-//! to expire). No session is resumed and nothing is sent early, so a recorded handshake is worth nothing.
+//! TLS 1.3 proves to both sides that the peer has its key (raw public keys, RFC 7250: no
+//! certificate has to be parsed or can expire). No session is resumed and nothing is sent early,
+//! so a recorded handshake opens nothing.
 
 use crate::Error;
 use crate::wire::PROTOCOL;

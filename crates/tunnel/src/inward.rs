@@ -1,4 +1,4 @@
-//! Where packets go that came out of a tunnel.
+//! The destination of packets that came out of a tunnel.
 
 use bytes::Bytes;
 

@@ -1,11 +1,13 @@
 //! IP over QUIC or TCP, sent under a control law.
 //!
-//! A [`Server`] gives addresses to clients that have a [`Token`]; a [`Client`] connects and stays connected. Between them
-//! go IP packets: over QUIC as datagrams, under any law of [`leeway_control`] that is fed one-way delays ([`owd`]); over TCP
-//! under any law of the kernel. In front of the law's window is a queue discipline ([`Egress`]).
+//! A [`Server`] gives addresses to clients that have a [`Token`]. A [`Client`] connects and
+//! stays connected. Between them go IP packets. Over QUIC they are datagrams, under any law of
+//! [`leeway_control`], which is told one-way delays ([`owd`]). Over TCP they are under any law
+//! of the kernel. A queue discipline stands in front of the law's window ([`Egress`]).
 //!
-//! Both ends either have a TUN device ([`Tun`], [`host`]) or belong to a program that gives and takes packets itself
-//! ([`Inward`], [`Switch`]). What the network says is read in [`wire`] and nowhere else.
+//! Each end either has a TUN device ([`Tun`], [`host`]) or belongs to a program that gives and
+//! takes packets itself ([`Inward`], [`Switch`]). Only [`wire`] reads what comes from the
+//! network.
 
 mod base;
 mod carry;

@@ -1,10 +1,14 @@
-//! One-way delays: what the receiver measures and the sender's law is told.
+//! One-way delays: the receiver measures them and reports them to the sender's law.
 //!
-//! The sender stamps each datagram with its clock. The receiver subtracts the stamp from its own clock, which gives the
-//! one-way delay but for a constant that no delay-based law needs (RFC 6817, 3.2), and reports the least of a few
-//! milliseconds: bursts of the sender's own segmentation queue behind themselves, and their first packet is free of it.
-//! As acknowledgements of TCP (RFC 1122, 4.2.3.2), reports about little can wait: who sends nothing but acknowledgements
-//! is not kept back by any window, and a report takes part of the line that comes the other way.
+//! The sender stamps each datagram with its clock. The receiver subtracts the stamp from its own
+//! clock. The result is the one-way delay plus a constant, which no delay-based law needs (RFC
+//! 6817, 3.2).
+//!
+//! The receiver reports the smallest delay of a few milliseconds. The packets of a burst queue
+//! behind each other, and the first one is free of that queue. Reports about little data can
+//! wait, as acknowledgements of TCP can (RFC 1122, 4.2.3.2): no window holds back an end that
+//! sends only acknowledgements, and each report takes a part of the line in the other direction.
+//!
 //! All arithmetic is modulo 2^32 microseconds.
 
 use crate::base::is_before;

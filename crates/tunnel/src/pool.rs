@@ -1,4 +1,4 @@
-//! The addresses inside the tunnel: the server's and each client's, by number.
+//! Addresses inside the tunnel: the server's, and each client's by its number.
 
 use crate::Error;
 use crate::identity::Secret;

@@ -1,4 +1,4 @@
-//! QUIC as both ends use it: sockets, limits, greetings on the first stream.
+//! QUIC as both ends use it: sockets, limits, and greetings on the first stream.
 
 use crate::Error;
 use crate::carry::SEND_BUFFER;

@@ -1,7 +1,7 @@
-//! Who is invited: a folder with the server's key and a file of clients.
+//! Invited clients: a folder with the server's key and a file of clients.
 //!
-//! The file has fingerprints of the clients' public keys only: who reads it learns no secret and cannot join. A server that
-//! runs sees a change of the file at the next handshake.
+//! The file has only fingerprints of the clients' public keys, so whoever reads it learns no
+//! secret and cannot join. A running server sees a change of the file at the next handshake.
 
 use crate::Error;
 use crate::identity::{Admission, Denied, Fingerprint, Secret};

@@ -1,4 +1,4 @@
-//! The server: who may connect does, gets addresses, and has packets carried.
+//! The server: admits clients, gives them addresses, and carries their packets.
 
 use crate::Error;
 use crate::carry::{Counts, Ends, carry};

@@ -1,7 +1,8 @@
-//! TCP instead of QUIC: TLS 1.3 over one connection under any congestion control of the kernel.
+//! TCP instead of QUIC: TLS 1.3 over one connection, under any congestion control of the kernel.
 //!
-//! What is not yet sent waits in our own queue and not in the socket (TCP_NOTSENT_LOWAT), where the queue discipline could
-//! not reach it. What has been sent comes in order: a lost segment delays every packet behind it.
+//! Unsent bytes wait in our own queue, where the queue discipline reaches them, and not in the
+//! socket (TCP_NOTSENT_LOWAT). TCP delivers in order: a lost segment delays every packet behind
+//! it.
 
 use crate::Error;
 use crate::carry::Ends;

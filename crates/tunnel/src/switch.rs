@@ -1,4 +1,4 @@
-//! The server's side of packets: to which client each one goes.
+//! The server's switch: finds the client that a packet goes to.
 
 use crate::carry::Counts;
 use crate::egress::{Egress, Parcel};

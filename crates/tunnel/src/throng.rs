@@ -1,4 +1,5 @@
-//! Connections that have not yet said who they are: few from one place, and few in all.
+//! The handshake limiter: bounds the connections that have not yet said who they are, from one
+//! place and in all.
 
 use leeway_guard::site;
 use std::collections::VecDeque;

@@ -1,4 +1,5 @@
-//! An invitation as one line that can be copied: where the server is, who it is, and the client's key.
+//! An invitation as one line to copy: the server's address, the server's fingerprint, and the
+//! client's key.
 
 use crate::identity::{Fingerprint, Secret};
 use data_encoding::BASE64URL_NOPAD;

@@ -1,8 +1,9 @@
-//! What the two ends say to each other, as bytes; version 1. Big-endian.
+//! The messages between the two ends, as bytes; version 1. Big-endian.
 //!
-//! Over QUIC the first stream, which the client opens, carries a [`Greeting`] each way, and every datagram is a
-//! [`Datagram`]. Over TCP the one stream carries [`frame`]s: greetings first, then packets. Nothing here trusts a byte:
-//! what does not parse is [`Malformed`], and nothing is allocated before a length has been checked.
+//! Over QUIC, the client opens the first stream. It carries a [`Greeting`] each way, and every
+//! datagram is a [`Datagram`]. Over TCP, the one stream carries [`frame`]s: greetings first,
+//! then packets. Nothing here trusts a byte: what does not parse is [`Malformed`], and nothing
+//! is allocated before a length has been checked.
 
 use crate::owd::Report;
 use std::net::{Ipv4Addr, Ipv6Addr};

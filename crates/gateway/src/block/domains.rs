@@ -1,7 +1,7 @@
-//! Blocked names, 8 bytes each: a keyed hash of each name, sorted.
+//! Blocked names, 8 bytes each: a sorted list of keyed hashes.
 //!
-//! The key is random, so nobody can make a name that is taken for a blocked one. By chance that happens to one
-//! question in 10^13 with a million names.
+//! The key is random, so nobody can choose a name whose hash equals that of a blocked name. By
+//! chance this happens to one query in 10^13 with a million names.
 
 use crate::resolve::is_name;
 use std::hash::{BuildHasher, Hasher, RandomState};

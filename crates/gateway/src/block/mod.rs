@@ -1,4 +1,5 @@
-//! What the owner of a line has blocked: names, networks and ports, from lists as people have them.
+//! Names, networks and ports that the owner of a line blocks, read from lists in the usual
+//! formats.
 
 mod domains;
 mod networks;

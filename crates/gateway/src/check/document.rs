@@ -1,4 +1,4 @@
-//! A configuration's text: its values with their lines, and every mistake in plain words.
+//! The text of a configuration: values with their lines, and every syntax error in plain words.
 
 use super::keys::{self, KEYS, Key};
 use super::{Finding, Findings};

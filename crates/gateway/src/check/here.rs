@@ -1,4 +1,4 @@
-//! What does not fit together: a configuration and the machine that it is on.
+//! Contradictions between a configuration and the machine that it is on.
 
 use super::values::overlaps;
 use super::{Beside, Bind, Findings, Machine, SecretFile, everywhere, listeners};

@@ -1,4 +1,4 @@
-//! Every key of a configuration, with what stands there: mistakes are explained with that.
+//! Every key of a configuration and the values it takes, for explaining mistakes.
 
 use strsim::osa_distance;
 

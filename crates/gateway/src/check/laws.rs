@@ -1,4 +1,4 @@
-//! Which control laws yield to the home, and which names there are.
+//! Which control laws yield to the home, and which laws exist.
 
 use super::Findings;
 use super::keys::nearest_of;

@@ -1,4 +1,4 @@
-//! The machine that a configuration is for, as it is at the moment.
+//! The present state of the machine that a configuration is for.
 
 use super::listeners;
 use crate::config::Config;

@@ -1,7 +1,6 @@
-//! What is wrong with a configuration on a machine: every finding, with its place and what would
-//! be right.
+//! Findings about a configuration on a machine, each with its place and what would be right.
 //!
-//! [`judge`] looks at nothing but its arguments. [`Machine::read`] describes the machine.
+//! [`judge`] depends only on its arguments. [`Machine::read`] describes the machine.
 
 mod document;
 mod here;

@@ -1,4 +1,4 @@
-//! What the values of a configuration say, whatever the machine.
+//! Findings about the values of a configuration that hold on any machine.
 
 use super::{Findings, base, listeners};
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! The operations over HTTP, as JSON.
+//! The operations over HTTP, with JSON.
 
 use super::socket::Socket;
 use super::{

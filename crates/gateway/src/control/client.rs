@@ -1,4 +1,4 @@
-//! The other end of the control socket: what the command line asks with.
+//! The client of the control socket, for the command line.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

@@ -1,4 +1,4 @@
-//! Where the owner reaches a running gateway.
+//! Configuration of the control socket.
 
 use serde::Deserialize;
 use std::path::PathBuf;

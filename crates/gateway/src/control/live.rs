@@ -1,4 +1,4 @@
-//! What the page shows at a glance, and the last ten minutes of it.
+//! The figures that the owner's page shows, now and over the last ten minutes.
 
 use super::{Sharing, Status, UserStatus, Volume};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! What the owner asks of a running gateway: one set of operations for the control socket, the
-//! page and the command line.
+//! Operations of the owner on a running gateway: one set for the control socket, the page and
+//! the command line.
 
 mod api;
 mod client;

@@ -1,4 +1,4 @@
-//! Another configuration without the end of a connection: all of it, or nothing.
+//! Replaces the configuration without the end of a connection: all of it, or nothing.
 
 use super::{OperationError, Operations, ReloadRequest, Reloaded};
 use crate::block::Blocklist;

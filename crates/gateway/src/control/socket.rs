@@ -1,4 +1,5 @@
-//! The Unix socket by which the owner, and nobody else of the machine, reaches a gateway.
+//! The Unix socket by which the owner reaches a gateway; other users of the machine cannot open
+//! it.
 
 use std::fs::{File, Permissions, TryLockError};
 use std::io;

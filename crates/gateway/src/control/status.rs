@@ -1,4 +1,4 @@
-//! What operations answer, as JSON has it.
+//! Answers of the operations, as they are written in JSON.
 
 use crate::budget::State;
 use crate::gate::{Closed, Gate, Pause};

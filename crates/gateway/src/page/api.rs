@@ -1,4 +1,4 @@
-//! The routes of the page, and their description at `/openapi.json`.
+//! Routes of the owner's page, and their description at `/openapi.json`.
 
 use super::{Page, codes};
 use axum::http::header;

@@ -1,4 +1,4 @@
-//! Invitations and vouchers from the donor's page: what the control socket does, by the same operations.
+//! Invitations and vouchers on the owner's page, by the same operations as the control socket's.
 
 use super::words::Words;
 use super::{FormAnswer, Shared, html, sheet, view};

@@ -1,4 +1,4 @@
-//! Where the donor's page is, and who may see it.
+//! Configuration of the owner's page: its address, and who may see it.
 
 use ipnet::IpNet;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Server-sent events: how the gateway is, once a second.
+//! The state of the gateway as server-sent events, one a second.
 
 use crate::control::Operations;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! What a request says of its visitor, and what every answer forbids.
+//! What a request tells about its visitor, and the restrictions that every response states.
 
 use super::words::Language;
 use axum::http::{HeaderMap, HeaderValue, header};

@@ -1,7 +1,7 @@
-//! The donor's page: whether the line is shared, whether the home notices, who uses how much.
+//! The owner's page: whether the line is shared, whether the home notices, who uses how much.
 //!
-//! It is on the home's side only, and asks nobody else for anything. It does what the control
-//! socket does, by the same [`Operations`].
+//! The page is served on the home's side only, and loads nothing from elsewhere. It uses the
+//! same [`Operations`] as the control socket.
 
 mod api;
 mod codes;

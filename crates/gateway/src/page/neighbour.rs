@@ -1,8 +1,9 @@
-//! The page for a neighbour: what is left, why it is slow, when it goes on.
+//! A neighbour's page: what is left, why it is slow, when it goes on.
 //!
-//! It is where the proxy is, so on the neighbours' side only, and shows a neighbour what is his. A
-//! browser that uses the proxy asks for the proxy's own address, one that does not asks it
-//! directly; nothing in the page is a script or comes from elsewhere.
+//! The proxy's listener serves the page, so the page is on the neighbours' side only. A
+//! neighbour sees only his own figures. A browser that uses the proxy asks for the proxy's own
+//! address; any other browser asks the address directly. The page has no script and loads
+//! nothing from elsewhere.
 
 use super::guard;
 use super::view::{VolumeRow, bytes, when};

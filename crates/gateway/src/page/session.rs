@@ -1,4 +1,4 @@
-//! Who is logged in.
+//! Sessions of visitors who are logged in.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The pages as HTML. Askama escapes everything that is put in.
+//! The pages as HTML. Askama escapes every value.
 
 use super::neighbour::terms;
 use super::words::{Language, Words};

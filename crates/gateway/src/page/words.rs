@@ -1,4 +1,4 @@
-//! Every word of the pages, in the languages that they speak.
+//! Every text of the pages, in each of their languages.
 
 use serde::Serialize;
 
