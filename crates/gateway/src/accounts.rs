@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 /// How long whoever asks may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The metrics in Prometheus' text format. Each window has the way of those who share it: downloads `direct` or by
-/// `relay`, or all that is sent directly, `uplink`.
+/// The metrics in Prometheus' text format. The label `way` of a window says what shares it: downloads that come
+/// directly (`direct`) or through the relay (`relay`), or everything that is sent directly (`uplink`).
 pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> String {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&str, &str, Count); 4] = [

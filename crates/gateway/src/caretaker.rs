@@ -140,7 +140,8 @@ impl Caretaker {
         let sent = send(process.socket.as_fd(), &request.to_string(), None);
         let answered = sent.and_then(|()| receive(process.socket.as_fd()));
         if answered.is_err() {
-            // A late answer would be taken for that to the next request. The gateway sees that it has ended, and stops.
+            // A late answer would be taken for that to the next request. The gateway sees that it
+            // has ended, and stops.
             let _ = process.child.kill();
         }
         let (answer, socket) = answered?;

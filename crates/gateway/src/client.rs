@@ -78,7 +78,7 @@ impl Drop for OpenStream {
 }
 
 impl Streams {
-    /// Ready when none has been open for so long, whatever PING says.
+    /// Ready when no stream has been open for this time; PING does not count.
     async fn idle(&self, idle: Duration) {
         loop {
             let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,12 +118,12 @@ async fn serve_http2(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) -> hy
         () = streams.idle(idle) => {}
     }
     connection.as_mut().graceful_shutdown();
-    // A request that was on its way is answered; a client that says nothing is not waited for.
+    // A request that has arrived is answered. The gateway does not wait for a silent client.
     timeout(head, connection).await.unwrap_or(Ok(()))
 }
 
-/// Answers requests of HTTP/1.1 until the client waits with all of them answered, or a CONNECT has ended; none if there
-/// will be no more.
+/// Answers requests of HTTP/1.1 until the client waits with all of them answered, or a CONNECT has
+/// ended; none if there will be no more.
 async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hyper::Result<Option<Stream>> {
     let limits = &proxy.limits;
     let turn = stream.turn.clone();
@@ -179,7 +179,8 @@ impl Asks {
     }
 }
 
-/// What is known of the requests of a connection without asking hyper, which does not tell whether it holds anything.
+/// What is known of the requests of a connection without asking hyper, which does not tell whether
+/// it holds anything.
 #[derive(Debug, Default)]
 pub struct Turn {
     /// A request has come whose answer has not been handed over to its end.

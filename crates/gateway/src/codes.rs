@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a code that was right is not looked at again.
+/// Time for which a right code is not checked again.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// Those who have codes.

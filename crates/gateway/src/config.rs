@@ -80,7 +80,8 @@ pub struct Config {
     /// Law of the window that all shares which is sent directly, TCP and datagrams; none: it is not held back.
     #[serde(deserialize_with = "law")]
     pub uplink: Option<LawSpec>,
-    /// Congestion control of the kernel for uploads below that, such as `leeway_ledbat`; the first that the machine has.
+    /// Congestion control of the kernel for uploads below that, such as `leeway_ledbat`; the first
+    /// that the machine has.
     pub upload: Vec<String>,
     /// Name servers; the machine's own by default.
     pub dns: Vec<NameServer>,
@@ -88,7 +89,7 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Where the owner reaches the running gateway.
     pub control: Option<ControlConfig>,
-    /// The donor's page.
+    /// The owner's page.
     pub page: Option<PageConfig>,
     /// Where it is written down who has used how much.
     pub accounts: Option<AccountsConfig>,
@@ -130,12 +131,13 @@ pub struct RelayConfig {
     pub token: Option<Token>,
     /// What carries the packets.
     pub transport: Carrier,
-    /// The law of what the gateway sends: over QUIC one of `leeway laws`, over TCP a congestion control of the kernel.
+    /// The law of what the gateway sends: over QUIC one of `leeway laws`, over TCP a congestion
+    /// control of the kernel.
     pub law: Option<String>,
     /// The queue in front of the law's window.
     pub queue: String,
-    /// Law of the window that downloads through the relay share; none: they are not held back here, and connections are equal
-    /// instead of users.
+    /// Law of the window that downloads through the relay share; none: they are not held back here,
+    /// and connections are equal instead of users.
     #[serde(deserialize_with = "law")]
     pub window: Option<LawSpec>,
 }
@@ -150,7 +152,7 @@ pub enum Carrier {
     Tcp,
 }
 
-/// A relay that is silent for so long has gone: connections take the direct way.
+/// A relay that is silent for this time counts as gone, and connections go directly.
 const SILENCE: Duration = Duration::from_secs(4);
 
 impl RelayConfig {

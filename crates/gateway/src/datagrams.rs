@@ -45,7 +45,7 @@ pub struct Association {
     _place: Place,
 }
 
-/// The sockets of one way.
+/// The sockets of one path: direct, or through the relay.
 struct Sockets {
     way: Way,
     /// For IPv4 and IPv6; a machine may have one only.
@@ -57,7 +57,8 @@ struct Sockets {
 }
 
 impl Association {
-    /// One for that user, and whether a relay may carry it; none if the user has too many connections and associations.
+    /// One for that user, and whether a relay may carry it; none if the user has too many
+    /// connections and associations.
     pub fn open(connector: &Arc<Connector>, user: &Arc<User>, relayed: bool) -> Option<Association> {
         let place = connector.admit(user)?;
         let way = connector.way().filter(|_| relayed);
@@ -78,8 +79,8 @@ impl Association {
         lock(&self.sockets).of(to).is_some()
     }
 
-    /// From the client to a server, which has been checked, by the way of the moment, when its turn has come. What cannot be sent
-    /// is lost, as datagrams are, also what does not fit into one packet.
+    /// Sends a client's datagram to a checked server, by the present path, when its turn comes. A
+    /// datagram that cannot be sent or does not fit into one packet is lost.
     pub async fn send(&self, bytes: &[u8], to: SocketAddr) {
         let way = self.connector.way().filter(|_| self.relayed);
         let mut sockets = lock(&self.sockets).clone();
@@ -115,8 +116,8 @@ impl Association {
         peers.insert(to, Instant::now());
     }
 
-    /// The next datagram of a server that was asked, when its turn has come. What waits too long in the socket is lost,
-    /// which tells the sender to send less.
+    /// The next datagram of a server that was asked, when its turn has come. What waits too long in
+    /// the socket is lost, which tells the sender to send less.
     ///
     /// If this is dropped before it is ready, a datagram may be lost.
     pub async fn receive(&self) -> Datagram {
@@ -144,7 +145,7 @@ impl Association {
         }
     }
 
-    /// Ready when nothing has been sent or received for so long.
+    /// Ready when nothing has been sent or received for this time.
     pub async fn silence(&self, idle: Duration) {
         tunnel::silence(&self.steps, idle).await;
     }

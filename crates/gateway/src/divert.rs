@@ -11,8 +11,8 @@ use crate::config::TransparentConfig;
 use leeway_net::{Family, Leftover, Rule, Table, given_ports, ip_of, nft, remove_rules};
 use std::io;
 
-/// Marks packets for the proxy, and numbers the routing table in which everything is local: "LW" and the number of the
-/// interface, so that what a crash has left is found again.
+/// Marks packets for the proxy, and numbers the routing table in which everything is local: "LW"
+/// and the number of the interface, so that what a crash has left is found again.
 const MARK: u32 = 0x4c57_0000;
 /// Bytes of the longest name of an interface.
 const NAME_BYTES: usize = 15;
@@ -151,8 +151,8 @@ fn guard_name(interface: &str) -> String {
     format!("{GUARD}{}", interface.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
 }
 
-/// Nothing of the interface is forwarded, and of this machine it reaches the proxy, DHCP, and datagrams to ports that the
-/// kernel gives out: answers, and the sockets of SOCKS5.
+/// Nothing of the interface is forwarded, and of this machine it reaches the proxy, DHCP, and
+/// datagrams to ports that the kernel gives out: answers, and the sockets of SOCKS5.
 fn guard(interface: &str, mark: u32, open: &str) -> String {
     let table = guard_name(interface);
     let given = given_ports();
@@ -177,8 +177,8 @@ fn guard(interface: &str, mark: u32, open: &str) -> String {
     )
 }
 
-/// Connections and datagrams go to the proxy; of datagrams to this machine only questions for names. One transaction: the
-/// shell of nft takes a line at a time.
+/// Connections and datagrams go to the proxy; of datagrams to this machine only questions for
+/// names. One transaction: the shell of nft takes a line at a time.
 fn divert(table: &str, interface: &str, mark: u32, port: u16, open: &str) -> String {
     format!(
         "add table inet {table} {{ flags owner; chain divert {{ type filter hook prerouting priority -150; \

@@ -21,9 +21,10 @@ pub fn is_question(message: &[u8]) -> bool {
     flags & 0xf8 == 0 && kind(question).is_some_and(|kind| kind != IXFR && kind != AXFR)
 }
 
-/// The question of a message and nothing else: its ID, RD and CD, one name, type and class, and an OPT record of its own (RFC 6891) if the
-/// message has one, with its size and DO. What else is in the message stays here, so a question carries no data to the Internet beyond
-/// the name. None if it is no question about records.
+/// The question of a message and nothing else: its ID, RD and CD, one name, type and class, and an
+/// OPT record of its own (RFC 6891) if the message has one, with its size and DO. What else is in
+/// the message stays here, so a question carries no data to the Internet beyond the name. None if
+/// it is no question about records.
 pub fn trimmed(message: &[u8]) -> Option<Vec<u8>> {
     let question = message.get(HEAD_BYTES..).filter(|_| is_question(message))?;
     let question = &question[..question_bytes(question)?];
@@ -50,8 +51,9 @@ pub fn name(question: &[u8]) -> Option<String> {
     Some(labels.join("."))
 }
 
-/// The answer to a question, as [`trimmed`] gives it, for a name that is blocked: there is no such name, and, for those who understand
-/// it (RFC 8914, code 15), why. Without an SOA record nobody keeps it.
+/// The answer to a question, as [`trimmed`] gives it, for a name that is blocked: there is no such
+/// name, and, for those who understand it (RFC 8914, code 15), why. Without an SOA record nobody
+/// keeps it.
 pub fn blocked(question: &[u8]) -> Vec<u8> {
     let mut answer = question.to_vec();
     let Some([_, _, flags, more, ..]) = answer.get_mut(..HEAD_BYTES) else { return answer };
@@ -110,7 +112,8 @@ fn question_bytes(question: &[u8]) -> Option<usize> {
     (name_bytes < NAME_BYTES && end <= question.len()).then_some(end)
 }
 
-/// The size and the flag DO of an OPT record, if it is the first of `records` additional ones, as resolvers send it.
+/// The size and the flag DO of an OPT record, if it is the first of `records` additional ones, as
+/// resolvers send it.
 fn opt(additional: &[u8], records: u16) -> Option<[u8; 3]> {
     match additional {
         &[0, 0, 41, size_high, size_low, _, 0, flags, _, _, _, ..] if records > 0 => {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Secrets that are looked at at a time: 40 MB, and two cores.
+/// Secrets that are checked at a time: 40 MB, and two cores.
 const AT_A_TIME: usize = 2;
 /// Places whose secrets wait to be looked at: about a second.
 pub(crate) const WAITING: usize = 64;
@@ -20,7 +20,7 @@ pub(crate) const WAITING: usize = 64;
 /// Wrong secrets of a place that are not slowed: a person who mistypes, a browser that opens six
 /// connections.
 const WRONG_AT_ONCE: u32 = 6;
-/// One more is looked at after so long: 8640 guesses a day.
+/// After this time one more secret is checked: 8640 guesses a day.
 const WRONG_EVERY: Duration = Duration::from_secs(10);
 
 /// Words for people.
@@ -31,7 +31,7 @@ pub type Log = Box<dyn Fn(&str) + Send + Sync>;
 pub enum Denied {
     /// Nobody has that name and that password.
     Wrong,
-    /// Too many were wrong from there: nothing is looked at for so long.
+    /// Too many secrets from there were wrong: none is checked for this time.
     Later(Duration),
     /// Too many wait.
     Busy,

@@ -44,7 +44,7 @@ pub struct Echo {
 #[derive(Debug)]
 struct Channel {
     socket: UdpSocket,
-    /// It hears everybody's echoes.
+    /// A raw socket, which receives the echoes of every program.
     raw: bool,
 }
 
@@ -65,7 +65,7 @@ impl Echo {
     /// Asks for an echo. It is lost if it cannot be sent at once.
     ///
     /// # Errors
-    /// There is no way to there.
+    /// There is no route to that server.
     pub fn send(&self, request: Request) -> io::Result<()> {
         let Request { server, sequence } = request;
         let six = usize::from(server.is_ipv6());

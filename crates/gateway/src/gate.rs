@@ -18,10 +18,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// How long running transfers may go on after a pause has begun; then they are cut.
+/// Time for which running transfers may go on after a pause has begun. Then they are cut.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// How long a transfer that caps hold back waits before it asks again, at most: caps can change meanwhile.
+/// Longest time until a transfer that caps hold back asks again, because caps can change meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest pause with an end.
@@ -144,7 +144,7 @@ impl Gate {
         lock(&self.revoked).contains(name)
     }
 
-    /// Everybody of whom that is true.
+    /// Everybody whose access is revoked.
     pub fn revoked(&self) -> Vec<String> {
         lock(&self.revoked).iter().cloned().collect()
     }
@@ -225,7 +225,8 @@ impl Closed {
     /// The owner has taken back this user's access.
     pub const REVOKED: Closed = Closed { until: None, why: Why::Revoked };
 
-    /// Seconds until another request is worth its while, for `Retry-After` (RFC 9110, 10.2.3); none if it never is.
+    /// Seconds until another request is worth its while, for `Retry-After` (RFC 9110, 10.2.3); none
+    /// if it never is.
     pub fn retry_s(&self) -> Option<i64> {
         (self.why != Why::Revoked).then(|| self.wait_s())
     }
@@ -254,7 +255,7 @@ impl Closed {
     }
 }
 
-/// A transfer's way through the gate.
+/// The state of one transfer at the gate.
 #[derive(Debug)]
 pub struct Pass {
     gate: Arc<Gate>,

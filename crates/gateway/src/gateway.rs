@@ -32,7 +32,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Connections of each listener that are told at a time why they are not heard; others are cut off.
+/// Connections of each listener that are told at a time why they are refused. Others are cut off.
 const FAREWELLS: usize = 64;
 /// How long connections may go on when the gateway stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ pub enum GatewayError {
     /// The tunnel to the relay.
     #[error("cannot keep a tunnel to the relay: {0}")]
     Relay(#[from] leeway_tunnel::Error),
-    /// The owner's way in.
+    /// The owner's socket.
     #[error(transparent)]
     Control(#[from] SocketError),
     /// Where accounts are kept.
@@ -77,12 +77,12 @@ pub struct Gateway {
     caretaker: Option<Arc<Caretaker>>,
     /// Ports from which nobody can answer for servers.
     taken: Vec<u16>,
-    /// Where the owner is heard; or why not, where nobody asked for it.
+    /// The owner's socket; or, where the configuration names none, why there is none.
     control: Option<Result<Socket, SocketError>>,
     /// Writes down who uses how much.
     books: Option<Bookkeeper>,
     operations: Arc<Operations>,
-    /// The donor's page, and who may see it.
+    /// The owner's page, and who may see it.
     page: Option<(TcpListener, Arc<Logins>)>,
     /// Sees the home at work.
     home: Option<Result<Watch, leeway_net::Error>>,
@@ -374,7 +374,7 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
     }
 }
 
-/// Why a connection is not heard.
+/// Why a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unheard {
     /// No client's.

@@ -47,7 +47,7 @@ const SOON_S: i64 = 5;
 
 /// What all connections share.
 pub struct Proxy {
-    /// The way to the Internet.
+    /// The connections to the Internet.
     pub connector: Arc<Connector>,
     /// Who is served.
     pub users: Arc<Users>,
@@ -81,7 +81,7 @@ impl Proxy {
     /// The answer to a request.
     pub async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr, asks: Asks) -> Answer {
         if !self.connector.policy().is_client(client) {
-            // Since a reload; those who come anew are not heard.
+            // A reload removed this client. New connections of it are refused earlier.
             let answer = say(StatusCode::FORBIDDEN, "your address may not use this gateway any more");
             return answer.map(|body| Content { body, asks });
         }
@@ -231,7 +231,7 @@ pub struct Server {
     pub sender: SendRequest<Sending>,
     /// Where it leads.
     pub address: SocketAddr,
-    /// The way that it takes.
+    /// The path that the connection takes.
     pub way: Way,
     flow: Option<Arc<Flow>>,
 }
@@ -241,7 +241,7 @@ impl Server {
         let (way, over, flow) = (upstream.way(), upstream.over(), upstream.flow());
         let (sender, connection) =
             http1::Builder::new().max_buf_size(128 * 1024).handshake(TokioIo::new(upstream)).await?;
-        // It ends with the sender, the server or the way there; whoever waits for an answer is told.
+        // Ends with the sender, the server or the path to it. Whoever waits for a response is told.
         tokio::spawn(async move {
             tokio::select! {
                 _ = connection => {}
@@ -290,7 +290,7 @@ impl Body for Content {
     }
 }
 
-/// An answer on its way; at its end the connection is free for another request.
+/// A response that is being forwarded. At its end the connection is free for another request.
 pub struct Download {
     body: Incoming,
     server: Option<Server>,
@@ -305,7 +305,7 @@ pub struct Download {
 #[error("the server has sent nothing more for {0} s")]
 struct Stopped(u64);
 
-/// The body of a request on its way; its steps are counted.
+/// The body of a request that is being forwarded; counts the steps.
 pub struct Sending {
     body: Incoming,
     steps: Arc<AtomicU64>,
@@ -393,7 +393,7 @@ impl Body for Download {
 /// Why there is no answer of a server.
 enum Failure {
     Bad(&'static str),
-    /// A body in a form that would not survive the way.
+    /// A body in a form that another proxy might read differently.
     Coding,
     Connect(ConnectError),
     Server(hyper::Error),
@@ -550,7 +550,7 @@ fn say(status: StatusCode, text: &str) -> Plain {
     answer
 }
 
-/// Whom a request is for. What is not exactly a host and a port is nobody, lest somebody else on the way read it otherwise.
+/// The host and port of a request. Anything else is refused, because another program could read it differently.
 fn target(uri: &Uri, default_port: Option<u16>) -> Result<(&str, u16), Failure> {
     let authority = uri.authority().ok_or(Failure::Bad("the address has no host"))?;
     let host = authority.host();
@@ -582,7 +582,7 @@ fn outgoing(request: Request<Incoming>, host: &str) -> Result<Request<Incoming>,
     Ok(Request::from_parts(head, body))
 }
 
-/// Whether a request goes on. One for the way itself has fewer steps to go then (RFC 9110, 7.6.2).
+/// Whether a request is forwarded. Counts `Max-Forwards` of TRACE and OPTIONS down (RFC 9110, 7.6.2).
 fn count_forwards<B>(request: &mut Request<B>) -> Result<bool, Failure> {
     if ![Method::TRACE, Method::OPTIONS].contains(request.method()) {
         return Ok(true);
@@ -598,8 +598,8 @@ fn count_forwards<B>(request: &mut Request<B>) -> Result<bool, Failure> {
     Ok(left > 0)
 }
 
-/// The answer of the last one on the way of a TRACE or OPTIONS: what has come here, without secrets (RFC 9110, 9.3.8), or
-/// what is understood.
+/// The response to a TRACE or OPTIONS that ends here: the request as it arrived, without secrets
+/// (RFC 9110, 9.3.8), or the methods that are understood.
 fn last<B>(request: &Request<B>) -> Plain {
     if request.method() == Method::OPTIONS {
         let mut answer = Response::new(Either::Left(Full::default()));

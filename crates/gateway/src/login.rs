@@ -63,7 +63,8 @@ impl Logins {
         Ok(Logins { people, key, door: Door::new(), log })
     }
 
-    /// Others from now on. Who keeps a password needs not show it to Argon2 again, and who was slowed stays slowed.
+    /// Others from now on. Who keeps a password needs not show it to Argon2 again, and who was
+    /// slowed stays slowed.
     pub fn replace(&self, people: People) {
         let mut held = self.people.write().unwrap_or_else(PoisonError::into_inner);
         for (name, login) in &people.0 {

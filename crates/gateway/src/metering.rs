@@ -156,7 +156,7 @@ impl Meter {
         Ok(())
     }
 
-    /// `user` wants to move so many bytes.
+    /// `user` wants to transfer `bytes`.
     pub fn ask(&self, user: &User, direction: Direction, wish: u64) -> Answer<'_> {
         let now = self.now();
         let answer = lock(&self.caps).ask(now, &user.name, direction, wish);

@@ -164,7 +164,8 @@ mod tests {
         assert!(one.len() == 19 && one != two && Hash::of(&one).is_ok(), "{one} {two}");
     }
 
-    /// RFC 9106 has no vectors without a key; this is of the reference implementation (`argon2 -id -v 13 -t 2 -k 65536 -p 1`).
+    /// RFC 9106 has no vectors without a key; this is of the reference implementation (`argon2 -id
+    /// -v 13 -t 2 -k 65536 -p 1`).
     #[test]
     fn hashes_of_other_programs_are_understood() {
         let hash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";

@@ -57,7 +57,8 @@ pub struct Policy {
     pub home: Vec<IpNet>,
     /// Networks of the users: never reached through the gateway.
     pub clients: Vec<IpNet>,
-    /// Addresses of the gateway, never reached, and the networks that it is in, as they are at the moment of the question.
+    /// Addresses of the gateway, never reached, and the networks that it is in, as they are at the
+    /// moment of the question.
     pub attached: Attached,
     /// Networks that may be reached although they are not public or the gateway is in them, for test networks.
     pub allow: Vec<IpNet>,

@@ -24,7 +24,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A connection of `user` to one of the addresses by that way, the last used first.
+    /// An idle connection of `user` to one of the addresses by that path; the one used last comes first.
     pub fn take(&self, user: u64, addresses: &[SocketAddr], way: Way) -> Option<Server> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         for &address in addresses {
@@ -64,7 +64,8 @@ impl Pool {
     }
 }
 
-/// A user who keeps as many as there is room for gets no more, so that there is some for others (as for places, [`crate::users`]).
+/// A user who keeps as many as there is room for gets no more, so that there is some for others (as
+/// for places, [`crate::users`]).
 fn has_room(idle: &Idle, user: u64) -> bool {
     let own: usize =
         idle.iter().filter(|((whose, _), _)| *whose == user).map(|(_, servers)| servers.len()).sum();

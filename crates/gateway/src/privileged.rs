@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Sockets at ports below 1024, to anywhere, for packets and for echoes, the tunnel's device, and the process that keeps the rules.
+/// Sockets at ports below 1024, to anywhere, for packets and for echoes, the tunnel's device, and
+/// the process that keeps the rules.
 pub struct Privileged {
     /// For words to people.
     pub(crate) log: Log,
@@ -107,7 +108,8 @@ impl Privileged {
     }
 }
 
-/// A process without rights may have congestion controls that this machine lets everybody have. Those that yield harm nobody.
+/// A process without rights may have congestion controls that this machine lets everybody have.
+/// Those that yield harm nobody.
 fn allow(config: &Config) {
     const ALLOWED: &str = "net/ipv4/tcp_allowed_congestion_control";
     let tunnel = config.relay.as_ref().filter(|relay| relay.transport == Carrier::Tcp);

@@ -90,7 +90,7 @@ impl Relay {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.steering()
     }
 
-    /// The home is at work: what the relay sends stands aside.
+    /// Tells the relay that the home is at work, so that the relay's traffic waits.
     pub fn home_seen(&self) {
         if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
             client.at_work();

@@ -133,9 +133,9 @@ impl Resolver {
     }
 }
 
-/// Letters, digits, hyphens and underscores between dots (RFC 1123, 2.1), in the lengths of RFC 1035. No top-level domain
-/// begins with a digit (RFC 3696, 2): what does is an address in a form that only some programs read as one, such as
-/// 127.1, 0x7f.1 and 2130706433.
+/// Letters, digits, hyphens and underscores between dots (RFC 1123, 2.1), in the lengths of RFC
+/// 1035. No top-level domain begins with a digit (RFC 3696, 2): what does is an address in a form
+/// that only some programs read as one, such as 127.1, 0x7f.1 and 2130706433.
 pub fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

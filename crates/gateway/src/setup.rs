@@ -40,8 +40,8 @@ pub fn home(interfaces: &[Interface], uplinks: &[Uplink], clients: &[IpNet]) -> 
     }
 }
 
-/// Networks that are the neighbours': those at the only interface that is neither the home's nor
-/// the way to the Internet. None where it cannot be told.
+/// The neighbours' networks: those of the only interface that is neither the home's nor leads to
+/// the Internet. None if there is not exactly one such interface.
 pub fn clients(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet]) -> Vec<IpNet> {
     let others = usable(interfaces).filter(|interface| {
         let at_uplink = uplinks.iter().any(|uplink| uplink.interface == interface.name);

@@ -37,19 +37,21 @@ sockopt_impl!(
     libc::SO_BUF_LOCK,
     i32
 );
-/// What is of interest in `tcp_info` ends here. Kernels have had more and more of it, and libraries have it as the newest kernel does.
+/// What is of interest in `tcp_info` ends here. Kernels have had more and more of it, and libraries
+/// have it as the newest kernel does.
 const INFO_BYTES: usize = offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>();
-/// A connection whose window may grow says so with a scale of 7, up to 8 MiB in steps of 128 bytes, as Linux has it by default.
+/// A connection whose window may grow says so with a scale of 7, up to 8 MiB in steps of 128 bytes,
+/// as Linux has it by default.
 const MOST_SCALED_BYTES: u32 = 4 << 20;
 /// How long a client or a server may leave bytes unread or unacknowledged.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// How long a client that is refused may take to hear why, and how much of what it has said is read meanwhile.
+/// Time that a refused client has to read the reason, and bytes of its request that are read meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: u64 = 64 * 1024;
 
-/// Says that to a client and ends the connection. What the client has sent is read: unread bytes would be answered by a reset, which
-/// takes away the words.
+/// Says that to a client and ends the connection. What the client has sent is read: unread bytes
+/// would be answered by a reset, which takes away the words.
 pub async fn farewell(mut stream: TcpStream, words: &[u8]) {
     let said = async {
         stream.write_all(words).await?;
@@ -83,8 +85,8 @@ pub fn acknowledged(socket: &impl AsFd) -> Option<Acknowledged> {
     Some(Acknowledged { bytes, retransmissions: u32::from_ne_bytes(*again) })
 }
 
-/// Nothing is taken for sending while anything waits for the congestion window of the kernel or the window of the other end: what
-/// was granted once and waited there would leave all at once, later.
+/// Nothing is taken for sending while anything waits for the congestion window of the kernel or the
+/// window of the other end: what was granted once and waited there would leave all at once, later.
 pub fn hold_little(socket: &impl AsFd) -> io::Result<()> {
     setsockopt(socket, NotSentLowat, &MSS_BYTES).map_err(io::Error::from)
 }
@@ -106,7 +108,7 @@ fn bound_window(socket: &impl AsFd, bytes: u32, spare: u32) -> io::Result<()> {
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
 }
 
-/// The windows that this end announces are so many times doubled; 0 where the other end knows nothing of it (RFC 7323, 2.2).
+/// The window scale of this end (RFC 7323, 2.2); 0 where the other end does not scale.
 fn window_scale(info: &[u8; INFO_BYTES]) -> u8 {
     // Two bit fields, this end's second.
     let scales = info[offset_of!(libc::tcp_info, tcpi_snd_rcv_wscale)];
@@ -119,10 +121,12 @@ fn has_received(info: &[u8; INFO_BYTES]) -> bool {
     info[AT..AT + size_of::<u64>()].iter().any(|&byte| byte > 0)
 }
 
-/// The window that a connection announces first, which may grow later. A bound says how far, because the scale
-/// of windows (RFC 7323, 2.2) follows from it and from the largest buffer of the system, unless the buffer is locked. With a scale
-/// the kernel does not round small windows to segments, but up to what the scale can say: where that is most of a segment,
-/// each acknowledgement moves the edge into a buffer that is full, what comes is lost, and the server tries again later and later.
+/// The window that a connection announces first, which may grow later. A bound says how far,
+/// because the scale of windows (RFC 7323, 2.2) follows from it and from the largest buffer of the
+/// system, unless the buffer is locked. With a scale the kernel does not round small windows to
+/// segments, but up to what the scale can say: where that is most of a segment, each
+/// acknowledgement moves the edge into a buffer that is full, what comes is lost, and the server
+/// tries again later and later.
 fn begin_scaled(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set_receive_buffer(socket, bytes)?;
     // Linux before 5.14 has no such lock.
@@ -157,8 +161,9 @@ pub trait Receiver: Debug + Send + Sync {
     /// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
     fn segment_bytes(&self) -> Option<u32>;
 
-    /// Bounds what the other end may have under way: the announced window, of `bytes`. What was announced before is not taken back
-    /// (RFC 9293, 3.8.6), so `permitted` bytes may still come before anything is read; a buffer that does not hold them drops some.
+    /// Bounds the bytes that the other end may have in flight, by a receive window of `bytes`. TCP
+    /// must not take back what it announced (RFC 9293, 3.8.6), so `permitted` bytes may still
+    /// arrive before anything is read. A buffer that is too small for them drops some.
     fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()>;
 
     /// What comes next is acknowledged without delay.
@@ -184,10 +189,11 @@ impl Receiver for TcpStream {
     }
 
     fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()> {
-        // A segment is acknowledged while it is unread, for a window of the rest of the buffer. Without a scale that is whole segments,
-        // and once it was read another acknowledgement makes up for it; with one it is most of the window, and nothing does.
-        // With the first segment the kernel learns how much memory one takes, and sets the bound to what it then thinks the buffer
-        // holds: no spare before that.
+        // A segment is acknowledged while it is unread, for a window of the rest of the buffer.
+        // Without a scale that is whole segments, and once it was read another acknowledgement
+        // makes up for it; with one it is most of the window, and nothing does. With the first
+        // segment the kernel learns how much memory one takes, and sets the bound to what it then
+        // thinks the buffer holds: no spare before that.
         let spares = |info: [u8; INFO_BYTES]| window_scale(&info) > 0 && has_received(&info);
         let spare = if tcp_info(self).is_some_and(spares) { MSS_BYTES } else { 0 };
         bound_window(self, bytes, spare.max(permitted.saturating_sub(bytes)))
@@ -236,8 +242,8 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
     }
     if let Some(bytes) = options.window {
-        // A server whose segments are longer than a window that has shrunk sends nothing until a timer lets it (RFC 9293, 3.8.6.2.1):
-        // on a loopback device, and with jumbo frames.
+        // A server whose segments are longer than a window that has shrunk sends nothing until a
+        // timer lets it (RFC 9293, 3.8.6.2.1): on a loopback device, and with jumbo frames.
         setsockopt(&socket, nix::sys::socket::sockopt::TcpMaxSeg, &MSS_BYTES)?;
         if options.scaled { begin_scaled(&socket, bytes)? } else { bound_window(&socket, bytes, 0)? }
     }

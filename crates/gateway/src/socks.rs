@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// What a client hears that is refused before it has said anything: no method will do.
+/// The answer to a client that is refused before it has said anything: no acceptable method.
 pub const FAREWELL: [u8; 2] = [VERSION, METHOD_REFUSED];
 /// Where nothing is bound.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

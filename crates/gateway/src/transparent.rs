@@ -57,7 +57,8 @@ pub fn bind(family: Family, port: u16) -> io::Result<std::net::UdpSocket> {
     Ok(socket.into())
 }
 
-/// Those of the ports from which nobody can answer for servers, because a program of this machine has them to itself.
+/// Those of the ports from which nobody can answer for servers, because a program of this machine
+/// has them to itself.
 pub fn taken(ports: impl IntoIterator<Item = u16>) -> Vec<u16> {
     // An address that no program has (RFC 5737).
     let taken = |port: u16| bound((Ipv4Addr::new(192, 0, 2, 1), port).into(), Type::DGRAM).is_err();
@@ -135,7 +136,7 @@ struct Clients {
     /// Opens the sockets that answer.
     caretaker: Arc<Caretaker>,
     known: BTreeMap<Key, Inbox>,
-    /// When those that have ended are forgotten: before there are so many.
+    /// Ended entries are forgotten before there are more than this.
     sweep_at: usize,
 }
 

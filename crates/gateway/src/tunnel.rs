@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// What is held of one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Carries bytes until both directions have ended, nothing came for `idle`, or the way to the server
-/// is gone.
+/// Carries bytes until both directions have ended, nothing came for `idle`, or the path to the
+/// server is gone.
 pub async fn carry<C: AsyncRead + AsyncWrite + Unpin>(client: C, mut server: Upstream, idle: Duration) {
     let steps = Arc::new(AtomicU64::new(0));
     let mut client = Watched { stream: client, steps: steps.clone() };
@@ -27,7 +27,7 @@ pub async fn carry<C: AsyncRead + AsyncWrite + Unpin>(client: C, mut server: Ups
     }
 }
 
-/// Ready when `steps` has not changed for so long.
+/// Ready when `steps` has not changed for this time.
 pub async fn silence(steps: &AtomicU64, idle: Duration) {
     let mut seen = steps.load(Ordering::Relaxed);
     loop {

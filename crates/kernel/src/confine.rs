@@ -451,8 +451,8 @@ fn law(spec: &LawSpec) -> Result<String, KernelError> {
     }
 }
 
-/// The queuing delay that a law aims at in microseconds; 0: none; the largest one (`LEEWAY_TARGET_ANY`): the law aims at
-/// none and yields to each queue beyond a threshold.
+/// The queuing delay that a law aims at in microseconds; 0: none; the largest one
+/// (`LEEWAY_TARGET_ANY`): the law aims at none and yields to each queue beyond a threshold.
 fn target_us(spec: &LawSpec) -> u32 {
     let duration = |name| spec.law().param(name).filter(|param| matches!(param.kind, ParamKind::Duration));
     match duration("target") {

@@ -14,10 +14,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is as long brings something, or asks for it (the first packet of QUIC has 1200 bytes).
+/// A packet of this length brings something or requests it (the first packet of QUIC has 1200 bytes).
 const LARGE_BYTES: u32 = 500;
 
-/// Sightings that wait to be read. What finds no room is missing from what was brought, and asked.
+/// Buffer for observations that wait to be read. Observations beyond it are missing from the sums.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The protocols of a packet socket, by their numbers on Ethernet.
@@ -30,32 +30,32 @@ const PSH: u32 = 0x08;
 /// What this host sends, as opposed to what comes to it.
 const OUTGOING: u32 = 4;
 
-/// How long it is waited at a time.
+/// Longest wait for a packet.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Nobody needs to know it earlier.
+/// Pause between two reports; nobody needs an observation earlier.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What is let through of a packet says what it is: one byte asks for a connection only, two for
-/// something else.
+/// The number of bytes that the filter passes says what a packet is: one byte is a request for a
+/// connection, two bytes are another request.
 const CONNECTS: u32 = 1;
 const ASKS: u32 = 2;
-/// What brings something is let through up to its length: in IPv4 the third and fourth byte, in
-/// IPv6, without the header, the last two.
+/// A packet that brings something passes up to its length field: the third and fourth byte in IPv4,
+/// the last two (without the header's length) in IPv6.
 const BRINGS: u32 = 6;
 const IPV6_HEADER: u64 = 40;
 
-/// What was seen within a moment.
+/// An observation of a few milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// Packets that asked for a connection.
+    /// Packets that requested a connection.
     pub connects: u64,
-    /// Packets that asked for something else.
+    /// Packets that requested something else.
     pub asked: u64,
-    /// Bytes that came to them, with the headers of IP.
+    /// Bytes that arrived for the machines, with IP headers.
     pub brought_bytes: u64,
 }
 
-/// Sees those machines at work.
+/// The observer of some machines.
 #[derive(Debug)]
 pub struct Lookout(Socket);
 
@@ -125,7 +125,7 @@ impl Sight {
     }
 }
 
-/// A lookout that watches until this is dropped.
+/// An observer that works until this is dropped.
 #[derive(Debug)]
 pub struct Watch {
     _alive: Arc<()>,

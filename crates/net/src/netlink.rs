@@ -23,7 +23,7 @@ const RTMGRP_IPV4_ROUTE: u32 = 0x40;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;
 const RTMGRP_IPV6_ROUTE: u32 = 0x400;
 
-/// A listing that changed while it was made is made again so many times.
+/// Times that a listing which changed while it was made is made again.
 const ATTEMPTS: usize = 10;
 
 /// The kernel has not finished a listing within that: there is none.
@@ -54,8 +54,8 @@ pub(crate) fn name(link: &LinkMessage) -> Option<String> {
     })
 }
 
-/// The host's own address of a message, and the address that stands for the network; they differ on a point-to-point
-/// device, where the second one is the other end's.
+/// The host's own address of a message, and the address that stands for the network; they differ on
+/// a point-to-point device, where the second one is the other end's.
 pub(crate) fn ends(message: &AddressMessage) -> (Option<IpAddr>, Option<IpAddr>) {
     let local = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(address) => Some(*address),

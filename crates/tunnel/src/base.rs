@@ -1,10 +1,10 @@
 //! The queuing delay: a delay less the smallest delay of the last minutes.
 
-/// Half of the time that a base is kept.
+/// Half of the memory of a base delay.
 const AGE_US: u64 = 5 * 60 * 1_000_000;
 
-/// The shortest delay of the last five to ten minutes (RFC 6817, 4.2). Delays are modulo 2^32 microseconds, so that a clock
-/// that differs from the sender's does no harm.
+/// The base delay: the smallest delay of the last five to ten minutes (RFC 6817, 4.2). Delays are
+/// modulo 2^32 microseconds, so a constant difference of the two clocks does no harm.
 #[derive(Debug, Clone, Copy)]
 pub struct Base {
     now_us: u32,
@@ -28,13 +28,13 @@ impl Base {
         self.least_queuing_us(delay_us)
     }
 
-    /// The same for a delay that may have been longer: nothing is learnt from it.
+    /// The same for a delay that is a lower bound; the base does not change.
     pub fn least_queuing_us(&self, delay_us: u32) -> u32 {
         let above_us = delay_us.wrapping_sub(shorter(self.now_us, self.before_us));
         if is_before(above_us, 0) { 0 } else { above_us }
     }
 
-    /// When the five minutes began that it is about.
+    /// Start of the present five minutes.
     pub fn since_us(&self) -> u64 {
         self.since_us
     }

@@ -29,7 +29,7 @@ pub(crate) struct Ends {
     /// The only addresses that packets may come from; nothing: any.
     pub from: Option<(Ipv4Addr, Ipv6Addr)>,
     pub counts: Arc<Counts>,
-    /// A peer that is silent for so long has gone.
+    /// A peer that is silent for this time counts as gone.
     pub silence: Duration,
 }
 
@@ -154,7 +154,8 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
     }
 }
 
-/// Gives a packet to QUIC, in halves where the path takes no longer ones. Nothing, if it cannot take it now: IP may lose it.
+/// Gives a packet to QUIC, in halves where the path takes no longer ones. Nothing, if it cannot
+/// take it now: IP may lose it.
 fn hand_over(
     connection: &Connection,
     line: &Line,

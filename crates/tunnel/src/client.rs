@@ -27,12 +27,13 @@ pub const CONGESTION: &str = "leeway_ledbat";
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
 
-/// How often the server is told that people are at work; it believes that for twice as long.
+/// Interval at which the server is told that the foreground is active. The server believes it for twice this time.
 const TELL_EVERY: Duration = Duration::from_millis(30);
-/// A server from which nothing has come for so long has nothing that could stand aside, which it does for less.
+/// A server that has sent nothing for this time has nothing that could wait for the foreground.
 const MOVING: Duration = Duration::from_secs(3);
 
-/// The longest packet on a tunnel that fits into a packet of Ethernet with all headers, over IPv4 and IPv6, in bytes.
+/// The longest packet on a tunnel that fits into a packet of Ethernet with all headers, over IPv4
+/// and IPv6, in bytes.
 pub const MTU: u16 = 1400;
 
 /// What carries the packets.
@@ -70,18 +71,18 @@ pub struct ClientOptions {
     pub mtu: u16,
     /// A mark on the tunnel's own packets, for routing rules.
     pub mark: Option<u32>,
-    /// A server that is silent for so long has gone; [`crate::SILENCE`] is patient.
+    /// A server that is silent for this time counts as gone; [`crate::SILENCE`] is a long time.
     pub silence: Duration,
 }
 
-/// How things stand.
+/// The state of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// It tries to connect.
+    /// The client tries to connect.
     Connecting,
     /// Packets are carried.
     Up(Welcome),
-    /// The connection is gone; it will try again. A gateway takes another way meanwhile.
+    /// The connection is gone, and the client will try again. A gateway goes directly meanwhile.
     Down(String),
 }
 
@@ -150,8 +151,9 @@ impl Client {
         self.line.borrow().as_ref().map(|line| line.steering())
     }
 
-    /// Those to whom this end's line belongs are at work: what the server sends stands aside for a moment ([`crate::Standby`]).
-    /// It is told while something comes from there, and not more often than it has to hear it. Over TCP nobody is told.
+    /// The foreground of this end's line is active: asks the server to let its traffic wait for a
+    /// moment ([`crate::Standby`]). Sends a message only while something arrives from the server,
+    /// and no more often than needed. Over TCP it does nothing.
     pub fn at_work(&self) {
         let line = self.line.borrow();
         let Some(line) = &*line else { return };
@@ -249,7 +251,8 @@ impl Client {
         let socket = quic::socket(SocketAddr::new(any, 0), self.options.mark)?;
         let runtime = quinn::default_runtime()
             .ok_or_else(|| Error::Options("a client needs a runtime of tokio".into()))?;
-        // A socket of its own has one connection, which no identifier has to tell from others: eight bytes less in each packet.
+        // A socket of its own has one connection, which no identifier has to tell from others:
+        // eight bytes less in each packet.
         let mut endpoint = EndpointConfig::default();
         endpoint.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(0)));
         let endpoint =

@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What a queue may hold in bytes: a second at 8 Mbit/s, 13 ms at 600 Mbit/s.
+/// Most bytes of a queue: a second at 8 Mbit/s, 13 ms at 600 Mbit/s.
 const CAPACITY: u64 = 1_000_000;
-/// And in packets, as each one has a cost of its own.
+/// Most packets of a queue, because each packet costs memory of its own.
 const CAPACITY_PACKETS: usize = 8_192;
 
 /// An IP packet behind [`HEADROOM`] bytes for headers of the tunnel.
@@ -74,7 +74,8 @@ impl leeway_queue::Packet for Parcel {
     }
 }
 
-/// The queue of one direction of one tunnel. It holds a million bytes in 8192 packets at most, whatever its discipline.
+/// The queue of one direction of one tunnel. It holds a million bytes in 8192 packets at most,
+/// whatever its discipline.
 pub struct Egress {
     queue: Mutex<AnyQueue<Parcel>>,
     spec: QueueSpec,
@@ -83,12 +84,12 @@ pub struct Egress {
     dropped: AtomicU64,
 }
 
-/// What a queue has to send.
+/// The answer of a queue.
 #[derive(Debug)]
 pub enum Next {
     /// This.
     Parcel(Parcel),
-    /// Nothing for so long, unless something arrives.
+    /// Nothing for this time, unless a packet arrives.
     After(Duration),
     /// Nothing.
     Empty,

@@ -43,7 +43,8 @@ impl Default for Reach {
 }
 
 impl Reach {
-    /// Rules of nftables that refuse the rest to what comes in by a device; they are for packets that are forwarded.
+    /// Rules of nftables that refuse the rest to what comes in by a device; they are for packets
+    /// that are forwarded.
     fn rules(&self, table: &str, device: &str) -> String {
         let rule = |condition: &str, verdict: &str| {
             format!("add rule inet {table} forward iifname \"{device}\" {condition} {verdict}\n")
@@ -180,7 +181,8 @@ impl ClientHost {
         let everything = routes.is_empty();
         if everything {
             remove_rules();
-            // Answers to marked packets come where unmarked ones would not go; strict filters have to see the mark.
+            // Answers to marked packets come where unmarked ones would not go; strict filters have
+            // to see the mark.
             let _ = sysctl("net/ipv4/conf/all/src_valid_mark", "1");
         }
         let host = ClientHost { everything };
@@ -188,8 +190,8 @@ impl ClientHost {
         for family in Family::ALL {
             let mut batch = String::new();
             if everything && (family == Family::V4 || speaks_v6) {
-                // As wg-quick does it: everything without the mark looks into a table of its own, unless the main table
-                // knows better than by its default route.
+                // As wg-quick does it: everything without the mark looks into a table of its own,
+                // unless the main table knows better than by its default route.
                 batch.push_str(&format!(
                     "route add default dev {name} table {MARK}\n\
                      rule add not fwmark {MARK} table {MARK} priority {}\n\
@@ -214,8 +216,8 @@ impl Drop for ClientHost {
     }
 }
 
-/// The client's side in a program whose own sockets alone use the tunnel, by being bound to its device: nothing else of
-/// this host finds a way into it, and nothing but answers to them comes out of it.
+/// The client's side in a program of which only sockets bound to the device use the tunnel. Nothing
+/// else on this host is routed into the tunnel, and only responses to those sockets come out of it.
 #[derive(Debug)]
 pub struct BoundHost {
     name: String,

@@ -203,8 +203,8 @@ fn unusable(error: &dyn fmt::Display) -> Error {
     Error::Options(format!("the key cannot be used: {error}"))
 }
 
-/// What both ends verify alike: signatures of TLS 1.3 with an Ed25519 key that came without a certificate. The two traits
-/// of rustls name the same methods.
+/// What both ends verify alike: signatures of TLS 1.3 with an Ed25519 key that came without a
+/// certificate. The two traits of rustls name the same methods.
 macro_rules! raw_keys_only {
     () => {
         fn verify_tls12_signature(

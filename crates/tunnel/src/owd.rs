@@ -71,7 +71,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A stamped packet of so many bytes arrived; perhaps it is time to report.
+    /// A stamped packet of `bytes` arrived. Returns a report if one is due.
     pub fn arrived(&mut self, now_us: u32, stamp_us: u32, bytes: usize) -> Option<Report> {
         let delay_us = now_us.wrapping_sub(stamp_us);
         let report = match self.pending {

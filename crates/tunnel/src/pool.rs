@@ -23,7 +23,8 @@ pub struct Network4 {
 pub const V6_BITS: u8 = 64;
 
 impl Pool {
-    /// The pool of a server: that IPv4 network, and the unique local IPv6 network (RFC 4193) that follows from its key.
+    /// The pool of a server: that IPv4 network, and the unique local IPv6 network (RFC 4193) that
+    /// follows from its key.
     pub fn new(v4: Network4, key: &Secret) -> Self {
         let random = key.derive("leeway tunnel network");
         let mut octets = [0; 16];

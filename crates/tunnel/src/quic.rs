@@ -19,18 +19,18 @@ use std::time::Duration;
 pub(crate) const CLOSE_AGAIN: VarInt = VarInt::from_u32(0);
 /// The peer is not welcome.
 pub(crate) const CLOSE_FOR_GOOD: VarInt = VarInt::from_u32(1);
-/// Every step of a handshake has to be over by then.
+/// Longest time of each step of a handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
-/// A peer that is silent for so long has gone.
+/// A peer that is silent for this time counts as gone.
 pub const SILENCE: Duration = Duration::from_secs(15);
-/// How often one says that one lives.
+/// Interval of keep-alive messages.
 pub(crate) const ALIVE: Duration = Duration::from_secs(4);
 
 /// The largest UDP payload of IPv4 on Ethernet; the path is probed for what it really takes.
 const LARGEST_PAYLOAD: u16 = 1472;
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// Limits and the law of one connection, which ends when the peer has been silent for so long.
+/// Limits and law of one connection. The connection ends when the peer has been silent for `silence`.
 pub(crate) fn transport(line: &Arc<Line>, silence: Duration) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();

@@ -221,7 +221,8 @@ fn seconds(at: SystemTime) -> u64 {
     at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The least number that nobody has: a new client under an old name gets new addresses, as the old one may still be there.
+/// The least number that nobody has: a new client under an old name gets new addresses, as the old
+/// one may still be there.
 fn free_number(clients: &[Invited]) -> Result<u32, Error> {
     (1..=MOST_CLIENTS).find(|number| clients.iter().all(|client| client.number != *number)).ok_or_else(|| {
         Error::Options(format!("{MOST_CLIENTS} clients are invited; there are no addresses left"))
@@ -240,7 +241,8 @@ fn read(path: &Path) -> Result<Vec<Invited>, Error> {
 /// Reads the text of `clients.toml`.
 ///
 /// # Errors
-/// What is wrong, and with whom: two clients with one number would have one address, and two with one key one right to it.
+/// The mistake and the client's name. Two clients must not have the same number, because they would have one address, nor
+/// the same key.
 pub fn parse_clients(text: &str) -> Result<Vec<Invited>, String> {
     let clients: Clients = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     let clients = clients.client;

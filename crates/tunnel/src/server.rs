@@ -29,13 +29,14 @@ use tokio_rustls::TlsAcceptor;
 /// Handshakes at a time, in all and from one place.
 const HANDSHAKES: usize = 256;
 const HANDSHAKES_PER_SOURCE: usize = 16;
-/// From so many on, an address has to prove that it is its sender's (RFC 9000, 8.1.2).
+/// From this many handshakes on, a client has to prove its address (RFC 9000, 8.1.2).
 const BUSY: usize = 16;
-/// Tokens that are not known, from one place, at once and then one in a while. A token cannot be guessed: this bounds the work and
-/// the log, and hardly delays others at the same address.
+/// Unknown tokens from one place that are checked at once, and the interval of further ones. Nobody
+/// can guess a token: this bounds the work and the log, and hardly delays others at the same
+/// address.
 const DENIED_AT_ONCE: u32 = 30;
 const DENIED_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked whether a client is still invited.
+/// Interval at which the server checks whether a client is still invited.
 const STILL_INVITED: Duration = Duration::from_secs(2);
 
 /// How a server works.
@@ -134,7 +135,7 @@ impl Server {
         self.shared.pool
     }
 
-    /// The way to the clients.
+    /// The switch that leads to the clients.
     pub fn switch(&self) -> Arc<Switch> {
         Arc::clone(&self.shared.switch)
     }
@@ -168,7 +169,7 @@ impl Server {
 
     fn arrived(&self, incoming: Incoming, connections: &mut JoinSet<()>) {
         if !incoming.remote_address_validated() && self.shared.throng.len() >= BUSY {
-            // A stateless answer: who gave a false address does not hear it.
+            // A stateless answer, which a client with a false address does not receive.
             let _ = incoming.retry();
             return;
         }
@@ -220,7 +221,8 @@ impl Shared {
         (self.log)(words);
     }
 
-    /// A place for a handshake with `source`; nothing if that has too many, or has shown too many tokens that are not known.
+    /// A place for a handshake with `source`; nothing if that has too many, or has shown too many
+    /// tokens that are not known.
     fn enter(&self, source: IpAddr) -> Option<Place> {
         self.attempts().admit(source, Instant::now()).ok()?;
         self.throng.enter(source)

@@ -119,7 +119,7 @@ pub(crate) async fn serve(
         greeted = tokio::time::timeout(HANDSHAKE, greet(&shared, acceptor, stream, from, &mut rest)) => greeted,
         () = place.displaced() => return,
     };
-    // Who does not get so far has heard why from TLS, or was too slow.
+    // A client that did not get here was refused by TLS, or was too slow.
     let Ok(Ok((mut stream, key, member))) = greeted else { return };
     drop(place);
     shared.joined(&member, "TCP");

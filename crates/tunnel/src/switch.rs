@@ -35,12 +35,12 @@ impl Member {
         self.line.as_ref().map(|line| line.steering())
     }
 
-    /// How long what waited for it has stood aside for its people; nothing over TCP.
+    /// Total time for which packets waited for the client's foreground; 0 over TCP.
     pub fn stood_aside(&self) -> Duration {
         self.line.as_ref().map_or(Duration::ZERO, |line| line.stood_aside())
     }
 
-    /// What went through, and how long the law's queue has stood aside, for people.
+    /// Bytes carried, and the time for which packets waited for the foreground, as text.
     pub fn account(&self) -> String {
         let [to, from] = [self.counts.sent(), self.counts.received()].map(|(_, bytes)| bytes as f64 / 1e6);
         let aside = self.stood_aside().as_secs_f64();

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Handshakes that are under way. When there are too many, the oldest gives way: who floods displaces himself first, because
-/// handshakes of others are over in a few round trips.
+/// Handshakes in progress. When there are too many, the oldest ends. So a flood displaces its own
+/// handshakes first, because other handshakes are over in a few round trips.
 #[derive(Debug)]
 pub(crate) struct Throng {
     total: usize,
@@ -46,7 +46,7 @@ impl Throng {
         Some(Place { throng: Arc::clone(self), displaced })
     }
 
-    /// Handshakes that are under way.
+    /// Number of handshakes in progress.
     pub fn len(&self) -> usize {
         self.waiting().len()
     }

@@ -83,7 +83,7 @@ pub enum Datagram<'a> {
     },
     /// What the receiver saw of delays.
     Report(Report),
-    /// Those to whom the sender's line belongs are at work: what waits for it at the receiver stands aside
+    /// The foreground of the sender's line is active: packets for that line wait at the receiver
     /// ([`crate::Standby`]).
     AtWork,
 }
@@ -148,7 +148,7 @@ pub fn report_datagram(report: &Report) -> [u8; 11] {
     bytes
 }
 
-/// The datagram that says that those to whom the line belongs are at work.
+/// The datagram that says that the foreground of the line is active.
 pub const AT_WORK_DATAGRAM: [u8; 1] = [AT_WORK];
 
 impl<'a> Datagram<'a> {

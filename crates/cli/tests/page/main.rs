@@ -1,4 +1,4 @@
-//! The donor's page of a gateway that runs, in Debian's Chromium.
+//! The owner's page of a gateway that runs, in Debian's Chromium.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

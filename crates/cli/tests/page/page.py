@@ -1,4 +1,4 @@
-"""The donor's page in a real browser: usage page.py CHROMIUM URL NAME PASSWORD RESTART PICTURES
+"""The owner's page in a real browser: usage page.py CHROMIUM URL NAME PASSWORD RESTART PICTURES
 
 RESTART is a file: the test writes it, and whoever started the gateway starts another and deletes it.
 PICTURES is a folder for screenshots. Prints `ok` and what was seen; any difference is an exception.

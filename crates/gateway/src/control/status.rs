@@ -81,7 +81,7 @@ pub struct Window {
     pub rtt_ms: Option<f64>,
     /// Transfers that wait for their turn.
     pub waiting: usize,
-    /// Seconds that neighbours have stood aside for the home.
+    /// Seconds for which neighbours have waited for the home.
     pub aside_s: f64,
 }
 
@@ -221,7 +221,7 @@ impl Sharing {
 }
 
 impl Window {
-    /// Of that way.
+    /// Of that window.
     pub fn of(way: &str, state: &State) -> Window {
         Window {
             way: way.into(),

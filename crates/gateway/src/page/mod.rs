@@ -74,7 +74,7 @@ pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<O
             continue;
         };
         let from = from.ip().to_canonical();
-        // A neighbour who finds a way to the home's side finds nobody.
+        // A neighbour who reaches the home's side gets no page.
         if operations.is_neighbour(from) && !from.is_loopback() {
             continue;
         }

@@ -37,7 +37,8 @@ impl Sessions {
         name
     }
 
-    /// The token of that session's forms, if there is one of that name. Those of owners who are not `known` any more end.
+    /// The token of that session's forms, if there is one of that name. Those of owners who are not
+    /// `known` any more end.
     pub fn csrf(&self, name: &str, known: impl Fn(&str) -> bool) -> Option<String> {
         let now = Instant::now();
         let mut open = lock(&self.open);
