@@ -1,4 +1,5 @@
-//! What a command's traffic did, said at its end: what went and came, how long it gave way, the queue that it kept.
+//! What a command's traffic did, said at its end: what went and came, how long it gave way, the
+//! queue that it kept.
 
 use crate::Failure;
 use crate::output::atomic::AtomicFile;

@@ -56,7 +56,7 @@ pub enum Command {
         from that shell: a command on another host\n\n\
         Exit codes: those of `leeway link`.")]
     Testnet(crate::testnet::Testnet),
-    /// Measure what sharing a line does to those it belongs to, for each way to share it (root).
+    /// Measure what sharing a line does to its owner, for each mechanism of sharing (root).
     #[command(after_help = "Examples:\n  \
         leeway testbed --list\n      \
         the experiments and the mechanisms\n  \
@@ -72,16 +72,17 @@ pub enum Command {
     /// Become the command behind a link; for `leeway link` itself.
     #[command(name = leeway_emulator::ENTER, hide = true)]
     LinkEnter(crate::link::Enter),
-    /// Run a command whose traffic gives way to everybody else's.
+    /// Run a command whose traffic yields to all other traffic.
     #[command(after_help = crate::run::HELP)]
     Run(crate::run::Run),
     /// Clean up after a command; for `leeway run` itself.
     #[command(name = crate::run::REAP, hide = true)]
     RunReap(crate::run::Reap),
-    /// Make the traffic of what runs already, such as a systemd slice or a container, give way to everybody else's.
+    /// Make the traffic of what runs already, such as a systemd slice or a container, give way to
+    /// everybody else's.
     #[command(after_help = crate::attach::HELP)]
     Attach(crate::attach::Attach),
-    /// Let ordinary users run commands whose traffic gives way (root; a service).
+    /// Let ordinary users run commands whose traffic yields (root; a service).
     #[command(after_help = crate::helper::HELP)]
     Helper(crate::helper::Helper),
     /// List the control laws with their parameters.
@@ -139,13 +140,13 @@ pub enum Command {
         leeway top ledbat --sort delay     only LEDBAT, the longest queues first\n  \
         leeway top --json --interval 5     rates over five seconds, for other programs")]
     Top(crate::top::Top),
-    /// Tell what this machine can do and what is missing; remove what a crash left.
+    /// Show what this machine can do and what is missing; remove what a crash left.
     #[command(after_help = "Examples:\n  \
         leeway doctor            every line with what to do about it\n  \
         leeway doctor --clean    also remove what nobody uses any more\n\n\
         Exit codes: 0 the laws can run in this machine's kernel, 1 something essential is missing.")]
     Doctor(crate::doctor::Doctor),
-    /// Share this line: a proxy that gives others what its owner does not use.
+    /// Share this line: a proxy that gives neighbours the capacity that the owner leaves.
     #[command(after_help = "Examples:\n  \
         leeway gateway --listen 0.0.0.0:3128 --client 10.20.0.0/16 --home 192.168.1.0/24\n      \
         an HTTP proxy for the machines of 10.20.0.0/16, which reach the Internet but not the home\n  \
@@ -154,7 +155,7 @@ pub enum Command {
         sudo leeway gateway init\n      \
         write a first configuration for this machine\n  \
         sudo leeway gateway check\n      \
-        judge it: everything that is wrong, and what would be right\n\n\
+        check it: everything that is wrong, and what would be right\n\n\
         It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay, for clients without\n\
         configuration, and to see when the home is at work.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
@@ -162,7 +163,7 @@ pub enum Command {
     /// Keep the rules of a gateway; for `leeway gateway` itself.
     #[command(name = leeway_gateway::caretaker::COMMAND, hide = true)]
     GatewayCaretaker,
-    /// Send a file over uTP (UDP); everything else on the way comes first.
+    /// Send a file over uTP (UDP) that yields to all other traffic.
     #[command(after_help = crate::transfer::send::HELP)]
     Send(crate::transfer::send::Send),
     /// Receive a file that `leeway send` sends.
@@ -200,8 +201,8 @@ pub struct Sim {
     /// or by index (`flow[0]`). May be repeated.
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Try several values of a field, such as `dumbbell.bottleneck.buffer=10 pkt,40 pkt`. Repeated for another field,
-    /// every combination is run.
+    /// Try several values of a field, such as `dumbbell.bottleneck.buffer=10 pkt,40 pkt`. Repeated
+    /// for another field, every combination is run.
     #[arg(long, value_name = "PATH=V1,V2")]
     pub sweep: Vec<String>,
     /// Seed of the first run; each repetition takes the next. The scenario's own by default.

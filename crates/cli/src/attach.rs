@@ -28,7 +28,8 @@ pub struct Attach {
     /// The cgroup: a path below /sys/fs/cgroup, or its last part, such as `backup.slice`.
     #[arg(long, value_name = "CGROUP", required_unless_present_any = ["list", "pid"])]
     cgroup: Option<String>,
-    /// A process, which is moved to a cgroup of its own with all that it has started; it ends with the last of them.
+    /// A process, which is moved to a cgroup of its own with all that it has started; it ends with
+    /// the last of them.
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "list"])]
     pid: Option<u32>,
     #[command(flatten)]

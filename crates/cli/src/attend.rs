@@ -15,7 +15,8 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// What is sent to this process alone and meant for the command. Ctrl-C and Ctrl-\ reach both of them by the terminal.
+/// What is sent to this process alone and meant for the command. Ctrl-C and Ctrl-\ reach both of
+/// them by the terminal.
 const PASSED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 const OF_THE_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
 
@@ -56,8 +57,9 @@ pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
     }
 }
 
-/// Whether the command is still stopped. A terminal stops and continues this process together with it: what is heard of a stop
-/// after that is old, and nobody would continue a process that stops itself then.
+/// Whether the command is still stopped. A terminal stops and continues this process together with
+/// it: what is heard of a stop after that is old, and nobody would continue a process that stops
+/// itself then.
 fn stands_still(pid: Pid) -> bool {
     // A continuation that has reached this process may not have reached the command yet.
     std::thread::sleep(Duration::from_millis(20));

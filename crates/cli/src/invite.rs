@@ -21,13 +21,13 @@ pub struct Invite {
     /// What to call the client.
     #[arg(long, value_name = "NAME", default_value = "client")]
     name: String,
-    /// For how long the invitation holds, such as `720 h`. For ever by default.
+    /// Time for which the invitation holds, such as `720 h`. Without end by default.
     #[arg(long, value_name = "TIME")]
     expires: Option<Duration>,
     /// List who was invited.
     #[arg(long, conflicts_with_all = ["address", "revoke", "expires"])]
     list: bool,
-    /// Take the invitation of this client back; its connection ends within seconds.
+    /// Revoke the invitation of this client; its connection ends within seconds.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["address", "expires"])]
     revoke: Option<String>,
 }

@@ -19,15 +19,16 @@ const RESOLVERS: &str = "/etc/resolv.conf";
 /// The client. It stays in the foreground until Ctrl-C or SIGTERM, and connects again when the connection breaks.
 #[derive(Args)]
 pub struct Join {
-    /// What `leeway invite` printed on the server; `-` reads it from the standard input, where nobody sees it in a list of
-    /// processes.
+    /// What `leeway invite` printed on the server; `-` reads it from the standard input, where
+    /// nobody sees it in a list of processes.
     #[arg(value_name = "TOKEN")]
     token: String,
     /// What carries the packets.
     #[arg(long, value_enum, default_value_t = Carrier::Quic)]
     transport: Carrier,
-    /// The law under which this end sends: over QUIC one of `leeway laws`, by default the one of `leeway relay`; over TCP a
-    /// congestion control of the kernel, leeway_ledbat by default. The server may demand another.
+    /// The law under which this end sends: over QUIC one of `leeway laws`, by default the one of
+    /// `leeway relay`; over TCP a congestion control of the kernel, leeway_ledbat by default. The
+    /// server may demand another.
     #[arg(long, value_name = "LAW")]
     law: Option<String>,
     /// The queue in front of the law's window.
@@ -36,8 +37,8 @@ pub struct Join {
     /// Lead only this network into the tunnel, such as 192.0.2.0/24. May be repeated. Everything by default.
     #[arg(long = "route", value_name = "NETWORK")]
     routes: Vec<Route>,
-    /// Network of a home behind this machine, such as 192.168.1.0/24: while its machines use the Internet beside the tunnel, what
-    /// the server sends stands aside (QUIC only). May be repeated.
+    /// Network of a home behind this machine, such as 192.168.1.0/24: while its machines use the
+    /// Internet beside the tunnel, what the server sends waits (QUIC only). May be repeated.
     #[arg(long, value_name = "NETWORK")]
     home: Vec<String>,
     /// The longest packet on the tunnel in bytes.
@@ -128,7 +129,8 @@ async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet])
     }
 }
 
-/// Name servers that are not on the public Internet: the relay does not lead there, and whoever runs them sees the names.
+/// Name servers that are not on the public Internet: the relay does not lead there, and whoever
+/// runs them sees the names.
 fn past_the_tunnel(resolvers: &str) -> Vec<IpAddr> {
     let servers = resolvers.lines().filter_map(|line| {
         let mut words = line.split_whitespace();

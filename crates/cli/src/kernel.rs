@@ -31,9 +31,10 @@ pub enum KernelCommand {
         /// milliseconds.
         #[arg(long)]
         no_timestamps: bool,
-        /// Load the laws of this file instead: a line each with a law and, if it is to have another name than the default
-        /// one, that name and `no-timestamps`; `#` begins a comment. What is loaded like that already stays as it is, other
-        /// parameters replace the old ones for new connections.
+        /// Load the laws of this file instead: a line each with a law and, if it is to have another
+        /// name than the default one, that name and `no-timestamps`; `#` begins a comment. What is
+        /// loaded like that already stays as it is, other parameters replace the old ones for new
+        /// connections.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["law", "name", "no_timestamps"])]
         file: Option<PathBuf>,
     },

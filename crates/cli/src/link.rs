@@ -18,8 +18,8 @@ const LATE: Duration = Duration::from_micros(500);
 /// The link and what runs behind it. Spellings are those of scenario files.
 #[derive(Args)]
 pub struct Link {
-    /// Rate from the command to the network, such as `2mbit` or "2 Mbit/s"; "10 Mbit/s, 2 Mbit/s at 5 s" changes it.
-    /// Not limited by default.
+    /// Rate from the command to the network, such as `2mbit` or "2 Mbit/s"; "10 Mbit/s, 2 Mbit/s at
+    /// 5 s" changes it. Not limited by default.
     #[arg(long, value_name = "RATE")]
     up: Option<Rates>,
     /// Rate from the network to the command.
@@ -38,7 +38,8 @@ pub struct Link {
     /// Write every packet's arrival, drop and departure to this file, as comma-separated values.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Print at the end what the link carried, dropped and how late it was; otherwise only a warning if it was late.
+    /// Print at the end what the link carried, dropped and how late it was; otherwise only a
+    /// warning if it was late.
     #[arg(long, short)]
     verbose: bool,
     /// The command and its arguments; a shell by default.
@@ -49,11 +50,12 @@ pub struct Link {
 /// What holds for both directions unless one says otherwise.
 #[derive(Args)]
 struct Both {
-    /// Queue discipline of both directions, such as `codel:target=5ms`; `leeway queues` lists them. Drop-tail by default.
+    /// Queue discipline of both directions, such as `codel:target=5ms`; `leeway queues` lists them.
+    /// Drop-tail by default.
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueSpec>,
-    /// What the queues hold: "100 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP by default; 100 packets without a
-    /// delay.
+    /// What the queues hold: "100 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP by default; 100
+    /// packets without a delay.
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
     /// File of delivery opportunities in mahimahi's format, instead of a rate.

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// What `leeway run --help` ends with.
 pub const HELP: &str = "Examples:\n  \
     leeway run -- rsync -a ~/photos backup.example.org:photos\n      \
-    a backup that nobody notices: it uses what the others leave\n  \
+    a backup that uses only the capacity that others leave\n  \
     leeway run --law flower -- curl -O https://example.org/file\n      \
     under another law; `leeway laws` lists them\n  \
     leeway run\n      \
@@ -40,10 +40,11 @@ const FIRST_OTHER: i32 = 3;
 pub struct Run {
     #[command(flatten)]
     manners: Manners,
-    /// Say at the end what went and came, how long it gave way and which queue it kept; the default on a terminal.
+    /// Print at the end the bytes sent and received, how long the traffic yielded, and its queue;
+    /// the default on a terminal.
     #[arg(long, overrides_with = "no_report")]
     report: bool,
-    /// Say nothing at the end.
+    /// Print nothing at the end.
     #[arg(long)]
     no_report: bool,
     /// Write the same as JSON to this file when the command has ended.
@@ -57,15 +58,16 @@ pub struct Run {
 /// How programs send; the same for `leeway run` and `leeway attach`.
 #[derive(Args)]
 pub struct Manners {
-    /// The law of its TCP connections, with parameters if need be, such as `ledbat:target=5ms`; `leeway laws` lists
-    /// them.
+    /// The law of its TCP connections, with parameters if need be, such as `ledbat:target=5ms`;
+    /// `leeway laws` lists them.
     #[arg(long, value_name = "LAW", default_value = LAW, value_parser = law)]
     law: LawSpec,
-    /// Mark of its packets: `le` (lower effort, RFC 8622), a number from 0 to 63, or `none` to leave them as they are.
+    /// Mark of its packets: `le` (lower effort, RFC 8622), a number from 0 to 63, or `none` to
+    /// leave them as they are.
     #[arg(long, value_name = "DSCP", default_value = "le", value_parser = mark)]
     dscp: Mark,
-    /// The law that holds back what it downloads, by the windows that it announces: `ledbatpp` or `ledbat` with their
-    /// parameters, or `none` to let downloads come.
+    /// The law that holds downloads back, by the receive windows of the connections: `ledbatpp` or
+    /// `ledbat` with their parameters, or `none` to let downloads come.
     #[arg(long, value_name = "LAW", default_value = RECEIVE, value_parser = receive)]
     receive: Downloads,
 }
@@ -105,7 +107,8 @@ impl Manners {
     }
 }
 
-/// Becomes the command in a cgroup of its own; where an account is wanted at the end, it runs the command and waits.
+/// Becomes the command in a cgroup of its own; where an account is wanted at the end, it runs the
+/// command and waits.
 pub fn run(run: &Run) -> Result<(), Failure> {
     let shell = [link::shell()];
     let command = if run.command.is_empty() { &shell[..] } else { &run.command };
@@ -162,8 +165,8 @@ fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {
     start_reaper(&confinement.name)
 }
 
-/// Starts the process that cleans up when the command has ended. It is no child of the command, which may wait for all
-/// of its children; so another process starts it and ends.
+/// Starts the process that cleans up when the command has ended. It is no child of the command,
+/// which may wait for all of its children; so another process starts it and ends.
 pub fn start_reaper(name: &str) -> Result<(), Failure> {
     let status = itself()?.args([REAP, "--detach", name]).stdin(Stdio::null()).stdout(Stdio::null()).status();
     match status {

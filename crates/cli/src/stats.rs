@@ -35,8 +35,8 @@ impl Estimate {
     }
 }
 
-/// The 0.975 quantile of Student's t with `freedom` degrees of freedom: tabulated for 1 and 2, else by its expansion in
-/// 1/n (Abramowitz and Stegun, 26.7.5), which is right to 0.1 % from 3 on.
+/// The 0.975 quantile of Student's t with `freedom` degrees of freedom: tabulated for 1 and 2, else
+/// by its expansion in 1/n (Abramowitz and Stegun, 26.7.5), which is right to 0.1 % from 3 on.
 fn student_t_975(freedom: usize) -> f64 {
     match freedom {
         0 => f64::INFINITY,

@@ -26,16 +26,17 @@ pub struct Testbed {
     /// Rounds; in each all mechanisms take their turn and meet the same requests. Medians are over them.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// How long each measurement counts; the experiment's own by default.
+    /// Length of each measurement; the experiment's own by default.
     #[arg(long, value_name = "TIME")]
     duration: Option<Duration>,
-    /// How long nothing is counted before that.
+    /// Time before each measurement in which nothing is counted.
     #[arg(long, value_name = "TIME")]
     warmup: Option<Duration>,
-    /// Lines of up to 2 Mbit/s that are played at the same time, each on hosts of its own; a faster line takes the place of several.
+    /// Lines of up to 2 Mbit/s that are played at the same time, each on hosts of its own; a faster
+    /// line takes the place of several.
     #[arg(long, short, default_value_t = jobs(), value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
     jobs: usize,
-    /// One round of three seconds each: to see that it works, not what comes out.
+    /// One round of three seconds each: a check that everything works, without useful figures.
     #[arg(long, conflicts_with_all = ["repetitions", "duration", "warmup"])]
     quick: bool,
     /// Seed of the first round's requests; each round takes the next.
@@ -53,7 +54,7 @@ pub struct Testbed {
     /// Its round-trip time without a queue.
     #[arg(long, value_name = "TIME")]
     rtt: Option<Duration>,
-    /// What its queues hold: `100pkt`, `1.5BDP`.
+    /// Buffer of the line's queues: `100pkt`, `1.5BDP`.
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
     /// Loss at the access of every client, such as `random:p=1%`.
@@ -71,7 +72,7 @@ pub struct Testbed {
     /// Secondary users.
     #[arg(long, value_name = "N")]
     users: Option<usize>,
-    /// What each secondary has under way at most.
+    /// Most requests that a secondary has under way.
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
     /// Size of all objects, such as 12.5kB.
@@ -80,7 +81,7 @@ pub struct Testbed {
     /// Secondaries upload.
     #[arg(long)]
     upload: bool,
-    /// The primary is on the telephone too.
+    /// The primary also makes a telephone call.
     #[arg(long)]
     call: bool,
     /// Requests come at random times (a Poisson process) instead of at equal distances.
@@ -89,10 +90,10 @@ pub struct Testbed {
     /// The `leeway` program that gateways and relays run; this one by default.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Print what came out as JSON instead of tables.
+    /// Print the results as JSON instead of tables.
     #[arg(long)]
     json: bool,
-    /// Write what came out as JSON to this file too.
+    /// Also write the results as JSON to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their own, by the helper.
+//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their
+//! own, by the helper.
 
 mod layout;
 mod sampler;
@@ -24,7 +25,7 @@ pub struct Top {
     /// What is on top; a key of the same letter changes it.
     #[arg(long, short, value_enum, default_value_t = Order::Rate)]
     sort: Order,
-    /// Seconds between two looks, over which rates are taken.
+    /// Seconds between two updates; rates are over this time.
     #[arg(long, short, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     interval: f64,
     /// Print a table once and end; also what happens where the output is not a terminal.

@@ -100,8 +100,8 @@ fn descendants(of: &BTreeSet<u32>) -> BTreeSet<u32> {
     }
 }
 
-/// Puts the TCP sockets that a process has open under the law and the mark. They were made in another cgroup, whose
-/// programs look after them, so this goes by the sockets themselves.
+/// Puts the TCP sockets that a process has open under the law and the mark. They were made in
+/// another cgroup, whose programs look after them, so this goes by the sockets themselves.
 fn connections(pid: u32, law: &str, dscp: Option<Dscp>) -> usize {
     let handle = Pid::from_raw(pid.cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let Some(handle) = handle else { return 0 };

@@ -1,8 +1,9 @@
 //! What a crash may leave and nobody uses any more.
 //!
-//! A link's device goes with its descriptor and its table of rules with its owner, a law that was loaded is whole or not
-//! there; what confines a command stays where its reaper was killed. Of a gateway or a `leeway join`, routing rules stay, and
-//! what refuses users who would get past the gateway.
+//! A link's device goes with its descriptor and its table of rules with its owner, a law that was
+//! loaded is whole or not there; what confines a command stays where its reaper was killed. Of a
+//! gateway or a `leeway join`, routing rules stay, and what refuses users who would get past the
+//! gateway.
 
 use std::fmt;
 use std::io;
@@ -55,7 +56,8 @@ pub fn find() -> Vec<Leftover> {
     tables().into_iter().chain(of_networks).chain(of_runs).collect()
 }
 
-/// Tables called `leewayN_PID` without a process PID. Without rights or nft there is nothing to be seen or removed.
+/// Tables called `leewayN_PID` without a process PID. Without rights or nft there is nothing to be
+/// seen or removed.
 fn tables() -> Vec<Leftover> {
     let output = Command::new("nft").args(["list", "tables", "ip"]).output();
     let listed =

@@ -37,9 +37,9 @@ pub enum Form {
 /// What to ask.
 #[derive(Subcommand)]
 pub enum ControlCommand {
-    /// Tell how the gateway that runs stands: whether it shares, and what neighbours use.
+    /// Show the state of the running gateway: whether it shares, and what neighbours use.
     Status(Ask),
-    /// Stop sharing for some time: new requests are refused in words, and transfers that run are cut after 30 s.
+    /// Pause sharing: new requests are refused with the reason, and running transfers are cut after 30 s.
     Pause {
         /// For how long, such as `2h` or `30min`; until `resume` if it is not given.
         #[arg(value_name = "TIME")]
@@ -47,9 +47,9 @@ pub enum ControlCommand {
         #[command(flatten)]
         ask: Ask,
     },
-    /// Go on sharing.
+    /// Resume sharing.
     Resume(Ask),
-    /// Read the configuration again, and end no connection: users, clients, ports and caps are those of now.
+    /// Read the configuration again without ending a connection: users, clients, ports and caps.
     #[command(after_help = RELOAD_HELP)]
     Reload {
         /// Configuration of the gateway, which is handed what is in this file and in the files of users that
@@ -59,7 +59,7 @@ pub enum ControlCommand {
         #[command(flatten)]
         ask: Ask,
     },
-    /// Take a neighbour's access at once: requests are refused in words, and transfers that run end.
+    /// Revoke a neighbour's access: requests are refused with the reason, and running transfers end.
     #[command(after_help = REVOKE_HELP)]
     Revoke {
         /// The user's name, or the neighbour's address, as `leeway gateway users` has them.

@@ -40,15 +40,16 @@ pub struct GatewayArgs {
     /// Network whose machines may use the gateway, such as 10.20.0.0/16. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     client: Vec<String>,
-    /// Network of the home, which is never reached through the gateway, and for which downloads stand aside while it is at
-    /// work. May be repeated.
+    /// Network of the home, which is never reached through the gateway, and for which downloads
+    /// wait while it is at work. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     home: Vec<String>,
     /// Law of the window that all downloads share, such as ledbat:target=30ms; `none` holds nothing back.
     #[arg(long, value_name = "LAW")]
     law: Option<String>,
-    /// Take connections through a relay on the Internet while it is there (root): what `leeway invite` printed on the relay;
-    /// `-` reads it from the standard input, where nobody sees it in a list of processes.
+    /// Take connections through a relay on the Internet while it is there (root): what `leeway
+    /// invite` printed on the relay; `-` reads it from the standard input, where nobody sees it in
+    /// a list of processes.
     #[arg(long, value_name = "TOKEN")]
     relay: Option<String>,
 }
@@ -59,7 +60,7 @@ enum GatewayCommand {
     /// Write a first configuration, from what this machine shows and what you say.
     #[command(after_help = init::HELP)]
     Init(init::Init),
-    /// Judge a configuration on this machine: everything that is wrong, and what would be right.
+    /// Check a configuration on this machine: everything that is wrong, and what would be right.
     #[command(after_help = check::HELP)]
     Check(check::Check),
     /// Make the line of a user for `users_file`: a name, and an Argon2id hash of a password.

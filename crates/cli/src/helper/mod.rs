@@ -1,8 +1,9 @@
 //! `leeway helper`: lets ordinary users run commands whose traffic gives way.
 //!
-//! It does one thing for them: whoever asks over its socket is moved to a cgroup of its own below its present one, under a
-//! policy. The kernel says who asks; a request cannot name another process. And it tells users of what is their own: their
-//! connections, and what their commands sent and received.
+//! It does one thing for them: whoever asks over its socket is moved to a cgroup of its own below
+//! its present one, under a policy. The kernel says who asks; a request cannot name another
+//! process. And it tells users of what is their own: their connections, and what their commands
+//! sent and received.
 
 mod question;
 pub mod request;

@@ -3,7 +3,8 @@
 use super::format;
 use super::summary::{Row, Window};
 
-/// A group whose rate falls by less than this part has kept it: differences between two runs of bursty traffic reach as far.
+/// A group whose rate falls by less than this part has kept it: differences between two runs of
+/// bursty traffic reach as far.
 const RATE_KEPT: f64 = 0.1;
 /// And whose delays and times grow to no more than this many times: 1.5, which is a harm of a third.
 const TIME_KEPT: f64 = 1.5;

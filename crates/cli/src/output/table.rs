@@ -6,8 +6,8 @@ use super::format;
 use super::summary::{Cells, Row, Window};
 use std::io::{self, Write};
 
-/// Prints every file's results: its windows, each with its links and its flow groups, swept values in front. Tables are
-/// folded to `width` characters where there is one.
+/// Prints every file's results: its windows, each with its links and its flow groups, swept values
+/// in front. Tables are folded to `width` characters where there is one.
 pub fn print(results: &Collector, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let outcomes = results.outcomes();
     let mut rest = outcomes;
@@ -121,8 +121,8 @@ fn is_shown(rows: &[(&Outcome, &Row)], column: usize) -> bool {
     })
 }
 
-/// Columns at their widths, names to the left and numbers to the right. What does not fit into `width` follows below,
-/// with the names again.
+/// Columns at their widths, names to the left and numbers to the right. What does not fit into
+/// `width` follows below, with the names again.
 fn lay_out(grid: &Grid, width: usize) -> String {
     const GAP: usize = 3;
     let columns = grid.rows.first().map_or(0, Vec::len);

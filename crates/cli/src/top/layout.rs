@@ -1,4 +1,5 @@
-//! Which columns a terminal of some width has room for: numbers are shown whole or not at all, texts are shortened.
+//! Which columns a terminal of some width has room for: numbers are shown whole or not at all,
+//! texts are shortened.
 
 /// Columns, in the order in which they are shown.
 pub const COLUMNS: usize = 10;

@@ -141,8 +141,8 @@ impl Part {
     }
 }
 
-/// The BLAKE3 of the first `bytes` of a file, which is read up to there. After each chunk others have their turn, and
-/// `alive` is told how far it is.
+/// The BLAKE3 of the first `bytes` of a file, which is read up to there. After each chunk others
+/// have their turn, and `alive` is told how far it is.
 pub async fn hash(
     file: &mut File,
     bytes: u64,

@@ -112,7 +112,8 @@ pub async fn part_in_peace(socket: &Socket, mut stream: &Stream) {
     socket.flush().await;
 }
 
-/// Ends it because of `stop`; a reason of this side's is told. The peer reads it before the end, so it is not cut off.
+/// Ends it because of `stop`; a reason of this side's is told. The peer reads it before the end, so
+/// it is not cut off.
 pub async fn part_for(socket: &Socket, stream: &Stream, stop: &Stop) {
     if let Stop::Refusal(reason) = stop {
         let _ = timeout(FAREWELL, say(stream, &Frame::Refusal(reason.clone()))).await;
