@@ -11,6 +11,8 @@ readonly DENY_VERSION=0.20.2
 readonly PLAYWRIGHT_VERSION=1.65.2
 # Of the same version as the library of that name in Cargo.toml.
 readonly GUNGRAUN_VERSION=0.20.0
+# Has axe-core, which judges whether a page can be used by everybody.
+readonly AXE_VERSION=0.1.8
 
 main() {
 	local packages=()
@@ -68,7 +70,7 @@ main() {
 	install_packages ${packages[@]+"${packages[@]}"}
 	check_rust "$@"
 	case " $* " in *" lint "*) install_linters ;; esac
-	case " $* " in *" test "*) install_tool playwright "$PLAYWRIGHT_VERSION" playwright ;; esac
+	case " $* " in *" test "*) install_browser ;; esac
 	case " $* " in *" python "*) install_lab ;; esac
 	case " $* " in *" docs "*) install_book ;; esac
 	case " $* " in *" instructions "*) install_gungraun ;; esac
@@ -144,6 +146,16 @@ install_tool() {
 		"$venv/bin/pip" install --quiet --disable-pip-version-check "$3==$2"
 	fi
 	ln -sfn "$1-$2/bin/$1" "target/tools/$1"
+}
+
+install_browser() {
+	local axe=target/tools/axe-$AXE_VERSION
+	install_tool playwright "$PLAYWRIGHT_VERSION" playwright
+	if [ ! -e "$axe" ]; then
+		say "installing axe-core (pip, into $axe)"
+		"target/tools/playwright-$PLAYWRIGHT_VERSION/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+			--target "$axe" "axe-playwright-python==$AXE_VERSION"
+	fi
 }
 
 # MkDocs with the versions that tools/book/requirements.txt names, in a virtual environment of its own.

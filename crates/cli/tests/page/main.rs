@@ -13,13 +13,14 @@ const PASSWORD: &str = "correct horse battery";
 const USERS: [&str; 3] = ["<script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>", "maria"];
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The browser's Python, and the browser; says why the test is skipped where one is missing.
-fn programs() -> Option<(PathBuf, &'static str)> {
-    let python =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/playwright-1.65.2/bin/python");
-    let chromium = "/usr/bin/chromium";
-    if python.exists() && Path::new(chromium).exists() {
-        return Some((python, chromium));
+/// The browser's Python, axe-core and the browser; says why the test is skipped where one is missing.
+fn programs() -> Option<[PathBuf; 3]> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let python = tools.join("playwright-1.65.2/bin/python");
+    let axe = tools.join("axe-0.1.8/axe_playwright_python/axe.min.js");
+    let programs = [python, axe, "/usr/bin/chromium".into()];
+    if programs.iter().all(|path| path.exists()) {
+        return Some(programs);
     }
     assert!(std::env::var_os("LEEWAY_REQUIRE_ALL").is_none(), "no browser: tools/setup.sh test");
     eprintln!("skipped: no browser (tools/setup.sh test)");
@@ -96,7 +97,7 @@ fn free_port() -> u16 {
 
 #[test]
 fn the_donor_sees_and_steers_in_a_browser() {
-    let Some((python, chromium)) = programs() else { return };
+    let Some([python, axe, chromium]) = programs() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let hash = leeway_gateway::password::Hash::of(PASSWORD).unwrap();
@@ -134,8 +135,9 @@ fn the_donor_sees_and_steers_in_a_browser() {
     let restart = path("restart");
     let mut browser = Command::new(python)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/page.py"))
-        .args([chromium, &format!("http://127.0.0.1:{page}"), "owner", PASSWORD])
-        .args([&restart, &pictures])
+        .arg(chromium)
+        .args([&format!("http://127.0.0.1:{page}"), "owner", PASSWORD])
+        .args([&config, &restart, &pictures, &axe])
         .spawn()
         .unwrap();
     let began = Instant::now();

@@ -1,7 +1,7 @@
-"""The owner's page in a real browser: usage page.py CHROMIUM URL NAME PASSWORD RESTART PICTURES
+"""The owner's page in a real browser: usage page.py CHROMIUM URL NAME PASSWORD CONFIG RESTART PICTURES AXE
 
-RESTART is a file: the test writes it, and whoever started the gateway starts another and deletes it.
-PICTURES is a folder for screenshots. Prints `ok` and what was seen; any difference is an exception.
+CONFIG is the gateway's configuration. RESTART is a file: the test writes it, and whoever started the gateway starts another and deletes it.
+PICTURES is a folder for screenshots; AXE is axe-core's script. Prints `ok` and what was seen; any difference is an exception.
 """
 
 import re
@@ -11,17 +11,41 @@ from pathlib import Path
 
 from playwright.sync_api import expect, sync_playwright
 
-chromium, url, name, password, restart, pictures = sys.argv[1:7]
+chromium, url, name, password, config, restart, pictures, axe = sys.argv[1:9]
+config = Path(config)
 pictures = Path(pictures)
 # The function without the comment before it.
 LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8").partition("\n")[2].rstrip(";\n")
+AXE = Path(axe).read_text(encoding="utf-8")
 expect.set_options(timeout=30_000)
 
 
 def looks(page) -> None:
-    """Everything can be read and named, and nothing is wider than the window."""
+    """Everything can be read and named, nothing is wider than the window, and axe-core has nothing serious to say."""
     wrong = page.evaluate(LOOKS)
     assert not wrong, wrong
+    page.evaluate(AXE)
+    found, passed = page.evaluate("async () => (({ violations, passes }) => [violations, passes.length])(await axe.run())")
+    assert passed > 10, f"axe-core has judged only {passed} rules"
+    serious = [
+        (rule["id"], rule["help"], [node["html"] for node in rule["nodes"]])
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+    ]
+    assert not serious, (page.url, serious)
+
+
+def looks_everywhere(page) -> None:
+    """The same, light and dark, wide and narrow; the page is then as it was."""
+    before = page.viewport_size
+    scheme = "dark" if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
+    for width in (1280, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        for colours in ("light", "dark"):
+            page.emulate_media(color_scheme=colours)
+            looks(page)
+    page.set_viewport_size(before)
+    page.emulate_media(color_scheme=scheme)
 
 
 def log_in(page, given: str) -> None:
@@ -36,13 +60,14 @@ def codes(page, browser) -> None:
     page.locator("#invite-name").fill("a b")
     page.get_by_role("button", name="Invite", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("cannot be invited")
+    looks_everywhere(page)
     page.locator("#invite-name").fill("<b>eva</b>")
     page.locator("#invite-gb").fill("0,5")
     page.get_by_role("button", name="Invite", exact=True).click()
     expect(page.locator("h1")).to_have_text("<b>eva</b> is invited")
     expect(page.locator("main")).to_contain_text("500.0 MB")
     expect(page.locator(".qr svg")).to_be_visible()
-    looks(page)
+    looks_everywhere(page)
     page.screenshot(path=pictures / "invited.png", full_page=True)
     link = page.locator("#link").inner_text()
     assert link.endswith("/c/" + page.locator("#code").inner_text().replace("-", "")), link
@@ -54,7 +79,7 @@ def codes(page, browser) -> None:
     expect(eva.locator("#state")).to_contain_text("Vas")
     expect(eva.locator("main")).to_contain_text("Sense usar: el seu temps comença amb el primer ús.")
     expect(eva.locator("main")).to_contain_text("<b>eva</b>")
-    looks(eva)
+    looks_everywhere(eva)
     eva.screenshot(path=pictures / "neighbour-320.png", full_page=True)
     eva.get_by_role("link", name="English").click()
     expect(eva.locator("html")).to_have_attribute("lang", "en")
@@ -70,12 +95,55 @@ def codes(page, browser) -> None:
     sheet = browser.new_context().new_page()
     sheet.goto(file.absolute().as_uri())
     assert sheet.locator("li").count() == 12 and sheet.locator("li svg").count() == 12
+    looks(sheet)
     paper = sheet.pdf(path=pictures / "vouchers.pdf", prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page[^s]", paper)) == 2, "ten a page"
     cut = "[...document.querySelectorAll('li')].filter((li) => li.scrollHeight > li.clientHeight).length"
     assert sheet.evaluate(cut) == 0, "everything is in its place"
     sheet.screenshot(path=pictures / "vouchers.png", full_page=True)
     sheet.context.close()
+
+
+def access(page) -> None:
+    """A neighbour is kept out and let in again, whether he has come or not; no button moves away meanwhile."""
+    maria = page.locator("#user-rows tr", has_text="maria")
+    button = maria.get_by_role("button", name="Take access away: maria")
+    button.focus()
+    time.sleep(3)
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(maria).to_contain_text("no access")
+    expect(maria.locator("td").nth(3)).not_to_have_text("0")
+    page.screenshot(path=pictures / "revoked.png", full_page=True)
+    looks_everywhere(page)
+    maria.get_by_role("button", name="Give access back: maria").click()
+    expect(maria).not_to_contain_text("no access")
+    used = maria.locator("td").nth(1).inner_text()
+    expect(maria.locator("td").nth(1)).not_to_have_text(used)
+
+    eva = page.locator("#user-rows tr", has_text="<b>eva</b>")
+    for given, expected in (("nobody here", page.get_by_role("alert")), ("<b>eva</b>", eva)):
+        page.locator("#revoke-name").fill(given)
+        page.get_by_role("button", name="Take access away", exact=True).click()
+        expect(expected).to_contain_text("nobody is called" if given != "<b>eva</b>" else "no access")
+    eva.get_by_role("button", name="Give access back").click()
+    expect(eva).to_have_count(0)
+
+
+def reload(page) -> None:
+    """Another configuration holds at once; one that cannot hold is refused in words."""
+    text = config.read_text()
+    again = page.get_by_role("button", name="Read the configuration again")
+    config.write_text(text.replace('daily = "20 GB"', 'daily = "30 GB"'))
+    again.click()
+    expect(page.get_by_role("status")).to_have_text("The configuration was read again and holds.")
+    expect(page.locator("#volumes")).to_contain_text("used of 30.00 GB")
+    page.screenshot(path=pictures / "reloaded.png", full_page=True)
+    looks_everywhere(page)
+    config.write_text(text.replace("vouchers = true", "vouchers = false"))
+    again.click()
+    expect(page.get_by_role("alert")).to_contain_text("vouchers cannot change while the gateway runs")
+    config.write_text(text)
 
 
 def main() -> None:
@@ -91,6 +159,7 @@ def main() -> None:
 
         log_in(page, "not the password")
         expect(page.get_by_role("alert")).to_have_text("Nobody has this name and this password.")
+        looks_everywhere(page)
         assert not page.context.cookies(), "no session for a wrong password"
 
         log_in(page, password)
@@ -108,9 +177,12 @@ def main() -> None:
         expect(page.locator("#rate-down")).to_contain_text("Mbit/s")
         time.sleep(8)
         page.screenshot(path=pictures / "page-light.png", full_page=True)
-        looks(page)
+        looks_everywhere(page)
 
         codes(page, browser)
+        page.goto(url)
+        access(page)
+        reload(page)
         page.goto(url)
         page.bring_to_front()
 

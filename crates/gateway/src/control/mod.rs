@@ -131,6 +131,10 @@ impl Operations {
         let mut users = self.users();
         users.sort_by_key(|user| Reverse(user.down_bytes + user.up_bytes));
         users.truncate(SHOWN);
+        // They can be given their access back, whether they have come or not.
+        let shown = |name: &String| users.iter().all(|user| user.name != *name);
+        let others: Vec<String> = self.gate().revoked().into_iter().filter(shown).collect();
+        users.extend(others.into_iter().map(|name| UserStatus::absent(name, self.gate()).judged(self.gate())));
         let notice = Notice::of(&status, &sample);
         Now { sharing: status.sharing, notice, sample, users, volumes: status.volumes }
     }

@@ -181,7 +181,7 @@ impl Operations {
         let mut people: BTreeMap<String, UserStatus> = users.collect();
         let Some(meter) = self.gate().meter() else { return Ok(people.into_values().collect()) };
         for (name, seen) in meter.last_seen()? {
-            let user = people.entry(name.clone()).or_insert_with(|| UserStatus::absent(name, meter));
+            let user = people.entry(name.clone()).or_insert_with(|| UserStatus::absent(name, self.gate()));
             user.last_seen.get_or_insert(seen);
         }
         let now = meter.now();
@@ -192,7 +192,7 @@ impl Operations {
                 continue;
             }
             let name = voucher.holder();
-            let user = people.entry(name.clone()).or_insert_with(|| UserStatus::absent(name, meter));
+            let user = people.entry(name.clone()).or_insert_with(|| UserStatus::absent(name, self.gate()));
             user.expires = VoucherStatus::of(&voucher, used, now).expires;
             // The caps know better than the store what a voucher has left, if it was used since the
             // start.

@@ -78,6 +78,14 @@ impl Operations {
         (running.config, running.secrets) = (config, secrets);
         let mut words = vec!["the configuration was read again and holds".into()];
         words.extend(block.notices());
+        let files = config_files(&running.config);
+        words.extend(files.iter().filter(|path| is_copy(path, request, credential)).map(|path| {
+            format!(
+                "{} was not read again: systemd has given this gateway a copy of it, and root hands over a newer \
+                 one with: systemctl reload leeway-gateway",
+                path.display()
+            )
+        }));
         Ok(Reloaded { words })
     }
 
@@ -97,6 +105,17 @@ fn secret(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<String, Sec
         Some(text) => Ok(text.clone()),
         None => read_secret(path),
     }
+}
+
+/// The files of users and owners.
+fn config_files(config: &Config) -> Vec<PathBuf> {
+    let owners = config.page.as_ref().map(|page| page.users_file.clone());
+    config.users_file.iter().cloned().chain(owners).collect()
+}
+
+/// Whether a request has brought nothing newer of a file than the copy of a service's credential.
+fn is_copy(path: &Path, request: &ReloadRequest, credential: fn(&Path) -> Option<PathBuf>) -> bool {
+    credential(path).is_some() && !request.secrets.contains_key(path)
 }
 
 /// The settings that differ and were used to open sockets, to make rules or with rights that the gateway
@@ -129,6 +148,15 @@ fn changed(now: &Config, new: &Config) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_only_root_hands_over_is_a_copy_until_it_is_handed_over() {
+        let (users, credential) = (Path::new("/etc/leeway/users"), |path: &Path| Some(path.to_owned()));
+        let handed = ReloadRequest { secrets: [(users.to_owned(), String::new())].into() };
+        assert!(is_copy(users, &ReloadRequest::default(), credential));
+        assert!(!is_copy(users, &handed, credential));
+        assert!(!is_copy(users, &ReloadRequest::default(), |_| None));
+    }
 
     #[test]
     fn what_needs_a_restart_is_named() {

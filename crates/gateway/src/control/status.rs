@@ -174,8 +174,15 @@ impl std::fmt::Debug for ReloadRequest {
 /// What a reload has done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// What holds from now on, and what the owner should know of it.
+    /// That the configuration holds, and then what the owner should know of it.
     pub words: Vec<String>,
+}
+
+impl Reloaded {
+    /// What the owner should know beside that it is done.
+    pub fn notices(self) -> Vec<String> {
+        self.words.into_iter().skip(1).collect()
+    }
 }
 
 /// What `/v1/export` is asked for; all without days.
@@ -250,8 +257,8 @@ impl Volume {
 
 impl UserStatus {
     /// Of somebody who has not come since the gateway's start.
-    pub fn absent(name: String, meter: &Arc<Meter>) -> UserStatus {
-        UserStatus::counted(name, Some(meter), [0; 4])
+    pub fn absent(name: String, gate: &Gate) -> UserStatus {
+        UserStatus::counted(name, gate.meter(), [0; 4])
     }
 
     /// Of that user.

@@ -1,6 +1,6 @@
 //! Routes of the owner's page, and their description at `/openapi.json`.
 
-use super::{Page, codes};
+use super::{Page, codes, manage};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use std::sync::{Arc, LazyLock};
@@ -41,6 +41,8 @@ pub fn routes() -> OpenApiRouter<Arc<Page>> {
         .routes(routes!(super::language))
         .routes(routes!(super::pause))
         .routes(routes!(super::resume))
+        .routes(routes!(manage::reload))
+        .routes(routes!(manage::revoke))
         .routes(routes!(codes::invite))
         .routes(routes!(codes::vouchers))
         .routes(routes!(super::events))
@@ -82,7 +84,9 @@ mod tests {
             "POST /login",
             "POST /logout",
             "POST /pause",
+            "POST /reload",
             "POST /resume",
+            "POST /revoke",
             "POST /vouchers",
         ];
         assert_eq!(described, expected.map(str::to_owned).into());

@@ -1,12 +1,12 @@
 //! Invitations and vouchers on the owner's page, by the same operations as the control socket's.
 
-use super::words::Words;
-use super::{FormAnswer, Shared, html, sheet, view};
-use crate::control::{InviteRequest, OperationError, Operations, VoucherRequest};
+use super::manage::asked;
+use super::{Shared, html, sheet, view};
+use crate::control::{InviteRequest, Operations, VoucherRequest};
 use crate::page::guard::Visitor;
-use axum::extract::{Form, State};
+use axum::extract::Form;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 use std::str::FromStr;
 use utoipa::ToSchema;
@@ -75,28 +75,5 @@ pub async fn vouchers(state: Shared, headers: HeaderMap, Form(form): Form<CodesF
             (file, Html(sheet::html(&issued, visitor.language))).into_response()
         }
         Err(answer) => *answer,
-    }
-}
-
-/// What an operation answers to a form; or the page with what is wrong.
-async fn asked<R: Send + 'static, T: Send + 'static>(
-    State(page): &Shared,
-    visitor: &Visitor<'_>,
-    csrf: &str,
-    request: Result<R, ()>,
-    work: impl FnOnce(&Operations, &R) -> Result<T, OperationError> + Send + 'static,
-) -> FormAnswer<T> {
-    if !page.may(visitor, csrf) {
-        return Err(Box::new(Redirect::to("/?problem=old").into_response()));
-    }
-    let words: &Words = visitor.language.words();
-    let wrong = |words| Box::new(page.home(visitor, csrf.to_owned(), Some(words), StatusCode::BAD_REQUEST));
-    let request = request.map_err(|()| wrong(words.wrong_number.to_owned()))?;
-    let operations = page.operations.clone();
-    // The store may be slow; others are answered meanwhile.
-    match tokio::task::spawn_blocking(move || work(&operations, &request)).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(wrong(error.to_string())),
-        Err(_) => Err(Box::new(StatusCode::INTERNAL_SERVER_ERROR.into_response())),
     }
 }

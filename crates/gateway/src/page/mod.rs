@@ -8,6 +8,7 @@ mod codes;
 mod config;
 mod events;
 mod guard;
+mod manage;
 pub(crate) mod neighbour;
 mod session;
 pub mod sheet;
@@ -113,7 +114,7 @@ async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: Head
     let visitor = Visitor::of(&headers);
     let Some(csrf) = page.csrf(&visitor) else { return Redirect::to("/login").into_response() };
     let words = visitor.language.words();
-    let problem = (query.problem == "old").then(|| words.old_form.to_owned());
+    let problem = (query.problem == "old").then(|| view::Message::problem(words.code, words.old_form));
     page.home(&visitor, csrf, problem, StatusCode::OK)
 }
 
@@ -272,17 +273,17 @@ impl Page {
         visitor.same_origin && self.csrf(visitor).is_some_and(|known| known == csrf)
     }
 
-    /// The page itself, perhaps with what went wrong.
+    /// The page itself, perhaps with what came of a form.
     fn home(
         &self,
         visitor: &Visitor<'_>,
         csrf: String,
-        problem: Option<String>,
+        message: Option<view::Message>,
         status: StatusCode,
     ) -> Response {
         let (now, notices) = (self.operations.now(), self.operations.notices());
         let codes = self.operations.takes_codes();
-        html(&view::Home::new(visitor.language, csrf, problem, now, notices).with_codes(codes), status)
+        html(&view::Home::new(visitor.language, csrf, message, now, notices).with_codes(codes), status)
     }
 
     fn act(

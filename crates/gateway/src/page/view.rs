@@ -35,7 +35,7 @@ pub struct Home {
     languages: [(Language, &'static str, &'static str); 3],
     words_json: String,
     csrf: String,
-    problem: Option<String>,
+    message: Option<Message>,
     paused: bool,
     state: String,
     pauses: [(&'static str, &'static str); 3],
@@ -73,6 +73,27 @@ struct UserRow {
     up: String,
     refused: u64,
     standing: &'static str,
+    revoked: bool,
+}
+
+/// What came of a form.
+pub struct Message {
+    problem: bool,
+    /// Each line with its language.
+    lines: Vec<(&'static str, String)>,
+}
+
+impl Message {
+    /// Nothing has changed, and why.
+    pub fn problem(language: &'static str, words: &str) -> Message {
+        Message { problem: true, lines: vec![(language, words.to_owned())] }
+    }
+
+    /// It is done; with what the owner should know, in English.
+    pub fn done(language: &'static str, words: &str, notices: Vec<String>) -> Message {
+        let notices = notices.into_iter().map(|notice| ("en", notice));
+        Message { problem: false, lines: [(language, words.to_owned())].into_iter().chain(notices).collect() }
+    }
 }
 
 impl Home {
@@ -80,7 +101,7 @@ impl Home {
     pub fn new(
         language: Language,
         csrf: String,
-        problem: Option<String>,
+        message: Option<Message>,
         now: Now,
         notices: Vec<String>,
     ) -> Home {
@@ -103,7 +124,7 @@ impl Home {
             // `<` would end the element that the words stand in.
             words_json: serde_json::to_string(words).unwrap_or_default().replace('<', "\\u003c"),
             csrf,
-            problem,
+            message,
             paused: now.sharing != Sharing::On,
             state,
             pauses: [(hour, words.pause_1h), (night, words.pause_8h), (open, words.pause_open)],
@@ -122,6 +143,7 @@ impl Home {
                 .users
                 .into_iter()
                 .map(|user| UserRow {
+                    revoked: user.standing == "revoked",
                     name: user.name,
                     connections: user.connections,
                     down: bytes(user.down_bytes),

@@ -122,6 +122,19 @@ words! {
     slowed: "slowed", "frenado", "frenat";
     paused: "paused", "en pausa", "en pausa";
     revoked: "no access", "sin acceso", "sense accés";
+    take_access: "Take access away", "Quitar el acceso", "Treu l'accés";
+    give_access: "Give access back", "Devolver el acceso", "Torna l'accés";
+    access: "Access", "Acceso", "Accés";
+    access_how: "Transfers end at once. Somebody who has not come yet can be kept out as well.",
+        "Las descargas terminan al momento. También se puede dejar fuera a quien aún no ha venido.",
+        "Les baixades s'acaben de seguida. També es pot deixar fora qui encara no ha vingut.";
+    configuration: "Configuration", "Configuración", "Configuració";
+    reload: "Read the configuration again", "Volver a leer la configuración", "Torna a llegir la configuració";
+    reload_how: "Users, ports, caps and blocked lists of the file hold at once. No connection ends.",
+        "Los usuarios, puertos, límites y listas de bloqueo del archivo valen al momento. No se corta ninguna conexión.",
+        "Els usuaris, ports, límits i llistes de bloqueig del fitxer valen de seguida. No es talla cap connexió.";
+    reloaded: "The configuration was read again and holds.", "La configuración se ha vuelto a leer y ya vale.",
+        "La configuració s'ha tornat a llegir i ja val.";
     since_start: "Bytes since the gateway was started.", "Bytes desde que arrancó la pasarela.",
         "Bytes des que es va engegar la passarel·la.";
     notes: "Notes", "Avisos", "Avisos";

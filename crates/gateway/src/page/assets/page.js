@@ -14,10 +14,9 @@ function say(id, text) {
   if (el(id).textContent !== text) el(id).textContent = text;
 }
 
-function node(tag, text, label) {
+function node(tag, text) {
   const made = document.createElement(tag);
   made.textContent = text;
-  if (label) made.dataset.label = label;
   return made;
 }
 
@@ -30,24 +29,35 @@ function showState(sharing) {
   el("when-paused").hidden = !paused;
 }
 
+function fill(row, user) {
+  const texts = [user.name, user.connections, bytes(user.down_bytes), bytes(user.up_bytes), user.refused, words[user.standing] ?? user.standing];
+  texts.forEach((text, at) => {
+    if (row.cells[at].textContent !== String(text)) row.cells[at].textContent = text;
+  });
+  const form = row.querySelector("form");
+  const revoked = user.standing === "revoked";
+  form.elements.user.value = user.name;
+  form.elements.undo.value = revoked ? "1" : "";
+  const button = form.querySelector("button");
+  const does = revoked ? words.give_access : words.take_access;
+  if (button.textContent !== does) button.textContent = does;
+  button.ariaLabel = `${does}: ${user.name}`;
+}
+
+// No row moves while somebody points at one of them, or is at its button.
 function showUsers(users) {
   el("no-users").hidden = users.length > 0;
   el("user-table").hidden = users.length === 0;
+  const body = el("user-rows");
+  const held = body.matches(":hover, :focus-within");
+  const there = new Map([...body.rows].map((row) => [row.querySelector("form").elements.user.value, row]));
   const rows = users.map((user) => {
-    const row = document.createElement("tr");
-    const name = node("th", user.name);
-    name.scope = "row";
-    row.append(
-      name,
-      node("td", user.connections, words.connections),
-      node("td", bytes(user.down_bytes), words.down),
-      node("td", bytes(user.up_bytes), words.up),
-      node("td", user.refused, words.refused),
-      node("td", words[user.standing] ?? user.standing, words.state),
-    );
+    const row = there.get(user.name) ?? el("user-row").content.firstElementChild.cloneNode(true);
+    fill(row, user);
     return row;
   });
-  el("user-rows").replaceChildren(...rows);
+  if (held) body.append(...rows.filter((row) => row.parentNode !== body));
+  else if (rows.length !== body.rows.length || rows.some((row, at) => row !== body.rows[at])) body.replaceChildren(...rows);
 }
 
 function showVolumes(volumes) {

@@ -1,0 +1,75 @@
+//! What the owner's page does about access and the configuration: the operations of the control socket.
+
+use super::guard::Visitor;
+use super::view::Message;
+use super::words::Words;
+use super::{Action, FormAnswer, Shared};
+use crate::control::{OperationError, Operations, ReloadRequest, RevokeRequest};
+use axum::extract::{Form, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// Takes somebody's access, or gives it back.
+#[derive(Deserialize, ToSchema)]
+pub struct AccessForm {
+    /// The token of the page that the form is on.
+    csrf: String,
+    /// A user's name, or a neighbour's address.
+    #[serde(default)]
+    user: String,
+    /// Not empty: give the access back.
+    #[serde(default)]
+    undo: String,
+}
+
+/// Takes a neighbour's access, so that transfers end; or gives it back.
+#[utoipa::path(post, path = "/revoke", request_body(content = AccessForm, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /; done unless `problem` says why not"), (status = 400, description = "the page with what is wrong", body = String, content_type = "text/html")))]
+pub async fn revoke(state: Shared, headers: HeaderMap, Form(form): Form<AccessForm>) -> Response {
+    let visitor = Visitor::of(&headers);
+    let request = RevokeRequest { user: form.user.trim().to_owned(), undo: !form.undo.is_empty() };
+    match asked(&state, &visitor, &form.csrf, Ok(request), Operations::revoke).await {
+        Ok(_) => Redirect::to("/").into_response(),
+        Err(answer) => *answer,
+    }
+}
+
+/// Reads the configuration again; no connection ends.
+#[utoipa::path(post, path = "/reload", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 200, description = "the page; what was read holds", body = String, content_type = "text/html"), (status = 303, description = "to /, for a form that is too old"), (status = 400, description = "the page with what is wrong or needs a restart", body = String, content_type = "text/html")))]
+pub async fn reload(state: Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
+    let visitor = Visitor::of(&headers);
+    let request = Ok(ReloadRequest::default());
+    match asked(&state, &visitor, &form.csrf, request, Operations::reload).await {
+        Ok(reloaded) => {
+            let words = visitor.language.words();
+            let done = Message::done(words.code, words.reloaded, reloaded.notices());
+            state.home(&visitor, form.csrf, Some(done), StatusCode::OK)
+        }
+        Err(answer) => *answer,
+    }
+}
+
+/// What an operation answers to a form; or the page with what is wrong.
+pub async fn asked<R: Send + 'static, T: Send + 'static>(
+    State(page): &Shared,
+    visitor: &Visitor<'_>,
+    csrf: &str,
+    request: Result<R, ()>,
+    work: impl FnOnce(&Operations, &R) -> Result<T, OperationError> + Send + 'static,
+) -> FormAnswer<T> {
+    if !page.may(visitor, csrf) {
+        return Err(Box::new(Redirect::to("/?problem=old").into_response()));
+    }
+    let words: &Words = visitor.language.words();
+    let wrong =
+        |problem| Box::new(page.home(visitor, csrf.to_owned(), Some(problem), StatusCode::BAD_REQUEST));
+    let request = request.map_err(|()| wrong(Message::problem(words.code, words.wrong_number)))?;
+    let operations = page.operations.clone();
+    // The store may be slow; others are answered meanwhile.
+    match tokio::task::spawn_blocking(move || work(&operations, &request)).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(wrong(Message::problem("en", &error.to_string()))),
+        Err(_) => Err(Box::new(StatusCode::INTERNAL_SERVER_ERROR.into_response())),
+    }
+}
