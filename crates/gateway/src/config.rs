@@ -7,6 +7,7 @@ use crate::login::{Log, Logins};
 use crate::metering::AccountsConfig;
 use crate::page::PageConfig;
 use crate::policy::Policy;
+use crate::setup;
 use ipnet::IpNet;
 use leeway_accounts::caps::CapsConfig;
 use leeway_control::{LawError, LawSpec};
@@ -104,6 +105,9 @@ pub struct Config {
     /// Whether users may give the code of a voucher or an invitation; with this, nobody without a
     /// name is served but clients without configuration. It needs accounts.
     pub vouchers: bool,
+    /// Whether the line is only observed, and nobody is let through ([`Config::observing`]).
+    #[serde(skip)]
+    pub observe: bool,
     /// Where people look for users first; says where they are.
     #[serde(rename = "user", deserialize_with = "no_users")]
     pub no_users: (),
@@ -299,6 +303,20 @@ impl Config {
         Ok(())
     }
 
+    /// The same without anything that neighbours could use, and without accounts. Where it names no home, that is
+    /// what this machine shows.
+    ///
+    /// # Errors
+    /// The kernel does not list its interfaces.
+    pub fn observing(mut self) -> Result<Config, leeway_net::Error> {
+        if self.home.is_empty() {
+            self.home = setup::home(&leeway_net::interfaces()?, &leeway_net::uplinks()?, &self.clients);
+        }
+        let Config { clients, home, wan, control, page, metrics, .. } = self;
+        let nothing = Config { law: None, uplink: None, upload: vec![], ..Config::default() };
+        Ok(Config { observe: true, clients, home, wan, control, page, metrics, ..nothing })
+    }
+
     /// Those who have passwords, if anybody needs one; `log` hears of wrong ones.
     ///
     /// # Errors
@@ -347,6 +365,7 @@ impl Default for Config {
             limits: Limits::default(),
             users_file: None,
             vouchers: false,
+            observe: false,
             no_users: (),
         }
     }

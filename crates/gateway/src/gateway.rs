@@ -12,6 +12,7 @@ use crate::gate::Gate;
 use crate::http::{Proxy, Words};
 use crate::login::Logins;
 use crate::metering::{Bookkeeper, Meter};
+use crate::observe::Observer;
 use crate::page;
 use crate::policy::Policy;
 use crate::privileged::Privileged;
@@ -137,15 +138,19 @@ impl Gateway {
         let connector = Arc::new(connector);
         let entrance = Entrance::of(&listeners, &connector.policy());
         let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone(), entrance));
+        let observer = config.observe.then(|| Observer::new(&config.home)).transpose()?.map(Arc::new);
         let home = lookout.map(|lookout| {
+            let observer = observer.clone();
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();
             lookout?.watch(move |sight| {
                 budget.iter().for_each(|budget| budget.home_seen(sight));
                 upload.iter().for_each(|upload| upload.home_seen(sight));
                 relay.iter().for_each(|relay| relay.home_seen());
+                observer.iter().for_each(|observer| observer.home_seen(sight));
             })
         });
+        observer.iter().for_each(|observer| observer.can_see(matches!(home, Some(Ok(_)))));
         let listening = |error| GatewayError::System("listen", error);
         let listeners =
             listeners.into_iter().map(|(kind, socket)| Ok((kind, TcpListener::from_std(socket)?)));
@@ -155,7 +160,7 @@ impl Gateway {
         let page = page.map(|(listener, logins)| Ok((TcpListener::from_std(listener)?, Arc::new(logins))));
         let page = page.transpose().map_err(listening)?;
         let owners = page.as_ref().map(|(_, logins): &(_, Arc<Logins>)| logins.clone());
-        let operations = Arc::new(Operations::new(proxy.clone(), config, owners));
+        let operations = Arc::new(Operations::new(proxy.clone(), config, owners).observing(observer));
         let gateway = Gateway {
             listeners,
             datagrams,
@@ -203,6 +208,12 @@ impl Gateway {
     /// What stays as it is until the end.
     fn words(&self) -> Vec<String> {
         let mut notices = Vec::new();
+        if self.operations.observation().is_some() {
+            if let Some(Err(error)) = &self.home {
+                notices.push(format!("the home's packets cannot be seen: {error} (needs CAP_NET_RAW)"));
+            }
+            return notices;
+        }
         match &self.proxy.connector.upload {
             None => notices.push("what is sent is not held back: `uplink` is \"none\"".into()),
             Some(upload) => {
@@ -259,6 +270,9 @@ impl Gateway {
         }
         if let Some(relay) = self.proxy.connector.relay.clone() {
             background.spawn(async move { relay.run().await });
+        }
+        if let Some(observer) = self.operations.observer() {
+            background.spawn(async move { observer.drive().await });
         }
         if let Some(Ok(socket)) = self.control {
             background.spawn(control::serve(socket, self.operations.clone()));

@@ -33,6 +33,7 @@ mod gateway;
 pub mod http;
 pub mod login;
 pub mod metering;
+pub mod observe;
 pub mod page;
 pub mod password;
 pub mod policy;

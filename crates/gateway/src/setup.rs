@@ -59,6 +59,11 @@ pub fn addresses(interfaces: &[Interface], within: &[IpNet]) -> Vec<IpAddr> {
     own.filter(|address| within.iter().any(|network| network.contains(address))).collect()
 }
 
+/// Whether this machine forwards packets.
+pub fn forwards() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1")
+}
+
 /// Whether packets between the home and the Internet pass this machine, which `forwards`: they
 /// come in by one interface and leave by another.
 pub fn passes(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet], forwards: bool) -> bool {

@@ -1,5 +1,6 @@
 //! `leeway gateway status`, `pause`, `reload`, `revoke` and others: what is asked of a gateway that runs.
 
+use super::observe;
 use super::people::{self, PeopleCommand};
 use crate::Failure;
 use clap::{Args, Subcommand, ValueEnum};
@@ -228,6 +229,7 @@ impl From<ClientError> for Failure {
 pub fn sharing(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     match status.sharing {
         Sharing::On => writeln!(out, "sharing: on"),
+        Sharing::Observing => writeln!(out, "sharing: off, the line is only observed"),
         Sharing::Paused { until: Some(until), .. } => {
             writeln!(out, "sharing: paused until {}", local(until))
         }
@@ -239,6 +241,10 @@ pub fn sharing(status: &Status, out: &mut dyn Write) -> io::Result<()> {
 
 fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     sharing(status, out)?;
+    if let Some(seen) = &status.observed {
+        observe::observation(seen, out)?;
+        return status.notices.iter().try_for_each(|notice| writeln!(out, "note: {notice}"));
+    }
     writeln!(out, "neighbours: {} with {} connections", status.users, status.connections)?;
     writeln!(
         out,

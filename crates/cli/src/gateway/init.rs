@@ -276,9 +276,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn next(init: &Init, setup: &Setup, here: &Here, out: &mut impl Write) -> io::Result<()> {
-    let forwards =
-        std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1");
-    let passes = setup::passes(&here.interfaces, &here.uplinks, &setup.home, forwards);
+    let passes = setup::passes(&here.interfaces, &here.uplinks, &setup.home, setup::forwards());
     let seen = match passes {
         true => {
             "The home's packets pass this machine: neighbours stand aside as soon as the home asks for something."

@@ -3,6 +3,7 @@
 mod check;
 mod control;
 mod init;
+mod observe;
 mod passwd;
 mod people;
 mod service;
@@ -16,6 +17,7 @@ use leeway_gateway::control::{ControlConfig, Operations, ReloadRequest};
 use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use leeway_tunnel::Token;
+use leeway_units::Duration;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +54,15 @@ pub struct GatewayArgs {
     /// a list of processes.
     #[arg(long, value_name = "TOKEN")]
     relay: Option<String>,
+    /// Let nobody through and send nothing: only see what the home leaves of the line, and say so at the end.
+    #[arg(long)]
+    observe: bool,
+    /// With --observe: end after this time, such as `10min` or `1d`; else at SIGINT or SIGTERM.
+    #[arg(long, value_name = "TIME", requires = "observe")]
+    time: Option<Duration>,
+    /// With --observe: print what was seen as JSON.
+    #[arg(long, requires = "observe")]
+    json: bool,
 }
 
 /// What belongs to a gateway, and is done beside it.
@@ -118,12 +129,17 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
             });
         }
         let operations = gateway.operations();
+        let seen = operations.clone();
+        let end = args.time;
         operations
             .read_from(Box::new(move |handed| overrides.config(|path| Config::read_again(path, handed))));
         gateway
             .run(async {
+                let over = observe::over(end);
+                tokio::pin!(over);
                 loop {
                     tokio::select! {
+                        () = &mut over => break,
                         _ = terminate.recv() => break,
                         _ = interrupt.recv() => break,
                         _ = hangup.recv() => reload(operations.clone()),
@@ -132,7 +148,7 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
                 eprintln!("leeway gateway: stopping");
             })
             .await?;
-        Ok(())
+        seen.observation().map_or(Ok(()), |seen| observe::print(&seen, args.json))
     })
 }
 
@@ -153,6 +169,7 @@ struct Overrides {
     home: Vec<IpNet>,
     law: Option<Option<LawSpec>>,
     relay: Option<Token>,
+    observe: bool,
 }
 
 impl GatewayArgs {
@@ -168,6 +185,7 @@ impl GatewayArgs {
             home: networks(&self.home)?,
             law: law.map_err(|error| Failure::Usage(error.to_string()))?,
             relay: self.relay.as_deref().map(given::token).transpose()?,
+            observe: self.observe,
         })
     }
 }
@@ -190,7 +208,10 @@ impl Overrides {
         if let Some(law) = &self.law {
             config.law.clone_from(law);
         }
-        Ok(config)
+        match self.observe {
+            true => config.observing().map_err(|error| ConfigError::Value(error.to_string())),
+            false => Ok(config),
+        }
     }
 }
 

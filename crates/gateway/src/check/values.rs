@@ -50,6 +50,9 @@ pub(super) fn judge(config: &Config, findings: &mut Findings) {
 }
 
 fn reach(config: &Config, findings: &mut Findings) {
+    if config.observe {
+        return;
+    }
     if config.listen.is_empty() && config.socks.is_empty() && config.transparent.is_none() {
         let right = "give `listen`, such as [\"10.20.0.1:3128\"], `socks` or [transparent]";
         findings.error("listen", "nobody can reach the gateway", right);

@@ -1,6 +1,7 @@
 //! The figures that the owner's page shows, now and over the last ten minutes.
 
 use super::{Sharing, Status, UserStatus, Volume};
+use crate::observe::Observation;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -48,6 +49,8 @@ pub struct Now {
     pub users: Vec<UserStatus>,
     /// What is left of volumes.
     pub volumes: Vec<Volume>,
+    /// What could be shared, where the line is only observed.
+    pub observed: Option<Observation>,
 }
 
 /// The last ten minutes.

@@ -28,6 +28,7 @@ use crate::config::Config;
 use crate::gate::{Gate, LONGEST, Pause};
 use crate::http::Proxy;
 use crate::login::Logins;
+use crate::observe::{Observation, Observer};
 use crate::users::{User, address_name};
 use jiff::{SignedDuration, Timestamp};
 use live::History;
@@ -72,6 +73,8 @@ pub struct Operations {
     /// What the gateway runs by.
     running: Mutex<Running>,
     history: Mutex<History>,
+    /// Where nobody is let through.
+    observer: Option<Arc<Observer>>,
 }
 
 impl Operations {
@@ -80,7 +83,22 @@ impl Operations {
         let (notices, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let running = Mutex::new(Running::new(config));
         let (began, started) = (Instant::now(), Timestamp::now());
-        Operations { proxy, began, started, notices, addresses, owners, running, history }
+        Operations { proxy, began, started, notices, addresses, owners, running, history, observer: None }
+    }
+
+    /// The same of a gateway that only observes, if there is an observer.
+    pub(crate) fn observing(self, observer: Option<Arc<Observer>>) -> Operations {
+        Operations { observer, ..self }
+    }
+
+    /// Who observes, where nobody is let through.
+    pub(crate) fn observer(&self) -> Option<Arc<Observer>> {
+        self.observer.clone()
+    }
+
+    /// What was seen of the line, where nobody is let through.
+    pub fn observation(&self) -> Option<Observation> {
+        self.observer.as_ref().map(|observer| observer.observation())
     }
 
     /// What the owner should know of this gateway, from its start on.
@@ -97,6 +115,9 @@ impl Operations {
 
     /// What the owner should know.
     pub fn notices(&self) -> Vec<String> {
+        if self.observer.is_some() {
+            return self.notices.get().cloned().unwrap_or_default();
+        }
         let policy = self.proxy.connector.policy();
         let mut notices = policy.home_in_words();
         notices.extend(policy.block.notices());
@@ -136,7 +157,8 @@ impl Operations {
         let others: Vec<String> = self.gate().revoked().into_iter().filter(shown).collect();
         users.extend(others.into_iter().map(|name| UserStatus::absent(name, self.gate()).judged(self.gate())));
         let notice = Notice::of(&status, &sample);
-        Now { sharing: status.sharing, notice, sample, users, volumes: status.volumes }
+        let observed = status.observed;
+        Now { sharing: status.sharing, notice, sample, users, volumes: status.volumes, observed }
     }
 
     /// How everything stands.
@@ -151,7 +173,11 @@ impl Operations {
             addresses: self.addresses.get().cloned().unwrap_or_default(),
             started: self.started,
             uptime_s: self.began.elapsed().as_secs(),
-            sharing: Sharing::of(self.gate().pause()),
+            sharing: match self.observer {
+                Some(_) => Sharing::Observing,
+                None => Sharing::of(self.gate().pause()),
+            },
+            observed: self.observation(),
             connections: self.proxy.users.connections(),
             users: users.iter().filter(|user| user.connections() > 0).count(),
             down_bytes: sum(|counts| counts.down_bytes.load(Ordering::Relaxed)),
@@ -176,6 +202,11 @@ impl Operations {
     /// # Errors
     /// The time is none, or the pause cannot be kept.
     pub fn pause(&self, time: Option<SignedDuration>) -> Result<Status, OperationError> {
+        if self.observer.is_some() {
+            return Err(OperationError::Wrong(
+                "this gateway only observes (--observe): nobody is let through, so there is nothing to pause".into(),
+            ));
+        }
         let since = Timestamp::now();
         if let Some(time) = time.filter(|&time| time <= SignedDuration::ZERO || time > LONGEST) {
             return Err(OperationError::Wrong(format!(

@@ -3,6 +3,7 @@
 use crate::budget::State;
 use crate::gate::{Closed, Gate, Pause};
 use crate::metering::Meter;
+use crate::observe::Observation;
 use crate::users::User;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -49,6 +50,9 @@ pub struct Status {
     pub revoked: Vec<String>,
     /// What the owner should know.
     pub notices: Vec<String>,
+    /// What could be shared, where the line is only observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observation>,
 }
 
 /// Whether neighbours are served.
@@ -57,6 +61,8 @@ pub struct Status {
 pub enum Sharing {
     /// They are.
     On,
+    /// The line is only observed, and nobody is let through.
+    Observing,
     /// The owner has paused.
     Paused {
         /// When the pause began.

@@ -3,6 +3,7 @@
 use super::neighbour::terms;
 use super::words::{Language, Words};
 use crate::control::{self, Entrance, IssuedCode, Now, Sharing, Volume};
+use crate::observe::Observation;
 use crate::qr::Qr;
 use askama::Template;
 use jiff::Timestamp;
@@ -36,6 +37,7 @@ pub struct Home {
     words_json: String,
     csrf: String,
     message: Option<Message>,
+    observed: Option<Observed>,
     paused: bool,
     state: String,
     pauses: [(&'static str, &'static str); 3],
@@ -76,6 +78,31 @@ struct UserRow {
     revoked: bool,
 }
 
+/// What could be shared, where the line is only observed.
+struct Observed {
+    seconds: u64,
+    sees_home: bool,
+    /// Down and up: the mean, the busiest second, and what that leaves.
+    rates: [String; 6],
+    unknown: Vec<String>,
+}
+
+impl Observed {
+    fn new(seen: Observation) -> Observed {
+        let Observation { seconds, sees_home, down, up, unknown, .. } = seen;
+        let spare = |bps: Option<f64>| bps.map_or("?".to_owned(), rate);
+        let rates = [
+            rate(down.mean_bps),
+            rate(up.mean_bps),
+            rate(down.busiest_bps),
+            rate(up.busiest_bps),
+            spare(down.spare_bps),
+            spare(up.spare_bps),
+        ];
+        Observed { seconds, sees_home, rates, unknown }
+    }
+}
+
 /// What came of a form.
 pub struct Message {
     problem: bool,
@@ -108,6 +135,7 @@ impl Home {
         let words = language.words();
         let state = match now.sharing {
             Sharing::On => words.sharing_on.to_owned(),
+            Sharing::Observing => words.observing.to_owned(),
             Sharing::Paused { until: None, .. } => {
                 format!("{} {}", words.sharing_paused, words.until_resumed)
             }
@@ -126,6 +154,7 @@ impl Home {
             csrf,
             message,
             paused: now.sharing != Sharing::On,
+            observed: now.observed.map(Observed::new),
             state,
             pauses: [(hour, words.pause_1h), (night, words.pause_8h), (open, words.pause_open)],
             notice: match now.notice.answer {

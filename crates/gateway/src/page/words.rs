@@ -74,6 +74,20 @@ words! {
         "Aquest formulari era massa antic. No ha canviat res; torna-ho a provar.";
     sharing_on: "Sharing is on", "Compartir está activado", "Compartir està activat";
     sharing_paused: "Sharing is paused", "Compartir está en pausa", "Compartir està en pausa";
+    observing: "Only observing: no neighbour is let through", "Solo se observa: no pasa ningún vecino",
+        "Només s'observa: no passa cap veí";
+    could_share: "What could be shared", "Lo que se podría compartir", "El que es podria compartir";
+    could_share_how: "The line carries at least what it carried in its busiest second. What its average leaves of that could be shared. Nothing was sent to find out more.",
+        "La línea da al menos lo que dio en su segundo de más uso. Lo que la media deja de eso se podría compartir. No se ha enviado nada para saber más.",
+        "La línia dóna almenys el que va donar en el seu segon de més ús. El que la mitjana en deixa es podria compartir. No s'ha enviat res per saber-ne més.";
+    could_share_unseen: "The home's packets do not pass this machine, so what could be shared is not known.",
+        "Los paquetes de la casa no pasan por esta máquina: no se sabe cuánto se podría compartir.",
+        "Els paquets de la casa no passen per aquesta màquina: no se sap quant es podria compartir.";
+    not_known: "Not known", "No se sabe", "No se sap";
+    observed_for: "Observed for", "Observado durante", "Observat durant";
+    average: "Average", "Media", "Mitjana";
+    busiest: "Busiest second", "Segundo de más uso", "Segon de més ús";
+    spare: "Could be shared, at least", "Se podría compartir, al menos", "Es podria compartir, almenys";
     until: "until", "hasta", "fins a";
     until_resumed: "until you resume it", "hasta que lo reanudes", "fins que ho reprenguis";
     pause: "Pause sharing", "Pausar", "Posa en pausa";

@@ -20,7 +20,15 @@ function node(tag, text) {
   return made;
 }
 
+function showObserved(seen) {
+  const spare = (bps) => (bps === null ? "?" : rate(bps));
+  const { down, up } = seen;
+  const texts = [`${seen.seconds} s`, rate(down.mean_bps), rate(up.mean_bps), rate(down.busiest_bps), rate(up.busiest_bps), spare(down.spare_bps), spare(up.spare_bps)];
+  document.querySelectorAll("#observed dd").forEach((element, at) => { element.textContent = texts[at]; });
+}
+
 function showState(sharing) {
+  if (sharing.state === "observing") return;
   const paused = sharing.state === "paused";
   const until = paused && sharing.until ? `${words.until} ${when(sharing.until)}` : words.until_resumed;
   say("state-words", paused ? `${words.sharing_paused} ${until}` : words.sharing_on);
@@ -129,6 +137,7 @@ function listen() {
     const now = JSON.parse(event.data);
     el("lost").hidden = true;
     showState(now.sharing);
+    if (now.observed) showObserved(now.observed);
     say("notice-words", words[now.notice.answer]);
     say("latency-now", milliseconds(now.notice.now_ms));
     say("latency-off", milliseconds(now.notice.off_ms));
