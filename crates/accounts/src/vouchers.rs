@@ -106,10 +106,27 @@ pub fn code_in(typed: &str) -> Option<String> {
     whole.then_some(code)
 }
 
+/// Characters in groups of four, as codes and passwords are shown.
+pub fn grouped(text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join("-")
+}
+
+/// Bytes of that many gigabytes (10^9); none for less than a byte, and above a petabyte, up to which
+/// numbers of bytes are exact.
+pub fn gigabytes(gb: f64) -> Option<u64> {
+    (1e-9..=1e6).contains(&gb).then(|| (gb * 1e9).round() as u64)
+}
+
+/// What the ledger calls who has a code, by its beginning or by who was invited.
+fn holder(invited: Option<&str>, selector: &str) -> String {
+    invited.map_or_else(|| format!("{HOLDER}{selector}"), str::to_owned)
+}
+
 impl Voucher {
     /// Who uses the line with it, as the ledger calls him.
     pub fn holder(&self) -> String {
-        self.invited.clone().unwrap_or_else(|| format!("{HOLDER}{}", self.selector))
+        holder(self.invited.as_deref(), &self.selector)
     }
 
     /// When it is over, if it was redeemed for some days.
@@ -339,15 +356,12 @@ impl Made {
         while db.execute(INSERT, &self.values(now, terms, invited))? == 0 {
             self = Made::new();
         }
-        let holder = invited.map_or_else(|| format!("{HOLDER}{}", self.selector), str::to_owned);
-        Ok(Code { text: self.code(), holder })
+        Ok(Code { text: self.code(), holder: holder(invited, &self.selector) })
     }
 
     /// In groups of four.
     fn code(&self) -> String {
-        let all = format!("{}{}", self.selector, self.secret);
-        let groups: Vec<&str> = (0..all.len()).step_by(4).map(|at| &all[at..at + 4]).collect();
-        groups.join("-")
+        grouped(&format!("{}{}", self.selector, self.secret))
     }
 
     fn values(&self, now: Timestamp, terms: &Terms, invited: Option<&str>) -> [Value; 8] {

@@ -82,8 +82,8 @@ pub fn fresh() -> Result<String, String> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random).map_err(|error| format!("there is no randomness: {error}"))?;
-    let letters: Vec<char> = random.iter().map(|&byte| char::from(LETTERS[usize::from(byte % 32)])).collect();
-    Ok(letters.chunks(4).map(|four| four.iter().collect::<String>()).collect::<Vec<_>>().join("-"))
+    let letters: String = random.iter().map(|&byte| char::from(LETTERS[usize::from(byte % 32)])).collect();
+    Ok(leeway_accounts::vouchers::grouped(&letters))
 }
 
 /// What is wrong with a user's name, if anything.

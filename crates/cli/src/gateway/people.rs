@@ -3,6 +3,7 @@
 use super::control::{Ask, local, megabytes, shown};
 use crate::Failure;
 use clap::{Args, Subcommand};
+use leeway_accounts::vouchers::gigabytes;
 use leeway_gateway::control::{InviteRequest, Issued, IssuedCode, UserStatus, VoucherRequest, VoucherStatus};
 use leeway_gateway::page::{Language, sheet};
 use leeway_gateway::qr::Qr;
@@ -250,11 +251,8 @@ fn worth(days: Option<u32>, bytes: Option<u64>) -> String {
 }
 
 fn bytes(gb: f64) -> Result<u64, Failure> {
-    // Up to a petabyte numbers of bytes are exact.
-    if !(1e-9..=1e6).contains(&gb) {
-        return Err(Failure::Usage(format!("--gb {gb}: give a number of gigabytes, such as 5 or 0.5")));
-    }
-    Ok((gb * 1e9).round() as u64)
+    let wrong = || Failure::Usage(format!("--gb {gb}: give a number of gigabytes, such as 5 or 0.5"));
+    gigabytes(gb).ok_or_else(wrong)
 }
 
 fn language(code: &str) -> Result<Language, String> {

@@ -7,6 +7,7 @@ use crate::page::guard::Visitor;
 use axum::extract::Form;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use leeway_accounts::vouchers::gigabytes;
 use serde::Deserialize;
 use std::str::FromStr;
 use utoipa::ToSchema;
@@ -41,10 +42,8 @@ impl CodesForm {
     fn terms(&self) -> Result<(Option<u32>, Option<u64>), ()> {
         // With a comma, as it is written in Spain.
         let gb: Option<f64> = number(&self.gb.replace(',', "."))?;
-        if gb.is_some_and(|gb| !(1e-9..=1e6).contains(&gb)) {
-            return Err(());
-        }
-        Ok((number(&self.days)?, gb.map(|gb| (gb * 1e9).round() as u64)))
+        let bytes = gb.map(|gb| gigabytes(gb).ok_or(())).transpose()?;
+        Ok((number(&self.days)?, bytes))
     }
 }
 

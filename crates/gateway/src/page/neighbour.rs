@@ -18,7 +18,7 @@ use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use leeway_accounts::caps::{Reason, Verdict};
-use leeway_accounts::vouchers::{Voucher, code_in};
+use leeway_accounts::vouchers::{Voucher, code_in, grouped};
 use leeway_net::Attachment;
 use std::net::IpAddr;
 
@@ -165,11 +165,6 @@ fn text(status: StatusCode, kind: &str, body: String) -> Response<String> {
         answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     }
     answer
-}
-
-fn grouped(code: &str) -> String {
-    let characters: Vec<char> = code.chars().collect();
-    characters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join("-")
 }
 
 /// What a neighbour sees.
