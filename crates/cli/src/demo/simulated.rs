@@ -21,7 +21,7 @@ pub enum Neighbours {
 /// The seconds before anything is counted.
 const WARMUP_S: u64 = 5;
 
-/// Plays it for so many seconds.
+/// Runs the demo's scenario in the simulator for that many seconds of simulated time.
 ///
 /// # Errors
 /// The simulator's, which would be a mistake of this program.

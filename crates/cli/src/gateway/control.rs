@@ -1,4 +1,4 @@
-//! `leeway gateway status`, `pause`, `reload`, `revoke` and others: what is asked of a gateway that runs.
+//! `leeway gateway status`, `pause`, `reload`, `revoke` and others: requests to a running gateway.
 
 use super::observe;
 use super::people::{self, PeopleCommand};
@@ -171,7 +171,7 @@ const REVOKE_HELP: &str = "Examples:\n  \
     the same for a neighbour without a name\n  \
     sudo leeway gateway revoke ann --undo\n      \
     ann has access again\n\n\
-    It outlives a restart. `leeway gateway status` lists who has no access.\n\n\
+    It outlives a restart. `leeway gateway status` names the users without access.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 nobody has that name.";
 
 /// What is in the configuration and in the files of users that it names, as far as this user may read them.

@@ -175,7 +175,7 @@ fn somebody_is_invited_by_name() {
     };
     assert_eq!(ann()["standing"], "invited");
     let proxy = format!("http://{http}");
-    // Also who has not come yet can be kept out.
+    // Access can be taken before the first use of a code.
     assert!(bed.ask(&["revoke", "ann"]).status.success());
     assert_eq!(ann()["standing"], "revoked");
     assert_eq!(bed.fetch(&proxy, &format!("{code}:x")).0, "403");

@@ -32,7 +32,7 @@ pub struct Machine {
     pub gateway: Beside,
     /// Files that the configuration names, and itself.
     pub files: BTreeMap<PathBuf, SecretFile>,
-    /// Lists of what is blocked that cannot be read: the key of each, and why.
+    /// Files of `[block]` that cannot be read: the key of each in the configuration, and the error.
     pub blocked: Vec<(String, String)>,
     /// Congestion controls that its kernel has at the moment.
     pub kernel: Vec<String>,

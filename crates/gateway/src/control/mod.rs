@@ -155,7 +155,8 @@ impl Operations {
         // They can be given their access back, whether they have come or not.
         let shown = |name: &String| users.iter().all(|user| user.name != *name);
         let others: Vec<String> = self.gate().revoked().into_iter().filter(shown).collect();
-        users.extend(others.into_iter().map(|name| UserStatus::absent(name, self.gate()).judged(self.gate())));
+        users
+            .extend(others.into_iter().map(|name| UserStatus::absent(name, self.gate()).judged(self.gate())));
         let notice = Notice::of(&status, &sample);
         let observed = status.observed;
         Now { sharing: status.sharing, notice, sample, users, volumes: status.volumes, observed }
@@ -204,7 +205,8 @@ impl Operations {
     pub fn pause(&self, time: Option<SignedDuration>) -> Result<Status, OperationError> {
         if self.observer.is_some() {
             return Err(OperationError::Wrong(
-                "this gateway only observes (--observe): nobody is let through, so there is nothing to pause".into(),
+                "this gateway only observes (--observe): nobody is let through, so there is nothing to pause"
+                    .into(),
             ));
         }
         let since = Timestamp::now();
@@ -250,7 +252,7 @@ impl Operations {
             return Err(OperationError::Wrong(if known {
                 format!("{name} has access")
             } else {
-                format!("nobody is called {name:?}; `leeway gateway users` lists who has used the gateway")
+                format!("nobody is called {name:?}; `leeway gateway users` prints the known names")
             }));
         }
         self.gate().revoke(&name, revoked)?;

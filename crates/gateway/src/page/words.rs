@@ -139,9 +139,9 @@ words! {
     take_access: "Take access away", "Quitar el acceso", "Treu l'accés";
     give_access: "Give access back", "Devolver el acceso", "Torna l'accés";
     access: "Access", "Acceso", "Accés";
-    access_how: "Transfers end at once. Somebody who has not come yet can be kept out as well.",
-        "Las descargas terminan al momento. También se puede dejar fuera a quien aún no ha venido.",
-        "Les baixades s'acaben de seguida. També es pot deixar fora qui encara no ha vingut.";
+    access_how: "Transfers end at once. Access can be taken before a neighbour's first use, too.",
+        "Las descargas terminan al momento. También se puede quitar antes del primer uso.",
+        "Les baixades s'acaben de seguida. També es pot treure abans del primer ús.";
     configuration: "Configuration", "Configuración", "Configuració";
     reload: "Read the configuration again", "Volver a leer la configuración", "Torna a llegir la configuració";
     reload_how: "Users, ports, caps and blocked lists of the file hold at once. No connection ends.",
