@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
+use utoipa::ToSchema;
 
 /// What was seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Observation {
     /// Seconds of it.
     pub seconds: u64,
@@ -34,7 +35,7 @@ pub struct Observation {
 }
 
 /// One direction of the line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Direction {
     /// What it has carried.
     pub bytes: u64,
@@ -126,7 +127,8 @@ impl Observer {
             );
         }
         unknown.push(
-            "the line's rate: it is no less than in the busiest second; how much more, only sending shows".to_owned(),
+            "the line's rate: it is no less than in the busiest second; how much more, only sending shows"
+                .to_owned(),
         );
         unknown.push(
             "how long the queue on the line becomes, and whether the home would notice: only transfers of neighbours \
@@ -166,7 +168,9 @@ impl Tally {
         self.seconds += seconds;
         self.busy_s += u64::from(busy);
         // An interface that was away, or begins anew, counts from where it is.
-        for ((before, after), way) in before.zip(counters).into_iter().flat_map(|(a, b)| a.into_iter().zip(b)).zip(0..) {
+        for ((before, after), way) in
+            before.zip(counters).into_iter().flat_map(|(a, b)| a.into_iter().zip(b)).zip(0..)
+        {
             let bytes = after.saturating_sub(before);
             self.bytes[way] += bytes;
             let bps = 8.0 * bytes as f64 / seconds;

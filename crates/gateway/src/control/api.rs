@@ -10,11 +10,13 @@ use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::{get, post};
 use jiff::SignedDuration;
 use leeway_accounts::StoreError;
-use serde_json::json;
-use std::sync::Arc;
+use serde::Serialize;
+use std::sync::{Arc, LazyLock};
+use utoipa::{OpenApi, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// The longest request: two files with secrets and the configuration, 1 MiB each.
 const REQUEST_BYTES: usize = 4 << 20;
@@ -41,42 +43,83 @@ pub async fn serve(socket: Socket, operations: Arc<Operations>) {
 }
 
 fn router(operations: Arc<Operations>) -> Router {
-    Router::new()
-        .route("/healthz", get(health))
-        .route("/v1/status", get(status))
-        .route("/v1/users", get(users))
-        .route("/v1/vouchers", get(vouchers).post(make_vouchers))
-        .route("/v1/invitations", post(invite))
-        .route("/v1/export", get(export))
-        .route("/v1/pause", post(pause))
-        .route("/v1/resume", post(resume))
-        .route("/v1/reload", post(reload))
-        .route("/v1/revoke", post(revoke))
+    let (router, _) = routes().split_for_parts();
+    router
         .fallback(|| async { failure(StatusCode::NOT_FOUND, "there is nothing at this path") })
         .layer(DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(operations)
 }
 
+/// What holds for all of them.
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "The control socket of a Leeway gateway",
+    description = "HTTP at a Unix socket for root, such as /run/leeway/gateway/control.sock. Answers are JSON unless \
+                   they say otherwise; what is not done has the reason in `error`."
+))]
+struct Api;
+
+/// Every route with its description; there is no other way to add one.
+fn routes() -> OpenApiRouter<Arc<Operations>> {
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(health))
+        .routes(routes!(status))
+        .routes(routes!(users))
+        .routes(routes!(vouchers, make_vouchers))
+        .routes(routes!(invite))
+        .routes(routes!(export))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(reload))
+        .routes(routes!(revoke))
+        .routes(routes!(openapi))
+}
+
+/// This description of the socket, as OpenAPI 3.1.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, description = "the description")))]
+async fn openapi() -> Response {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| routes().into_openapi().to_pretty_json().unwrap_or_default());
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+}
+
+/// What is answered to what is not done.
+#[derive(Serialize, ToSchema)]
+struct Failure {
+    /// What was wrong, and what would be right.
+    error: String,
+}
+
 type Shared = State<Arc<Operations>>;
 type Answer<T> = Result<Json<T>, OperationError>;
 
+/// Tells whether neighbours could be served.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "they could", body = Health), (status = 503, description = "they could not", body = Health)))]
 async fn health(State(operations): Shared) -> (StatusCode, Json<Health>) {
     let health = operations.health();
     (if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(health))
 }
 
+/// Tells how the gateway stands.
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, description = "how it stands", body = Status)))]
 async fn status(State(operations): Shared) -> Json<Status> {
     Json(operations.status())
 }
 
+/// Lists who has used the gateway or may use it by name.
+#[utoipa::path(get, path = "/v1/users", responses((status = 200, description = "each of them, by name", body = Vec<UserStatus>), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn users(State(operations): Shared) -> Answer<Vec<UserStatus>> {
     apart(move || operations.people()).await
 }
 
+/// Lists vouchers and invitations, without their codes.
+#[utoipa::path(get, path = "/v1/vouchers", responses((status = 200, description = "each of them", body = Vec<VoucherStatus>), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn vouchers(State(operations): Shared) -> Answer<Vec<VoucherStatus>> {
     apart(move || operations.vouchers()).await
 }
 
+/// Makes vouchers.
+#[utoipa::path(post, path = "/v1/vouchers", request_body = VoucherRequest, responses((status = 200, description = "their codes, once", body = Issued), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn make_vouchers(
     State(operations): Shared,
     request: Result<Json<VoucherRequest>, JsonRejection>,
@@ -85,6 +128,8 @@ async fn make_vouchers(
     apart(move || operations.make_vouchers(&request)).await
 }
 
+/// Invites somebody by name.
+#[utoipa::path(post, path = "/v1/invitations", request_body = InviteRequest, responses((status = 200, description = "the code, once", body = Issued), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn invite(
     State(operations): Shared,
     request: Result<Json<InviteRequest>, JsonRejection>,
@@ -100,6 +145,8 @@ async fn apart<T: Send + 'static>(
     Ok(Json(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??))
 }
 
+/// Exports who has used how much, five minutes by five minutes.
+#[utoipa::path(get, path = "/v1/export", params(ExportRange), responses((status = 200, description = "the file: CSV, or Parquet", body = String, content_type = "text/csv"), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn export(
     State(operations): Shared,
     range: Result<Query<ExportRange>, QueryRejection>,
@@ -115,6 +162,8 @@ async fn export(
     Ok(([(header::CONTENT_TYPE, kind)], file).into_response())
 }
 
+/// Begins a pause, or changes its end.
+#[utoipa::path(post, path = "/v1/pause", request_body = PauseRequest, responses((status = 200, description = "how the gateway stands", body = Status), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn pause(
     State(operations): Shared,
     request: Result<Json<PauseRequest>, JsonRejection>,
@@ -123,10 +172,14 @@ async fn pause(
     Ok(Json(operations.pause(request.seconds.map(SignedDuration::from_secs))?))
 }
 
+/// Ends a pause, if there is one.
+#[utoipa::path(post, path = "/v1/resume", responses((status = 200, description = "how the gateway stands", body = Status), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn resume(State(operations): Shared) -> Answer<Status> {
     Ok(Json(operations.resume()?))
 }
 
+/// Takes a neighbour's access, or gives it back.
+#[utoipa::path(post, path = "/v1/revoke", request_body = RevokeRequest, responses((status = 200, description = "who has access or not", body = Revoked), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
 async fn revoke(
     State(operations): Shared,
     request: Result<Json<RevokeRequest>, JsonRejection>,
@@ -135,6 +188,8 @@ async fn revoke(
     Ok(Json(operations.revoke(&request)?))
 }
 
+/// Reads the configuration again: all of it holds, or nothing has changed.
+#[utoipa::path(post, path = "/v1/reload", request_body = ReloadRequest, responses((status = 200, description = "it holds", body = Reloaded), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure)))]
 async fn reload(
     State(operations): Shared,
     request: Result<Json<ReloadRequest>, JsonRejection>,
@@ -146,7 +201,7 @@ async fn reload(
 }
 
 fn failure(status: StatusCode, words: &str) -> Response {
-    (status, Json(json!({ "error": words }))).into_response()
+    (status, Json(Failure { error: words.to_owned() })).into_response()
 }
 
 impl IntoResponse for OperationError {
@@ -160,5 +215,55 @@ impl IntoResponse for OperationError {
             }
         };
         failure(status, &self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oas3::spec::{ObjectOrReference, Schema};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_route_is_described_with_what_it_takes_and_answers() {
+        let text = routes().into_openapi().to_json().unwrap();
+        let document = oas3::from_json(&text).expect("it is OpenAPI 3.1");
+        document.validate_version().unwrap();
+        let described: BTreeSet<String> =
+            document.operations().map(|(path, method, _)| format!("{method} {path}")).collect();
+        let expected = [
+            "GET /healthz",
+            "GET /openapi.json",
+            "GET /v1/export",
+            "GET /v1/status",
+            "GET /v1/users",
+            "GET /v1/vouchers",
+            "POST /v1/invitations",
+            "POST /v1/pause",
+            "POST /v1/reload",
+            "POST /v1/resume",
+            "POST /v1/revoke",
+            "POST /v1/vouchers",
+        ];
+        assert_eq!(described, expected.map(str::to_owned).into());
+        let schemas = &document.components.as_ref().unwrap().schemas;
+        for (path, method, operation) in document.operations() {
+            let at = format!("{method} {path}");
+            assert!(operation.summary.as_ref().is_some_and(|words| words.ends_with('.')), "{at}");
+            for (status, response) in operation.responses(&document) {
+                let json = response.content.get("application/json");
+                let known = json.is_some_and(|json| json.schema(&document).unwrap().is_some());
+                assert!(known || ["/openapi.json", "/v1/export"].contains(&path.as_str()), "{at} {status}");
+            }
+            if let Some(body) = operation.request_body(&document).unwrap() {
+                assert!(body.content.contains_key("application/json"), "{at}");
+            }
+        }
+        // What a status has is what is described.
+        let Schema::Object(status) = &schemas["Status"] else { panic!("no object") };
+        let ObjectOrReference::Object(status) = &**status else { panic!("a reference") };
+        for field in ["version", "sharing", "windows", "notices", "observed"] {
+            assert!(status.properties.contains_key(field), "{field}");
+        }
     }
 }

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// What `/v1/vouchers` is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoucherRequest {
     /// Days from the first use on.
@@ -31,7 +32,7 @@ pub struct VoucherRequest {
 }
 
 /// What `/v1/invitations` is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InviteRequest {
     /// Who is invited.
@@ -45,7 +46,7 @@ pub struct InviteRequest {
 }
 
 /// Codes that nobody can read again, and what their holders need to know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Issued {
     /// Each with its holder.
     pub codes: Vec<IssuedCode>,
@@ -60,7 +61,7 @@ pub struct Issued {
 }
 
 /// A code, shown once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IssuedCode {
     /// Four groups of four characters.
     pub code: String,
@@ -71,7 +72,7 @@ pub struct IssuedCode {
 }
 
 /// A voucher or an invitation, without its code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VoucherStatus {
     /// What the gateway calls who has it.
     pub holder: String,
@@ -92,11 +93,13 @@ pub struct VoucherStatus {
 }
 
 /// Where neighbours find the proxy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Entrance {
     /// The HTTP proxy; the neighbour's page is there as well.
+    #[schema(value_type = Option<String>)]
     pub http: Option<SocketAddr>,
     /// The SOCKS proxy.
+    #[schema(value_type = Option<String>)]
     pub socks: Option<SocketAddr>,
 }
 

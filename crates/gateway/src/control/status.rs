@@ -14,14 +14,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use utoipa::{IntoParams, ToSchema};
 
 /// How a gateway stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Version of the program.
     pub version: String,
     /// Addresses that it listens on, the page's among them.
     #[serde(default)]
+    #[schema(value_type = Vec<String>)]
     pub addresses: Vec<SocketAddr>,
     /// When it was started.
     pub started: Timestamp,
@@ -56,7 +58,7 @@ pub struct Status {
 }
 
 /// Whether neighbours are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", tag = "state")]
 pub enum Sharing {
     /// They are.
@@ -73,7 +75,7 @@ pub enum Sharing {
 }
 
 /// A window that neighbours share.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Window {
     /// Whose.
     pub way: String,
@@ -92,7 +94,7 @@ pub struct Window {
 }
 
 /// One neighbour.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserStatus {
     /// The name of the configuration, or the address.
     pub name: String,
@@ -120,7 +122,7 @@ pub struct UserStatus {
 }
 
 /// A cap that is a volume.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// Which one, in a word.
     pub cap: String,
@@ -133,7 +135,7 @@ pub struct Volume {
 }
 
 /// What `/v1/pause` is given.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRequest {
     /// For how long; none: until it is ended.
@@ -142,7 +144,7 @@ pub struct PauseRequest {
 }
 
 /// What `/v1/revoke` is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
     /// A user's name, or a client's address.
@@ -153,7 +155,7 @@ pub struct RevokeRequest {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {
     /// The user's name.
     pub user: String,
@@ -162,12 +164,13 @@ pub struct Revoked {
 }
 
 /// What `/v1/reload` is given.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
     /// What is in files with secrets, by their paths: those that the gateway may not read, or of which it has
     /// only the copies that systemd made when it was started. The configuration may be one of them.
     #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub secrets: BTreeMap<PathBuf, String>,
 }
 
@@ -178,7 +181,7 @@ impl std::fmt::Debug for ReloadRequest {
 }
 
 /// What a reload has done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
     /// That the configuration holds, and then what the owner should know of it.
     pub words: Vec<String>,
@@ -192,8 +195,9 @@ impl Reloaded {
 }
 
 /// What `/v1/export` is asked for; all without days.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct ExportRange {
     /// The first day.
     #[serde(default)]
@@ -207,7 +211,7 @@ pub struct ExportRange {
 }
 
 /// Form of a file of the accounts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExportFormat {
     /// Text for people and spreadsheets.
@@ -218,7 +222,7 @@ pub enum ExportFormat {
 }
 
 /// What `/healthz` says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Whether neighbours could be served.
     pub ok: bool,
