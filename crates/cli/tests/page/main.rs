@@ -1,6 +1,6 @@
 //! The owner's page of a gateway that runs, in Debian's Chromium.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,21 +37,18 @@ impl Drop for Gateway {
     }
 }
 
-/// Starts it; returns its proxy.
-fn start(config: &Path) -> (Gateway, SocketAddr) {
+/// Starts it, and waits until its page is there.
+fn start(config: &Path, page: u16, more: &str) -> Gateway {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leeway"));
-    let child = command.args(["gateway", "--config"]).arg(config).stderr(Stdio::piped()).spawn();
-    let mut gateway = Gateway(child.unwrap());
-    let mut lines = BufReader::new(gateway.0.stderr.take().unwrap()).lines();
-    let mut said = String::new();
-    loop {
-        let Some(Ok(line)) = lines.next() else { panic!("it ended: {said}") };
-        if let Some((_, address)) = line.split_once("listening on ") {
-            std::thread::spawn(move || lines.map_while(Result::ok).count());
-            return (gateway, address.parse().unwrap());
-        }
-        said += &line;
+    command.args(["gateway", "--config"]).arg(config).args(more.split_whitespace());
+    let mut gateway = Gateway(command.stdout(Stdio::null()).spawn().unwrap());
+    let began = Instant::now();
+    while TcpStream::connect(("127.0.0.1", page)).is_err() {
+        assert!(gateway.0.try_wait().unwrap().is_none(), "it ended");
+        assert!(began.elapsed() < PATIENCE, "it does not listen");
+        std::thread::sleep(Duration::from_millis(50));
     }
+    gateway
 }
 
 /// A server that sends without end to everybody.
@@ -123,7 +120,8 @@ fn the_donor_sees_and_steers_in_a_browser() {
     );
     let config = path("gateway.toml");
     std::fs::write(&config, text).unwrap();
-    let (mut gateway, proxy) = start(&config);
+    let mut gateway = start(&config, page, "");
+    let proxy = SocketAddr::from(([127, 0, 0, 1], proxy));
     let end = Arc::new(AtomicBool::new(false));
     for name in USERS {
         download(name, proxy, server, end.clone());
@@ -144,7 +142,7 @@ fn the_donor_sees_and_steers_in_a_browser() {
     let status = loop {
         if restart.exists() {
             drop(gateway);
-            (gateway, _) = start(&config);
+            gateway = start(&config, page, &std::fs::read_to_string(&restart).unwrap());
             std::fs::remove_file(&restart).unwrap();
         }
         if let Some(status) = browser.try_wait().unwrap() {

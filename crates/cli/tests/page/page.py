@@ -1,7 +1,8 @@
 """The owner's page in a real browser: usage page.py CHROMIUM URL NAME PASSWORD CONFIG RESTART PICTURES AXE
 
-CONFIG is the gateway's configuration. RESTART is a file: the test writes it, and whoever started the gateway starts another and deletes it.
-PICTURES is a folder for screenshots; AXE is axe-core's script. Prints `ok` and what was seen; any difference is an exception.
+CONFIG is the gateway's configuration. RESTART is a file: the test writes it, and whoever started the gateway starts
+another, with what it says on the command line, and deletes it. PICTURES is a folder for screenshots; AXE is axe-core's
+script. Prints `ok` and what was seen; any difference is an exception.
 """
 
 import re
@@ -25,11 +26,11 @@ def looks(page) -> None:
     wrong = page.evaluate(LOOKS)
     assert not wrong, wrong
     page.evaluate(AXE)
-    found, passed = page.evaluate("async () => (({ violations, passes }) => [violations, passes.length])(await axe.run())")
-    assert passed > 10, f"axe-core has judged only {passed} rules"
+    judged = page.evaluate("async () => (({ violations, passes }) => ({ violations, passes }))(await axe.run())")
+    assert len(judged["passes"]) > 10, f"axe-core has judged only {len(judged['passes'])} rules"
     serious = [
         (rule["id"], rule["help"], [node["html"] for node in rule["nodes"]])
-        for rule in found
+        for rule in judged["violations"]
         if rule["impact"] in ("serious", "critical")
     ]
     assert not serious, (page.url, serious)
@@ -146,10 +147,23 @@ def reload(page) -> None:
     config.write_text(text)
 
 
+def another(page, arguments: str) -> None:
+    """Another gateway takes the place of the one that runs, and the owner logs in again."""
+    started = Path(restart)
+    started.with_suffix(".new").write_text(arguments)
+    started.with_suffix(".new").rename(started)
+    page.wait_for_url("**/login", timeout=60_000)
+    while started.exists():
+        time.sleep(0.1)
+    log_in(page, password)
+
+
 def main() -> None:
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900}, color_scheme="light")
+        # A browser's first page takes long on a busy machine.
+        context.set_default_navigation_timeout(120_000)
         page = context.new_page()
         asked, faults = [], []
         page.on("request", lambda request: asked.append(request.url))
@@ -216,16 +230,23 @@ def main() -> None:
         expect(state).to_contain_text("Sharing is paused")
 
         # Another gateway in its place knows no session, and is still paused.
-        Path(restart).write_text("")
-        page.wait_for_url("**/login", timeout=60_000)
-        while Path(restart).exists():
-            time.sleep(0.1)
-        log_in(page, password)
+        another(page, "")
         expect(state).to_contain_text("Sharing is paused")
         page.get_by_role("button", name="Log out").click()
         page.wait_for_url("**/login")
         page.goto(url)
         page.wait_for_url("**/login")
+
+        # One that only observes has nothing to pause, and says what it has seen.
+        log_in(page, password)
+        another(page, "--observe")
+        expect(state).to_have_text("Only observing: no neighbour is let through")
+        expect(page.get_by_role("button", name="for 1 hour")).to_have_count(0)
+        seconds = page.locator("#observed dd").first
+        before = seconds.inner_text()
+        expect(seconds).not_to_have_text(before)
+        looks_everywhere(page)
+        page.screenshot(path=pictures / "observing.png", full_page=True)
 
         elsewhere = {address for address in asked if not address.startswith((url, "data:"))}
         assert not elsewhere, elsewhere
