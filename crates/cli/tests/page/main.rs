@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PASSWORD: &str = "correct horse battery";
 /// Names that would be scripts where they were not text.
 const USERS: [&str; 3] = ["<script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>", "maria"];
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The browser's Python, axe-core and the browser; says why the test is skipped where one is missing.
 fn programs() -> Option<[PathBuf; 3]> {
