@@ -46,10 +46,9 @@ everything() {
 		put 644 "$work/unit" "$prefix/lib/systemd/system/${file##*/}"
 	done
 	put 644 packaging/sysusers.conf "$prefix/lib/sysusers.d/leeway.conf"
-	# What somebody has written stays.
-	for file in laws.conf gateway.toml; do
-		[ -e "$root/etc/leeway/$file" ] || put 644 "packaging/$file" "/etc/leeway/$file"
-	done
+	# What somebody has written stays. The gateway's is written by `leeway gateway init`, for the machine.
+	[ -e "$root/etc/leeway/laws.conf" ] || put 644 packaging/laws.conf /etc/leeway/laws.conf
+	put 644 packaging/gateway.toml "$prefix/share/leeway/gateway.toml"
 	echo "for ordinary users: systemd-sysusers, then systemctl enable --now leeway-helper.socket"
 	echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"
 }

@@ -89,7 +89,8 @@ fn lives_and_dies_in(suite: &str) {
     std::fs::copy(Path::new(TOP).join("examples/home-backup.toml"), debian.0.join("home.toml")).unwrap();
     assert!(debian.succeed(&["leeway", "sim", "/home.toml"]).contains("backup"));
     assert!(debian.read("etc/group").unwrap().contains("\nleeway:"), "the helper's group");
-    assert!(debian.read("etc/leeway/gateway.toml").is_ok());
+    assert!(debian.read("usr/share/leeway/gateway.toml").is_ok());
+    assert!(debian.read("etc/leeway/gateway.toml").is_err(), "`leeway gateway init` writes it");
 
     // What somebody has written survives an upgrade and a removal.
     std::fs::write(debian.0.join("etc/leeway/laws.conf"), "ledbat # mine\n").unwrap();

@@ -55,7 +55,7 @@ fn uninstall_leaves_what_was_there_before_install_and_nothing_else() {
         "usr/include/leeway/leeway_laws.h",
         "usr/share/pkgconfig/leeway.pc",
         "usr/lib/systemd/system/leeway-relay.service",
-        "etc/leeway/gateway.toml",
+        "usr/share/leeway/gateway.toml",
     ] {
         assert!(root.join(file).is_file(), "{file}");
     }
@@ -82,10 +82,14 @@ fn a_changed_configuration_stays() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     succeed(&mut install(root, &[]));
+    write(&root.join("etc/leeway/laws.conf"), "ledbat\n");
     write(&root.join("etc/leeway/gateway.toml"), "listen = []\n");
     succeed(&mut install(root, &["uninstall"]));
     let left: Vec<_> = tree(root).into_iter().map(|(path, _)| path).collect();
-    assert_eq!(left, ["etc", "etc/leeway", "etc/leeway/gateway.toml"].map(PathBuf::from));
+    assert_eq!(
+        left,
+        ["etc", "etc/leeway", "etc/leeway/gateway.toml", "etc/leeway/laws.conf"].map(PathBuf::from)
+    );
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct GatewayArgs {
     /// Something else than to serve.
     #[command(subcommand)]
     command: Option<GatewayCommand>,
-    /// Configuration (TOML); packaging/gateway.toml explains it.
+    /// Configuration (TOML); share/leeway/gateway.toml of the installation explains every setting.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address of the HTTP proxy, such as 0.0.0.0:3128. May be repeated.
