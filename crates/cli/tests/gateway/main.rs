@@ -2,11 +2,14 @@
 //! and a home beside it.
 
 mod bed;
+mod chaos;
 mod control;
 mod inside;
 mod leftovers;
 #[path = "../live/mod.rs"]
 mod live;
+mod observe;
+mod operator;
 mod overload;
 mod passwords;
 mod scripts;

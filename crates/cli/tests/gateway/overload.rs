@@ -4,7 +4,7 @@ use crate::bed::*;
 use std::process::{Command, Stdio};
 
 /// Objects: the path `/12500` has 12500 bytes.
-const OBJECTS: &str = "
+pub const OBJECTS: &str = "
 import http.server
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -20,7 +20,7 @@ http.server.ThreadingHTTPServer(('0.0.0.0', 80), Handler).serve_forever()
 ";
 
 /// Asks again and again, in as many threads as the format says, and prints how each request ends.
-fn asking(host: &str, port: u16, path: &str, threads: usize) -> String {
+pub fn asking(host: &str, port: u16, path: &str, threads: usize) -> String {
     format!(
         "
 import http.client, threading, time
@@ -44,7 +44,7 @@ for _ in range({threads}):
     )
 }
 
-fn spawn(bed: &Testbed, at: usize, script: &str, log: Stdio) -> Program {
+pub fn spawn(bed: &Testbed, at: usize, script: &str, log: Stdio) -> Program {
     let command = ["netns", "exec", &bed.names[at], "python3", "-c", script];
     Program(Command::new("ip").args(command).stdout(log).stderr(Stdio::null()).spawn().unwrap())
 }
