@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint api instructions format bench live results pictures docs fuzz install uninstall deb wheel headers kernels ci clean
+.PHONY: help run test lint api instructions format bench live results pictures paper docs fuzz install uninstall deb wheel headers kernels ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ results: ## repeat every published experiment at full size (hours; SIZE=...), wr
 pictures: ## draw the pictures of the documents anew
 	@tools/setup.sh build
 	@tools/pictures.sh
+
+paper: ## run the boards of docs/ebb-paper.md (half an hour) and draw its figures
+	@tools/setup.sh build python
+	@tools/paper.sh
 
 docs: ## build the book of the documents into target/book, notebooks included; a broken link fails
 	@tools/setup.sh build python docs
