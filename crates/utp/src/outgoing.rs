@@ -26,6 +26,8 @@ struct Sent {
     state: State,
     /// When it was last sent.
     sent_us: u64,
+    /// Time between that and the transmission before it; the largest number where there is none.
+    since_us: u64,
     /// Its place in the order of all transmissions, the last one counting.
     order: u64,
     transmissions: u32,
@@ -40,7 +42,7 @@ struct Sent {
 struct Newest {
     order: u64,
     sent_us: u64,
-    transmissions: u32,
+    since_us: u64,
     stamp: RateStamp,
 }
 
@@ -51,7 +53,8 @@ pub(crate) struct Acknowledged {
     pub(crate) bytes: u64,
     /// Newly acknowledged packets.
     pub(crate) packets: u32,
-    /// Round-trip time of the last sent of them, where it was sent once; microseconds.
+    /// Round-trip time of the last sent of them in microseconds, where the acknowledgement can only be that of
+    /// its last transmission.
     pub(crate) rtt_us: Option<u64>,
     /// The largest number newly acknowledged.
     pub(crate) largest: Option<u64>,
@@ -169,6 +172,7 @@ impl Outgoing {
         self.transmissions += 1;
         let sent = &mut self.packets[(number - self.oldest) as usize];
         sent.state = State::InFlight;
+        sent.since_us = if sent.transmissions > 0 { now_us.saturating_sub(sent.sent_us) } else { u64::MAX };
         sent.sent_us = now_us;
         sent.order = self.transmissions;
         sent.transmissions += 1;
@@ -202,6 +206,7 @@ impl Outgoing {
             payload,
             state: State::InFlight,
             sent_us: now_us,
+            since_us: u64::MAX,
             order: self.transmissions,
             transmissions: 1,
             probe,
@@ -219,6 +224,7 @@ impl Outgoing {
             payload: Box::default(),
             state: State::Lost,
             sent_us: 0,
+            since_us: u64::MAX,
             order: 0,
             transmissions: 0,
             probe: false,
@@ -235,9 +241,15 @@ impl Outgoing {
 
     /// Takes an acknowledgement up to `through`, and a selective one. `plain` says that the packet
     /// carried nothing else: the same once more is a duplicate then.
+    ///
+    /// A packet that was sent again gives a round-trip time where `timeout_us` lay between its last two
+    /// transmissions: the acknowledgement of an earlier one would have come by then. (Karn and Partridge 1987 take
+    /// none. After a timeout with many packets lost all that is sent for a while was sent before, and a law whose
+    /// window is below one packet would not hear that the queue is gone.)
     pub(crate) fn acknowledge(
         &mut self,
         now_us: u64,
+        timeout_us: u64,
         through: u64,
         sack: Option<&[u8]>,
         plain: bool,
@@ -259,9 +271,9 @@ impl Outgoing {
                 }
             }
         }
-        if let Some(Newest { order, sent_us, transmissions, stamp }) = newest {
+        if let Some(Newest { order, sent_us, since_us, stamp }) = newest {
             self.highest_order = self.highest_order.max(order);
-            result.rtt_us = (transmissions == 1).then(|| now_us.saturating_sub(sent_us));
+            result.rtt_us = (since_us >= timeout_us).then(|| now_us.saturating_sub(sent_us));
             result.stamp = Some(stamp);
         }
         let repeats = plain && sack.is_none() && through + 1 == earlier && self.in_flight_packets > 0;
@@ -299,8 +311,8 @@ impl Outgoing {
         self.payload_bytes -= sent.payload.len() as u64;
         sent.payload = Box::default();
         if newest.is_none_or(|newest| sent.order > newest.order) {
-            let Sent { order, sent_us, transmissions, stamp, .. } = *sent;
-            *newest = Some(Newest { order, sent_us, transmissions, stamp });
+            let Sent { order, sent_us, since_us, stamp, .. } = *sent;
+            *newest = Some(Newest { order, sent_us, since_us, stamp });
         }
     }
 
@@ -366,6 +378,8 @@ impl Outgoing {
 mod tests {
     use super::*;
 
+    const TIMEOUT_US: u64 = 500_000;
+
     fn sent(count: u64) -> Outgoing {
         let mut out = Outgoing::new(100);
         for index in 0..count {
@@ -379,11 +393,14 @@ mod tests {
     fn acknowledgements_free_what_they_name() {
         let mut out = sent(5);
         assert_eq!((out.in_flight_bytes(), out.next()), (50, 105));
-        let result = out.acknowledge(1000, 101, Some(&[0b10, 0, 0, 0]), true);
+        let result = out.acknowledge(1000, TIMEOUT_US, 101, Some(&[0b10, 0, 0, 0]), true);
         assert_eq!((result.bytes, result.packets, result.largest), (30, 3, Some(104)));
         assert_eq!(result.rtt_us, Some(996), "of the last one sent");
         assert_eq!((out.in_flight_bytes(), out.oldest(), out.kept_bytes()), (20, 102, 20));
-        assert_eq!(out.acknowledge(1000, 101, Some(&[0b10, 0, 0, 0]), true), Acknowledged::default());
+        assert_eq!(
+            out.acknowledge(1000, TIMEOUT_US, 101, Some(&[0b10, 0, 0, 0]), true),
+            Acknowledged::default()
+        );
     }
 
     #[test]
@@ -393,36 +410,36 @@ mod tests {
         assert_eq!(out.acknowledges(105), None);
         assert_eq!(out.acknowledges(99), Some(99));
         let mut out = sent(2);
-        assert_eq!(out.acknowledge(9, 99, Some(&[0xff; 128]), true).packets, 1, "101 only");
+        assert_eq!(out.acknowledge(9, TIMEOUT_US, 99, Some(&[0xff; 128]), true).packets, 1, "101 only");
     }
 
     #[test]
     fn three_packets_later_is_lost_and_a_lost_retransmission_is_found_again() {
         let mut out = sent(8);
-        out.acknowledge(50, 99, Some(&[0b11, 0, 0, 0]), true);
+        out.acknowledge(50, TIMEOUT_US, 99, Some(&[0b11, 0, 0, 0]), true);
         assert_eq!(out.detect(), None, "two later ones");
-        out.acknowledge(50, 99, Some(&[0b111, 0, 0, 0]), true);
+        out.acknowledge(50, TIMEOUT_US, 99, Some(&[0b111, 0, 0, 0]), true);
         assert_eq!(out.detect(), Some(Lost { bytes: 10, sent_us: 0, probe_bytes: None }));
         assert_eq!(out.retransmit(60, RateStamp::default()).unwrap().number, 100);
         assert!(out.retransmit(60, RateStamp::default()).is_none());
         // 104..107 were sent before the retransmission: they tell nothing of it.
-        out.acknowledge(70, 99, Some(&[0b111_1111, 0, 0, 0]), true);
+        out.acknowledge(70, TIMEOUT_US, 99, Some(&[0b111_1111, 0, 0, 0]), true);
         assert_eq!(out.detect(), None);
         for _ in 0..3 {
             out.write(&[0; 10]);
             out.send(80, Kind::Data, 10, false, RateStamp::default());
         }
-        out.acknowledge(90, 99, Some(&[0xff, 0b11, 0, 0]), true);
+        out.acknowledge(90, TIMEOUT_US, 99, Some(&[0xff, 0b11, 0, 0]), true);
         assert_eq!(out.detect(), Some(Lost { bytes: 10, sent_us: 60, probe_bytes: None }));
     }
 
     #[test]
     fn a_packet_that_was_only_late_raises_the_threshold() {
         let mut out = sent(20);
-        out.acknowledge(50, 99, Some(&[0b1111_1000, 0, 0, 0]), true);
+        out.acknowledge(50, TIMEOUT_US, 99, Some(&[0b1111_1000, 0, 0, 0]), true);
         let lost = out.detect().unwrap();
         assert_eq!(lost.bytes, 40);
-        out.acknowledge(55, 103, None, true);
+        out.acknowledge(55, TIMEOUT_US, 103, None, true);
         assert_eq!(out.next_lost_bytes(), None);
         assert!(out.reordering > 3 && out.reordering <= 64);
     }
@@ -431,12 +448,12 @@ mod tests {
     fn three_duplicates_without_selective_acknowledgement_ask_for_the_oldest() {
         let mut out = sent(5);
         for _ in 0..2 {
-            out.acknowledge(50, 99, None, true);
+            out.acknowledge(50, TIMEOUT_US, 99, None, true);
             assert_eq!(out.detect(), None);
         }
-        out.acknowledge(50, 99, None, false);
+        out.acknowledge(50, TIMEOUT_US, 99, None, false);
         assert_eq!(out.detect(), None, "a packet with data is no duplicate");
-        out.acknowledge(50, 99, None, true);
+        out.acknowledge(50, TIMEOUT_US, 99, None, true);
         assert_eq!(out.detect().unwrap().bytes, 10);
         assert_eq!(out.next_lost_bytes(), Some(10));
     }
@@ -450,5 +467,27 @@ mod tests {
         assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(30) });
         assert_eq!(out.in_flight_bytes(), 0);
         assert_eq!(out.next_lost_bytes(), Some(10));
+    }
+
+    #[test]
+    fn a_packet_that_was_sent_again_gives_a_round_trip_time_only_after_a_timeout() {
+        for (again_us, rtt_us) in [(40_000, None), (TIMEOUT_US, Some(30_000))] {
+            let mut out = Outgoing::new(100);
+            out.write(&[0; 10]);
+            out.send(0, Kind::Data, 10, false, RateStamp::default());
+            out.lose_all().unwrap();
+            out.retransmit(again_us, RateStamp::default()).unwrap();
+            let result = out.acknowledge(again_us + 30_000, TIMEOUT_US, 100, None, true);
+            assert_eq!(result.rtt_us, rtt_us, "sent again after {again_us} us");
+        }
+        // Sent three times: the last two decide.
+        let mut out = Outgoing::new(100);
+        out.write(&[0; 10]);
+        out.send(0, Kind::Data, 10, false, RateStamp::default());
+        for again_us in [600_000, 640_000] {
+            out.lose_all().unwrap();
+            out.retransmit(again_us, RateStamp::default()).unwrap();
+        }
+        assert_eq!(out.acknowledge(670_000, TIMEOUT_US, 100, None, true).rtt_us, None);
     }
 }

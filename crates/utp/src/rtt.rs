@@ -18,7 +18,7 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// A packet that was sent once was acknowledged.
+    /// A packet was acknowledged, and it is known which transmission of it.
     pub(crate) fn sample(&mut self, rtt_us: u64) {
         let rtt_us = rtt_us.clamp(1, u32::MAX.into());
         if self.srtt_us == 0 {

@@ -97,7 +97,7 @@ impl Connection {
         let header = packet.header;
         let before_bytes = self.outgoing.in_flight_bytes();
         let plain = header.kind == Kind::State && u64::from(header.window_bytes) == self.peer_window_bytes;
-        let result = self.outgoing.acknowledge(now_us, through, packet.sack, plain);
+        let result = self.outgoing.acknowledge(now_us, self.rtt.timeout_us(), through, packet.sack, plain);
         if u64::from(header.window_bytes) > self.peer_window_bytes || through >= self.outgoing.oldest() - 1 {
             self.peer_window_bytes = header.window_bytes.into();
         }
