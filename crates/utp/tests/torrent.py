@@ -3,12 +3,14 @@
 usage: torrent.py seed|leech ADDRESS SOURCE FOLDER
 
 SOURCE is the file that the torrent is made of, FOLDER where the client's copy is. It prints "ready HASH PIECE PORT"
-and, when it has all of the file, "done". Commands: "connect ADDRESS PORT", "quit".
+and, when it has all of the file, "done". Commands: "connect ADDRESS PORT", "report" (prints twenty times a second how
+many bytes have come), "quit".
 """
 
 import select
 import sys
 import time
+from io import FileIO
 from pathlib import Path
 
 import libtorrent as lt
@@ -51,17 +53,24 @@ def main():
         time.sleep(0.02)
     print("ready", info.info_hash(), info.piece_length(), session.listen_port(), flush=True)
 
-    said = role == "seed"
+    # Without a buffer, select() tells of every line.
+    commands = FileIO(0)
+    said, reports = role == "seed", False
     while True:
+        if reports:
+            print(handle.status().total_payload_download, flush=True)
         if not said and handle.status().is_seeding:
             handle.flush_cache()
             print("done", flush=True)
             said = True
-        if not select.select([sys.stdin], [], [], 0.05)[0]:
+        if not select.select([commands], [], [], 0.05)[0]:
             continue
-        words = sys.stdin.readline().split()
+        words = commands.readline().decode().split()
         if not words or words[0] == "quit":
             return
+        if words[0] == "report":
+            reports = True
+            continue
         handle.connect_peer((words[1], int(words[2])))
 
 
