@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{BAD, CLEAN, FOUR, Network, SIX, network, pattern, within};
+use common::{BAD, CLEAN, FOUR, JUMPS, Network, SIX, network, pattern, within};
 use leeway_utp::{Config, Socket, Stream};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -278,5 +278,58 @@ async fn a_torrent_to_libtorrent_over_a_network_that_loses_reorders_and_doubles(
 async fn a_fin_in_the_middle_ends_one_connection_and_not_the_torrent() {
     if possible() {
         to_libtorrent(FOUR, CLEAN, 2_000_000, Some(40)).await;
+    }
+}
+
+/// One client has the file; this side fetches it from there and seeds it for two others, which know each
+/// other and not the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torrent_among_three_clients_of_libtorrent_and_this_side() {
+    if !possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, bytes) = (folder.path().join("file"), pattern(6_000_001, 5));
+    std::fs::write(&source, &bytes).unwrap();
+    let first = Client::start("seed", FOUR, &source, folder.path());
+    let socket = Socket::bind((FOUR, 0).into()).unwrap();
+    socket.listen(Config::default());
+    let got = within("download", async {
+        let mut stream = socket.connect(first.at, Config::default()).await.unwrap();
+        download(&mut stream, &first, bytes.len()).await
+    })
+    .await;
+    assert!(got == bytes, "what came differs");
+
+    let copies = ["second", "third"].map(|name| folder.path().join(name));
+    let mut others = copies.each_ref().map(|copy| {
+        std::fs::create_dir(copy).unwrap();
+        Client::start("leech", FOUR, &source, copy)
+    });
+    let at = socket.local_addr().unwrap();
+    let (info_hash, piece_bytes) = (first.info_hash, first.piece_bytes);
+    let serving = tokio::spawn(async move {
+        loop {
+            let mut stream = socket.accept().await;
+            let got = got.clone();
+            tokio::spawn(async move { serve(&mut stream, &info_hash, piece_bytes, &got, usize::MAX).await });
+        }
+    });
+    let second = others[0].at;
+    others[1].connect(second);
+    others.iter_mut().for_each(|client| client.connect(at));
+    let [second, third] = others;
+    tokio::join!(second.done(), third.done());
+    serving.abort();
+    for copy in copies {
+        assert!(std::fs::read(copy.join("file")).unwrap() == bytes, "the copy differs");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torrent_between_clocks_that_jump() {
+    if possible() {
+        from_libtorrent(FOUR, JUMPS, 2_000_000).await;
+        to_libtorrent(FOUR, JUMPS, 2_000_000, None).await;
     }
 }

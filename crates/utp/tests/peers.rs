@@ -1,9 +1,10 @@
 //! Byte for byte against other programs' uTP: libutp (the BitTorrent reference, in C++) and
-//! librqbit-utp, in both roles, over clean and over bad networks.
+//! librqbit-utp, in both roles, over clean and over bad networks. `LEEWAY_UTP_BYTES=100000000` carries
+//! so many bytes over the clean ones, instead of 10 MB.
 
 mod common;
 
-use common::{BAD, CLEAN, FOUR, Network, SIX, network, pattern, within};
+use common::{BAD, CLEAN, FOUR, JUMPS, Network, SIX, network, pattern, within};
 use leeway_utp::{Config, Socket};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -74,20 +75,20 @@ async fn libutp_to_ours(address: IpAddr, conditions: Network, bytes: usize) {
     within("exchange", exchange(near, far, bytes)).await;
 }
 
-async fn ours_to_librqbit(conditions: Network, bytes: usize) {
-    let at = free(FOUR).await;
+async fn ours_to_librqbit(address: IpAddr, conditions: Network, bytes: usize) {
+    let at = free(address).await;
     let peer = librqbit_utp::UtpSocketUdp::new_udp(at).await.unwrap();
     let through = network(at, conditions).await;
-    let socket = Socket::bind((FOUR, 0).into()).unwrap();
+    let socket = Socket::bind((address, 0).into()).unwrap();
     let (near, far) =
         within("connect", async { tokio::join!(socket.connect(through, Config::default()), peer.accept()) })
             .await;
     within("exchange", exchange(near.unwrap(), far.unwrap(), bytes)).await;
 }
 
-async fn librqbit_to_ours(conditions: Network, bytes: usize) {
-    let peer = librqbit_utp::UtpSocketUdp::new_udp(free(FOUR).await).await.unwrap();
-    let socket = Socket::bind((FOUR, 0).into()).unwrap();
+async fn librqbit_to_ours(address: IpAddr, conditions: Network, bytes: usize) {
+    let peer = librqbit_utp::UtpSocketUdp::new_udp(free(address).await).await.unwrap();
+    let socket = Socket::bind((address, 0).into()).unwrap();
     socket.listen(Config::default());
     let through = network(socket.local_addr().unwrap(), conditions).await;
     let (near, far) = within("connect", async {
@@ -101,11 +102,16 @@ async fn librqbit_to_ours(conditions: Network, bytes: usize) {
     within("exchange", exchange(near, far, bytes)).await;
 }
 
+/// What the clean networks carry.
+fn clean_bytes() -> usize {
+    std::env::var("LEEWAY_UTP_BYTES").map_or(10_000_000, |bytes| bytes.parse().expect("a number of bytes"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn libutp_over_a_clean_network() {
     for address in [FOUR, SIX] {
-        ours_to_libutp(address, CLEAN, 10_000_000).await;
-        libutp_to_ours(address, CLEAN, 10_000_000).await;
+        ours_to_libutp(address, CLEAN, clean_bytes()).await;
+        libutp_to_ours(address, CLEAN, clean_bytes()).await;
     }
 }
 
@@ -117,12 +123,26 @@ async fn libutp_over_a_network_that_loses_reorders_and_doubles() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn librqbit_over_a_clean_network() {
-    ours_to_librqbit(CLEAN, 10_000_000).await;
-    librqbit_to_ours(CLEAN, 10_000_000).await;
+    for address in [FOUR, SIX] {
+        ours_to_librqbit(address, CLEAN, clean_bytes()).await;
+        librqbit_to_ours(address, CLEAN, clean_bytes()).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn librqbit_over_a_network_that_loses_reorders_and_doubles() {
-    ours_to_librqbit(BAD, 300_000).await;
-    librqbit_to_ours(BAD, 300_000).await;
+    ours_to_librqbit(FOUR, BAD, 300_000).await;
+    librqbit_to_ours(FOUR, BAD, 300_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn libutp_with_clocks_that_jump() {
+    ours_to_libutp(FOUR, JUMPS, 2_000_000).await;
+    libutp_to_ours(FOUR, JUMPS, 2_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn librqbit_with_clocks_that_jump() {
+    ours_to_librqbit(FOUR, JUMPS, 2_000_000).await;
+    librqbit_to_ours(FOUR, JUMPS, 2_000_000).await;
 }

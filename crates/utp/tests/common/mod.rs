@@ -25,10 +25,18 @@ pub struct Network {
     lost: u64,
     late: u64,
     doubled: u64,
+    /// The clocks of both sides jump, as far as the other one sees it.
+    jumps: bool,
 }
 
-pub const CLEAN: Network = Network { lost: 0, late: 0, doubled: 0 };
-pub const BAD: Network = Network { lost: 30, late: 20, doubled: 20 };
+pub const CLEAN: Network = Network { lost: 0, late: 0, doubled: 0, jumps: false };
+pub const BAD: Network = Network { lost: 30, late: 20, doubled: 20, ..CLEAN };
+pub const JUMPS: Network = Network { jumps: true, ..CLEAN };
+
+/// Packets from one side between two jumps of its clock.
+const JUMP_PACKETS: u64 = 150;
+/// Clocks jump forwards and backwards in turn, and not by the same.
+const JUMPS_US: [u32; 4] = [40_000_000, 39_000_000, 2_000_000_000, 0];
 
 /// Passes datagrams between whoever writes to it and `server`; its address.
 pub async fn network(server: SocketAddr, network: Network) -> SocketAddr {
@@ -39,17 +47,22 @@ pub async fn network(server: SocketAddr, network: Network) -> SocketAddr {
         let mut client = None;
         let (mut there, mut back) = ([0; 65_536], [0; 65_536]);
         let mut random = 7u64;
+        let mut packets = [0u64; 2];
         loop {
-            let (bytes, by, to) = tokio::select! {
+            let (mut bytes, by, to, side) = tokio::select! {
                 Ok((count, from)) = near.recv_from(&mut there) => {
                     client = Some(from);
-                    (there[..count].to_vec(), far.clone(), server)
+                    (there[..count].to_vec(), far.clone(), server, 0)
                 }
                 Ok((count, _)) = far.recv_from(&mut back) => {
                     let Some(client) = client else { continue };
-                    (back[..count].to_vec(), near.clone(), client)
+                    (back[..count].to_vec(), near.clone(), client, 1)
                 }
             };
+            packets[side] += 1;
+            if network.jumps {
+                jump(&mut bytes, packets[side] / JUMP_PACKETS);
+            }
             let mut draw = || {
                 random =
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -72,6 +85,15 @@ pub async fn network(server: SocketAddr, network: Network) -> SocketAddr {
         }
     });
     address
+}
+
+/// A packet whose sender's clock has jumped so many times: its stamp, and the difference that it tells (BEP 29).
+fn jump(packet: &mut [u8], times: u64) {
+    let by_us = JUMPS_US[(times % JUMPS_US.len() as u64) as usize];
+    for field in packet.get_mut(4..12).into_iter().flat_map(|stamps| stamps.chunks_exact_mut(4)) {
+        let moved = u32::from_be_bytes([field[0], field[1], field[2], field[3]]).wrapping_add(by_us);
+        field.copy_from_slice(&moved.to_be_bytes());
+    }
 }
 
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
