@@ -18,6 +18,7 @@
 #include "leeway_lp.h"
 #include "leeway_newreno.h"
 #include "leeway_nice.h"
+#include "leeway_proteus.h"
 #include "leeway_vegas.h"
 
 enum leeway_param_kind {
@@ -478,6 +479,26 @@ static const struct leeway_probe leeway_ebb_probe_table[] = {
 	LEEWAY_PROBE(ebb, "line", "B/s", line.most, 0, 0, 1),
 };
 
+static const struct leeway_param leeway_proteus_param_table[] = {
+	LEEWAY_COUNT(proteus, "gradient", gradient, 900, 0, 10000,
+		     "weight of the slope of round-trip times (b)", "Dong 2018; Meng 2020"),
+	LEEWAY_RATIO(proteus, "loss", loss_permille, 11350, 0, LEEWAY_GAIN_MAX_PERMILLE,
+		     "weight of the part that is lost (c)", "Dong 2018; Meng 2020"),
+	LEEWAY_COUNT(proteus, "deviation", deviation, 1500, 0, 10000,
+		     "weight of the deviation of round-trip times, in s (d); 0: not a scavenger",
+		     "Meng 2020; PCC-Uspace"),
+	LEEWAY_FLOOR(proteus, 2000),
+	LEEWAY_SLOW_START_PARAM(proteus, LEEWAY_SLOW_START_STANDARD),
+};
+
+static const struct leeway_probe leeway_proteus_probe_table[] = {
+	LEEWAY_PROBE(proteus, "rate", "B/s", rate, 0, 0, 1),
+	LEEWAY_PROBE(proteus, "utility", "", judged_q16, 1, 16, 1),
+	LEEWAY_PROBE(proteus, "base_delay", "us", base_us, 0, 0, 1),
+	LEEWAY_PROBE(proteus, "usual_deviation", "us", usual.sigma_us, 0, 0, 1),
+	LEEWAY_PROBE(proteus, "moves", "", moves, 0, 0, 1),
+};
+
 LEEWAY_LAW_ENTRIES(newreno)
 LEEWAY_LAW_ENTRIES(cubic)
 LEEWAY_LAW_ENTRIES(vegas)
@@ -487,6 +508,7 @@ LEEWAY_LAW_ENTRIES(ledbat)
 LEEWAY_LAW_ENTRIES(fledbat)
 LEEWAY_LAW_ENTRIES(ledbatpp)
 LEEWAY_LAW_ENTRIES(flower)
+LEEWAY_LAW_ENTRIES(proteus)
 LEEWAY_LAW_ENTRIES(ebb)
 
 static const struct leeway_law leeway_laws[] = {
@@ -505,6 +527,9 @@ static const struct leeway_law leeway_laws[] = {
 	LEEWAY_LAW_ROW(ledbatpp, "LEDBAT++: LEDBAT on round-trip times with periodic slowdowns",
 		       "draft-irtf-iccrg-ledbat-plus-plus"),
 	LEEWAY_LAW_ROW(flower, "FLOWER: fuzzy control of the queuing delay", "Trang 2014"),
+	LEEWAY_LAW_ROW_NEEDS(proteus,
+			     "PCC Proteus-S: goes to the rate with the most utility, less where delays vary",
+			     "Meng et al. 2020; Dong et al. 2018", LEEWAY_NEEDS_RATE),
 	LEEWAY_LAW_ROW_NEEDS(ebb,
 			     "Ebb: fills an idle path below its first queue, runs dry while others are there",
 			     "own", LEEWAY_NEEDS_RATE),

@@ -48,6 +48,7 @@ _LOOKS = {
     "fledbat": ("fLEDBAT", "green", "-.", "D"),
     "ledbatpp": ("LEDBAT++", "brown", "--", "v"),
     "flower": ("FLOWER", "purple", "-", "P"),
+    "proteus": ("Proteus-S", "red", "-", "d"),
     "ebb": ("Ebb", "grey", "-", "*"),
     "vegas": ("Vegas", "olive", "-.", "X"),
     "nice": ("Nice", "red", ":", "<"),

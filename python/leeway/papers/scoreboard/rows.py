@@ -74,6 +74,7 @@ ROWS = (
     Row("fLEDBAT (5)", "fledbat:alpha=1,zeta=5,floor=1", "Komnios 2014"),
     Row("LEDBAT++", "ledbatpp", "draft-irtf-iccrg-ledbat-plus-plus"),
     Row("FLOWER", "flower", "Trang 2014"),
+    Row("Proteus-S", "proteus", "Meng 2020"),
     Row("Ebb", "ebb", "docs/laws/ebb.md"),
 )
 
