@@ -176,7 +176,7 @@ install_gungraun() {
 	local folder=target/tools/gungraun-runner-$GUNGRAUN_VERSION
 	if [ ! -x "$folder/bin/gungraun-runner" ]; then
 		say "installing gungraun-runner $GUNGRAUN_VERSION (cargo, into $folder)"
-		cargo install --quiet --locked --root "$folder" --version "$GUNGRAUN_VERSION" gungraun-runner
+		cargo install --quiet --locked --debug --root "$folder" --version "$GUNGRAUN_VERSION" gungraun-runner
 	fi
 	ln -sfn "${folder##*/}/bin/gungraun-runner" target/tools/gungraun-runner
 }
