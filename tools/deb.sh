@@ -30,7 +30,7 @@ tree() {
 	umask 022
 	LEEWAY_PROGRAM=$1 DESTDIR=$root PREFIX=/usr tools/install.sh >/dev/null
 	# dpkg keeps the list of files.
-	rm -r "$root/usr/share/leeway"
+	rm "$root/usr/share/leeway/manifest"
 	find "$root/usr/share/man" -type f -exec gzip -9n {} +
 	mkdir -p "$doc"
 	{
