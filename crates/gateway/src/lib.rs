@@ -3,12 +3,10 @@
 //! The traffic of the home does not pass here. Others come to a proxy ([`http`]), are told apart ([`users`], [`login`]), reach the
 //! public Internet and nothing else ([`policy`], [`resolve`]), and share one window ([`budget`]) that a control law
 //! keeps as large as the line has capacity to spare: downloads are held back from the receiving end, by asking for no
-//! more than the window, whether in one transfer or in a hundred small ones ([`admission`]). While a relay on the
+//! more than the window, whether in one transfer or in a hundred small ones ([`leeway_share`]). While a relay on the
 //! Internet is there ([`relay`]), it sends downloads under a law instead.
 
 pub mod accounts;
-pub mod admission;
-mod answers;
 pub mod block;
 pub mod budget;
 pub mod caretaker;
@@ -18,13 +16,11 @@ pub mod codes;
 pub mod config;
 pub mod control;
 mod datagrams;
-pub mod delay;
 mod divert;
 pub mod dns;
 mod door;
+mod downlink;
 mod echo;
-mod edges;
-mod feedback;
 pub mod gate;
 mod gateway;
 pub mod http;
@@ -32,6 +28,8 @@ pub mod login;
 pub mod metering;
 pub mod page;
 pub mod password;
+mod paths;
+
 pub mod policy;
 pub mod pool;
 mod privileged;
@@ -48,7 +46,6 @@ pub mod uplink;
 pub mod upload;
 pub mod upstream;
 pub mod users;
-mod window;
 
 pub use config::{Config, law_or_none};
 pub use divert::leftovers;

@@ -1,7 +1,7 @@
 //! Options of sockets that the standard library does not have.
 
 use crate::uplink::Acknowledged;
-use crate::window::MSS_BYTES;
+use crate::downlink::MSS_BYTES;
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::fmt::Debug;
