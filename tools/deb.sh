@@ -7,8 +7,11 @@ cd "$(dirname "$0")/.."
 
 main() {
 	local folder=${1:-target/deb} program architecture version
-	program=${LEEWAY_PROGRAM:-${CARGO_TARGET_DIR:-target}/release/leeway}
-	[ -n "${LEEWAY_PROGRAM:-}" ] || cargo build --release --locked --package leeway-cli >&2
+	program=${LEEWAY_PROGRAM:-${CARGO_TARGET_DIR:-target}/dist/leeway}
+	if [ -z "${LEEWAY_PROGRAM:-}" ]; then
+		cargo build --profile dist --locked --package leeway-cli >&2
+		tools/check_program.py "$program" >&2
+	fi
 	version=${LEEWAY_DEB_VERSION:-$(sed -n '0,/^version = "\(.*\)"/s//\1/p' Cargo.toml)}
 	architecture=$(dpkg --print-architecture)
 	# Times in the package are those of the last commit, so that the same commit makes the same package.
