@@ -118,7 +118,7 @@ pub fn gigabytes(gb: f64) -> Option<u64> {
     (1e-9..=1e6).contains(&gb).then(|| (gb * 1e9).round() as u64)
 }
 
-/// What the ledger calls who has a code, by its beginning or by who was invited.
+/// The name in the ledger of the holder of a code: the invited one's, or one that is made of the code's selector.
 fn holder(invited: Option<&str>, selector: &str) -> String {
     invited.map_or_else(|| format!("{HOLDER}{selector}"), str::to_owned)
 }

@@ -147,7 +147,7 @@ impl Gateway {
                 budget.iter().for_each(|budget| budget.home_seen(sight));
                 upload.iter().for_each(|upload| upload.home_seen(sight));
                 relay.iter().for_each(|relay| relay.home_seen());
-                observer.iter().for_each(|observer| observer.home_seen(sight));
+                observer.iter().for_each(|observer| observer.home_seen());
             })
         });
         observer.iter().for_each(|observer| observer.can_see(matches!(home, Some(Ok(_)))));

@@ -34,6 +34,7 @@ pub mod http;
 pub mod login;
 pub mod metering;
 pub mod observe;
+mod openapi;
 pub mod page;
 pub mod password;
 pub mod policy;

@@ -6,7 +6,7 @@
 
 use crate::setup;
 use ipnet::IpNet;
-use leeway_net::{Error, Sight, interfaces, uplinks};
+use leeway_net::{Error, interfaces, uplinks};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,7 +71,7 @@ impl Observer {
     }
 
     /// The home was at work.
-    pub fn home_seen(&self, _sight: Sight) {
+    pub fn home_seen(&self) {
         self.lock().home_seen = true;
     }
 
@@ -258,8 +258,8 @@ mod tests {
         assert_eq!(observer.observation().home_busy_s, None, "nobody can see it yet");
         observer.can_see(true);
         look(&observer, &[(0, None)]);
-        observer.home_seen(Sight::default());
-        observer.home_seen(Sight::default());
+        observer.home_seen();
+        observer.home_seen();
         look(&observer, &[(1000, None), (2000, None)]);
         assert_eq!(observer.observation().home_busy_s, Some(1));
     }

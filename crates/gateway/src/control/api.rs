@@ -5,6 +5,7 @@ use super::{
     ExportFormat, ExportRange, Health, InviteRequest, Issued, OperationError, Operations, PauseRequest,
     ReloadRequest, Reloaded, RevokeRequest, Revoked, Status, UserStatus, VoucherRequest, VoucherStatus,
 };
+use crate::openapi;
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Query, State};
@@ -14,7 +15,7 @@ use jiff::SignedDuration;
 use leeway_accounts::StoreError;
 use serde::Serialize;
 use std::sync::{Arc, LazyLock};
-use utoipa::{OpenApi, ToSchema};
+use utoipa::{IntoResponses, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -72,54 +73,102 @@ fn routes() -> OpenApiRouter<Arc<Operations>> {
         .routes(routes!(resume))
         .routes(routes!(reload))
         .routes(routes!(revoke))
-        .routes(routes!(openapi))
+        .routes(routes!(description))
 }
 
 /// This description of the socket, as OpenAPI 3.1.
-#[utoipa::path(get, path = "/openapi.json", responses((status = 200, description = "the description")))]
-async fn openapi() -> Response {
-    static TEXT: LazyLock<String> =
-        LazyLock::new(|| routes().into_openapi().to_pretty_json().unwrap_or_default());
-    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    responses((status = 200, description = "the description")),
+)]
+async fn description() -> Response {
+    static TEXT: LazyLock<String> = LazyLock::new(|| openapi::json(routes().get_openapi()));
+    openapi::answer(&TEXT)
 }
 
-/// What is answered to what is not done.
+/// The answer to a request that was not carried out.
 #[derive(Serialize, ToSchema)]
 struct Failure {
     /// What was wrong, and what would be right.
     error: String,
 }
 
+/// The two reasons for which an operation may refuse.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it is there for the description")]
+enum Refused {
+    /// What is wrong with the request or cannot be done here.
+    #[response(status = 400)]
+    Wrong(Failure),
+    /// The store or the system refuses.
+    #[response(status = 500)]
+    System(Failure),
+}
+
 type Shared = State<Arc<Operations>>;
 type Answer<T> = Result<Json<T>, OperationError>;
 
 /// Tells whether neighbours could be served.
-#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "they could", body = Health), (status = 503, description = "they could not", body = Health)))]
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    responses(
+        (status = 200, description = "they could", body = Health),
+        (status = 503, description = "they could not", body = Health),
+    ),
+)]
 async fn health(State(operations): Shared) -> (StatusCode, Json<Health>) {
     let health = operations.health();
     (if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(health))
 }
 
-/// Tells how the gateway stands.
-#[utoipa::path(get, path = "/v1/status", responses((status = 200, description = "how it stands", body = Status)))]
+/// Tells the state of the gateway.
+#[utoipa::path(
+    get,
+    path = "/v1/status",
+    responses((status = 200, description = "how it stands", body = Status)),
+)]
 async fn status(State(operations): Shared) -> Json<Status> {
     Json(operations.status())
 }
 
-/// Lists who has used the gateway or may use it by name.
-#[utoipa::path(get, path = "/v1/users", responses((status = 200, description = "each of them, by name", body = Vec<UserStatus>), (status = 500, description = "the store or the system refuses", body = Failure)))]
+/// Lists users: everybody who has used the gateway, and everybody who is invited.
+#[utoipa::path(
+    get,
+    path = "/v1/users",
+    responses(
+        (status = 200, description = "each of them, by name", body = Vec<UserStatus>),
+        (status = 500, description = "the store or the system refuses", body = Failure),
+    ),
+)]
 async fn users(State(operations): Shared) -> Answer<Vec<UserStatus>> {
     apart(move || operations.people()).await
 }
 
 /// Lists vouchers and invitations, without their codes.
-#[utoipa::path(get, path = "/v1/vouchers", responses((status = 200, description = "each of them", body = Vec<VoucherStatus>), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
+#[utoipa::path(
+    get,
+    path = "/v1/vouchers",
+    responses(
+        (status = 200, description = "each of them", body = Vec<VoucherStatus>),
+        Refused,
+    ),
+)]
 async fn vouchers(State(operations): Shared) -> Answer<Vec<VoucherStatus>> {
     apart(move || operations.vouchers()).await
 }
 
 /// Makes vouchers.
-#[utoipa::path(post, path = "/v1/vouchers", request_body = VoucherRequest, responses((status = 200, description = "their codes, once", body = Issued), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
+#[utoipa::path(
+    post,
+    path = "/v1/vouchers",
+    request_body = VoucherRequest,
+    responses(
+        (status = 200, description = "their codes, once", body = Issued),
+        Refused,
+    ),
+)]
 async fn make_vouchers(
     State(operations): Shared,
     request: Result<Json<VoucherRequest>, JsonRejection>,
@@ -129,7 +178,15 @@ async fn make_vouchers(
 }
 
 /// Invites somebody by name.
-#[utoipa::path(post, path = "/v1/invitations", request_body = InviteRequest, responses((status = 200, description = "the code, once", body = Issued), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
+#[utoipa::path(
+    post,
+    path = "/v1/invitations",
+    request_body = InviteRequest,
+    responses(
+        (status = 200, description = "the code, once", body = Issued),
+        Refused,
+    ),
+)]
 async fn invite(
     State(operations): Shared,
     request: Result<Json<InviteRequest>, JsonRejection>,
@@ -145,8 +202,21 @@ async fn apart<T: Send + 'static>(
     Ok(Json(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??))
 }
 
-/// Exports who has used how much, five minutes by five minutes.
-#[utoipa::path(get, path = "/v1/export", params(ExportRange), responses((status = 200, description = "the file: CSV, or Parquet", body = String, content_type = "text/csv"), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
+/// Exports the bytes of each user in each five minutes.
+#[utoipa::path(
+    get,
+    path = "/v1/export",
+    params(ExportRange),
+    responses(
+        (
+            status = 200,
+            description = "the file: CSV, or Parquet",
+            body = String,
+            content_type = "text/csv",
+        ),
+        Refused,
+    ),
+)]
 async fn export(
     State(operations): Shared,
     range: Result<Query<ExportRange>, QueryRejection>,
@@ -163,7 +233,15 @@ async fn export(
 }
 
 /// Begins a pause, or changes its end.
-#[utoipa::path(post, path = "/v1/pause", request_body = PauseRequest, responses((status = 200, description = "how the gateway stands", body = Status), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
+#[utoipa::path(
+    post,
+    path = "/v1/pause",
+    request_body = PauseRequest,
+    responses(
+        (status = 200, description = "how the gateway stands", body = Status),
+        Refused,
+    ),
+)]
 async fn pause(
     State(operations): Shared,
     request: Result<Json<PauseRequest>, JsonRejection>,
@@ -173,13 +251,28 @@ async fn pause(
 }
 
 /// Ends a pause, if there is one.
-#[utoipa::path(post, path = "/v1/resume", responses((status = 200, description = "how the gateway stands", body = Status), (status = 500, description = "the store or the system refuses", body = Failure)))]
+#[utoipa::path(
+    post,
+    path = "/v1/resume",
+    responses(
+        (status = 200, description = "how the gateway stands", body = Status),
+        (status = 500, description = "the store or the system refuses", body = Failure),
+    ),
+)]
 async fn resume(State(operations): Shared) -> Answer<Status> {
     Ok(Json(operations.resume()?))
 }
 
 /// Takes a neighbour's access, or gives it back.
-#[utoipa::path(post, path = "/v1/revoke", request_body = RevokeRequest, responses((status = 200, description = "who has access or not", body = Revoked), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure), (status = 500, description = "the store or the system refuses", body = Failure)))]
+#[utoipa::path(
+    post,
+    path = "/v1/revoke",
+    request_body = RevokeRequest,
+    responses(
+        (status = 200, description = "who has access or not", body = Revoked),
+        Refused,
+    ),
+)]
 async fn revoke(
     State(operations): Shared,
     request: Result<Json<RevokeRequest>, JsonRejection>,
@@ -189,7 +282,19 @@ async fn revoke(
 }
 
 /// Reads the configuration again: all of it holds, or nothing has changed.
-#[utoipa::path(post, path = "/v1/reload", request_body = ReloadRequest, responses((status = 200, description = "it holds", body = Reloaded), (status = 400, description = "what is wrong with the request or cannot be done here", body = Failure)))]
+#[utoipa::path(
+    post,
+    path = "/v1/reload",
+    request_body = ReloadRequest,
+    responses(
+        (status = 200, description = "it holds", body = Reloaded),
+        (
+            status = 400,
+            description = "what is wrong with the request or cannot be done here",
+            body = Failure,
+        ),
+    ),
+)]
 async fn reload(
     State(operations): Shared,
     request: Result<Json<ReloadRequest>, JsonRejection>,
@@ -222,15 +327,9 @@ impl IntoResponse for OperationError {
 mod tests {
     use super::*;
     use oas3::spec::{ObjectOrReference, Schema};
-    use std::collections::BTreeSet;
 
     #[test]
     fn every_route_is_described_with_what_it_takes_and_answers() {
-        let text = routes().into_openapi().to_json().unwrap();
-        let document = oas3::from_json(&text).expect("it is OpenAPI 3.1");
-        document.validate_version().unwrap();
-        let described: BTreeSet<String> =
-            document.operations().map(|(path, method, _)| format!("{method} {path}")).collect();
         let expected = [
             "GET /healthz",
             "GET /openapi.json",
@@ -245,11 +344,10 @@ mod tests {
             "POST /v1/revoke",
             "POST /v1/vouchers",
         ];
-        assert_eq!(described, expected.map(str::to_owned).into());
+        let document = openapi::read(routes().get_openapi(), &expected);
         let schemas = &document.components.as_ref().unwrap().schemas;
         for (path, method, operation) in document.operations() {
             let at = format!("{method} {path}");
-            assert!(operation.summary.as_ref().is_some_and(|words| words.ends_with('.')), "{at}");
             for (status, response) in operation.responses(&document) {
                 let json = response.content.get("application/json");
                 let known = json.is_some_and(|json| json.schema(&document).unwrap().is_some());

@@ -48,7 +48,27 @@ impl CodesForm {
 }
 
 /// Invites somebody, and shows the code with its picture.
-#[utoipa::path(post, path = "/invite", request_body(content = CodesForm, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 200, description = "the code and its picture, once", body = String, content_type = "text/html"), (status = 303, description = "to /, for a form that is too old"), (status = 400, description = "the page with what is wrong", body = String, content_type = "text/html")))]
+#[utoipa::path(
+    post,
+    path = "/invite",
+    request_body(content = CodesForm, content_type = "application/x-www-form-urlencoded"),
+    security(("session" = [])),
+    responses(
+        (
+            status = 200,
+            description = "the code and its picture, once",
+            body = String,
+            content_type = "text/html",
+        ),
+        (status = 303, description = "to /, for a form that is too old"),
+        (
+            status = 400,
+            description = "the page with what is wrong",
+            body = String,
+            content_type = "text/html",
+        ),
+    ),
+)]
 pub async fn invite(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request =
@@ -61,7 +81,22 @@ pub async fn invite(state: Shared, headers: HeaderMap, Form(form): Form<CodesFor
 }
 
 /// Makes vouchers; the browser keeps the sheet as a file, since nobody can read its codes again.
-#[utoipa::path(post, path = "/vouchers", request_body(content = CodesForm, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 200, description = "the sheet, once", body = String, content_type = "text/html"), (status = 303, description = "to /, for a form that is too old"), (status = 400, description = "the page with what is wrong", body = String, content_type = "text/html")))]
+#[utoipa::path(
+    post,
+    path = "/vouchers",
+    request_body(content = CodesForm, content_type = "application/x-www-form-urlencoded"),
+    security(("session" = [])),
+    responses(
+        (status = 200, description = "the sheet, once", body = String, content_type = "text/html"),
+        (status = 303, description = "to /, for a form that is too old"),
+        (
+            status = 400,
+            description = "the page with what is wrong",
+            body = String,
+            content_type = "text/html",
+        ),
+    ),
+)]
 pub async fn vouchers(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = form.terms().and_then(|(days, bytes)| {

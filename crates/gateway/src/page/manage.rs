@@ -25,7 +25,21 @@ pub struct AccessForm {
 }
 
 /// Takes a neighbour's access, so that transfers end; or gives it back.
-#[utoipa::path(post, path = "/revoke", request_body(content = AccessForm, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /; done unless `problem` says why not"), (status = 400, description = "the page with what is wrong", body = String, content_type = "text/html")))]
+#[utoipa::path(
+    post,
+    path = "/revoke",
+    request_body(content = AccessForm, content_type = "application/x-www-form-urlencoded"),
+    security(("session" = [])),
+    responses(
+        (status = 303, description = "to /; done unless `problem` says why not"),
+        (
+            status = 400,
+            description = "the page with what is wrong",
+            body = String,
+            content_type = "text/html",
+        ),
+    ),
+)]
 pub async fn revoke(state: Shared, headers: HeaderMap, Form(form): Form<AccessForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = RevokeRequest { user: form.user.trim().to_owned(), undo: !form.undo.is_empty() };
@@ -36,7 +50,27 @@ pub async fn revoke(state: Shared, headers: HeaderMap, Form(form): Form<AccessFo
 }
 
 /// Reads the configuration again; no connection ends.
-#[utoipa::path(post, path = "/reload", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 200, description = "the page; what was read holds", body = String, content_type = "text/html"), (status = 303, description = "to /, for a form that is too old"), (status = 400, description = "the page with what is wrong or needs a restart", body = String, content_type = "text/html")))]
+#[utoipa::path(
+    post,
+    path = "/reload",
+    request_body(content = Action, content_type = "application/x-www-form-urlencoded"),
+    security(("session" = [])),
+    responses(
+        (
+            status = 200,
+            description = "the page; what was read holds",
+            body = String,
+            content_type = "text/html",
+        ),
+        (status = 303, description = "to /, for a form that is too old"),
+        (
+            status = 400,
+            description = "the page with what is wrong or needs a restart",
+            body = String,
+            content_type = "text/html",
+        ),
+    ),
+)]
 pub async fn reload(state: Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = Ok(ReloadRequest::default());

@@ -109,7 +109,16 @@ struct HomeQuery {
 }
 
 /// The page: whether the line is shared, and who uses how much.
-#[utoipa::path(get, path = "/", params(HomeQuery), security(("session" = [])), responses((status = 200, description = "the page", body = String, content_type = "text/html"), (status = 303, description = "to /login, without a session")))]
+#[utoipa::path(
+    get,
+    path = "/",
+    params(HomeQuery),
+    security(("session" = [])),
+    responses(
+        (status = 200, description = "the page", body = String, content_type = "text/html"),
+        (status = 303, description = "to /login, without a session"),
+    ),
+)]
 async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: HeaderMap) -> Response {
     let visitor = Visitor::of(&headers);
     let Some(csrf) = page.csrf(&visitor) else { return Redirect::to("/login").into_response() };
@@ -119,7 +128,14 @@ async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: Head
 }
 
 /// The form to log in.
-#[utoipa::path(get, path = "/login", responses((status = 200, description = "the form", body = String, content_type = "text/html"), (status = 303, description = "to /, with a session")))]
+#[utoipa::path(
+    get,
+    path = "/login",
+    responses(
+        (status = 200, description = "the form", body = String, content_type = "text/html"),
+        (status = 303, description = "to /, with a session"),
+    ),
+)]
 async fn login(State(page): Shared, headers: HeaderMap) -> Response {
     let visitor = Visitor::of(&headers);
     if page.csrf(&visitor).is_some() {
@@ -135,7 +151,17 @@ struct LoginForm {
 }
 
 /// Logs in.
-#[utoipa::path(post, path = "/login", request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"), responses((status = 303, description = "to /, with the cookie of a session"), (status = 401, description = "a wrong name or password"), (status = 403, description = "a form of another site"), (status = 429, description = "too many attempts; `Retry-After` says when to try again")))]
+#[utoipa::path(
+    post,
+    path = "/login",
+    request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 303, description = "to /, with the cookie of a session"),
+        (status = 401, description = "a wrong name or password"),
+        (status = 403, description = "a form of another site"),
+        (status = 429, description = "too many attempts; `Retry-After` says when to try again"),
+    ),
+)]
 async fn enter(
     State(page): Shared,
     Extension(from): Extension<IpAddr>,
@@ -174,7 +200,12 @@ struct LanguageForm {
 }
 
 /// Chooses the language of the page.
-#[utoipa::path(post, path = "/language", request_body(content = LanguageForm, content_type = "application/x-www-form-urlencoded"), responses((status = 303, description = "to /, with a cookie")))]
+#[utoipa::path(
+    post,
+    path = "/language",
+    request_body(content = LanguageForm, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 303, description = "to /, with a cookie")),
+)]
 async fn language(Form(form): Form<LanguageForm>) -> Response {
     let chosen = Language::of(&form.language).unwrap_or(Language::English).words().code;
     let cookie = cookie("leeway_language", chosen, 365 * 24 * 3600);
@@ -192,7 +223,13 @@ struct Action {
 }
 
 /// Logs out.
-#[utoipa::path(post, path = "/logout", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /login")))]
+#[utoipa::path(
+    post,
+    path = "/logout",
+    request_body(content = Action, content_type = "application/x-www-form-urlencoded"),
+    security(("session" = [])),
+    responses((status = 303, description = "to /login")),
+)]
 async fn leave(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     let visitor = Visitor::of(&headers);
     if page.may(&visitor, &form.csrf) {
@@ -202,7 +239,17 @@ async fn leave(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>
 }
 
 /// Refuses new requests of neighbours for some time, or until the owner resumes.
-#[utoipa::path(post, path = "/pause", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /; done unless `problem` says why not"), (status = 400, description = "a time that makes no sense"), (status = 500, description = "the pause cannot be kept")))]
+#[utoipa::path(
+    post,
+    path = "/pause",
+    request_body(content = Action, content_type = "application/x-www-form-urlencoded"),
+    security(("session" = [])),
+    responses(
+        (status = 303, description = "to /; done unless `problem` says why not"),
+        (status = 400, description = "a time that makes no sense"),
+        (status = 500, description = "the pause cannot be kept"),
+    ),
+)]
 async fn pause(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     page.act(&headers, &form.csrf, |operations| {
         let time = form.seconds.parse().ok().map(SignedDuration::from_secs);
@@ -216,20 +263,51 @@ async fn pause(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>
 }
 
 /// Goes on sharing.
-#[utoipa::path(post, path = "/resume", request_body(content = Action, content_type = "application/x-www-form-urlencoded"), security(("session" = [])), responses((status = 303, description = "to /; done unless `problem` says why not"), (status = 500, description = "that cannot be kept")))]
+#[utoipa::path(
+    post,
+    path = "/resume",
+    request_body(content = Action, content_type = "application/x-www-form-urlencoded"),
+    security(("session" = [])),
+    responses(
+        (status = 303, description = "to /; done unless `problem` says why not"),
+        (status = 500, description = "that cannot be kept"),
+    ),
+)]
 async fn resume(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     page.act(&headers, &form.csrf, |operations| operations.resume().map(drop))
 }
 
 /// Whether the session of the cookie goes on.
-#[utoipa::path(get, path = "/session", security(("session" = [])), responses((status = 204, description = "it does"), (status = 401, description = "it does not")))]
+#[utoipa::path(
+    get,
+    path = "/session",
+    security(("session" = [])),
+    responses(
+        (status = 204, description = "it does"),
+        (status = 401, description = "it does not"),
+    ),
+)]
 async fn session(State(page): Shared, headers: HeaderMap) -> StatusCode {
     let known = page.csrf(&Visitor::of(&headers)).is_some();
     if known { StatusCode::NO_CONTENT } else { StatusCode::UNAUTHORIZED }
 }
 
 /// How everything stands, once a second.
-#[utoipa::path(get, path = "/events", security(("session" = [])), responses((status = 200, description = "server-sent events, each with JSON", body = String, content_type = "text/event-stream"), (status = 401, description = "no session"), (status = 503, description = "too many pages listen")))]
+#[utoipa::path(
+    get,
+    path = "/events",
+    security(("session" = [])),
+    responses(
+        (
+            status = 200,
+            description = "server-sent events, each with JSON",
+            body = String,
+            content_type = "text/event-stream",
+        ),
+        (status = 401, description = "no session"),
+        (status = 503, description = "too many pages listen"),
+    ),
+)]
 async fn events(State(page): Shared, headers: HeaderMap) -> Response {
     let visitor = Visitor::of(&headers);
     if page.csrf(&visitor).is_none() {
@@ -244,7 +322,15 @@ async fn events(State(page): Shared, headers: HeaderMap) -> Response {
 }
 
 /// Style and scripts of the page.
-#[utoipa::path(get, path = "/assets/{name}", params(("name" = String, Path, description = "name of a file")), responses((status = 200, description = "the file"), (status = 404, description = "no such file")))]
+#[utoipa::path(
+    get,
+    path = "/assets/{name}",
+    params(("name" = String, Path, description = "name of a file")),
+    responses(
+        (status = 200, description = "the file"),
+        (status = 404, description = "no such file"),
+    ),
+)]
 async fn asset(Path(name): Path<String>) -> Response {
     let (kind, text) = match name.as_str() {
         "style.css" => ("text/css", include_str!("assets/style.css")),
