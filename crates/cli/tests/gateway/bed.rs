@@ -2,7 +2,7 @@
 
 use crate::live;
 use crate::scripts::{DATAGRAMS, FETCH, SERVER};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -283,6 +283,23 @@ pub fn write_secret(path: &Path, bytes: &[u8]) {
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
     file.unwrap().write_all(bytes).unwrap();
+}
+
+/// Runs a command that asks, and answers each question; its exit code, and all that it has said. `script` (util-linux) gives a
+/// program a terminal to ask on.
+pub fn dialogue(command: &mut Command, talk: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut said = Vec::new();
+    for (question, answer) in talk {
+        let mut byte = [0];
+        while !said.ends_with(question.as_bytes()) && output.read(&mut byte).unwrap() > 0 {
+            said.push(byte[0]);
+        }
+        input.write_all(answer.as_bytes()).unwrap();
+    }
+    output.read_to_end(&mut said).unwrap();
+    (child.wait().unwrap().code(), live::text(&said))
 }
 
 pub fn sh(script: &str) {

@@ -1,4 +1,5 @@
-//! What happens to a gateway and its line is over when it is over: neighbours are served again, and nothing is left behind.
+//! A gateway is stopped, killed, cut off and robbed of its database: neighbours are served again afterwards, and nothing is
+//! left behind.
 
 use crate::bed::*;
 use crate::live::text;

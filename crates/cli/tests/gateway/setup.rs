@@ -1,6 +1,6 @@
 //! `leeway gateway init` and `check`: what is written can be used, and what is wrong is told.
 
-use crate::bed::{Gateway, leeway, possible, sh};
+use crate::bed::{Gateway, dialogue, leeway, possible, sh};
 use crate::live::{self, has, text};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -178,23 +178,11 @@ print(page.getresponse().status, get('http://192.168.7.2:9300/metrics'))",
     assert_eq!(site.python(HOME, &login), "303 200");
 }
 
-/// Runs it on a terminal, which `script` (util-linux) makes, and answers its questions.
+/// Runs `init` on a terminal, and answers its questions.
 fn on_terminal(site: &Site, arguments: &str, talk: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = site.at(BOX, "script");
     let program = format!("{} gateway init {arguments}", live::leeway());
-    command.args(["--quiet", "--return", "--command", &program, "/dev/null"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut said = Vec::new();
-    for (question, answer) in talk {
-        let mut byte = [0];
-        while !said.ends_with(question.as_bytes()) && output.read(&mut byte).unwrap() > 0 {
-            said.push(byte[0]);
-        }
-        input.write_all(answer.as_bytes()).unwrap();
-    }
-    output.read_to_end(&mut said).unwrap();
-    (child.wait().unwrap().code(), text(&said))
+    dialogue(command.args(["--quiet", "--return", "--command", &program, "/dev/null"]), talk)
 }
 
 #[test]
