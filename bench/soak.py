@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A gateway under full load for a long time: memory, open files, sockets, namespaces and rules stay as they are.
 
-Three namespaces: neighbours, the gateway with a line of 50 Mbit/s, and servers. Neighbours download large objects for
-as long as it lasts, fetch small ones with connections that are new each time, by the HTTP proxy, by SOCKS5 and without
-any configuration, and break a tenth of them off. Every ten seconds a line of figures is printed. It fails if the mean
-memory of the last third is more than `--growth` above that of the second third (the first warms up), if files stay
-open after the load, or if rules, namespaces or sockets are left behind.
+Three namespaces: neighbours, the gateway with a line of 50 Mbit/s, and servers. Neighbours download
+large objects all the time. They fetch small objects with a new connection each, by the HTTP proxy, by
+SOCKS5 and without any configuration, and break a tenth of them off. Every ten seconds the program
+prints a line of figures. It fails if the mean memory of the last third is more than `--growth` above
+that of the second third (the first warms up), if files stay open after the load, or if rules,
+namespaces or sockets are left behind.
 
 Needs root, ip, tc and nft.
 
@@ -144,9 +145,10 @@ def soak(options: argparse.Namespace, folder: pathlib.Path) -> list[str]:
                 print("minute  memory_kB  files  sockets  done  failed", flush=True)
                 samples = load(options, gateway, users, here)
                 end = time.monotonic() + 120
-                while (after := figures(gateway, here))["files"] > idle["files"] + OPENED and time.monotonic() < end:
+                most = idle["files"] + OPENED
+                while (after := figures(gateway, here))["files"] > most and time.monotonic() < end:
                     time.sleep(1)
-                if after["files"] > idle["files"] + OPENED:
+                if after["files"] > most:
                     wrong.append(f"{after['files']} open files after the load, {idle['files']} before it")
                 wrong += differs("changed under load", ruled, rules(here))
                 gateway.send_signal(signal.SIGTERM)
@@ -209,7 +211,8 @@ def sockets(here: str) -> int:
 
 def rules(here: str) -> str:
     """Without addresses of the link, which come when it is known that nobody else has them."""
-    commands = ["nft -s list ruleset", "ip rule", "ip -6 rule", "ip route show table all", "ip -6 route show table all"]
+    commands = ["nft -s list ruleset"]
+    commands += [f"ip {family} {what}" for family in ("-4", "-6") for what in ("rule", "route show table all")]
     lines = "".join(inside(here, *command.split()) for command in commands).splitlines()
     return "\n".join(line for line in lines if "fe80:" not in line and "ff00:" not in line)
 

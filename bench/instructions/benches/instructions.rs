@@ -1,7 +1,9 @@
-//! Instructions of the hot paths: a law's acknowledgement, a queue, sharing's grants, uTP's packets, one scenario.
+//! Instructions of the hot paths: a law's acknowledgement, a queue, sharing's grants, uTP's packets,
+//! one scenario.
 //!
-//! `make instructions` runs these under Callgrind and compares the counts with bench/instructions/baseline.json. Inputs
-//! are fixed, so that the same program gives the same count on a busy machine.
+//! `make instructions` runs these under Callgrind and compares the counts with
+//! bench/instructions/baseline.json. Inputs are fixed, so that the same program gives the same count
+//! on a busy machine.
 
 // The macros of gungraun make modules and functions without documentation.
 #![allow(missing_docs)]
