@@ -5,7 +5,7 @@
 use crate::bed::{PATIENCE, Program, dialogue, possible, sh, wait};
 use crate::live::{self, has, text};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 

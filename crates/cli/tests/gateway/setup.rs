@@ -2,7 +2,6 @@
 
 use crate::bed::{Gateway, dialogue, leeway, possible, sh};
 use crate::live::{self, has, text};
-use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
