@@ -27,6 +27,7 @@ WORDS = {
     "python": "package and lab",
     "queue": "disciplines",
     "quinn": "laws for quinn",
+    "selection": "which gateway",
     "share": "who may send",
     "sim": "virtual time",
     "testbed": "a shared line",
@@ -46,7 +47,7 @@ text { font: 12px system-ui, sans-serif; fill: #45443f; text-anchor: middle }
 .band { fill: #f4f3ee }
 """
 # Crates without a clock, a socket, a file or a random device: time, packets and seeds are arguments.
-CLOCKLESS = {"units", "control", "queue", "link", "share"}
+CLOCKLESS = {"units", "control", "queue", "link", "share", "selection"}
 
 
 def main() -> int:
