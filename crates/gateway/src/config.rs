@@ -24,8 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The law of the window that all downloads share, if nothing else is asked for.
-pub const LAW: &str =
-    "ledbat:target=28ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04,retreat=2";
+pub const LAW: &str = leeway_share::LAW;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -143,9 +143,9 @@ impl Gateway {
             let observer = observer.clone();
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();
-            lookout?.watch(move |sight| {
-                budget.iter().for_each(|budget| budget.home_seen(sight));
-                upload.iter().for_each(|upload| upload.home_seen(sight));
+            lookout?.watch(move |sights| {
+                budget.iter().for_each(|budget| budget.home_seen(sights));
+                upload.iter().for_each(|upload| upload.home_seen(sights));
                 relay.iter().for_each(|relay| relay.home_seen());
                 observer.iter().for_each(|observer| observer.home_seen());
             })

@@ -1,7 +1,7 @@
 //! Socket options that the standard library lacks.
 
 use crate::uplink::Acknowledged;
-use crate::window::MSS_BYTES;
+use crate::downlink::MSS_BYTES;
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::fmt::Debug;

@@ -14,7 +14,7 @@ mod table;
 pub use attached::{Attached, Attachment, Surroundings};
 pub use interfaces::{Interface, Uplink, interfaces, uplinks};
 pub use leftover::{Leftover, Rule, devices, routing_tables, tables};
-pub use lookout::{Lookout, Sight, Watch};
+pub use lookout::{Lookout, Sight, Watch, What};
 pub use public::{TCP_PORTS, UDP_PORTS, special, special_destinations};
 pub use table::Table;
 

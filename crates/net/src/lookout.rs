@@ -1,23 +1,25 @@
-//! The traffic observer: a packet socket that sees when machines of some networks use the
-//! Internet. Its filter passes at most six bytes of a packet, and changes nothing.
+//! Sees that machines of some networks use the Internet, and touches nothing of it: a packet
+//! socket whose filter lets the headers of a packet through at most.
 //!
-//! The observer sees packets of those machines to others if they request something: TCP with SYN
-//! or PSH, or any packet of 500 bytes. It sees large packets from others to those machines. It
-//! does not see acknowledgements, nor packets that such machines send to each other or to
-//! addresses of this host in the same networks.
+//! Seen are, of machines in the networks: what they send to others, if it asks for something (TCP
+//! with SYN or PSH, any packet of 500 bytes), and what is sent on to them from others, if it is
+//! large. Addresses and ports become one number, by which connections are told apart. Acknowledgements are not, nor is what such machines send to each other or to addresses
+//! of this host that belong to the same networks.
 
 use crate::Error;
 use ipnet::IpNet;
 use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A packet of this length brings something or requests it (the first packet of QUIC has 1200 bytes).
+/// What is as long brings something, or asks for it (the first packet of QUIC has 1200 bytes).
 const LARGE_BYTES: u32 = 500;
 
-/// Buffer for observations that wait to be read. Observations beyond it are missing from the sums.
+/// Packets that wait to be read. What finds no room is not seen.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The protocols of a packet socket, by their numbers on Ethernet.
@@ -30,34 +32,43 @@ const PSH: u32 = 0x08;
 /// What this host sends, as opposed to what comes to it.
 const OUTGOING: u32 = 4;
 
-/// Longest wait for a packet.
+/// How long it is waited at a time.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Pause between two reports; nobody needs an observation earlier.
+/// As many are told together at most.
+const SIGHTS: usize = 4096;
+/// Nobody needs to know it earlier.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The number of bytes that the filter passes says what a packet is: one byte is a request for a
-/// connection, two bytes are another request.
-const CONNECTS: u32 = 1;
-const ASKS: u32 = 2;
-/// A packet that brings something passes up to its length field: the third and fourth byte in IPv4,
-/// the last two (without the header's length) in IPv6.
-const BRINGS: u32 = 6;
-const IPV6_HEADER: u64 = 40;
+/// What is let through of a packet: an IP header with all its options, and TCP's up to its flags.
+const HEADER_BYTES: usize = 60 + 14;
+const IPV6_HEADER: usize = 40;
 
-/// An observation of a few milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// A packet of one of those machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
-    /// Packets that requested a connection.
-    pub connects: u64,
-    /// Packets that requested something else.
-    pub asked: u64,
-    /// Bytes that arrived for the machines, with IP headers.
-    pub brought_bytes: u64,
+    /// The same for all packets of a connection, in both directions.
+    pub connection: u64,
+    /// What the packet does.
+    pub what: What,
 }
 
-/// The observer of some machines.
+/// What a packet does for the machine that was looked out for; bytes are those of the packet with the header of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// It asks for a connection.
+    Connects,
+    /// It asks for something else, or sends so many bytes.
+    Sends(u64),
+    /// It brings so many bytes.
+    Brings(u64),
+}
+
+/// Sees those machines at work.
 #[derive(Debug)]
-pub struct Lookout(Socket);
+pub struct Lookout {
+    socket: Socket,
+    networks: Vec<IpNet>,
+}
 
 impl Lookout {
     /// Looks out for machines of these networks, from now on.
@@ -74,24 +85,26 @@ impl Lookout {
             socket.set_read_timeout(Some(PATIENCE))?;
             Ok(socket)
         };
-        open().map(Lookout).map_err(|error| Error::System { what: "look out for packets", error })
+        let socket = open().map_err(|error| Error::System { what: "look out for packets", error })?;
+        Ok(Lookout { socket, networks: networks.to_vec() })
     }
 
-    /// Calls `seen`, at most a thousand times a second, in a thread of its own that ends soon
-    /// after this was dropped.
+    /// Calls `seen` with what was seen within a moment, at most a thousand times a second, in a thread of its own that
+    /// ends soon after this was dropped.
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn watch(self, seen: impl Fn(Sight) + Send + 'static) -> Result<Watch, Error> {
+    pub fn watch(self, seen: impl Fn(&[Sight]) + Send + 'static) -> Result<Watch, Error> {
         let alive = Arc::new(());
         let weak = Arc::downgrade(&alive);
         let look = move || {
+            let mut sights = Vec::new();
             while weak.strong_count() > 0 {
-                let mut sight = Sight::default();
+                sights.clear();
                 // Also where a device has gone: there are others.
-                if self.add(&mut sight, RecvFlags::empty()) {
-                    while self.add(&mut sight, RecvFlags::DONTWAIT) {}
-                    seen(sight);
+                if self.add(&mut sights, RecvFlags::empty()) {
+                    while sights.len() < SIGHTS && self.add(&mut sights, RecvFlags::DONTWAIT) {}
+                    seen(&sights);
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -102,30 +115,61 @@ impl Lookout {
     }
 
     /// Adds the next packet, if there is one.
-    fn add(&self, sight: &mut Sight, flags: RecvFlags) -> bool {
-        let mut beginning = [0; BRINGS as usize];
-        let received = recv(&self.0, &mut beginning, flags);
+    fn add(&self, sights: &mut Vec<Sight>, flags: RecvFlags) -> bool {
+        let mut header = [0; HEADER_BYTES];
+        let received = recv(&self.socket, &mut header, flags);
         if let Ok((_, length)) = received {
-            sight.add(beginning, length as u32);
+            let header = &header[..length.min(HEADER_BYTES)];
+            sights.extend(Packet::parse(header).map(|packet| packet.sight(&self.networks)));
         }
         received.is_ok()
     }
 }
 
-impl Sight {
-    fn add(&mut self, beginning: [u8; BRINGS as usize], length: u32) {
-        let number = |a, b| u64::from(u16::from_be_bytes([a, b]));
-        let [first, _, c, d, e, f] = beginning;
-        match length {
-            CONNECTS => self.connects += 1,
-            ASKS => self.asked += 1,
-            _ if first >> 4 == 4 => self.brought_bytes += number(c, d),
-            _ => self.brought_bytes += number(e, f) + IPV6_HEADER,
-        }
+/// What the headers of a packet say.
+struct Packet {
+    source: (IpAddr, u16),
+    destination: (IpAddr, u16),
+    bytes: u64,
+    /// TCP with SYN and without data that is to be read at once.
+    connects: bool,
+}
+
+impl Packet {
+    fn parse(header: &[u8]) -> Option<Packet> {
+        let short = |at: usize| Some(u16::from_be_bytes(*header.get(at..)?.first_chunk()?));
+        let first = *header.first()?;
+        let (source, destination, transport, protocol, bytes) = if first >> 4 == 4 {
+            let address = |at: usize| Some(IpAddr::from(*header.get(at..)?.first_chunk::<4>()?));
+            (address(12)?, address(16)?, usize::from(first & 0xf) * 4, *header.get(9)?, u64::from(short(2)?))
+        } else {
+            let address = |at: usize| Some(IpAddr::from(*header.get(at..)?.first_chunk::<16>()?));
+            let bytes = u64::from(short(4)?) + IPV6_HEADER as u64;
+            (address(8)?, address(24)?, IPV6_HEADER, *header.get(6)?, bytes)
+        };
+        // A fragment or another protocol has no ports, but something in their place.
+        let ports = [short(transport).unwrap_or(0), short(transport + 2).unwrap_or(0)];
+        let flags = header.get(transport + 13).copied().unwrap_or(0);
+        let connects = u32::from(protocol) == TCP && u32::from(flags) & (SYN | PSH) == SYN;
+        Some(Packet { source: (source, ports[0]), destination: (destination, ports[1]), bytes, connects })
+    }
+
+    fn sight(&self, networks: &[IpNet]) -> Sight {
+        let sends = networks.iter().any(|network| network.contains(&self.source.0));
+        let (inside, outside) =
+            if sends { (self.source, self.destination) } else { (self.destination, self.source) };
+        let mut hasher = DefaultHasher::new();
+        (inside, outside).hash(&mut hasher);
+        let what = match (sends, self.connects) {
+            (true, true) => What::Connects,
+            (true, false) => What::Sends(self.bytes),
+            (false, _) => What::Brings(self.bytes),
+        };
+        Sight { connection: hasher.finish(), what }
     }
 }
 
-/// An observer that works until this is dropped.
+/// A lookout that watches until this is dropped.
 #[derive(Debug)]
 pub struct Watch {
     _alive: Arc<()>,
@@ -147,9 +191,6 @@ mod op {
     pub const IF_AT_LEAST: u16 = 0x35;
     pub const IF_ANY_BIT: u16 = 0x45;
     pub const RETURN: u16 = 0x06;
-    pub const RETURN_A: u16 = 0x16;
-    pub const STORE: u16 = 0x02;
-    pub const LOAD_STORED: u16 = 0x60;
     /// Where the kernel keeps what it knows of a packet: SKF_AD_OFF and after it.
     pub const PROTOCOL: u32 = 0xffff_f000;
     pub const DIRECTION: u32 = 0xffff_f004;
@@ -191,7 +232,7 @@ fn of_family(header: &Header, networks: &[IpNet]) -> Code {
     let to_them = between(networks, header.destination, header.source);
     let large = [
         vec![plain(op::LOAD_LENGTH, 0)],
-        when(op::IF_AT_LEAST, LARGE_BYTES, join([note(BRINGS), to_them])),
+        when(op::IF_AT_LEAST, LARGE_BYTES, to_them),
         vec![DROP],
     ];
     join([
@@ -220,31 +261,18 @@ fn asks(header: &Header) -> Code {
     } else {
         flags.push(plain(op::LOAD_BYTE, 40 + 13));
     }
-    let connects = note(CONNECTS);
-    flags.extend([
-        SockFilter::new(op::IF_ANY_BIT, connects.len() as u8 + 3, 0, PSH),
-        SockFilter::new(op::IF_ANY_BIT, 1, 0, SYN),
-        DROP,
-    ]);
-    flags.extend(connects);
-    flags.push(plain(op::JUMP, note(ASKS).len() as u32));
+    flags.extend([SockFilter::new(op::IF_ANY_BIT, 1, 0, PSH | SYN), DROP]);
     let large = SockFilter::new(op::IF_AT_LEAST, flags.len() as u8, 0, LARGE_BYTES);
-    join([vec![plain(op::LOAD_LENGTH, 0), large], flags, note(ASKS)])
+    join([vec![plain(op::LOAD_LENGTH, 0), large], flags])
 }
 
-/// So much is to be let through of what passes.
-fn note(length: u32) -> Code {
-    vec![plain(op::LOAD_VALUE, length), plain(op::STORE, 0)]
-}
-
-/// Passes as much as was noted of packets of which one address is in the networks and the other is
-/// not.
+/// Passes the headers of packets of which one address is in the networks and the other is not.
 fn between(networks: &[IpNet], inside: u32, outside: u32) -> Code {
     let mut code = member(networks, inside);
     code.extend([SockFilter::new(op::IF_EQUAL, 1, 0, 1), DROP]);
     code.extend(member(networks, outside));
     code.extend([SockFilter::new(op::IF_EQUAL, 1, 0, 0), DROP]);
-    code.extend([plain(op::LOAD_STORED, 0), plain(op::RETURN_A, 0)]);
+    code.push(plain(op::RETURN, HEADER_BYTES as u32));
     code
 }
 

@@ -115,7 +115,7 @@ impl Estimator {
         };
         let seen_us = sample.rtt_us.saturating_sub(base_us);
         let exact = sample.certainty == Certainty::Exact;
-        let doubt = self.overtakes(now_us, seen_us) && !(exact && seen_us <= own_us.saturating_mul(2));
+        let doubt = self.overtakes(now_us, seen_us);
         if exact {
             *own_us = seen_us;
         }
@@ -144,6 +144,8 @@ impl Estimator {
                 self.queuing_us = seen_us;
                 if stale {
                     self.exact_us = Some(now_us);
+                    // The path may have become longer than anything that is waited for.
+                    self.smooth(u64::from(sample.rtt_us).min(self.policy.first_hold_us), base_us.into());
                 }
             }
         }

@@ -42,6 +42,9 @@ pub struct Line {
     sampled_us: Option<u64>,
     expired_bytes: u64,
     expired: Vec<FlowId>,
+    aside_us: u64,
+    /// Somebody waits since then while the foreground expects something.
+    aside_since_us: Option<u64>,
 }
 
 /// What to do now.
@@ -81,6 +84,8 @@ pub struct State {
     pub present: bool,
     /// Granted bytes that were given up because nothing came of them.
     pub expired_bytes: u64,
+    /// For how long somebody has waited while the foreground expected something, in microseconds.
+    pub aside_us: u64,
 }
 
 impl Line {
@@ -103,6 +108,8 @@ impl Line {
             sampled_us: None,
             expired_bytes: 0,
             expired: Vec::new(),
+            aside_us: 0,
+            aside_since_us: None,
         }
     }
 
@@ -153,9 +160,38 @@ impl Line {
         Ok(asked)
     }
 
+    /// The same of a datagram: it goes whole or not at all.
+    ///
+    /// # Errors
+    /// [`ShareError::UnknownFlow`].
+    pub fn ask_whole(&mut self, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
+        let granted = self.ledger.granted_to(flow);
+        let reach = self.flows.get(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
+        let srtt_us = self.estimator.srtt_us();
+        let reach_bytes = reach.bytes(self.estimator.queuing_us(), srtt_us, &self.policy);
+        self.scheduler.set_quantum(self.burst_bytes());
+        if granted > 0 && granted + bytes > reach_bytes {
+            self.scheduler.withdraw(flow);
+            return Ok(0);
+        }
+        self.scheduler.ask(flow, bytes);
+        Ok(bytes)
+    }
+
     /// `flow` wants nothing now.
     pub fn withdraw(&mut self, flow: FlowId) {
         self.scheduler.withdraw(flow);
+    }
+
+    /// `bytes` that were granted to `flow` will not come.
+    pub fn forgo(&mut self, flow: FlowId, bytes: u64) {
+        self.ledger.forgo(flow, bytes);
+    }
+
+    /// What `flow` can have under way, in bytes, as far as is known.
+    pub fn reach_bytes(&self, flow: FlowId) -> u64 {
+        let (queuing_us, srtt_us) = (self.estimator.queuing_us(), self.estimator.srtt_us());
+        self.flows.get(&flow).map_or(0, |reach| reach.bytes(queuing_us, srtt_us, &self.policy))
     }
 
     /// `flow` has what it wanted: `unused` granted bytes will not come, and its turn is over.
@@ -177,7 +213,7 @@ impl Line {
                 heard = self.estimator.observe(now_us, sample, &mut reach.queuing_us);
             }
             let rtt_us = sample.and_then(|sample| self.estimator.rtt_us(sample.path));
-            reach.arrived(now_us, bytes, rtt_us);
+            reach.arrived(now_us, bytes, rtt_us, self.estimator.srtt_us());
         }
         // After the sample: what came with it did not delay it.
         self.estimator.arrived(now_us, bytes);
@@ -209,8 +245,9 @@ impl Line {
         let rate = self.estimator.rate_bytes_per_s();
         self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
         self.expire(now_us);
+        self.aside_us += self.aside_since_us.take().map_or(0, |since_us| now_us.saturating_sub(since_us));
         let Some((flow, bytes)) = self.scheduler.head() else {
-            return self.expires_us().map_or(Next::Blocked, Next::Wait);
+            return self.expires_us(now_us).map_or(Next::Blocked, Next::Wait);
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
@@ -224,10 +261,23 @@ impl Line {
             self.pacer.sent(now_us, bytes, self.pacing_bytes_per_s(), &self.policy);
             return Next::Grant { flow, bytes };
         }
+        self.aside_since_us = Some(now_us).filter(|_| expected > 0);
         let room_us = if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us() };
         let due_us = self.starvation.due_us(bytes, rate, &self.policy);
-        let wake = [room_us, due_us, self.expires_us()].into_iter().flatten().min();
+        let wake = [room_us, due_us, self.expires_us(now_us)].into_iter().flatten().min();
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
+    }
+
+    /// How long a grant of which nothing arrives is held, in microseconds. Where no delay was heard of for a while nothing
+    /// is known of the line, as in the beginning.
+    pub fn hold_us(&self, now_us: u64) -> u64 {
+        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        match self.sampled_us {
+            Some(sampled_us) if now_us > sampled_us + self.policy.first_hold_us => {
+                hold_us.max(self.policy.first_hold_us)
+            }
+            _ => hold_us,
+        }
     }
 
     /// Flows whose grants were given up since this was asked last: those that still want something ask again.
@@ -248,7 +298,23 @@ impl Line {
             asking: self.scheduler.asking(),
             present: self.foreground.is_present(now_us),
             expired_bytes: self.expired_bytes,
+            aside_us: self.aside_us,
         }
+    }
+
+    /// What all flows have under way, in bytes.
+    pub fn granted_bytes(&self) -> u64 {
+        self.ledger.granted_bytes()
+    }
+
+    /// Flows that wait.
+    pub fn asking(&self) -> usize {
+        self.scheduler.asking()
+    }
+
+    /// Smoothed round-trip time in microseconds; 0 before the first sample.
+    pub fn srtt_us(&self) -> u64 {
+        self.estimator.srtt_us()
     }
 
     /// What `flow` has under way, in bytes.
@@ -256,8 +322,8 @@ impl Line {
         self.ledger.granted_to(flow)
     }
 
-    /// The law's window, never below a segment.
-    fn window_bytes(&self) -> u64 {
+    /// The law's window, never below a segment: what foreground and background may have under way together, in bytes.
+    pub fn window_bytes(&self) -> u64 {
         (self.law.output().cwnd_q16 >> 16).max(self.policy.segment_bytes)
     }
 
@@ -279,14 +345,14 @@ impl Line {
         }
     }
 
-    fn expires_us(&self) -> Option<u64> {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+    fn expires_us(&self, now_us: u64) -> Option<u64> {
+        let hold_us = self.hold_us(now_us);
         self.ledger.oldest_us().map(|oldest_us| oldest_us + hold_us)
     }
 
     /// Grants of which nothing comes are given to others.
     fn expire(&mut self, now_us: u64) {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        let hold_us = self.hold_us(now_us);
         let Some(until_us) = now_us.checked_sub(hold_us) else { return };
         for (flow, bytes) in self.ledger.expire(until_us) {
             self.expired_bytes += bytes;
