@@ -407,6 +407,8 @@ impl Downlink {
         {
             entry.asked_us = now_us;
             let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
+            // A shorter one was let through before.
+            round_trip = round_trip.filter(|&(rtt_us, _)| rtt_us >= received.least_rtt_us);
             let early = received.out_of_order.wrapping_sub(before);
             lost = early >= entry.duplicates();
             if early > 0 {

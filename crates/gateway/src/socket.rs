@@ -144,8 +144,8 @@ fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
 /// What the kernel knows of what a connection receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
-    /// Round-trip time in microseconds; 0 where it has none yet.
-    pub rtt_us: u32,
+    /// The least round-trip time of what this end has sent, in microseconds: none is shorter.
+    pub least_rtt_us: u32,
     /// Segments that came before others which were sent earlier.
     pub out_of_order: u32,
 }
@@ -179,7 +179,7 @@ impl Receiver for TcpStream {
         let info = tcp_info(self)?;
         let number = |at: usize| Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk()?));
         Some(Received {
-            rtt_us: number(offset_of!(libc::tcp_info, tcpi_rcv_rtt))?,
+            least_rtt_us: number(offset_of!(libc::tcp_info, tcpi_min_rtt))?,
             out_of_order: number(offset_of!(libc::tcp_info, tcpi_rcv_ooopack))?,
         })
     }
