@@ -2,7 +2,7 @@
 
 use crate::downlink::Downlink;
 use leeway_control::LawSpec;
-use leeway_net::Sight;
+use leeway_net::{Segment, Sight};
 use leeway_share::FlowId;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,6 +103,17 @@ impl Budget {
     pub fn home_seen(&self, sights: &[Sight]) {
         let (mut downlink, now_us) = (self.lock(), self.now_us());
         sights.iter().for_each(|sight| downlink.home_seen(now_us, *sight));
+    }
+
+    /// Packets of this host's connections: what they let through, and what arrived.
+    pub fn observed(&self, segments: &[Segment]) {
+        self.work(|downlink, now_us| {
+            for segment in segments {
+                let at_us = segment.at.saturating_duration_since(self.start).as_micros();
+                let at_us = u64::try_from(at_us).unwrap_or(u64::MAX).min(now_us);
+                downlink.observed(now_us, at_us, &segment.ends, segment.seen);
+            }
+        });
     }
 
     fn now_us(&self) -> u64 {

@@ -7,12 +7,13 @@
 //! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
 
 use crate::budget::State;
+use crate::observed::{Arrived, Observed};
 use crate::paths::{self, UNBOUNDED, policy};
 use crate::socket::Receiver;
 use leeway_control::LawSpec;
-use leeway_net::Sight;
+use leeway_net::{Ends, Seen, Sight};
 use leeway_share::{Certainty, FlowId, Heard, Line, Next, Sample, UserId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -37,6 +38,8 @@ const KNOWN: &str = "the flow is known until it is dropped";
 pub struct Downlink {
     line: Line,
     flows: BTreeMap<FlowId, Entry>,
+    /// Whose packets are observed.
+    connections: HashMap<Ends, FlowId>,
 }
 
 /// A flow. Positions count bytes since the connection began.
@@ -44,6 +47,10 @@ pub struct Downlink {
 struct Entry {
     /// What has one base delay; 0 for datagrams.
     path: u64,
+    /// By which its packets are known, once it is connected.
+    ends: Option<Ends>,
+    /// What they show; nothing where they are not seen.
+    observed: Option<Observed>,
     socket: Option<Arc<dyn Receiver>>,
     mss: u64,
     /// Its window; the server may send up to `read + window`.
@@ -89,7 +96,7 @@ enum Waits {
 impl Downlink {
     /// A line of which nothing is known, under the law of `spec`.
     pub fn new(spec: &LawSpec) -> Downlink {
-        Downlink { line: Line::new(spec, &policy()), flows: BTreeMap::new() }
+        Downlink { line: Line::new(spec, &policy()), flows: BTreeMap::new(), connections: HashMap::new() }
     }
 
     /// How it stands.
@@ -120,14 +127,19 @@ impl Downlink {
 
     /// A flow ends, and what it has under way with it.
     pub fn close(&mut self, flow: FlowId) {
-        self.flows.remove(&flow);
+        if let Some(ends) = self.flows.remove(&flow).and_then(|entry| entry.ends) {
+            self.connections.remove(&ends);
+        }
         self.line.close(flow);
     }
 
     /// The connection of `flow` is there. A window is so many of its segments, because a sender keeps back what is less than one:
     /// that would be under way and not come.
     pub fn connected(&mut self, flow: FlowId, socket: Arc<dyn Receiver>) {
+        let ends = socket.ends();
+        self.connections.extend(ends.map(|ends| (ends, flow)));
         let entry = self.entry(flow);
+        entry.ends = ends;
         entry.mss =
             socket.segment_bytes().map_or(entry.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, entry.mss));
         let least = 2 * entry.mss;
@@ -161,7 +173,7 @@ impl Downlink {
             return true;
         }
         entry.end = None;
-        entry.round_trips.clear();
+        entry.forget();
         let window = entry.whole(entry.window);
         self.wait(flow, Waits::Whole(window), waker);
         false
@@ -241,6 +253,42 @@ impl Downlink {
         asked.unwrap_or(0)
     }
 
+    /// A packet between these ends did that at `at_us`.
+    pub fn observed(&mut self, now_us: u64, at_us: u64, ends: &Ends, seen: Seen) {
+        let Some(&flow) = self.connections.get(ends) else { return };
+        let entry = self.entry(flow);
+        let observed = entry.observed.get_or_insert_default();
+        match seen {
+            Seen::Announced { acknowledged, edge } => {
+                observed.announced(at_us, acknowledged, edge);
+                self.charge(now_us, flow, edge);
+            }
+            Seen::Sent => observed.sent(at_us),
+            Seen::Arrived { from, bytes } => {
+                if let Some(Arrived { position, round_trip }) =
+                    observed.arrived(at_us, from, bytes, entry.mss)
+                {
+                    let position = position.max(entry.arrived);
+                    self.came(now_us, flow, position, round_trip);
+                }
+            }
+        }
+    }
+
+    /// The kernel has let the server of `flow` through up to `edge`. While something comes it announces the
+    /// window again before anything was read, so that is more than was granted: it counts as under way.
+    fn charge(&mut self, now_us: u64, flow: FlowId, edge: u64) {
+        let granted_to = self.line.granted_to(flow);
+        let entry = self.entry(flow);
+        let granted = entry.arrived + granted_to;
+        let edge = edge.min(entry.end.unwrap_or(u64::MAX));
+        let beyond = entry.whole(edge.saturating_sub(granted));
+        if granted_to > 0 && beyond > 0 {
+            self.line.charge(now_us, flow, beyond);
+            self.ask(flow);
+        }
+    }
+
     /// `unread` bytes of `flow` are in the socket now.
     pub fn seen(&mut self, now_us: u64, flow: FlowId, unread: u64) {
         self.arrived(now_us, flow, unread);
@@ -268,15 +316,16 @@ impl Downlink {
         let edge = entry.edge.max(entry.arrived + granted_to);
         let wanted = entry.whole(edge.saturating_sub(entry.read)).min(entry.most()).max(2 * entry.mss);
         let held = wanted.max(entry.edge.saturating_sub(entry.read));
-        let told = |socket: &Arc<dyn Receiver>| {
-            socket.bound_window(entry.bound(wanted), entry.bound(held)).is_ok()
-        };
+        let told =
+            |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted), entry.bound(held)).is_ok();
         if (wanted, held) != (entry.window, entry.held) && entry.socket.as_ref().is_none_or(told) {
             entry.held = held;
             entry.window = wanted;
         }
         let edge = entry.read + entry.window;
-        if edge > entry.edge {
+        if edge > entry.edge && entry.observed.is_some() {
+            entry.edge = edge;
+        } else if edge > entry.edge {
             let certainty = if exact { Certainty::Exact } else { Certainty::LowerBound };
             entry.round_trips.opened(entry.edge + entry.slack.unwrap_or(0), now_us, certainty);
             entry.edge = edge;
@@ -303,7 +352,7 @@ impl Downlink {
         self.line.withdraw(flow);
         self.line.rest(flow, self.line.granted_to(flow));
         let entry = self.entry(flow);
-        entry.round_trips.clear();
+        entry.forget();
         entry.waits = Waits::Not;
     }
 
@@ -363,8 +412,11 @@ impl Downlink {
                 return None;
             }
             Waits::Whole(_) if entry.path == 0 => entry.datagrams.push_back((now_us, bytes)),
-            // The first byte of the answer comes a round trip after the request.
-            Waits::Whole(_) => entry.round_trips.opened(entry.arrived, now_us, Certainty::Exact),
+            Waits::Whole(_) => match &mut entry.observed {
+                Some(observed) => observed.ask(),
+                // The first byte of the answer comes a round trip after the request.
+                None => entry.round_trips.opened(entry.arrived, now_us, Certainty::Exact),
+            },
             Waits::More => {
                 self.ask(flow);
                 return None;
@@ -378,7 +430,11 @@ impl Downlink {
     /// Nothing came of what `flow` was granted: its server has nothing to send, or round trips take longer than that.
     fn given_up(&mut self, now_us: u64, flow: FlowId) {
         let Some(entry) = self.flows.get_mut(&flow) else { return };
-        if let Some(least_us) = entry.round_trips.given_up(now_us) {
+        let least_us = match &mut entry.observed {
+            Some(observed) => observed.given_up(now_us),
+            None => entry.round_trips.given_up(now_us),
+        };
+        if let Some(least_us) = least_us {
             let sample = Sample { path: entry.path, rtt_us: least_us, certainty: Certainty::LowerBound };
             self.line.arrived(now_us, flow, 0, Some(sample));
         }
@@ -389,42 +445,50 @@ impl Downlink {
     }
 
     fn arrived(&mut self, now_us: u64, flow: FlowId, unread: u64) {
-        let srtt_us = self.line.srtt_us();
         let entry = self.entry(flow);
         let position = entry.read + unread;
-        let bytes = position.saturating_sub(entry.arrived);
-        if bytes == 0 {
+        if position <= entry.arrived {
             return;
         }
-        (entry.unread_from, entry.arrived, entry.arrived_us) = (entry.arrived, position, now_us);
-        // The kernel opens the window when bytes come, read or not, while there is room in its buffer.
-        let beyond = Some(position.saturating_sub(entry.edge)).filter(|&beyond| beyond > 0);
-        entry.slack = entry.slack.max(beyond);
-        let mut round_trip = entry.round_trips.arrived(position, now_us);
+        (entry.unread_from, entry.arrived_us) = (entry.arrived, now_us);
+        let mut round_trip = None;
+        if entry.observed.is_none() {
+            // The kernel opens the window when bytes come, read or not, while there is room in its buffer.
+            let beyond = Some(position.saturating_sub(entry.edge)).filter(|&beyond| beyond > 0);
+            entry.slack = entry.slack.max(beyond);
+            round_trip = entry.round_trips.arrived(position, now_us);
+        }
+        self.came(now_us, flow, position, round_trip);
+    }
+
+    /// Everything before `position` has come, and shows this round trip, if any.
+    fn came(&mut self, now_us: u64, flow: FlowId, position: u64, mut round_trip: Option<(u32, Certainty)>) {
+        let srtt_us = self.line.srtt_us();
+        let entry = self.entry(flow);
+        let bytes = position.saturating_sub(entry.arrived);
+        entry.arrived = position;
         let mut lost = false;
         if (now_us >= entry.asked_us + srtt_us || round_trip.is_some())
             && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
         {
             entry.asked_us = now_us;
             let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
-            // A shorter one was let through before.
-            round_trip = round_trip.filter(|&(rtt_us, _)| rtt_us >= received.least_rtt_us);
             let early = received.out_of_order.wrapping_sub(before);
             lost = early >= entry.duplicates();
+            round_trip = round_trip.map(|(rtt_us, certainty)| (rtt_us.max(received.least_rtt_us), certainty));
             if early > 0 {
                 // What was sent twice says nothing of the path (RFC 6298, 3).
                 round_trip = None;
-                entry.round_trips.clear();
+                entry.forget();
             }
         }
-        let (path, mss) = (entry.path, entry.mss);
-        let end = entry.end;
+        let (path, mss, end) = (entry.path, entry.mss, entry.end);
         if lost {
             self.line.lost(now_us, mss, now_us.saturating_sub(srtt_us));
         }
         let sample = round_trip.map(|(rtt_us, certainty)| Sample { path, rtt_us, certainty });
         if self.line.arrived(now_us, flow, bytes, sample) == Heard::Doubt {
-            self.entry(flow).round_trips.clear();
+            self.entry(flow).forget();
         }
         if let Some(end) = end {
             let excess = self.line.granted_to(flow).saturating_sub(end.saturating_sub(position));
@@ -441,6 +505,8 @@ impl Entry {
     fn new(now_us: u64, path: u64) -> Entry {
         Entry {
             path,
+            ends: None,
+            observed: None,
             socket: None,
             mss: MSS_BYTES.into(),
             window: LEAST_BYTES,
@@ -459,6 +525,12 @@ impl Entry {
             waits: Waits::Not,
             waker: None,
         }
+    }
+
+    /// What is under way shows no round trip.
+    fn forget(&mut self) {
+        self.round_trips.clear();
+        self.observed.iter_mut().for_each(Observed::clear);
     }
 
     /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because memory is not

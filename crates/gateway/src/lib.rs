@@ -30,6 +30,7 @@ pub mod http;
 pub mod login;
 pub mod metering;
 pub mod observe;
+mod observed;
 mod openapi;
 pub mod page;
 pub mod password;

@@ -1,7 +1,8 @@
 //! Socket options that the standard library lacks.
 
-use crate::uplink::Acknowledged;
 use crate::downlink::MSS_BYTES;
+use crate::uplink::Acknowledged;
+use leeway_net::Ends;
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::fmt::Debug;
@@ -158,6 +159,9 @@ pub trait Receiver: Debug + Send + Sync {
     /// What the kernel knows of what came.
     fn received(&self) -> Option<Received>;
 
+    /// By what its packets are known.
+    fn ends(&self) -> Option<Ends>;
+
     /// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
     fn segment_bytes(&self) -> Option<u32>;
 
@@ -182,6 +186,10 @@ impl Receiver for TcpStream {
             least_rtt_us: number(offset_of!(libc::tcp_info, tcpi_min_rtt))?,
             out_of_order: number(offset_of!(libc::tcp_info, tcpi_rcv_ooopack))?,
         })
+    }
+
+    fn ends(&self) -> Option<Ends> {
+        Some(Ends { here: self.local_addr().ok()?, there: self.peer_addr().ok()? })
     }
 
     fn segment_bytes(&self) -> Option<u32> {

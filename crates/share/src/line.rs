@@ -178,6 +178,15 @@ impl Line {
         Ok(bytes)
     }
 
+    /// `bytes` of `flow` were let through beyond what it was granted: they are under way as well, and its user
+    /// has had them. What it asked for is withdrawn.
+    pub fn charge(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
+        if self.flows.contains_key(&flow) {
+            self.scheduler.grant(flow, bytes);
+            self.ledger.grant(now_us, flow, bytes);
+        }
+    }
+
     /// `flow` wants nothing now.
     pub fn withdraw(&mut self, flow: FlowId) {
         self.scheduler.withdraw(flow);

@@ -97,6 +97,10 @@ impl Receiver for Kernel {
         Some(Received { least_rtt_us: 0, out_of_order: self.out_of_order.load(Relaxed) })
     }
 
+    fn ends(&self) -> Option<Ends> {
+        None
+    }
+
     fn segment_bytes(&self) -> Option<u32> {
         Some(MSS_BYTES)
     }
@@ -408,7 +412,8 @@ fn a_buffer_holds_what_was_let_through_until_it_was_read() {
         assert_eq!((segments(&kernel.bound), kernel.told.load(Relaxed)), (2, told));
     }
     let read = bench.downlink.position(flow);
-    (bench.downlink.entry(flow).window, bench.downlink.entry(flow).edge) = (16 * SEGMENT, read + 16 * SEGMENT);
+    (bench.downlink.entry(flow).window, bench.downlink.entry(flow).edge) =
+        (16 * SEGMENT, read + 16 * SEGMENT);
     bench.downlink.expect(flow, read + 4 * SEGMENT);
     for (window, left) in [(5, 15), (4, 14)] {
         bench.downlink.read(0, flow, SEGMENT);
@@ -622,19 +627,44 @@ fn a_short_queue_is_not_kept_full() {
 fn trace_tmp() {
     let var = |name: &str, or: f64| std::env::var(name).map_or(or, |text| text.parse().unwrap());
     let far = var("FAR", 0.0) as usize;
-    let mut line = Line::with_far(LAW, var("MBIT", 1.72), var("RTT", 20.0) as u64 * 1000, var("FLOWS", 1.0) as usize, far);
+    let mut line = Line::with_far(
+        LAW,
+        var("MBIT", 1.72),
+        var("RTT", 20.0) as u64 * 1000,
+        var("FLOWS", 1.0) as usize,
+        far,
+    );
     let packets = var("BUF", 1e6) as u64;
     line.buffer_us = packets * line.segment_ns / 1000;
     for n in 0..60 {
         let got = line.run(if n < 40 { 25_000 } else { 1_000_000 });
-        if n == 50 && let Ok(rtt) = std::env::var("LATER") {
+        if n == 50
+            && let Ok(rtt) = std::env::var("LATER")
+        {
             line.rtt_us = rtt.parse::<u64>().unwrap() * 1000;
         }
         let state = line.bench.downlink.line.state(line.bench.now_us);
         let flow = line.senders[0].flow;
         let entry = &line.bench.downlink.flows[&flow];
-        println!("{:.3} W {} granted {} q {} srtt {} rate {} asking {} reach {} window {} edge-arr {} arr-read {} waits {:?} sent {} queue {} lost {} exp {} got {}",
-            line.bench.now_us as f64 / 1e6, state.window_bytes / SEGMENT, state.granted_bytes, state.queuing_us, state.srtt_us, state.rate_bytes_per_s, state.asking,
-            line.bench.downlink.line.reach_bytes(flow) / SEGMENT, entry.window / SEGMENT, entry.edge as i64 - entry.arrived as i64, entry.arrived - entry.read, entry.waits, line.senders[0].sent / SEGMENT, line.queue_us(), line.lost, state.expired_bytes, got);
+        println!(
+            "{:.3} W {} granted {} q {} srtt {} rate {} asking {} reach {} window {} edge-arr {} arr-read {} waits {:?} sent {} queue {} lost {} exp {} got {}",
+            line.bench.now_us as f64 / 1e6,
+            state.window_bytes / SEGMENT,
+            state.granted_bytes,
+            state.queuing_us,
+            state.srtt_us,
+            state.rate_bytes_per_s,
+            state.asking,
+            line.bench.downlink.line.reach_bytes(flow) / SEGMENT,
+            entry.window / SEGMENT,
+            entry.edge as i64 - entry.arrived as i64,
+            entry.arrived - entry.read,
+            entry.waits,
+            line.senders[0].sent / SEGMENT,
+            line.queue_us(),
+            line.lost,
+            state.expired_bytes,
+            got
+        );
     }
 }

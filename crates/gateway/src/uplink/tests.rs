@@ -287,14 +287,21 @@ fn figures_tmp() {
         format!("{base},target=4ms,gain_up=0.2,gain_down=1,accelerate=0.04"),
     ] {
         println!("{law}");
-        for (rate, rtt_us) in [(SLOW / 4, 20_000), (SLOW, 1_000), (SLOW, 30_000), (SLOW * 10, 20_000), (SLOW * 10, 100_000)] {
+        for (rate, rtt_us) in
+            [(SLOW / 4, 20_000), (SLOW, 1_000), (SLOW, 30_000), (SLOW * 10, 20_000), (SLOW * 10, 100_000)]
+        {
             for tcp in [true, false] {
                 let mut line = Bed::new(rate, rtt_us);
                 line.uplink = Uplink::new(&law.parse().unwrap(), vec![]);
                 (0..4).for_each(|user| line.add(user, tcp));
                 line.run(20 * S);
                 let (got, p99_us) = line.run(20 * S);
-                print!("  {} {rtt_us} {tcp}: {:.2} {:.1} ms;", rate * 8, got as f64 / rate as f64, p99_us as f64 / 1e3);
+                print!(
+                    "  {} {rtt_us} {tcp}: {:.2} {:.1} ms;",
+                    rate * 8,
+                    got as f64 / rate as f64,
+                    p99_us as f64 / 1e3
+                );
             }
             println!();
         }
