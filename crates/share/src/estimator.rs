@@ -84,8 +84,16 @@ struct Rate {
     span_bytes: u64,
     since_us: u64,
     highest: [u64; 2],
-    /// All bytes until then, of the last [`Policy::rate_span_us`].
-    recent: VecDeque<(u64, u64)>,
+    all: Recent,
+    /// Of the foreground.
+    foreground: Recent,
+}
+
+/// Bytes of the last [`Policy::rate_span_us`].
+#[derive(Debug, Default)]
+struct Recent {
+    /// All bytes until then.
+    until: VecDeque<(u64, u64)>,
     bytes: u64,
 }
 
@@ -115,7 +123,7 @@ impl Estimator {
         };
         let seen_us = sample.rtt_us.saturating_sub(base_us);
         let exact = sample.certainty == Certainty::Exact;
-        let doubt = self.overtakes(now_us, seen_us);
+        let doubt = self.overtakes(now_us, seen_us) && !(exact && seen_us <= own_us.saturating_mul(2));
         if exact {
             *own_us = seen_us;
         }
@@ -156,7 +164,7 @@ impl Estimator {
     pub fn arrived(&mut self, now_us: u64, bytes: u64) {
         let rate = &mut self.rate;
         rate.span_bytes += bytes;
-        rate.keep(now_us, bytes, &self.policy);
+        rate.all.keep(now_us, bytes, &self.policy);
         let passed_us = now_us.saturating_sub(rate.span_us);
         if passed_us < self.policy.rate_span_us {
             return;
@@ -168,6 +176,23 @@ impl Estimator {
             rate.highest = [0, rate.highest[0]];
         }
         rate.highest[0] = rate.highest[0].max(seen);
+    }
+
+    /// `bytes` have come over the line, to the foreground.
+    pub fn foreground(&mut self, now_us: u64, bytes: u64) {
+        self.arrived(now_us, bytes);
+        self.rate.foreground.keep(now_us, bytes, &self.policy);
+    }
+
+    /// The part of the last queuing delay that bytes of the background made, in microseconds: a packet waits for those
+    /// that come while it waits.
+    pub fn background_us(&self, now_us: u64) -> u32 {
+        let from_us = now_us.saturating_sub(self.queuing_us.into());
+        let (all, foreground) = (self.rate.all.since(from_us), self.rate.foreground.since(from_us));
+        match all {
+            0 => self.queuing_us,
+            _ => (u64::from(self.queuing_us) * all.saturating_sub(foreground) / all) as u32,
+        }
     }
 
     /// The last queuing delay, in microseconds.
@@ -207,7 +232,7 @@ impl Estimator {
     fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
         let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
         let most = self.rate_bytes_per_s().saturating_mul(span_us) / 1_000_000;
-        let came = self.rate.since(now_us.saturating_sub(span_us));
+        let came = self.rate.all.since(now_us.saturating_sub(span_us));
         if came >= most { delay_us } else { (u64::from(delay_us) * came / most) as u32 }
     }
 
@@ -258,24 +283,24 @@ impl Part {
     }
 }
 
-impl Rate {
+impl Recent {
     fn keep(&mut self, now_us: u64, bytes: u64, policy: &Policy) {
         self.bytes = self.bytes.wrapping_add(bytes);
-        match self.recent.back_mut() {
+        match self.until.back_mut() {
             Some((at_us, until)) if now_us < *at_us + policy.burst_us => *until = self.bytes,
-            _ => self.recent.push_back((now_us, self.bytes)),
+            _ => self.until.push_back((now_us, self.bytes)),
         }
-        while self.recent.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
-            self.recent.pop_front();
+        while self.until.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
+            self.until.pop_front();
         }
     }
 
     /// Bytes that have come since then.
     fn since(&self, from_us: u64) -> u64 {
-        let before = self.recent.partition_point(|&(at_us, _)| at_us <= from_us);
+        let before = self.until.partition_point(|&(at_us, _)| at_us <= from_us);
         let until = match before.checked_sub(1) {
-            Some(last) => self.recent[last].1,
-            None if self.recent.is_empty() => self.bytes,
+            Some(last) => self.until[last].1,
+            None if self.until.is_empty() => self.bytes,
             None => 0,
         };
         self.bytes.wrapping_sub(until)

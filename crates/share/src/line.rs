@@ -243,7 +243,7 @@ impl Line {
         let (srtt_us, base_us) = (self.estimator.srtt_us(), self.estimator.base_us());
         self.foreground.seen(now_us, connection, sight, srtt_us, base_us);
         if let Sight::Bytes(bytes) = sight {
-            self.estimator.arrived(now_us, bytes);
+            self.estimator.foreground(now_us, bytes);
             self.begin_round(now_us);
             self.round_bytes[0] += bytes;
         }
@@ -392,7 +392,8 @@ impl Line {
         if self.sampled_us.is_none_or(|sampled_us| now_us > sampled_us + stale_us) {
             return;
         }
-        let queuing_us = self.estimator.queuing_us();
+        // A queue of what the foreground asked for is not the background's: the ledger makes room for it.
+        let queuing_us = self.estimator.background_us(now_us);
         let slow_start = self.law.output().phase() == Phase::SlowStart;
         let waiting = self.scheduler.asking() > 0;
         // A sender that sends less than it may does not use the window, whatever was granted.

@@ -25,7 +25,7 @@ impl Reach {
         if self.rounds < 2 {
             return policy.reach_segments * policy.segment_bytes;
         }
-        let alone = u64::from(self.queuing_us) > u64::from(queuing_us) + srtt_us / 2;
+        let alone = u64::from(self.queuing_us) > u64::from(queuing_us) + srtt_us / policy.round_parts;
         let came = self.round_bytes[0].max(self.round_bytes[1]);
         let reach = if alone { came } else { 2 * came };
         reach.max(policy.grant_segments * policy.segment_bytes)
