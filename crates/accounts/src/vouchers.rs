@@ -266,10 +266,25 @@ impl Store {
     /// # Errors
     /// The database refuses or is gone.
     pub fn used_of(&mut self, voucher: &Voucher) -> Result<u64, StoreError> {
+        self.used_at(voucher, None)
+    }
+
+    /// The same at one gateway, or at all.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn used_at(&mut self, voucher: &Voucher, gateway: Option<&str>) -> Result<u64, StoreError> {
         let Some(Period { start, end }) = voucher.period() else { return Ok(0) };
+        let holder = voucher.holder();
         let rows = self.query(
-            "SELECT CAST(SUM(bytes) AS BIGINT) FROM usage WHERE slot >= $1 AND slot < $2 AND username = $3",
-            &[Slot::of(start).second().into(), end.as_second().into(), voucher.holder().as_str().into()],
+            "SELECT CAST(SUM(bytes) AS BIGINT) FROM usage \
+             WHERE slot >= $1 AND slot < $2 AND username = $3 AND (gateway = $4 OR $4 = '')",
+            &[
+                Slot::of(start).second().into(),
+                end.as_second().into(),
+                holder.as_str().into(),
+                gateway.unwrap_or_default().into(),
+            ],
         )?;
         let bytes = rows.first().and_then(|row| row[0].some_int()).unwrap_or(0);
         Ok(u64::try_from(bytes).unwrap_or(0))

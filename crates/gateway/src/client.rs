@@ -142,6 +142,7 @@ async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hype
         .serve_connection(TokioIo::new(stream), service);
     let ended = std::future::poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
         Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
+        Poll::Pending if turn.reset.load(Ordering::Relaxed) => Poll::Ready(Ok(true)),
         Poll::Pending if turn.is_over() => Poll::Ready(Ok(false)),
         Poll::Pending => Poll::Pending,
     });
@@ -153,6 +154,11 @@ async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hype
     stream.unread = if parts.read_buf.is_empty() { Bytes::new() } else { parts.read_buf };
     if !ended {
         return Ok(Some(stream));
+    }
+    if turn.reset.load(Ordering::Relaxed) {
+        // Without it the connection ends as after an answer. Where it cannot be set there is an end as well.
+        let _ = stream.tcp.set_zero_linger();
+        return Ok(None);
     }
     if let Some(upstream) = turn.take_tunnel() {
         tunnel::carry(stream, upstream, Duration::from_secs(limits.tunnel_s)).await;
@@ -177,6 +183,11 @@ impl Asks {
             Asks::Stream(_) => None,
         }
     }
+
+    /// Ends the client's connection with a reset, without an answer; false where it has other streams.
+    pub fn reset(&self) -> bool {
+        self.turn().inspect(|turn| turn.reset.store(true, Ordering::Relaxed)).is_some()
+    }
 }
 
 /// What is known of the requests of a connection without asking hyper, which does not tell whether
@@ -189,6 +200,8 @@ pub struct Turn {
     may_park: AtomicBool,
     /// Everything that was handed over has been written.
     flushed: AtomicBool,
+    /// There will be no answer.
+    reset: AtomicBool,
     /// What a CONNECT leads to.
     tunnel: Mutex<Option<Upstream>>,
 }

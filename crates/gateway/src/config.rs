@@ -6,6 +6,7 @@ use crate::control::ControlConfig;
 use crate::login::{Log, Logins};
 use crate::metering::AccountsConfig;
 use crate::page::PageConfig;
+use crate::peers::Peer;
 use crate::policy::Policy;
 use crate::setup;
 use ipnet::IpNet;
@@ -59,6 +60,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Addresses of the SOCKS5 proxy.
     pub socks: Vec<SocketAddr>,
+    /// Other gateways, which clients with the PAC file use as well.
+    pub peers: Vec<Peer>,
     /// Clients without configuration.
     pub transparent: Option<TransparentConfig>,
     /// The relay that connections go through while it is there.
@@ -344,6 +347,7 @@ impl Default for Config {
         Config {
             listen: vec![],
             socks: vec![],
+            peers: vec![],
             transparent: None,
             relay: None,
             clients: vec![],

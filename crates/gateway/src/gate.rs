@@ -154,15 +154,20 @@ impl Gate {
     /// # Errors
     /// Why not.
     pub fn admit(&self, user: &User) -> Result<(), Closed> {
-        let revoked = self.is_revoked(&user.name).then_some(Closed::REVOKED);
+        let Some(closed) = self.closed(&user.name) else { return Ok(()) };
+        user.counts.refused.fetch_add(1, Ordering::Relaxed);
+        Err(closed)
+    }
+
+    /// Why a request of who is called so would not be served; nobody is called by an empty name.
+    pub fn closed(&self, name: &str) -> Option<Closed> {
+        let revoked = self.is_revoked(name).then_some(Closed::REVOKED);
         let by_owner = || self.pause().map(|pause| Closed { until: pause.until, why: Why::Paused });
-        let by_cap = || match self.meter.as_ref()?.verdict(&user.name) {
+        let by_cap = || match self.meter.as_ref()?.verdict(name) {
             Verdict::Paused { until, reason } => Some(Closed { until, why: Why::Cap(reason) }),
             _ => None,
         };
-        let Some(closed) = revoked.or_else(by_owner).or_else(by_cap) else { return Ok(()) };
-        user.counts.refused.fetch_add(1, Ordering::Relaxed);
-        Err(closed)
+        revoked.or_else(by_owner).or_else(by_cap)
     }
 
     /// Whether a transfer of `user` that runs may go on.

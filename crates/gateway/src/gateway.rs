@@ -137,7 +137,7 @@ impl Gateway {
         let budget = connector.budget.clone();
         let connector = Arc::new(connector);
         let entrance = Entrance::of(&listeners, &connector.policy());
-        let proxy = Arc::new(Proxy::new(connector, users, config.limits.clone(), entrance));
+        let proxy = Arc::new(Proxy::new(connector, users, config, entrance));
         let observer = config.observe.then(|| Observer::new(&config.home)).transpose()?.map(Arc::new);
         let home = lookout.map(|lookout| {
             let observer = observer.clone();
@@ -289,6 +289,8 @@ impl Gateway {
         for (socket, caretaker) in self.datagrams.into_iter().zip(self.caretaker.iter().cycle()) {
             background.spawn(transparent::datagrams(self.proxy.clone(), caretaker.clone(), socket));
         }
+        let (peers, connector) = (self.proxy.peers.clone(), self.proxy.connector.clone());
+        background.spawn(peers.drive(connector, self.proxy.users.clone()));
         let proxy = self.proxy.clone();
         background.spawn(async move {
             loop {

@@ -3,11 +3,13 @@
 
 use crate::budget::Flow;
 use crate::client::Asks;
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 use crate::control::Entrance;
 use crate::gate::{Closed, Why};
 use crate::login::Denied;
 use crate::page::neighbour::{self, Asked};
+use crate::peers::Peers;
+use crate::peers::answer;
 use crate::pool::Pool;
 use crate::resolve::ResolveError;
 use crate::tunnel;
@@ -53,6 +55,8 @@ pub struct Proxy {
     pub users: Arc<Users>,
     /// Bounds.
     pub limits: Limits,
+    /// Other gateways.
+    pub peers: Arc<Peers>,
     pool: Pool,
     /// Where clients find it.
     entrance: Entrance,
@@ -64,8 +68,9 @@ type Plain = Response<Either<Full<Bytes>, Download>>;
 
 impl Proxy {
     /// With an empty pool.
-    pub fn new(connector: Arc<Connector>, users: Arc<Users>, limits: Limits, entrance: Entrance) -> Proxy {
-        Proxy { connector, users, limits, pool: Pool::default(), entrance }
+    pub fn new(connector: Arc<Connector>, users: Arc<Users>, config: &Config, entrance: Entrance) -> Proxy {
+        let (limits, peers) = (config.limits.clone(), Arc::new(Peers::new(&config.peers)));
+        Proxy { connector, users, limits, peers, pool: Pool::default(), entrance }
     }
 
     /// Where clients find it.
@@ -86,15 +91,20 @@ impl Proxy {
             return answer.map(|body| Content { body, asks });
         }
         if let Some(asked) = Asked::of(&request, self) {
-            return neighbour::answer(self, asked, client).await.map(|text| {
-                let body = Either::Left(Full::from(text));
-                Content { body, asks }
-            });
+            let answered = match asked.of_peers(client) {
+                Some((route, asker)) => answer::answer(self, route, &asker).await,
+                None => neighbour::answer(self, asked, client).await,
+            };
+            return answered.map(|text| Content { body: Either::Left(Full::from(text)), asks });
         }
         let answer = match self.user(request.headers(), client).await {
             Ok(user) => {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);
                 let answered = match (self.connector.gate.admit(&user), request.method()) {
+                    (Err(closed), &Method::CONNECT) if self.goes_on(&closed, client) && asks.reset() => {
+                        // The connection ends before there is an answer.
+                        std::future::pending().await
+                    }
                     (Err(closed), _) => Err(Failure::Closed(closed)),
                     (Ok(()), &Method::CONNECT) => self.connect(request, &user, &asks).await,
                     (Ok(()), _) => self.forward(request, &user).await,
@@ -107,6 +117,12 @@ impl Proxy {
             Err(denied) => ask_again(denied),
         };
         answer.map(|body| Content { body, asks })
+    }
+
+    /// Whether a browser goes on at another gateway if it is reset here. A browser takes an answer for the server's, and
+    /// tries the next proxy of its PAC file only after a reset.
+    fn goes_on(&self, closed: &Closed, client: IpAddr) -> bool {
+        closed.why != Why::Revoked && self.peers.goes_on(client)
     }
 
     /// The user of a request, who has to be named where there are passwords.

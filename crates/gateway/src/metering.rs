@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use leeway_accounts::Accounts;
-use leeway_accounts::caps::{Caps, CapsConfig, Grant, Left, Reason, Verdict};
+use leeway_accounts::caps::{Caps, CapsConfig, Grant, Left, Reason, Share, Verdict, Want};
 use leeway_accounts::export::{self, ExportError};
 use leeway_accounts::ledger::{Class, Direction, State};
 use leeway_accounts::store::{Store, StoreError};
@@ -14,7 +14,7 @@ use leeway_accounts::time::Slot;
 use leeway_accounts::vouchers::{Code, Terms, Voucher};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,6 +24,14 @@ pub const STORE: &str = "/var/lib/leeway/gateway/accounts.db";
 
 /// How often counts go from the connections to the ledger.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How often the gateway looks whether it wants another share of a user's volume.
+const SHARE_TICK: Duration = Duration::from_millis(50);
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// After the store did not answer, it is not asked for shares for this time.
+const SHARE_AGAIN: Duration = Duration::from_secs(2);
 
 /// `[accounts]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -57,6 +65,8 @@ pub struct Meter {
     accounts: Mutex<Option<Accounts>>,
     caps: Mutex<Caps>,
     zone: Mutex<TimeZone>,
+    /// Whether volumes of users hold across the gateways of the store.
+    across: bool,
     /// Where vouchers are; apart from the ledger's connection, which may wait for a full disk.
     store: Mutex<Store>,
     /// Vouchers that were used since the start, by who has them.
@@ -123,12 +133,14 @@ impl Meter {
             let patience = Duration::from_secs(config.patience_s);
             let accounts = Accounts::open(&config.url, &config.gateway(), patience)?;
             let now = accounts.now();
+            let store = Store::reading(&config.url)?;
             let meter = Meter {
                 config: config.clone(),
                 accounts: Mutex::new(Some(accounts)),
                 caps: Mutex::new(restored(config, caps, now)?),
                 zone: Mutex::new(caps.time_zone.clone()),
-                store: Mutex::new(Store::reading(&config.url)?),
+                across: store.is_server(),
+                store: Mutex::new(store),
                 vouchers: Mutex::default(),
                 at: Mutex::new((now, Instant::now())),
             };
@@ -146,8 +158,7 @@ impl Meter {
         let vouchers = lock(&self.vouchers);
         let mut held = lock(&self.caps);
         for voucher in vouchers.values() {
-            let used = held.left(now, &voucher.holder()).into_iter();
-            let used = used.filter(|left| left.reason == Reason::Voucher).map(|left| left.used).sum();
+            let used = held.used_here(now, &voucher.holder(), Reason::Voucher);
             give(&mut restored, now, voucher, used);
         }
         *held = restored;
@@ -228,7 +239,9 @@ impl Meter {
         let (voucher, used) = apart(|| {
             let mut store = lock(&self.store);
             let voucher = store.redeem(now, code)?;
-            let used = store.used_of(&voucher)?;
+            // What others have used of it is in their shares.
+            let own = self.across.then(|| self.config.gateway());
+            let used = store.used_at(&voucher, own.as_deref())?;
             Ok::<_, StoreError>((voucher, used))
         })?;
         let mut vouchers = lock(&self.vouchers);
@@ -322,6 +335,53 @@ impl Meter {
         })
     }
 
+    /// Asks the store for shares of users' volumes, as long as nothing says stop; at the end gives them back.
+    fn share(&self, stopped: &Receiver<()>) {
+        let mut store = None;
+        let mut gone: Option<Instant> = None;
+        let mut swept: Option<Instant> = None;
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SHARE_TICK) {
+            if swept.is_none_or(|swept| swept.elapsed() >= DAY) {
+                swept = Some(Instant::now());
+                self.forget_shares(&mut store);
+            }
+            let wants = lock(&self.caps).wants(self.now());
+            for want in wants {
+                let is_gone = gone.is_some_and(|since| since.elapsed() < SHARE_AGAIN);
+                let share = if is_gone { None } else { self.take_share(&mut store, &want) };
+                if !is_gone {
+                    gone = share.is_none().then(Instant::now);
+                }
+                lock(&self.caps).set_share(self.now(), &want, share);
+            }
+        }
+        let back = lock(&self.caps).give_back(self.now());
+        for want in back {
+            if self.take_share(&mut store, &want).is_none() {
+                break;
+            }
+        }
+    }
+
+    /// None where the store does not answer.
+    fn take_share(&self, store: &mut Option<Store>, want: &Want) -> Option<Share> {
+        self.reach(store)?.take_share(&self.config.gateway(), want).ok()
+    }
+
+    /// Of periods that are over for a day, whatever the clocks of other gateways show. What is not deleted now is
+    /// deleted another day.
+    fn forget_shares(&self, store: &mut Option<Store>) {
+        let before = self.now().saturating_sub(DAY).unwrap_or(Timestamp::MIN);
+        let _ = self.reach(store).map(|store| store.forget_shares(before));
+    }
+
+    fn reach<'a>(&self, store: &'a mut Option<Store>) -> Option<&'a mut Store> {
+        if store.is_none() {
+            *store = Store::reading(&self.config.url).ok();
+        }
+        store.as_mut()
+    }
+
     /// Books what users have moved since the last time.
     fn book(&self, users: &Users) {
         let accounts = lock(&self.accounts);
@@ -341,8 +401,8 @@ impl Meter {
 pub struct Bookkeeper {
     meter: Arc<Meter>,
     users: Arc<Users>,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    stop: Vec<Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Bookkeeper {
@@ -351,23 +411,38 @@ impl Bookkeeper {
     /// # Errors
     /// There is no thread.
     pub fn begin(meter: Arc<Meter>, users: Arc<Users>) -> std::io::Result<Bookkeeper> {
-        let (stop, stopped) = channel::<()>();
-        let (books, all) = (meter.clone(), users.clone());
-        let work = move || {
+        let mut keeper = Bookkeeper { meter, users, stop: Vec::new(), threads: Vec::new() };
+        let (books, all) = (keeper.meter.clone(), keeper.users.clone());
+        keeper.employ("metering", move |stopped| {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TICK) {
                 books.book(&all);
             }
-        };
-        let thread = std::thread::Builder::new().name("metering".into()).spawn(work)?;
-        Ok(Bookkeeper { meter, users, stop: Some(stop), thread: Some(thread) })
+        })?;
+        if keeper.meter.across {
+            let meter = keeper.meter.clone();
+            keeper.employ("shares", move |stopped| meter.share(stopped))?;
+        }
+        Ok(keeper)
+    }
+
+    /// Has that done in a thread until the end.
+    fn employ(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&Receiver<()>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (stop, stopped) = channel();
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(move || work(&stopped))?);
+        self.stop.push(stop);
+        Ok(())
     }
 }
 
 impl Drop for Bookkeeper {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        self.stop.clear();
         // A thread that panicked has said so.
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
         self.meter.book(&self.users);
         drop(lock(&self.meter.accounts).take());
     }
@@ -375,8 +450,9 @@ impl Drop for Bookkeeper {
 
 /// Caps that know what the store does.
 fn restored(config: &AccountsConfig, caps: &CapsConfig, now: Timestamp) -> Result<Caps, StoreError> {
-    let mut restored = Caps::new(caps, now);
     let mut store = Store::reading(&config.url)?;
+    let restored = Caps::new(caps, now);
+    let mut restored = if store.is_server() { restored.across() } else { restored };
     let usage = store.usage(Slot::of(restored.since(now)), Slot::of(now).next())?;
     restored.restore(&config.gateway(), &usage);
     Ok(restored)

@@ -11,11 +11,13 @@ mod hours;
 mod limiter;
 mod percentile;
 mod quota;
+mod share;
 mod verdict;
 
 pub use calendar::{Every, Period};
 pub use config::{Billing, CapsConfig, Day, HoursConfig, LimitConfig, MonthConfig, PercentileConfig};
 pub use percentile::billed;
+pub use share::{Share, Want};
 pub use verdict::Verdict;
 
 use crate::ledger::{Class, Direction};
@@ -69,6 +71,8 @@ pub struct Caps {
     all: Vec<Limiter>,
     users: BTreeMap<String, Vec<Limiter>>,
     stored: bool,
+    /// Whether volumes of users hold across gateways.
+    across: bool,
 }
 
 /// The answer to a neighbour's bytes.
@@ -127,7 +131,39 @@ impl Caps {
         if !config.hours.is_empty() {
             all.push(Limiter::Hours(Hours::new(zone, config.hours.clone(), at)));
         }
-        Caps { config: config.clone(), all, users: BTreeMap::new(), stored: true }
+        Caps { config: config.clone(), all, users: BTreeMap::new(), stored: true, across: false }
+    }
+
+    /// Volumes of a user hold across the gateways of a store: nothing of them passes before the store has given this
+    /// gateway a share ([`Caps::wants`]). Those of the line stay this gateway's own.
+    pub fn across(self) -> Caps {
+        Caps { across: true, ..self }
+    }
+
+    /// The shares of users' volumes that this gateway wants now. Each goes to [`crate::Store::take_share`], and what
+    /// that says to [`Caps::set_share`].
+    pub fn wants(&mut self, at: Timestamp) -> Vec<Want> {
+        self.each_want(|quota, user| quota.want(at, user))
+    }
+
+    /// What to give back at the end.
+    pub fn give_back(&mut self, at: Timestamp) -> Vec<Want> {
+        self.each_want(|quota, user| quota.give_back(at, user))
+    }
+
+    fn each_want(&mut self, mut of: impl FnMut(&mut Quota, &str) -> Option<Want>) -> Vec<Want> {
+        let users = self.users.iter_mut().filter(|_| self.across);
+        let quotas = users.flat_map(|(user, own)| quotas(own).map(move |quota| (quota, user)));
+        quotas.filter_map(|(quota, user)| of(quota, user)).collect()
+    }
+
+    /// What became of a wish; none where the store did not answer: then the gateway goes on with what was free when
+    /// it answered last.
+    pub fn set_share(&mut self, at: Timestamp, want: &Want, share: Option<Share>) {
+        if let Some(own) = self.users.get_mut(&want.user) {
+            let is_of = |quota: &&mut Quota| (quota.reason() == Reason::UserDaily) == (want.cap == "daily");
+            quotas(own).filter(is_of).for_each(|quota| quota.set_share(at, want, share));
+        }
     }
 
     /// The first instant whose usage matters at `at`.
@@ -164,6 +200,9 @@ impl Caps {
 
     /// A neighbour wants to move so many bytes.
     pub fn ask(&mut self, at: Timestamp, user: &str, direction: Direction, wish: u64) -> Answer {
+        if self.across {
+            quotas(self.limiters(at, user).1).for_each(|quota| quota.ask(at));
+        }
         let view = self.view(at, user, direction, wish);
         let bytes = view.bytes.min(wish);
         if bytes == 0 {
@@ -202,12 +241,19 @@ impl Caps {
         quotas.map(left).collect()
     }
 
+    /// Bytes that a neighbour has used of a volume of its own at this gateway.
+    pub fn used_here(&mut self, at: Timestamp, user: &str, reason: Reason) -> u64 {
+        let own = quotas(self.limiters(at, user).1).filter(|quota| quota.reason() == reason);
+        own.map(|quota| quota.used_here(at)).sum()
+    }
+
     /// A neighbour has what a voucher gives in a period: data, of which `used` bytes are used
     /// already, or only time.
     pub fn redeem(&mut self, at: Timestamp, user: &str, period: Period, bytes: Option<u64>, used: u64) {
         let every = Every::Once(period);
         let mut quota = Quota::new(every, bytes.unwrap_or(u64::MAX), VOUCHER_SLOW_AT, Reason::Voucher, at);
         quota.count(period.start, used);
+        let quota = if self.across { quota.across() } else { quota };
         let (_, own) = self.limiters(at, user);
         own.retain(|limiter| !matches!(limiter, Limiter::Quota(quota) if quota.reason() == Reason::Voucher));
         own.push(Limiter::Quota(quota));
@@ -252,7 +298,12 @@ impl Caps {
                 self.users.retain(|_, limiters| limiters.iter_mut().any(|limiter| !is_idle(limiter, at)));
             }
             let limit = self.config.users.get(user).unwrap_or(&self.config.user);
-            let own = limits(&self.config, limit, [Reason::UserDaily, Reason::UserRate], at);
+            let own = limits(&self.config, limit, [Reason::UserDaily, Reason::UserRate], at).into_iter();
+            let across = |limiter| match limiter {
+                Limiter::Quota(quota) if self.across => Limiter::Quota(quota.across()),
+                limiter => limiter,
+            };
+            let own = own.map(across).collect();
             self.users.insert(user.to_owned(), own);
         }
         let own = self.users.get_mut(user).expect("it is there, or was put there above");
@@ -266,6 +317,13 @@ fn limits(config: &CapsConfig, limit: &LimitConfig, reasons: [Reason; 2], at: Ti
     let quota = limit.daily.map(|bytes| Quota::new(day(), bytes.get(), limit.slow_at, daily, at));
     let rate = limit.rate.map(|bits| Limiter::rate(bits, rate, at));
     quota.map(Limiter::Quota).into_iter().chain(rate).collect()
+}
+
+fn quotas(limiters: &mut [Limiter]) -> impl Iterator<Item = &mut Quota> {
+    limiters.iter_mut().filter_map(|limiter| match limiter {
+        Limiter::Quota(quota) => Some(quota),
+        _ => None,
+    })
 }
 
 /// Whether nothing is lost with it. A rate's bucket would be full again.

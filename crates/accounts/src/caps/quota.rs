@@ -5,6 +5,7 @@ use super::Reason;
 use super::bucket::{Bucket, later};
 use super::calendar::{Every, Period};
 use super::limiter::View;
+use super::share::{Share, Shared, Want};
 use super::verdict::Verdict;
 use jiff::{SignedDuration, Timestamp};
 use leeway_units::Rate;
@@ -37,6 +38,8 @@ pub struct Quota {
     reserved: u64,
     bucket: Bucket,
     slowed: bool,
+    /// Where other gateways use it, too.
+    shared: Option<Shared>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,7 +65,13 @@ impl Quota {
             reserved,
             bucket,
             slowed: false,
+            shared: None,
         }
+    }
+
+    /// The volume holds across gateways.
+    pub fn across(self) -> Quota {
+        Quota { shared: Some(Shared::default()), ..self }
     }
 
     /// The home's bytes count as well, and at least `keep` bytes stay for it.
@@ -107,7 +116,11 @@ impl Quota {
             return View { bytes: 0, again: self.period.end, verdict };
         }
         let left = limit - used;
-        let free = left.saturating_sub(self.reserved);
+        let mut free = left.saturating_sub(self.reserved);
+        let taken = self.used_here(at) + self.reserved;
+        if let Some(shared) = &self.shared {
+            free = free.min(shared.share.own.saturating_sub(taken));
+        }
         self.slowed = used as f64 >= self.slow_at * limit as f64;
         if !self.slowed {
             let again = if free > 0 { at } else { later(at, SOON) };
@@ -126,6 +139,32 @@ impl Quota {
         View { bytes: view.bytes.min(free), ..view }
     }
 
+    /// Somebody wants to move bytes.
+    pub fn ask(&mut self, at: Timestamp) {
+        self.shared.iter_mut().for_each(|shared| shared.ask(at));
+    }
+
+    /// The share that this gateway wants instead of the one that it has.
+    pub fn want(&mut self, at: Timestamp, user: &str) -> Option<Want> {
+        let (Period { start, end }, limit) = (self.period(at), self.limit);
+        let used = self.used(at).neighbours + self.reserved;
+        let shared = self.shared.as_mut()?;
+        let wish = shared.wish(at, limit, used)?;
+        let cap = if self.reason == Reason::UserDaily { "daily" } else { "voucher" };
+        Some(Want { user: user.to_owned(), cap, start, end, limit, used, wish })
+    }
+
+    /// What the gateway has in advance and would give back at its end.
+    pub fn give_back(&mut self, at: Timestamp, user: &str) -> Option<Want> {
+        self.shared.iter_mut().for_each(Shared::stop);
+        self.want(at, user)
+    }
+
+    /// What became of a wish.
+    pub fn set_share(&mut self, at: Timestamp, want: &Want, share: Option<Share>) {
+        self.shared.iter_mut().for_each(|shared| shared.set(at, want, share));
+    }
+
     /// Reserves bytes that `view` has offered.
     pub fn reserve(&mut self, bytes: u64) {
         self.reserved += bytes;
@@ -141,12 +180,18 @@ impl Quota {
         self.count(at, used);
     }
 
-    /// Bytes that neighbours have used and may use in this period.
+    /// Bytes that neighbours have used and may use in this period, also at other gateways.
     pub fn standing(&mut self, at: Timestamp) -> (u64, u64) {
         let (limit, keep) = (self.limit, self.home);
-        let used = self.used(at);
+        let used = *self.used(at);
         let limit = keep.map_or(limit, |keep| limit.saturating_sub(keep.max(used.home)));
-        (used.neighbours, limit)
+        let others = self.shared.as_ref().map_or(0, |shared| shared.share.others);
+        (used.neighbours.saturating_add(others), limit)
+    }
+
+    /// Bytes that neighbours have used in this period at this gateway.
+    pub fn used_here(&mut self, at: Timestamp) -> u64 {
+        self.used(at).neighbours
     }
 
     /// The period that `at` is in.
@@ -162,13 +207,15 @@ impl Quota {
 
     /// Whether nothing is used, reserved or remembered.
     pub fn is_idle(&mut self, at: Timestamp) -> bool {
-        self.reserved == 0 && self.used(at).neighbours == 0
+        let share = self.shared.as_ref().map_or(0, |shared| shared.share.own);
+        self.reserved == 0 && share == 0 && self.used(at).neighbours == 0
     }
 
     fn roll(&mut self, at: Timestamp) {
         if !self.period.contains(at) {
             self.period = self.every.period(at);
         }
+        self.shared.iter_mut().for_each(|shared| shared.roll(self.period.start));
     }
 
     fn used(&mut self, at: Timestamp) -> &mut Used {

@@ -1,6 +1,7 @@
 //! Where the ledger is kept: an SQLite file, or a PostgreSQL database for several gateways.
 
 mod db;
+mod shares;
 
 pub(crate) use db::{Db, Value};
 
@@ -302,6 +303,14 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    /// In a thread of its own: the client of PostgreSQL has a runtime, which must not end inside another one.
+    fn drop(&mut self) {
+        let Some(db @ Db::Postgres(_)) = self.db.take() else { return };
+        std::thread::scope(|scope| drop(scope.spawn(move || drop(db)).join()));
+    }
+}
+
 const TABLES: &[&str] = &[
     "leeway (name TEXT PRIMARY KEY, version BIGINT NOT NULL)",
     "usage (slot BIGINT NOT NULL, gateway TEXT NOT NULL, username TEXT NOT NULL, \
@@ -311,6 +320,7 @@ const TABLES: &[&str] = &[
     "vouchers (selector TEXT PRIMARY KEY, salt TEXT NOT NULL, hash TEXT NOT NULL, \
      days BIGINT, bytes BIGINT, created BIGINT NOT NULL, valid_until BIGINT, \
      username TEXT, redeemed BIGINT, revoked BIGINT)",
+    shares::TABLE,
 ];
 
 fn writer(db: &mut Db, gateway: &str) -> Result<Option<(i64, i64)>, StoreError> {

@@ -1,4 +1,5 @@
 //! A PostgreSQL server in a folder of its own, and stores to test.
+#![allow(dead_code, reason = "no test needs all of it")]
 
 use std::ffi::OsStr;
 use std::io;

@@ -12,6 +12,7 @@ use leeway_gateway::control::{
     Client, ClientError, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, SOCKET, Sharing,
     Status, Volume,
 };
+use leeway_gateway::peers::{PeerStatus, Standing};
 use leeway_guard::{SecretError, read_in_place};
 use leeway_units::Duration;
 use serde::Serialize;
@@ -277,7 +278,23 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     if let Some(relay) = &status.relay {
         writeln!(out, "relay: {relay}")?;
     }
+    status.peers.iter().try_for_each(|peer| writeln!(out, "{}", peer_line(peer)))?;
     status.notices.iter().try_for_each(|notice| writeln!(out, "note: {notice}"))
+}
+
+fn peer_line(peer: &PeerStatus) -> String {
+    let standing = match (&peer.says, &peer.error) {
+        (Some(says), _) => {
+            let until = says.until.map_or(String::new(), |until| format!(" until {}", local(until)));
+            let sharing = if says.sharing == Standing::On { "on".into() } else { format!("paused{until}") };
+            let load = says.load.map_or(String::new(), |load| format!(", load {:.0} %", 100.0 * load));
+            let users = says.users.map_or(String::new(), |users| format!(", {users} users"));
+            format!("{sharing}{load}{users}")
+        }
+        (None, error) => error.as_deref().map_or("no answer".into(), shown),
+    };
+    let rtt = peer.round_trip_ms.map_or(String::new(), |rtt| format!(", round trip {rtt:.1} ms"));
+    format!("gateway {}: {standing}{rtt}", peer.address)
 }
 
 fn volume_line(volume: &Volume) -> String {

@@ -17,8 +17,8 @@ enum How {
     Box(&'static [&'static str]),
     /// The same on a terminal, with these answers to its questions.
     Terminal(&'static [(&'static str, &'static str)], &'static [&'static str]),
-    /// At the neighbour's.
-    Neighbour,
+    /// At the neighbour's: what it prints has this word.
+    Neighbour(&'static str),
     /// With another command, which the page or its sentence beside it gives, where there is no systemd.
     Instead(&'static str, &'static [&'static str]),
     /// Another test does it: the Debian package is installed by tests/deb.rs.
@@ -44,7 +44,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo leeway gateway check", OnBox(&["the configuration is right"])),
     ("sudo systemctl enable --now leeway-gateway", Instead("sudo leeway gateway up", &["sharing: on"])),
     ("sudo leeway gateway status", OnBox(&["sharing: on", "note: the home, which users never reach"])),
-    ("curl --proxy http://10.20.0.1:3128 https://www.debian.org/", Neighbour),
+    ("curl --proxy http://10.20.0.1:3128 https://www.debian.org/", Neighbour("debian")),
     ("sudo leeway gateway users", OnBox(&["10.20.0.2"])),
     (
         "sudo systemctl reload leeway-gateway",
@@ -63,6 +63,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo leeway gateway revoke ann --undo", OnBox(&["ann has access again"])),
     ("sudo leeway gateway pause 2h", OnBox(&["sharing: paused until"])),
     ("sudo leeway gateway resume", OnBox(&["sharing: on"])),
+    ("curl http://10.20.0.1:3128/proxy.pac", Neighbour("PROXY 10.20.0.1:3128")),
 ];
 
 /// The fenced blocks of the page with that language.
@@ -252,7 +253,7 @@ fn from_a_bare_box_to_the_first_neighbour() {
             OnBox(words) => (place.run(BOX, line), words),
             Instead(other, words) => (place.run(BOX, other), words),
             Terminal(answers, words) => (place.talk(line, answers), words),
-            Neighbour => (place.run(NEIGHBOUR, line), &["debian"]),
+            Neighbour(word) => (place.run(NEIGHBOUR, line), std::slice::from_ref(word)),
         };
         for words in words {
             assert!(said.contains(words), "{line}: {words:?} is not in:\n{said}");
@@ -282,14 +283,15 @@ fn from_a_bare_box_to_the_first_neighbour() {
 /// The example of what `init` writes is right, and `check` says of mistakes what the page says.
 fn what_check_says(place: &Place) {
     let written = std::fs::read_to_string(place.path("etc/leeway/gateway.toml")).unwrap();
-    let [example, lists] = blocks("ini")[..] else { panic!("two examples") };
+    let [example, lists, several] = blocks("ini")[..] else { panic!("three examples") };
     for line in example.lines().take_while(|line| !line.starts_with("[caps]")) {
         let line = line.split(" #").next().unwrap().trim_end();
         let there = written.lines().any(|found| found.split(" #").next().unwrap().trim_end() == line);
         assert!(there, "{line:?} is not in:\n{written}");
     }
     let config = |text: &str| std::fs::write(place.path("etc/leeway/gateway.toml"), text).unwrap();
-    for example in [example.to_owned(), format!("{example}\n{lists}")] {
+    let gateways = format!("{several}\n{example}");
+    for example in [example.to_owned(), format!("{example}\n{lists}"), gateways] {
         config(&example);
         let ads = "127.0.0.1 ads.example.com\n";
         std::fs::write(place.path("etc/leeway/ads.txt"), ads).unwrap();

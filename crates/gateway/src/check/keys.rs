@@ -33,6 +33,7 @@ const TABLE: &str = "a table of its own";
 pub(super) const KEYS: &[Key] = &[
     key("listen", ADDRESS, "[\"10.20.0.1:3128\"]"),
     key("socks", ADDRESS, "[\"10.20.0.1:1080\"]"),
+    key("peers", "another gateway, as http://address:port", "[\"http://192.0.2.7:3128\"]"),
     key("clients", NETWORK, "[\"10.20.0.0/16\"]"),
     key("home", NETWORK, "[\"192.168.1.0/24\"]"),
     key("wan", "an address or a network", "[\"203.0.113.7\"]"),

@@ -20,6 +20,7 @@ pub(super) fn judge(config: &Config, findings: &mut Findings) {
     owners_side(config, findings);
     doubled(config, findings);
     host_bits(config, findings);
+    peers(config, findings);
     if let Some(relay) = &config.relay {
         if let Err(error) = relay.options() {
             findings.error("relay", error.to_string(), "");
@@ -160,6 +161,28 @@ fn clash(one: SocketAddr, two: SocketAddr) -> bool {
     let all =
         |any: SocketAddr, other: SocketAddr| any.ip().is_unspecified() && (any.is_ipv6() || other.is_ipv4());
     one.port() == two.port() && one.port() != 0 && (same || all(one, two) || all(two, one))
+}
+
+/// Gateways that browsers use beside this one.
+fn peers(config: &Config, findings: &mut Findings) {
+    if !config.peers.is_empty() && config.listen.is_empty() && !config.observe {
+        let what = "`peers` are for the PAC file, which the HTTP proxy serves, and there is no HTTP proxy";
+        findings.error("peers", what, "give `listen`, such as [\"10.20.0.1:3128\"]");
+    }
+    for (n, peer) in config.peers.iter().enumerate() {
+        let (key, address) = (format!("peers[{n}]"), peer.0);
+        if let Some(before) = config.peers[..n].iter().position(|other| other == peer) {
+            findings.error(&key, format!("{address} is also `peers[{before}]`"), "name each gateway once");
+        } else if config.listen.contains(&address) {
+            findings.error(&key, format!("{address} is this gateway itself"), "name the others only");
+        } else if !config.clients.iter().any(|clients| clients.contains(&address.ip())) {
+            let what = format!(
+                "{address} is in no network of `clients`, so that gateway cannot ask how this one stands"
+            );
+            let alone = IpNet::from(address.ip());
+            findings.warning(&key, what, format!("add \"{alone}\" to `clients`"));
+        }
+    }
 }
 
 fn host_bits(config: &Config, findings: &mut Findings) {
@@ -318,6 +341,28 @@ mod tests {
         assert!(said(&with("socks = [\"10.20.0.2:3128\", \"10.20.0.1:1080\"]")).is_empty());
         let two = GOOD.replace("10.20.0.1:3128\"", "127.0.0.1:0\", \"127.0.0.1:0\"");
         assert!(said(&two).is_empty(), "the kernel gives each a port of its own");
+    }
+
+    #[test]
+    fn peers_that_are_none_are_found() {
+        let with = |peers: &str| format!("{GOOD}peers = [{peers}]\n");
+        assert!(said(&with("\"http://10.20.0.2:3128\", \"http://10.20.0.3:3128\"")).is_empty());
+        let twice = "\"http://10.20.0.2:3128\", \"http://10.20.0.2:3128/\"";
+        one(&with(twice), "Error peers[1]: 10.20.0.2:3128 is also `peers[0]`", "once");
+        one(
+            &with("\"http://10.20.0.1:3128\""),
+            "Error peers[0]: 10.20.0.1:3128 is this gateway itself",
+            "others",
+        );
+        one(
+            &with("\"http://192.0.2.7:3128\""),
+            "Warning peers[0]: 192.0.2.7:3128 is in no network of `clients`",
+            "add \"192.0.2.7/32\"",
+        );
+        let socks = with("\"http://10.20.0.2:3128\"").replace("listen", "socks");
+        one(&socks, "Error peers: ", "give `listen`");
+        let message = Config::parse(&with("\"attic:3128\"")).unwrap_err();
+        assert!(message.contains("line 4") && message.contains("http://192.0.2.7:3128"), "{message}");
     }
 
     #[test]

@@ -188,6 +188,7 @@ impl Operations {
             accounts: self.accounts(),
             volumes: self.volumes(),
             revoked: self.gate().revoked(),
+            peers: self.proxy.peers.status(),
             notices: self.notices(),
         }
     }

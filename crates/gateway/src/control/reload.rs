@@ -69,6 +69,7 @@ impl Operations {
             meter.reload(&config.caps.clone().unwrap_or_default())?;
         }
         connector.set_policy(policy);
+        self.proxy.peers.set(&config.peers);
         for (logins, people) in [(self.proxy.users.logins(), users), (self.owners.as_deref(), owners)] {
             if let Some((logins, people)) = logins.zip(people) {
                 logins.replace(people);

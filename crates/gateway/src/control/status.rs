@@ -4,6 +4,7 @@ use crate::budget::State;
 use crate::gate::{Closed, Gate, Pause};
 use crate::metering::Meter;
 use crate::observe::Observation;
+use crate::peers::PeerStatus;
 use crate::users::User;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -50,6 +51,9 @@ pub struct Status {
     /// Users whose access the owner has taken back.
     #[serde(default)]
     pub revoked: Vec<String>,
+    /// Other gateways of `peers`.
+    #[serde(default)]
+    pub peers: Vec<PeerStatus>,
     /// What the owner should know.
     pub notices: Vec<String>,
     /// What could be shared, where the line is only observed.

@@ -12,6 +12,7 @@ use crate::codes::Codes;
 use crate::control::own_volumes;
 use crate::http::{Proxy, credentials};
 use crate::login::Denied;
+use crate::peers::route::{Asker, Route};
 use askama::Template;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::uri::Authority;
@@ -20,7 +21,7 @@ use jiff::Timestamp;
 use leeway_accounts::caps::{Reason, Verdict};
 use leeway_accounts::vouchers::{Voucher, code_in, grouped};
 use leeway_net::Attachment;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What is asked of the proxy itself.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Asked {
     given: Option<(String, String)>,
     /// Whether the browser uses the proxy for it.
     proxied: bool,
+    /// The proxy's address that it asks.
+    own: SocketAddr,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +41,7 @@ enum What {
     Own,
     Code(String),
     Style,
+    Peers(Route),
     Nothing,
 }
 
@@ -62,7 +66,10 @@ impl Asked {
         let what = match request.uri().path() {
             "/" => What::Own,
             "/style.css" => What::Style,
-            path => path.strip_prefix("/c/").and_then(code_in).map_or(What::Nothing, What::Code),
+            path => Route::of(path)
+                .map(What::Peers)
+                .or_else(|| path.strip_prefix("/c/").and_then(code_in).map(What::Code))
+                .unwrap_or(What::Nothing),
         };
         let header = if proxied { header::PROXY_AUTHORIZATION } else { header::AUTHORIZATION };
         let chosen =
@@ -72,7 +79,16 @@ impl Asked {
             language: chosen.unwrap_or_else(|| accepted(headers)),
             given: credentials(headers, &header),
             proxied,
+            own: SocketAddr::new(ip, port),
         })
+    }
+
+    /// What it asks that concerns other gateways; none where it asks for a page.
+    pub fn of_peers(&self, client: IpAddr) -> Option<(Route, Asker)> {
+        match self.what {
+            What::Peers(route) => Some((route, Asker { client, given: self.given.clone(), own: self.own })),
+            _ => None,
+        }
     }
 }
 
@@ -86,7 +102,7 @@ pub async fn answer(proxy: &Proxy, asked: Asked, client: IpAddr) -> Response<Str
     let words = asked.language.words();
     let (status, page) = match &asked.what {
         What::Style => return text(StatusCode::OK, "text/css", include_str!("assets/style.css").into()),
-        What::Nothing => {
+        What::Nothing | What::Peers(_) => {
             return text(StatusCode::NOT_FOUND, "text/plain", format!("{}\n", words.why_unknown));
         }
         What::Code(code) => of_code(proxy, words, code, client).await,

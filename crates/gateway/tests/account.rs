@@ -1,0 +1,85 @@
+//! One account across two gateways with one PostgreSQL database.
+
+mod common;
+#[path = "../../accounts/tests/common/mod.rs"]
+mod database;
+
+use common::{PATIENCE, Running, from, objects, status};
+use database::Server;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep, timeout};
+
+const USER: &str = "127.0.0.17";
+const DAILY: u64 = 30_000_000;
+
+fn config(url: &str, name: &str) -> String {
+    format!(
+        "law = \"none\"\n[accounts]\nurl = \"{url}\"\ngateway = \"{name}\"\n\
+         [caps]\nuser = {{ daily = \"30 MB\", slow_at = 1 }}\nall = {{ daily = \"60 MB\", slow_at = 1 }}"
+    )
+}
+
+/// Downloads until nothing comes for three seconds, or the gateway refuses.
+async fn exhaust(gateway: SocketAddr, objects: SocketAddr) {
+    loop {
+        let mut stream = from(USER, gateway).await.unwrap();
+        let request = format!("GET http://{objects}/500000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        loop {
+            let before = head.len();
+            match timeout(Duration::from_secs(3), stream.read_buf(&mut head)).await {
+                Ok(Ok(0) | Err(_)) => break,
+                Ok(Ok(_)) if before == 0 && status(&String::from_utf8_lossy(&head)) == 503 => return,
+                Ok(Ok(_)) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn used(gateway: &Running) -> u64 {
+    let users = gateway.operations.users();
+    users.iter().filter(|user| user.name == USER).map(|user| user.down_bytes + user.up_bytes).sum()
+}
+
+/// What is left of the user's own volume, as a gateway shows it.
+fn left(gateway: &Running) -> u64 {
+    let users = gateway.operations.users();
+    let user = users.iter().find(|user| user.name == USER).unwrap();
+    user.volumes.iter().map(|volume| volume.limit_bytes - volume.used_bytes).min().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_holds_across_gateways_within_one_percent() {
+    let Some(server) = tokio::task::spawn_blocking(Server::start).await.unwrap() else { return };
+    let server = std::sync::Arc::new(server);
+    let database = {
+        let server = server.clone();
+        tokio::task::spawn_blocking(move || server.database("one")).await.unwrap()
+    };
+    let objects = objects().await;
+    let attic = Running::start(&[objects.port()], &config(&database, "attic")).await;
+    let cellar = Running::start(&[objects.port()], &config(&database, "cellar")).await;
+    tokio::join!(exhaust(attic.http, objects), exhaust(cellar.http, objects));
+    // What one has in advance goes back, and the other may use it.
+    let began = Instant::now();
+    while used(&attic) + used(&cellar) < DAILY - DAILY / 100 {
+        assert!(began.elapsed() < 2 * PATIENCE, "{} and {}", used(&attic), used(&cellar));
+        sleep(Duration::from_secs(1)).await;
+        tokio::join!(exhaust(attic.http, objects), exhaust(cellar.http, objects));
+    }
+    let (one, two) = (used(&attic), used(&cellar));
+    eprintln!("{one} and {two} bytes: {:.3} % of {DAILY}", 100.0 * (one + two) as f64 / DAILY as f64);
+    assert!(one + two <= DAILY, "{one} and {two}");
+    assert!(one > DAILY / 20 && two > DAILY / 20, "both served: {one} and {two}");
+    assert!(left(&attic) <= DAILY / 100 && left(&cellar) <= DAILY / 100);
+    // The volume of all neighbours is each line's own: there is more left of it than of one line for both.
+    let volumes = attic.operations.status().volumes;
+    assert_eq!(volumes.iter().map(|volume| volume.used_bytes).collect::<Vec<_>>(), [one]);
+    attic.stop().await;
+    cellar.stop().await;
+    tokio::task::spawn_blocking(move || drop(server)).await.unwrap();
+}
