@@ -82,9 +82,12 @@ impl Drop for Divert {
     }
 }
 
-/// The families of addresses that this kernel has.
+/// The families of addresses that can be diverted: such packets are routed to the loopback device,
+/// on which IPv6 may be off. What comes in by the interface in another family is refused.
 pub fn families() -> &'static [Family] {
-    if leeway_net::has_v6() { &Family::ALL } else { &[Family::V4] }
+    let off = std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
+    let off = off.map_or(true, |text| text.trim() != "0");
+    if off { &[Family::V4] } else { &Family::ALL }
 }
 
 /// Removes what has no owner; what is not there is none of our business.

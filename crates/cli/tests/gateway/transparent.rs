@@ -50,6 +50,22 @@ fn clients_without_configuration_are_served_and_never_slip_past() {
     assert_eq!(bed.rules(), before, "nothing stays behind");
 }
 
+#[test]
+fn where_ipv6_is_off_it_is_refused_and_ipv4_is_served() {
+    if !possible() {
+        return;
+    }
+    let bed = Testbed::serving();
+    sh(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.lo.disable_ipv6=1", bed.names[GATEWAYS]));
+    let before = bed.rules();
+    let folder = tempfile::tempdir().unwrap();
+    let (mut gateway, _) = Gateway::start(&mut bed.gateway(&transparent(folder.path(), "")), 1);
+    assert_eq!(bed.fetch(SERVERS[0], 80), GATEWAY[0]);
+    assert_eq!(bed.fetch(SERVERS[1], 80), "", "nothing goes past the proxy");
+    assert_eq!(gateway.signal(rustix::process::Signal::TERM).code(), Some(0));
+    assert_eq!(bed.rules(), before, "nothing stays behind");
+}
+
 /// A gateway whose users have three ways out at a time; none where it cannot be tested.
 fn three_at_once() -> Option<(Testbed, Gateway)> {
     possible().then(|| {
