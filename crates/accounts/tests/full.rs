@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use leeway_accounts::ledger::{Class, Direction, State};
 use leeway_accounts::store::Store;
-use leeway_accounts::time::Moment;
+use leeway_accounts::time::{Moment, Slot};
 use leeway_accounts::{Books, write};
 use std::path::Path;
 use std::process::Command;
@@ -36,6 +36,36 @@ fn a_full_disk_stops_no_counting() {
     }
     assert!(output.status.success(), "{said}");
     assert!(said.contains("filled and emptied"), "{said}");
+}
+
+/// What is written into a file that was removed goes with it; a new one would begin the month anew.
+#[test]
+fn a_file_that_was_removed_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, aside] = ["accounts.db", "aside.db"].map(|name| folder.path().join(name));
+    let url = file.to_str().unwrap().to_owned();
+    let mut store = Store::open(&url, "attic").unwrap();
+    let moment = |second| {
+        let steady = Duration::from_secs(second);
+        Moment { wall: Timestamp::from_second(1_795_000_000).unwrap() + steady, steady }
+    };
+    let books = Mutex::new(Books::new(&mut store, moment(0), PATIENCE).unwrap());
+    let mut write_at = |second| {
+        books.lock().unwrap().count(moment(second), "ann", Direction::Down, Class::Background, 1000);
+        write(&books, &mut store, moment(second), false);
+        books.lock().unwrap().ledger().state(moment(second).steady)
+    };
+    assert_eq!(write_at(10), State::Current);
+    std::fs::rename(&file, &aside).unwrap();
+    let State::Behind { error, unwritten_bytes, .. } = write_at(20) else { panic!("it is gone") };
+    assert!(unwritten_bytes == 1000 && error.contains("accounts.db was removed or replaced"), "{error}");
+    std::fs::write(&file, "another").unwrap();
+    assert!(matches!(write_at(30), State::Behind { .. }), "another one of that name");
+    std::fs::rename(&aside, &file).unwrap();
+    assert_eq!(write_at(40), State::Current, "it is back");
+    write(&books, &mut store, moment(50), true);
+    let [from, to] = [0, 3600].map(|second| Slot::of(moment(second).wall));
+    assert_eq!(Store::reading(&url).unwrap().totals(from, to).unwrap(), [("ann".to_owned(), [4000, 0])]);
 }
 
 fn fill(disk: &Path) {

@@ -9,7 +9,8 @@ use crate::ledger::{Batch, Class, Direction};
 use crate::time::Slot;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Version of the tables.
 const VERSION: i64 = 1;
@@ -30,6 +31,12 @@ pub enum StoreError {
     /// The database refuses, or is gone.
     #[error("{0}")]
     Database(String),
+    /// The file is not where it was, and what is written into it would go with it.
+    #[error(
+        "{0} was removed or replaced while it was in use: put the same file back, or restart what counts \
+         to begin with what is there"
+    )]
+    Moved(PathBuf),
     /// Tables of a version that this program does not know.
     #[error("the tables of {0} are of version {1}, this program knows version {VERSION}: it is too old")]
     Version(String, i64),
@@ -55,6 +62,8 @@ pub struct Store {
     place: Place,
     gateway: String,
     db: Option<Db>,
+    /// Device and number of the file.
+    file: Option<(u64, u64)>,
     /// Which start of this gateway writes: the newest one only.
     epoch: i64,
     sequence: u64,
@@ -108,7 +117,8 @@ impl Store {
             Place::File(url.strip_prefix("sqlite://").unwrap_or(url).into())
         };
         let gateway = String::new();
-        let mut store = Store { url: redacted(url), place, gateway, db: None, epoch: 0, sequence: 0 };
+        let mut store =
+            Store { url: redacted(url), place, gateway, db: None, file: None, epoch: 0, sequence: 0 };
         store.define()?;
         Ok(store)
     }
@@ -250,9 +260,18 @@ impl Store {
 
     /// The connection; a new one after it was lost.
     fn db(&mut self) -> Result<&mut Db, StoreError> {
+        if let (Place::File(path), Some(_)) = (&self.place, self.file)
+            && self.file != identity(path)
+        {
+            return Err(StoreError::Moved(path.clone()));
+        }
         if self.db.is_none() {
             self.db = Some(match &self.place {
-                Place::File(path) => Db::sqlite(path)?,
+                Place::File(path) => {
+                    let db = Db::sqlite(path)?;
+                    self.file = identity(path);
+                    db
+                }
                 Place::Server(config) => Db::postgres(config, &self.url)?,
             });
         }
@@ -322,6 +341,11 @@ const TABLES: &[&str] = &[
      username TEXT, redeemed BIGINT, revoked BIGINT)",
     shares::TABLE,
 ];
+
+/// Device and number of a file, by which it is known from others of that name.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
 
 fn writer(db: &mut Db, gateway: &str) -> Result<Option<(i64, i64)>, StoreError> {
     let sql = "SELECT epoch, sequence FROM writers WHERE gateway = $1";
