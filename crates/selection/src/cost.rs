@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_fetch_is_round_trips_and_bytes_over_the_rate() {
-        assert!((cost(0.05, 8e6, 0.0) - (6.0 * 0.05 + 2.0)).abs() < 1e-12);
+        assert!((cost(0.05, 8e6, 0.0) - (11.0 * 0.05 + 2.0)).abs() < 1e-12);
         assert!((cost(0.05, 8e6, 1.0) - 2.0 * cost(0.05, 8e6, 0.0)).abs() < 1e-12, "a fault doubles it");
     }
 

@@ -128,10 +128,10 @@ impl Known {
         self.left = self.left.map(|left| Bytes::new(left.get().saturating_sub(bytes.get())));
     }
 
-    /// The seconds that a fetch takes; None where that is not known.
-    pub fn cost(&self, policy: &Policy, now: Time, is_current: bool) -> Option<f64> {
+    /// The seconds that a fetch takes, at most at the rate `useful_bps`; None where that is not known.
+    pub fn cost(&self, policy: &Policy, now: Time, is_current: bool, useful_bps: f64) -> Option<f64> {
         (self.standing == Standing::Open).then(|| {
-            let rate_bps = self.rate(policy, now, is_current);
+            let rate_bps = self.rate(policy, now, is_current).min(useful_bps);
             let faults = self.faults_at(policy, now);
             cost::seconds(policy, Terms { round_trip_s: self.round_trip_s, rate_bps, faults })
         })
@@ -160,7 +160,7 @@ impl Known {
     }
 
     /// The most that was delivered. It counts in full for its memory, and not at all after it.
-    fn delivered_at(&self, policy: &Policy, now: Time) -> Option<f64> {
+    pub fn delivered_at(&self, policy: &Policy, now: Time) -> Option<f64> {
         self.delivered.filter(|(_, at)| now.since(*at).secs_f64() <= policy.delivered_s).map(|(rate, _)| rate)
     }
 

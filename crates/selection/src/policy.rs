@@ -51,25 +51,30 @@ macro_rules! policy {
 }
 
 policy! {
-    round_trips = 6.0, 0.0..=100.0, "round trips",
-        "A page's first object waits for about this many: name, TCP, CONNECT, TLS, request, slow start.";
+    round_trips = 11.0, 0.0..=100.0, "round trips",
+        "Name, TCP, TLS, request, and seven in which slow start gets from ten segments (RFC 6928) to the object below.";
     object_bytes = 2_000_000.0, 1_000.0..=1_000_000_000.0, "bytes",
-        "What the cost of a gateway is the fetch time of: a page with its pictures (HTTP Archive 2024: 2.5 MB).";
+        "What the cost of a gateway is the fetch time of: a page with its pictures (Web Almanac 2024: 2 to 3 MB).";
     unknown_bps = 1_000_000.0, 1_000.0..=1_000_000_000.0, "bit/s",
         "Rate expected of a gateway that says nothing of its line and has delivered nothing yet.";
-    believe = 4.0, 1.0..=1000.0, "times",
+    believe = 2.0, 1.0..=1000.0, "times",
         "A gateway is expected to give at most this many times the most that it delivered to this client. Above 1, \
          because a client seldom takes all that it could.";
+    appetite = 2.0, 1.0..=1e9, "times",
+        "A rate above this many times the most that the client has used lately counts as no better: it would not be \
+         used. Above 1 / (1 - hysteresis), so that a client that is held back still finds more.";
     delivered_bytes = 1_000_000.0, 1_000.0..=1_000_000_000.0, "bytes",
         "A shorter transfer says nothing of a rate: slow start ends it.";
     delivered_s = 1800.0, 1.0..=86_400.0, "seconds",
         "Memory of the most that a gateway delivered. Half an hour spans an evening's changes of load.";
     horizon_s = 600.0, 1.0..=86_400.0, "seconds",
         "What is left of a quota has to last this long: a gateway counts as no faster than what is left over this time.";
-    smoothing_s = 180.0, 1.0..=86_400.0, "seconds",
-        "Time constant of the averages of round trip, free rate and users. The home's bursts are shorter.";
-    hysteresis = 0.35, 0.0..=0.95, "part of the cost",
-        "Another gateway has to be cheaper by this part before a client moves. Below it moves rise and nothing is won.";
+    smoothing_s = 60.0, 1.0..=86_400.0, "seconds",
+        "Time constant of the averages of round trip, spare rate, load and users: about one probe interval. Longer \
+         ones find less, shorter ones move more.";
+    hysteresis = 0.45, 0.0..=0.95, "part of the cost",
+        "Another gateway has to be cheaper by this part before a client moves. With 0.25 clients move 1.6 times as \
+         often and get 0.2 % more.";
     least_gain_s = 0.3, 0.0..=60.0, "seconds",
         "And by this much of a fetch, which is what a person notices.";
     confirm = 2.0, 1.0..=10.0, "probes in a row",
@@ -81,10 +86,15 @@ policy! {
     draws = 2.0, 1.0..=10.0, "gateways",
         "A client that needs a gateway draws this many at random, weighted by 1 / cost, and takes the cheapest. The \
          cheapest of all would be the same one for everybody (Mitzenmacher 2000: two is best for old information).";
-    first_probes = 4.0, 1.0..=100.0, "gateways",
+    first_probes = 8.0, 1.0..=100.0, "gateways",
         "Probed at once at the start, the first of the client's own order. Enough to choose from; all would cost n.";
+    rest_s = 600.0, 1.0..=86_400.0, "seconds",
+        "A client that made no connection for this long begins anew: it probes as at the start and then takes the \
+         cheapest. Nothing is under way that a move could disturb.";
+    others = 2.0, 0.0..=100.0, "gateways",
+        "Probed in a round beside the current one, whatever the number of gateways (RIMO: two probes instead of n).";
     probe_s = 60.0, 1.0..=3600.0, "seconds",
-        "Between two rounds of probes. A round is the current gateway and one other (RIMO: two instead of n).";
+        "Between two rounds of probes.";
     jitter = 0.25, 0.0..=1.0, "part of an interval",
         "Intervals differ at random by up to this part, so that clients do not act at the same time.";
     retry_s = 5.0, 0.1..=3600.0, "seconds",
@@ -96,5 +106,5 @@ policy! {
     fault_weight = 1.0, 0.0..=100.0, "part of the cost",
         "Each recent failure or pause adds this part to a gateway's cost, so that an unsteady one is not returned to.";
     fault_s = 1300.0, 1.0..=86_400.0, "seconds",
-        "Time constant in which faults are forgotten: a half-life of 15 minutes (RFC 2439, 4.2).";
+        "Time constant in which faults are forgotten: a half-life of 15 minutes (RFC 2439; RFC 7196, 2).";
 }

@@ -20,6 +20,10 @@ pub struct Selector {
     favourite: Option<usize>,
     /// When the client last moved because another gateway was better.
     moved: Option<Time>,
+    /// When it last made a choice.
+    chose: Time,
+    /// It begins anew: nothing is under way that a move could disturb.
+    is_rested: bool,
 }
 
 impl Selector {
@@ -28,7 +32,8 @@ impl Selector {
     pub fn new(policy: Policy, seed: u64, gateways: impl IntoIterator<Item = Gateway>) -> Selector {
         let (current, favourite, moved) = (None, None, None);
         let rng = SplitMix64::seed_from_u64(seed);
-        let mut selector = Selector { policy, rng, seed, known: Vec::new(), current, favourite, moved };
+        let (known, chose, is_rested) = (Vec::new(), Time::ZERO, true);
+        let mut selector = Selector { policy, rng, seed, known, current, favourite, moved, chose, is_rested };
         let mut gateways: Vec<Gateway> = gateways.into_iter().collect();
         gateways.sort();
         gateways.dedup();
@@ -89,6 +94,7 @@ impl Selector {
     /// # Errors
     /// [`NoGateway`] where none can be used.
     pub fn choose(&mut self, now: Time) -> Result<Choice, NoGateway> {
+        self.rest(now);
         let (at, reason) = match self.current {
             Some(at) if self.known[at].standing == Standing::Open => match self.improvement(now, at) {
                 Some(better) => (better, Reason::Better),
@@ -154,12 +160,28 @@ impl Selector {
         self.current.map(|at| self.known[at].gateway)
     }
 
+    /// After a rest the first gateways are probed again, others than the last time, and the choice is free.
+    fn rest(&mut self, now: Time) {
+        let rested_s = now.since(std::mem::replace(&mut self.chose, now)).secs_f64();
+        let Some(current) = self.current.filter(|_| rested_s >= self.policy.rest_s) else { return };
+        self.is_rested = true;
+        self.known[current].due = now;
+        for _ in 1..self.policy.first_probes as usize {
+            if let Some(other) = self.lot(current) {
+                self.known[other].due = now;
+            }
+        }
+    }
+
     fn place(&self, gateway: Gateway) -> Option<usize> {
         self.known.binary_search_by_key(&gateway, |known| known.gateway).ok()
     }
 
     fn cost_at(&self, now: Time, at: usize) -> Option<f64> {
-        self.known[at].cost(&self.policy, now, self.current == Some(at))
+        let delivered = self.known.iter().filter_map(|known| known.delivered_at(&self.policy, now));
+        let most = delivered.reduce(f64::max);
+        let useful_bps = most.map_or(f64::INFINITY, |most| self.policy.appetite * most);
+        self.known[at].cost(&self.policy, now, self.current == Some(at), useful_bps)
     }
 
     /// Whether the gateway `at` is better than the current one by more than the hysteresis.
@@ -184,11 +206,21 @@ impl Selector {
     }
 
     /// The gateway to move to from one that is open.
-    fn improvement(&self, now: Time, current: usize) -> Option<usize> {
-        let at = self.favourite?;
-        let known = &self.known[at];
+    fn improvement(&mut self, now: Time, current: usize) -> Option<usize> {
         let fresh_s = self.policy.fresh_s;
         let is_fresh = |known: &Known| now.since(known.seen).secs_f64() <= fresh_s;
+        if self.is_rested {
+            if self.known.iter().any(|known| known.due <= now) {
+                return None;
+            }
+            self.is_rested = false;
+            let fresh = (0..self.known.len()).filter(|&at| is_fresh(&self.known[at]));
+            let costs = fresh.filter_map(|at| Some((at, self.cost_at(now, at)?)));
+            let best = costs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)?;
+            return self.is_better(now, best, current).then_some(best);
+        }
+        let at = self.favourite?;
+        let known = &self.known[at];
         let dwells = self.moved.is_some_and(|moved| now.since(moved).secs_f64() < self.policy.dwell_s);
         let ready = f64::from(known.better) >= self.policy.confirm && is_fresh(known);
         (ready && !dwells && is_fresh(&self.known[current]) && self.is_better(now, at, current)).then_some(at)
@@ -201,9 +233,12 @@ impl Selector {
             return;
         }
         self.known[current].due = next;
-        let other = self.favourite.or_else(|| self.lot(current));
-        if let Some(other) = other.filter(|&other| self.known[other].due == Time::NEVER) {
-            self.known[other].due = next;
+        for number in 0..self.policy.others as usize {
+            let favourite = self.favourite.filter(|_| number == 0);
+            let other = favourite.or_else(|| self.lot(current));
+            if let Some(other) = other.filter(|&other| self.known[other].due == Time::NEVER) {
+                self.known[other].due = next;
+            }
         }
     }
 
