@@ -17,6 +17,7 @@ WIDTH, BOX, HEIGHT, ROW, TOP = 860, 118, 46, 96, 16
 WORDS = {
     "accounts": "ledger and caps",
     "cli": "the program",
+    "community": "users, gateways",
     "control": "laws (C)",
     "emulator": "links, real time",
     "explain": "errors in words",

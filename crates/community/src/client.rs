@@ -1,0 +1,180 @@
+//! A user's client: it probes, learns what gateways say, and chooses.
+
+use crate::config::{Community, Scheme};
+use crate::draw::{Draw, Part};
+use crate::line::{Line, Presence};
+use crate::town::Way;
+use leeway_selection::{Gateway, Observation, Policy, Reason, Selector, Status};
+use leeway_units::{Bytes, Duration, Time};
+
+/// Mean of what is added to the round trip of a probe, in seconds.
+const NOISE_S: f64 = 0.002;
+
+/// A change of gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Move {
+    /// Another gateway looked better.
+    Better,
+    /// The one before was not there.
+    Forced,
+}
+
+/// One user's client.
+#[derive(Debug)]
+pub struct Client {
+    ways: Vec<Way>,
+    /// The gateway in use, as a place in `ways`.
+    pub current: Option<usize>,
+    mind: Mind,
+    draw: Draw,
+    /// Its gateway did not answer in the last step.
+    pub missed: bool,
+    /// No gateway was found when one was last wanted.
+    retry_s: f64,
+}
+
+#[derive(Debug)]
+enum Mind {
+    Selector(Box<Selector>),
+    /// The scheme, when it looks again, and until when each way is avoided.
+    Simple(Scheme, f64, Vec<f64>),
+}
+
+impl Client {
+    pub fn new(community: &Community, policy: Policy, seed: u64, index: usize, ways: Vec<Way>) -> Client {
+        let mut draw = Draw::new(seed, Part::Client, index as u64);
+        let gateways = ways.iter().map(|way| Gateway(u64::from(way.gateway)));
+        let mind = match community.scheme {
+            Scheme::Selector => Mind::Selector(Box::new(Selector::new(policy, draw.bits(), gateways))),
+            scheme => Mind::Simple(scheme, 0.0, vec![0.0; ways.len()]),
+        };
+        Client { ways, current: None, mind, draw, missed: false, retry_s: 0.0 }
+    }
+
+    pub fn way(&self) -> Option<Way> {
+        self.current.map(|at| self.ways[at])
+    }
+
+    /// All gateways that it knows.
+    pub fn ways(&self) -> &[Way] {
+        &self.ways
+    }
+
+    /// A session begins: what a client does when it is started.
+    pub fn begin(&mut self) {
+        self.missed = false;
+        if let Mind::Simple(scheme, due_s, _) = &mut self.mind {
+            *due_s = 0.0;
+            if *scheme == Scheme::Random {
+                self.current = None;
+            }
+        }
+    }
+
+    /// The time is `now_s`, within a session.
+    pub fn step(&mut self, community: &Community, now_s: f64, lines: &[Line]) -> Option<Move> {
+        let before = self.current;
+        let chosen = match &mut self.mind {
+            Mind::Selector(_) => self.select(now_s, lines),
+            Mind::Simple(..) => self.simply(community, now_s, lines),
+        };
+        self.missed = false;
+        (before.is_some() && self.current != before).then_some(chosen)
+    }
+
+    /// The selector is told of all probes that are due, and of a gateway that does not answer.
+    fn select(&mut self, now_s: f64, lines: &[Line]) -> Move {
+        let Client { ways, mind: Mind::Selector(selector), draw, missed, current, .. } = self else {
+            return Move::Better;
+        };
+        let now = Time::from_nanos((now_s * 1e9) as u64);
+        let place = |gateway: Gateway| ways.iter().position(|way| u64::from(way.gateway) == gateway.0);
+        let mut ask = |selector: &mut Selector, gateway: Gateway| {
+            let Some(way) = place(gateway).map(|at| ways[at]) else { return };
+            let rtt_s = way.rtt_s + draw.exponential(NOISE_S);
+            let found = match lines[way.gateway as usize].status() {
+                Some(status) => Observation::Answered { round_trip: Duration::from_secs_f64(rtt_s), status },
+                None => Observation::Failed,
+            };
+            selector.observe(gateway, now, found);
+        };
+        if let Some(gateway) = selector.current().filter(|_| *missed) {
+            ask(selector, gateway);
+        }
+        let mut kind = Move::Better;
+        let _ = selector.choose(now);
+        // At most once for each gateway: a paused one says so at once, and another one is taken.
+        for _ in 0..=ways.len() {
+            let due: Vec<Gateway> = selector.probes(now).collect();
+            for gateway in due {
+                ask(selector, gateway);
+            }
+            let chosen = selector.choose(now);
+            if chosen.is_ok_and(|choice| !matches!(choice.reason, Reason::Better | Reason::Stays)) {
+                kind = Move::Forced;
+            }
+            *current = chosen.ok().and_then(|choice| place(choice.gateway));
+            let Some(way) = current.map(|at| ways[at]) else { break };
+            let Presence::Paused(_) = lines[way.gateway as usize].presence else { break };
+            selector.observe(
+                Gateway(u64::from(way.gateway)),
+                now,
+                Observation::Answered { round_trip: Duration::ZERO, status: Status::paused(None) },
+            );
+        }
+        kind
+    }
+
+    /// The other schemes look once a probe interval, and when their gateway is gone.
+    fn simply(&mut self, community: &Community, now_s: f64, lines: &[Line]) -> Move {
+        let Client { ways, mind: Mind::Simple(scheme, due_s, avoided), draw, missed, current, retry_s } =
+            self
+        else {
+            return Move::Better;
+        };
+        let presence = |at: usize| lines[ways[at].gateway as usize].presence;
+        let gone = current.is_some_and(|at| *missed || matches!(presence(at), Presence::Paused(_)));
+        if let Some(at) = current.filter(|_| gone) {
+            avoided[at] = now_s + community.probe_s;
+        }
+        let is_due = now_s >= *due_s || (current.is_none() && now_s >= *retry_s);
+        if !gone && !is_due {
+            return Move::Better;
+        }
+        // A probe in this step finds out what is true; without one, what failed lately is avoided.
+        let usable = |at: &usize| avoided[*at] <= now_s && !matches!(presence(*at), Presence::Paused(_));
+        let answers = |at: &usize| presence(*at) == Presence::Open;
+        let places = 0..ways.len();
+        let found = match scheme {
+            Scheme::Nearest if is_due => places.clone().find(answers),
+            Scheme::Nearest => places.clone().find(usable),
+            Scheme::LeastLoaded => places
+                .filter_map(|at| Some((at, lines[ways[at].gateway as usize].newcomer_bps()?)))
+                .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+                .map(|(at, _)| at),
+            Scheme::Random | Scheme::Selector => match current.filter(|_| !gone) {
+                Some(at) => Some(at),
+                None => {
+                    let some: Vec<usize> = places.filter(usable).collect();
+                    some.get(draw.below(some.len())).copied()
+                }
+            },
+        };
+        if is_due {
+            *due_s = now_s + community.probe_s;
+        }
+        *retry_s = now_s + community.step_s;
+        *current = found;
+        if gone { Move::Forced } else { Move::Better }
+    }
+
+    /// It got `bps` for `step_s`.
+    pub fn used(&mut self, now_s: f64, step_s: f64, bps: f64) {
+        if let (Mind::Selector(selector), Some(at)) = (&mut self.mind, self.current) {
+            let gateway = Gateway(u64::from(self.ways[at].gateway));
+            let now = Time::from_nanos((now_s * 1e9) as u64);
+            let bytes = Bytes::new((bps * step_s / 8.0) as u64);
+            selector.used(gateway, now, bytes, Duration::from_secs_f64(step_s));
+        }
+    }
+}
