@@ -2,6 +2,7 @@
 //! are written in Python around it.
 
 mod columns;
+mod community;
 mod error;
 mod law;
 mod run;
@@ -14,6 +15,8 @@ mod _core {
     #[pymodule_export]
     use super::columns::Columns;
     #[pymodule_export]
+    use super::community::{community, community_fields};
+    #[pymodule_export]
     use super::law::{Law, laws, queues};
     #[pymodule_export]
     use super::run::{Cancel, run};
@@ -23,4 +26,8 @@ mod _core {
     /// Version of the engine: equal versions give equal results.
     #[pymodule_export]
     const ENGINE: &str = leeway_sim::ENGINE;
+
+    /// The same for communities.
+    #[pymodule_export]
+    const COMMUNITY_ENGINE: &str = leeway_community::ENGINE;
 }

@@ -2,7 +2,6 @@
 
 use crate::columns::Columns;
 use crate::{error, scenario};
-use leeway_sim::SimError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -71,23 +70,11 @@ pub fn run(
         return Err(PyValueError::new_err("the seed is 2^63 or more"));
     }
     let scenario = scenario::parse(fields)?;
-    let flags = cancel.map(|cancel| cancel.get().flags()).unwrap_or_default();
     let begun = Instant::now();
-    let outcome = py.detach(|| {
-        let ears = Ears { flags: &flags, heard: Cell::new(Instant::now()), signal: RefCell::new(None) };
-        let play = || leeway_sim::run_with_baseline_unless(&scenario, seed, &|| ears.is_cancelled());
-        let outcome = catch_unwind(AssertUnwindSafe(play));
-        match ears.signal.into_inner() {
-            Some(signal) => Err(Stopped::Signal(signal)),
-            None => outcome.map_err(|_| Stopped::Fault)?.map_err(Stopped::Error),
-        }
-    });
+    let outcome =
+        attended(py, cancel, |cancelled| leeway_sim::run_with_baseline_unless(&scenario, seed, cancelled))?;
     let seconds = begun.elapsed().as_secs_f64();
-    let mut run = outcome.map_err(|stopped| match stopped {
-        Stopped::Signal(signal) => signal,
-        Stopped::Error(wrong) => error::simulation(py, &wrong),
-        Stopped::Fault => error::fault(py, "the simulator stopped at a fault of its own"),
-    })?;
+    let mut run = outcome.map_err(|wrong| error::simulation(py, &wrong))?;
     let series = std::mem::take(&mut run.series);
     let summary = serde_json::to_string(&run).map_err(|wrong| PyValueError::new_err(wrong.to_string()))?;
     let (flows, links) =
@@ -95,10 +82,25 @@ pub fn run(
     Ok((summary, flows?, links?, seconds))
 }
 
-enum Stopped {
-    Signal(PyErr),
-    Error(SimError),
-    Fault,
+/// Does `play` without the interpreter's lock. What `play` is given says whether its result is not wanted any more.
+///
+/// # Errors
+/// The exception of a signal that came meanwhile, or `leeway.SimulationError` where `play` panicked.
+pub fn attended<T: Send>(
+    py: Python<'_>,
+    cancel: Option<&Bound<'_, Cancel>>,
+    play: impl FnOnce(&dyn Fn() -> bool) -> T + Send,
+) -> PyResult<T> {
+    let flags = cancel.map(|cancel| cancel.get().flags()).unwrap_or_default();
+    let outcome = py.detach(|| {
+        let ears = Ears { flags: &flags, heard: Cell::new(Instant::now()), signal: RefCell::new(None) };
+        let outcome = catch_unwind(AssertUnwindSafe(|| play(&|| ears.is_cancelled())));
+        match ears.signal.into_inner() {
+            Some(signal) => Err(signal),
+            None => Ok(outcome.ok()),
+        }
+    });
+    outcome?.ok_or_else(|| error::fault(py, "the simulator stopped at a fault of its own"))
 }
 
 /// Who hears that a run is not wanted any more.

@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import leeway
 from leeway.lab.cache import Cache
-from leeway.lab.cost import expected_packets
 from leeway.lab.engines import Engine, Job, timed_run
 from leeway.lab.errors import CacheError, EngineError
 from leeway.lab.experiment import Case, Experiment, Outcome, Result, Results, Setting
 from leeway.lab.progress import Progress
+from leeway.lab.subjects import kind
 
 if TYPE_CHECKING:
-    from leeway import Run, Scenario
+    from leeway.lab.subjects import Subject
 
 log = logging.getLogger("leeway.lab")
 
@@ -137,7 +137,7 @@ def run_cases(
     found = cache.seconds(new)
     tally.seconds.update(found)
     tally.cached.update(found)
-    packets = {key: expected_packets(jobs[key].scenario) for key in new if key not in found}
+    packets = {key: kind(jobs[key].scenario).work(jobs[key].scenario) for key in new if key not in found}
     missing = sorted(
         packets, key=packets.__getitem__, reverse=True
     )  # long runs first, so that no core waits for them at the end
@@ -154,7 +154,7 @@ def run_cases(
     return Results(Result(case, partial(_decoded, jobs[key], cache)) for key, case in zip(keys, cases, strict=True))
 
 
-def run_key(scenario: Scenario, seed: int, engine: str | None = None) -> str:
+def run_key(scenario: Subject, seed: int, engine: str | None = None) -> str:
     """Key of a run; runs with equal keys have equal results."""
     return _key(scenario.key(), seed, engine or leeway.ENGINE)
 
@@ -171,17 +171,17 @@ def _key(scenario: str, seed: int, engine: str) -> str:
     return hashlib.blake2b(f"{scenario} {seed} {engine}".encode(), digest_size=20).hexdigest()
 
 
-def _decoded(job: Job, cache: Cache) -> Run:
+def _decoded(job: Job, cache: Cache) -> Any:
     """The run, from the cache; simulated again if it was damaged or removed meanwhile."""
     entry = cache.get(job.key)
     if entry is not None:
         try:
-            return leeway.Run.decode(entry.data)
+            return kind(job.scenario).decode(entry.data)
         except ValueError as error:
             cache.drop(job.key, str(error))
     data, seconds = timed_run(job.scenario, job.seed)
     cache.put(job.key, data, seconds)
-    return leeway.Run.decode(data)
+    return kind(job.scenario).decode(data)
 
 
 def _described(failure: Exception) -> str:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import leeway
 from leeway.lab.errors import EngineError, RunError
+from leeway.lab.subjects import KINDS, kind
 from leeway.running import cores
 
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
 
-    from leeway import Scenario
+    from leeway.lab.subjects import Subject
 
 log = logging.getLogger("leeway.lab")
 
@@ -31,7 +32,7 @@ class Job:
     """A run to do; `key` identifies it in the cache and on the workers."""
 
     key: str
-    scenario: Scenario
+    scenario: Subject
     seed: int
 
 
@@ -211,7 +212,9 @@ class Dask(Engine):
     def _fill(self, completed: as_completed, waiting: Iterator[Job], under_way: dict[Future, Job]) -> None:
         """Hands over enough jobs that every worker always has another one."""
         for job in itertools.islice(waiting, self._window() - len(under_way)):
-            task = (simulate, job.scenario.to_toml(), job.seed, job.scenario.key(), leeway.ENGINE)
+            subject = job.scenario
+            text, name = kind(subject).write(subject), type(subject).__name__
+            task = (simulate, text, job.seed, subject.key(), leeway.ENGINE, name)
             try:
                 future = self.client.submit(*task, key=f"leeway-{job.key}")
             except OSError as error:
@@ -236,8 +239,9 @@ GONE = "the Dask cluster is gone. Everything done so far is kept: start it, and 
 SAME_VERSION = "Install the same version everywhere"
 
 
-def simulate(scenario: str, seed: int, key: str, engine: str) -> tuple[str, bytes, float]:
-    """What a Dask worker does, from the text of a scenario: its engine version, the encoded result, seconds.
+def simulate(scenario: str, seed: int, key: str, engine: str, name: str = "Scenario") -> tuple[str, bytes, float]:
+    """What a Dask worker does, from the text of a subject of the kind `name`: its engine version, the encoded result,
+    seconds.
 
     There is no result if the version is not the one that was asked for.
 
@@ -248,16 +252,16 @@ def simulate(scenario: str, seed: int, key: str, engine: str) -> tuple[str, byte
     """
     if engine != leeway.ENGINE:
         return leeway.ENGINE, b"", 0.0
-    here = leeway.Scenario.from_toml(scenario)
+    here = KINDS[name].read(scenario)
     if here.key() != key:
         raise ValueError("the scenario is not the same on the worker; do its trace files have the same contents there?")
     return leeway.ENGINE, *timed_run(here, seed)
 
 
-def timed_run(scenario: Scenario, seed: int, cancel: leeway.Cancel | None = None) -> tuple[bytes, float]:
+def timed_run(scenario: Subject, seed: int, cancel: leeway.Cancel | None = None) -> tuple[bytes, float]:
     """The encoded result of a run, and the seconds of a core that it took."""
     begin = time.thread_time()
-    data = leeway.run(scenario, seed=seed, cancel=cancel).encode()
+    data = kind(scenario).run(scenario, seed, cancel).encode()
     return data, time.thread_time() - begin
 
 
@@ -318,5 +322,6 @@ def _failed(job: Job, error: Exception) -> RunError:
     return RunError(f"the run with seed {job.seed} of {_called(job.scenario)} failed: {error}")
 
 
-def _called(scenario: Scenario) -> str:
-    return f"'{scenario.title}'" if scenario.title else "a scenario without a title"
+def _called(scenario: Subject) -> str:
+    name = type(scenario).__name__.lower()
+    return f"'{scenario.title}'" if scenario.title else f"a {name} without a title"

@@ -25,7 +25,8 @@ from leeway.lab.statistics import Interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-    from leeway import Run, Scenario
+    from leeway import Run
+    from leeway.lab.subjects import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ class Case:
     Attributes
     ----------
     scenario
-        What to simulate.
+        What to simulate: a scenario, or a community.
     seed
         Seed of the run.
     labels
         Place of this case in the grid (``{"law": "ledbat", "flows": 16}``); results are selected by labels.
     """
 
-    scenario: Scenario
+    scenario: Subject
     seed: int = 1
     labels: Mapping[str, Any] = field(default_factory=dict)
 

@@ -10,9 +10,11 @@ from leeway.papers import komnios2014
 from leeway.papers import trang2014
 from leeway.papers import ns2
 from leeway.papers import swarm
+from leeway.papers import community
 from leeway.papers import scoreboard
 
 __all__ = [
+    "community",
     "komnios2014",
     "kuhn2013",
     "ns2",
