@@ -160,15 +160,16 @@ impl Selector {
         self.current.map(|at| self.known[at].gateway)
     }
 
-    /// After a rest the first gateways are probed again, others than the last time, and the choice is free.
+    /// After a rest the choice is free, and as many gateways as at the start are probed again; those that were observed
+    /// just now are not.
     fn rest(&mut self, now: Time) {
         let rested_s = now.since(std::mem::replace(&mut self.chose, now)).secs_f64();
         let Some(current) = self.current.filter(|_| rested_s >= self.policy.rest_s) else { return };
         self.is_rested = true;
-        self.known[current].due = now;
-        for _ in 1..self.policy.first_probes as usize {
-            if let Some(other) = self.lot(current) {
-                self.known[other].due = now;
+        let others = (1..self.policy.first_probes as usize).filter_map(|_| self.lot(current));
+        for at in others.chain([current]).collect::<Vec<_>>() {
+            if now.since(self.known[at].seen).secs_f64() > self.policy.fresh_s {
+                self.known[at].due = now;
             }
         }
     }

@@ -174,6 +174,18 @@ fn after_a_rest_a_client_looks_anew_and_moves_at_once() {
 }
 
 #[test]
+fn what_was_observed_just_now_is_not_asked_again_after_a_rest() {
+    let mut selector = settled(gives(3.0));
+    selector.choose(at(60)).unwrap();
+    for hour in 1..=2 {
+        selector.observe(A, at(3600 * hour), gives(4.0));
+        selector.observe(B, at(3600 * hour), gives(if hour == 2 { 40.0 } else { 3.0 }));
+        let chosen = selector.choose(at(3600 * hour)).unwrap().gateway;
+        assert_eq!(chosen, if hour == 2 { B } else { A }, "hour {hour}");
+    }
+}
+
+#[test]
 fn a_client_does_not_move_for_a_rate_that_it_would_not_use() {
     let with_use = |mbit: u64| {
         let mut selector = settled(gives(1.0));
