@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # rustup's directory, for a shell that was opened before rustup came.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run test lint api instructions format bench live results pictures paper docs fuzz install uninstall deb wheel headers kernels ci clean
+.PHONY: help run test lint api instructions mutants format bench live results pictures paper docs fuzz install uninstall deb wheel headers kernels ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ api: ## compare the public items of every library crate with its api.txt; tools/
 instructions: ## count the instructions of the hot paths: 5 % above the baseline fails; tools/instructions.py --write renews it
 	@tools/setup.sh build instructions
 	@tools/instructions.py
+
+mutants: ## put small faults into laws that changed, and see that a test fails; control/mutate.py --write renews the record
+	@tools/setup.sh build
+	@control/mutate.py --check
 
 format: ## format Rust, C and Python
 	@tools/setup.sh build lint

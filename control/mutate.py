@@ -9,12 +9,17 @@ the laws. What survives is printed, to be explained in MUTANTS.md or met with a 
     python3 mutate.py --sample 80 --seed 1 --minutes 20
     python3 mutate.py --list | wc -l
     python3 mutate.py --only leeway_flower.h --sample 30
+    python3 mutate.py --check
+
+`--check` is for CI: it draws mutants of the headers whose code is not as mutants.json has it, and fails if one survives
+that is not in that file. A change of comments changes no code. `--write` draws as well, and renews the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import os
 import random
@@ -29,6 +34,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+RECORD = HERE / "mutants.json"
+# Of each changed header, in CI: one or two minutes.
+CHECKED = 25
 
 # The table of laws is data, and the interface has no code.
 SKIPPED = {"leeway.h", "leeway_laws.h"}
@@ -70,8 +78,13 @@ class Mutant:
     after: str
 
     def __str__(self) -> str:
-        after = self.after.strip() or "(dropped)"
-        return f"{self.file}:{self.line}: {self.before.strip()}  ->  {after}"
+        return f"{self.file}:{self.line}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """What it does, wherever the line stands."""
+        code = self.before.split("/*")[0].strip()
+        return f"{code}  ->  {self.after.strip() or '(dropped)'}"
 
 
 def code_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -195,6 +208,66 @@ class Workspace:
             path.write_text(text)
 
 
+def codes() -> dict[str, str]:
+    """What of each header the compiler sees of functions, as a hash."""
+    found = {}
+    for path in sorted(HERE.glob("*.h")):
+        if path.name not in SKIPPED:
+            lines = [line.split("/*")[0].strip() for _, line in code_lines(path.read_text())]
+            found[path.name] = hashlib.sha256("\n".join(filter(None, lines)).encode()).hexdigest()
+    return found
+
+
+def draw(mutants: list[Mutant], sample: int, minutes: float, known: set[str]) -> tuple[list[Mutant], str]:
+    """Judges so many of the mutants in their order; those that survive and are not known, and the counts."""
+    deadline = time.monotonic() + minutes * 60
+    counts = dict.fromkeys(("killed", "timeout", "survived", "equivalent", "invalid"), 0)
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace(Path(folder))
+        if workspace.test(600) != "survived":
+            raise SystemExit("mutants: the tests fail without any mutant")
+        for mutant in mutants:
+            tried = counts["killed"] + counts["timeout"] + counts["survived"]
+            if tried >= sample or time.monotonic() > deadline:
+                break
+            verdict = workspace.judge(mutant, 60)
+            counts[verdict] += 1
+            if verdict == "survived" and f"{mutant.file}: {mutant.change}" not in known:
+                print(f"survived  {mutant}", flush=True)
+                survivors.append(mutant)
+    words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return survivors, f"{words} of {len(mutants)} possible"
+
+
+def check(minutes: float, write: bool) -> int:
+    """Draws mutants of headers that have changed since the record was written."""
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"code": {}, "survivors": []}
+    now = codes()
+    changed = [name for name, code in now.items() if record["code"].get(name) != code]
+    known, survivors = set(record["survivors"]), []
+    if changed:
+        print(f"mutants: {CHECKED} of each of {', '.join(changed)}", flush=True)
+    for name in changed:
+        mutants = all_mutants([name])
+        random.Random(now[name]).shuffle(mutants)
+        found, counts = draw(mutants, CHECKED, minutes, known)
+        print(f"  {name}: {counts}", flush=True)
+        survivors += found
+    if write:
+        known |= {f"{mutant.file}: {mutant.change}" for mutant in survivors}
+        RECORD.write_text(json.dumps({"code": now, "survivors": sorted(known)}, indent="\t") + "\n")
+    elif survivors:
+        print(
+            "mutants: the tests do not notice these faults. Add a test for each that matters, then run "
+            "control/mutate.py --write, which takes the others as known, and say in control/MUTANTS.md why they are",
+            file=sys.stderr,
+        )
+        return 1
+    print(f"mutants: {len(changed)} changed headers, {len(survivors)} survivors that were not known")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=80, help="mutants to try, drawn at random (default 80)")
@@ -202,29 +275,19 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30, help="stop drawing after so long (default 30)")
     parser.add_argument("--only", nargs="*", default=[], metavar="FILE", help="these headers only")
     parser.add_argument("--list", action="store_true", help="print all mutants and stop")
+    parser.add_argument("--check", action="store_true", help="draw of headers that changed since --write")
+    parser.add_argument("--write", action="store_true", help="the same, and write mutants.json")
     options = parser.parse_args()
 
+    if options.check or options.write:
+        return check(min(options.minutes, 3), options.write)
     mutants = all_mutants(options.only)
     if options.list:
         print("\n".join(map(str, mutants)))
         return 0
     random.Random(options.seed).shuffle(mutants)
-    deadline = time.monotonic() + options.minutes * 60
-    counts = dict.fromkeys(("killed", "timeout", "survived", "equivalent", "invalid"), 0)
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = Workspace(Path(folder))
-        if workspace.test(600) != "survived":
-            print("the tests fail without any mutant", file=sys.stderr)
-            return 2
-        for mutant in mutants:
-            tried = counts["killed"] + counts["timeout"] + counts["survived"]
-            if tried >= options.sample or time.monotonic() > deadline:
-                break
-            verdict = workspace.judge(mutant, 60)
-            counts[verdict] += 1
-            if verdict == "survived":
-                print(f"survived  {mutant}", flush=True)
-    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), f"of {len(mutants)} possible")
+    _, counts = draw(mutants, options.sample, options.minutes, set())
+    print(counts)
     return 0
 
 

@@ -5,7 +5,7 @@ mod common;
 use std::collections::VecDeque;
 
 use common::{MSS, build, path, probe};
-use leeway_control::{Ack, Law, Path, Phase, Rate};
+use leeway_control::{Ack, Law, Loss, Path, Phase, Rate};
 
 const BASE_US: u32 = 50_000;
 
@@ -19,6 +19,8 @@ struct Line<R, L> {
     lost: L,
     lost_bytes: u64,
     count: u64,
+    /// The program has less to send than it may.
+    app_limited: bool,
 }
 
 impl<R: FnMut(u64, f64) -> u32, L: FnMut(u64) -> bool> Line<R, L> {
@@ -35,6 +37,7 @@ impl<R: FnMut(u64, f64) -> u32, L: FnMut(u64) -> bool> Line<R, L> {
             lost,
             lost_bytes: 0,
             count: 0,
+            app_limited: false,
         }
     }
 
@@ -63,7 +66,8 @@ impl<R: FnMut(u64, f64) -> u32, L: FnMut(u64) -> bool> Line<R, L> {
         }
         let rate = Rate { lost_bytes: self.lost_bytes, ..Rate::default() };
         let rtt_us = (self.now_us - sent_us) as u32;
-        let ack = Ack { rtt_us, last_rtt_us: rtt_us, rate, ..common::ack(self.now_us, 0) };
+        let app_limited = self.app_limited.into();
+        let ack = Ack { rtt_us, last_rtt_us: rtt_us, rate, app_limited, ..common::ack(self.now_us, 0) };
         let now = Path { srtt_us: rtt_us, min_rtt_us: BASE_US, ..path(10) };
         self.law.on_ack(&ack, &now);
     }
@@ -189,4 +193,48 @@ fn an_unusual_deviation_costs_and_a_scavenger_leaves() {
     };
     let (scavenger, primary) = (left("proteus"), left("proteus:deviation=0"));
     assert!(scavenger < 0.9 && primary > 0.95, "{scavenger} {primary}");
+}
+
+#[test]
+fn what_a_program_with_little_to_send_sends_is_not_judged() {
+    let mut line = Line::new("proteus", 100, |_, _| BASE_US, |_| false);
+    line.app_limited = true;
+    let before = line.mbit();
+    line.run_s(5.0);
+    assert_eq!((probe(&line.law, "utility"), line.mbit()), (0.0, before));
+    line.app_limited = false;
+    line.run_s(1.0);
+    assert!(line.mbit() > before, "it goes on");
+}
+
+/// At two segments in 50 ms, or 5 % more, five take 119 ms at least; their acknowledgements come 50 ms later, and nothing is judged before four
+/// more could have been lost.
+#[test]
+fn a_trial_is_five_segments_at_least() {
+    let mut line = Line::new("proteus", 2, |_, _| BASE_US, |_| false);
+    line.until_judged(0.0);
+    let passed_us = line.now_us - 1_000_000;
+    assert!((260_000..400_000).contains(&passed_us), "{passed_us} us");
+}
+
+#[test]
+fn a_mark_halves_the_rate() {
+    let mut line = Line::new("proteus", 100, |_, _| BASE_US, |_| false);
+    line.run_s(0.02);
+    let before = line.mbit();
+    let marked = Ack { ce_bytes: u64::from(MSS), ..common::ack(line.now_us + 1_000, 0) };
+    line.law.on_ack(&marked, &path(10));
+    assert_near(line.mbit(), before / 2.0, 1e-3, "the rate after a mark");
+    assert_eq!(line.law.output().phase(), Phase::Inference);
+}
+
+#[test]
+fn after_a_timeout_it_starts_from_the_least_rate() {
+    let mut line = Line::new("proteus", 100, |_, _| BASE_US, |_| false);
+    line.run_s(2.0);
+    assert!(line.mbit() > 10.0, "{}", line.mbit());
+    let timeout = Loss { now_us: line.now_us, kind: Loss::TIMEOUT, ..Loss::default() };
+    line.law.on_loss(&timeout, &path(100));
+    assert_eq!(line.law.output().phase(), Phase::SlowStart);
+    assert!(line.mbit() < 1.0, "{}", line.mbit());
 }
