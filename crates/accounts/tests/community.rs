@@ -71,6 +71,7 @@ impl Gateway {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a week, day by day")]
 fn a_week_is_counted_to_the_byte() {
     // Thousands of transactions: in memory, if there is such a folder.
     let memory = std::path::Path::new("/dev/shm");

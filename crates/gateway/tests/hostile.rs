@@ -53,6 +53,7 @@ fn lines(seen: &Mutex<Vec<Seen>>) -> Vec<String> {
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: victim\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one table of requests")]
 async fn two_readings_of_a_request_are_never_both_possible() {
     let (server, seen) = witness().await;
     let gateway = Running::start(&[server.port()], "").await;
@@ -164,6 +165,7 @@ async fn two_readings_of_a_request_are_never_both_possible() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one table of hosts")]
 async fn a_host_is_a_name_or_an_address_and_a_port_is_a_port() {
     let names = name_server().await;
     let gateway = Running::start(&[80], &format!("dns = [\"{names}\"]")).await;

@@ -114,18 +114,19 @@ const FEW: &[&str] = &["prim_only", "best_effort", "borrowing", "relay", "proxy"
 /// All experiments.
 pub fn all() -> Vec<Experiment> {
     let overload = overload();
-    let plain = |setup: &Setup| vec![Point { label: String::new(), setup: setup.clone() }];
-    let point = |label: &str, setup: Setup| Point { label: label.into(), setup };
-    let line = |change: &dyn Fn(&mut Line)| {
-        let mut setup = overload.clone();
-        change(&mut setup.line);
-        setup
-    };
+    [objects, paths, homes, lines, changing_lines, neighbours]
+        .iter()
+        .flat_map(|some| some(&overload))
+        .collect()
+}
+
+/// Objects and requests, as the paper's figures 3 to 12 have them.
+fn objects(overload: &Setup) -> Vec<Experiment> {
     vec![
         Experiment {
             id: "dimogerontakis2017:overload",
             title: "Web users under overload: 5 and 25 requests a second of 12.5 kB (figures 5 to 8)",
-            points: plain(&overload),
+            points: plain(overload),
             mechanisms: EVERY,
             judge: judge::overload,
         },
@@ -140,7 +141,7 @@ pub fn all() -> Vec<Experiment> {
             id: "dimogerontakis2017:objectsize",
             title: "The same load in objects of other sizes (figure 9)",
             points: [(2_500, "2.5 kB"), (12_500, "12.5 kB"), (62_500, "62.5 kB")]
-                .map(|(bytes, label)| point(label, sized(&overload, bytes)))
+                .map(|(bytes, label)| point(label, sized(overload, bytes)))
                 .into(),
             mechanisms: SENSITIVE,
             judge: judge::close,
@@ -182,10 +183,16 @@ pub fn all() -> Vec<Experiment> {
             mechanisms: SENSITIVE,
             judge: judge::close,
         },
+    ]
+}
+
+/// What else the paper measured, and an access that loses packets.
+fn paths(overload: &Setup) -> Vec<Experiment> {
+    vec![
         Experiment {
             id: "dimogerontakis2017:ping",
             title: "The primary's ping under overload (figure 13)",
-            points: plain(&overload),
+            points: plain(overload),
             mechanisms: &["prim_only", "best_effort", "codel", "sfq", "tcplp", "tcplp+codel", "tcplp+sfq"],
             judge: judge::ping,
         },
@@ -201,10 +208,16 @@ pub fn all() -> Vec<Experiment> {
         Experiment {
             id: "dimogerontakis2017:wireless",
             title: "Overload with clients behind an access that loses a packet in a hundred",
-            points: vec![point("", line(&|line| line.access_loss = Some("random:p=1%".into())))],
+            points: vec![point("", line(overload, &|line| line.access_loss = Some("random:p=1%".into())))],
             mechanisms: EVERY,
             judge: judge::overload,
         },
+    ]
+}
+
+/// Other primaries.
+fn homes(overload: &Setup) -> Vec<Experiment> {
+    vec![
         Experiment {
             id: "leeway:call",
             title: "A telephone call and a ping of the primary beside secondaries under overload",
@@ -219,13 +232,19 @@ pub fn all() -> Vec<Experiment> {
             mechanisms: FEW,
             judge: judge::nothing,
         },
+    ]
+}
+
+/// Other lines.
+fn lines(overload: &Setup) -> Vec<Experiment> {
+    vec![
         Experiment {
             id: "leeway:rate",
             title: "Overload in proportion on faster lines",
             points: [(1_720_000, "1.72 Mbit/s"), (10_000_000, "10 Mbit/s"), (50_000_000, "50 Mbit/s")]
                 .map(|(bits, label)| {
                     let factor = f64::from(bits) / 1.72e6;
-                    let mut setup = line(&|line| {
+                    let mut setup = line(overload, &|line| {
                         line.rate = Rate::from_bits_per_sec(u64::from(bits as u32)).into();
                         line.buffer = Size::Packets((100.0 * factor) as u32);
                     });
@@ -243,7 +262,7 @@ pub fn all() -> Vec<Experiment> {
             points: [20, 100, 600]
                 .map(|ms| {
                     let rtt = leeway_units::Duration::from_millis(ms);
-                    point(&format!("{ms} ms"), line(&|line| line.rtt = rtt))
+                    point(&format!("{ms} ms"), line(overload, &|line| line.rtt = rtt))
                 })
                 .into(),
             mechanisms: FEW,
@@ -255,7 +274,7 @@ pub fn all() -> Vec<Experiment> {
             points: [500_000, 1_000_000, 3_000_000, 10_000_000]
                 .map(|millionths| {
                     let buffer = Size::Bdp(millionths);
-                    let setup = line(&|line| {
+                    let setup = line(overload, &|line| {
                         line.buffer = buffer;
                         line.rtt = leeway_units::Duration::from_millis(100);
                     });
@@ -268,14 +287,23 @@ pub fn all() -> Vec<Experiment> {
         Experiment {
             id: "leeway:deep",
             title: "Overload with a buffer of 300 packets",
-            points: vec![point("", line(&|line| line.buffer = Size::Packets(300)))],
+            points: vec![point("", line(overload, &|line| line.buffer = Size::Packets(300)))],
             mechanisms: FEW,
             judge: judge::ours,
         },
+    ]
+}
+
+/// Lines whose rate changes.
+fn changing_lines(overload: &Setup) -> Vec<Experiment> {
+    vec![
         Experiment {
             id: "leeway:changing",
             title: "Overload on a line whose rate is halved and doubled every few seconds",
-            points: vec![point("", Setup { duration: CYCLE, ..line(&|line| line.rate = changing()) })],
+            points: vec![point(
+                "",
+                Setup { duration: CYCLE, ..line(overload, &|line| line.rate = changing()) },
+            )],
             mechanisms: FEW,
             judge: judge::ours,
         },
@@ -284,7 +312,7 @@ pub fn all() -> Vec<Experiment> {
             title: "Overload on a line like LTE: 0.5 to 8 Mbit/s, another rate every 200 ms, at a round trip of 50 ms",
             points: vec![point(
                 "",
-                line(&|line| {
+                line(overload, &|line| {
                     line.rate = wandering();
                     line.rtt = leeway_units::Duration::from_millis(50);
                     line.buffer = Size::Packets(300);
@@ -300,7 +328,7 @@ pub fn all() -> Vec<Experiment> {
                 "",
                 Setup {
                     duration: CYCLE,
-                    ..line(&|line| {
+                    ..line(overload, &|line| {
                         line.rate = changing();
                         line.rtt = leeway_units::Duration::from_millis(600);
                     })
@@ -309,6 +337,12 @@ pub fn all() -> Vec<Experiment> {
             mechanisms: FEW,
             judge: judge::nothing,
         },
+    ]
+}
+
+/// Other secondaries.
+fn neighbours(overload: &Setup) -> Vec<Experiment> {
+    vec![
         Experiment {
             id: "leeway:upload",
             title: "Secondaries that upload",
@@ -351,6 +385,21 @@ pub fn all() -> Vec<Experiment> {
             judge: judge::idle,
         },
     ]
+}
+
+fn plain(setup: &Setup) -> Vec<Point> {
+    vec![point("", setup.clone())]
+}
+
+fn point(label: &str, setup: Setup) -> Point {
+    Point { label: label.into(), setup }
+}
+
+/// Overload on another line.
+fn line(overload: &Setup, change: &dyn Fn(&mut Line)) -> Setup {
+    let mut setup = overload.clone();
+    change(&mut setup.line);
+    setup
 }
 
 /// The experiments of `name`: an id, a paper, a figure without its paper, or `all`. Empty for an

@@ -51,6 +51,7 @@ pub enum Event {
 }
 
 /// Drives a law through the weather; `see` hears every event after the law did.
+#[expect(clippy::too_many_lines, reason = "one event after the other")]
 pub fn drive(law: &mut Law, weather: &Weather, mut see: impl FnMut(&Event, &Path, &Law)) {
     let mut chance = Chance(weather.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut now_us: u64 = 10_000_000;

@@ -236,12 +236,13 @@ impl Sender {
         if let Some((lost_bytes, sent)) = loss
             && self.recovery != Recovery::Fast
         {
-            self.recovery = Recovery::Fast;
-            self.recover = self.board.next();
-            self.partial = false;
-            self.urgent = true;
-            let loss = Loss { now_us, lost_bytes, sent_us: sent.micros(), kind: Loss::DUPACK, timeouts: 0 };
-            self.law.on_loss(&loss, &self.path);
+            self.recover(Loss {
+                now_us,
+                lost_bytes,
+                sent_us: sent.micros(),
+                kind: Loss::DUPACK,
+                timeouts: 0,
+            });
         }
         // While the first hole is open the cumulative acknowledgement says nothing about time: there, the segment that
         // is echoed tells.
@@ -281,6 +282,21 @@ impl Sender {
         if progress.advanced == 0 {
             return None;
         }
+        self.restart_timer(now, was_recovering, options)
+    }
+
+    /// Fast recovery begins.
+    fn recover(&mut self, loss: Loss) {
+        self.recovery = Recovery::Fast;
+        self.recover = self.board.next();
+        self.partial = false;
+        self.urgent = true;
+        self.law.on_loss(&loss, &self.path);
+    }
+
+    /// Something new was acknowledged; an instant if the timer needs a calendar entry.
+    #[inline]
+    fn restart_timer(&mut self, now: Time, was_recovering: bool, options: &Options) -> Option<Time> {
         if self.board.is_empty() {
             self.timer.clear();
             return None;
