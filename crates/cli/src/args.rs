@@ -131,7 +131,9 @@ pub enum Command {
         leeway join --law flower --route 192.0.2.0/24 - < token\n      \
         one network through the tunnel, under FLOWER\n  \
         leeway join --transport tcp --law vegas leeway1_...\n      \
-        over TCP under the kernel's Vegas\n\n\
+        over TCP under the kernel's Vegas\n  \
+        leeway join --tokens /etc/leeway/relays\n      \
+        several relays: new connections go through the best one that is there\n\n\
         Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 the server refuses or it failed, 2 bad usage.")]
     Join(Box<crate::join::Join>),
     /// Watch every socket under a law in the kernel: window, queuing delay, phase, rate (root).

@@ -1,7 +1,9 @@
 //! `leeway join`: the client's end of a tunnel.
 
+mod several;
+
 use crate::Failure;
-use crate::given::{network, token};
+use crate::given::{network, tokens};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use leeway_net::{Lookout, special};
@@ -10,6 +12,7 @@ use leeway_tunnel::host::{ClientHost, MARK, Route};
 use leeway_tunnel::wire::Welcome;
 use leeway_tunnel::{Client, ClientOptions, Error, Inward, MTU, SILENCE, Status, Token, Transport, Tun};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -20,9 +23,13 @@ const RESOLVERS: &str = "/etc/resolv.conf";
 #[derive(Args)]
 pub struct Join {
     /// What `leeway invite` printed on the server; `-` reads it from the standard input, where
-    /// nobody sees it in a list of processes.
-    #[arg(value_name = "TOKEN")]
-    token: String,
+    /// nobody sees it in a list of processes. With tokens of several relays new connections go
+    /// through the best one, and those that stand stay where they began.
+    #[arg(value_name = "TOKEN", required_unless_present = "file")]
+    given: Vec<String>,
+    /// File with tokens, one a line, which nobody else can read.
+    #[arg(long = "tokens", value_name = "FILE")]
+    file: Option<PathBuf>,
     /// What carries the packets.
     #[arg(long, value_enum, default_value_t = Carrier::Quic)]
     transport: Carrier,
@@ -60,7 +67,7 @@ enum Carrier {
 
 /// Joins, and stays.
 pub fn run(join: &Join) -> Result<(), Failure> {
-    let token = token(&join.token)?;
+    let mut tokens = tokens(&join.given, join.file.as_deref())?;
     let transport = match join.transport {
         Carrier::Quic => {
             Transport::quic(join.law.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?
@@ -78,10 +85,15 @@ pub fn run(join: &Join) -> Result<(), Failure> {
         queue: join.queue.clone(),
         mtu: join.mtu,
         mark: Some(MARK),
-        silence: SILENCE,
+        silence: if tokens.len() > 1 { several::SILENCE } else { SILENCE },
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(stay(join, token, options, &home))
+    match tokens.pop() {
+        Some(token) if tokens.is_empty() => runtime.block_on(stay(join, token, options, &home)),
+        last => {
+            runtime.block_on(several::stay(join, tokens.into_iter().chain(last).collect(), options, &home))
+        }
+    }
 }
 
 async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet]) -> Result<(), Failure> {
@@ -100,14 +112,7 @@ async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet])
     };
     tokio::spawn(read(Arc::clone(&tun), Arc::clone(&client)));
     tokio::spawn(tell(Arc::clone(&client), join.verbose));
-    if join.routes.is_empty() {
-        for server in past_the_tunnel(&std::fs::read_to_string(RESOLVERS).unwrap_or_default()) {
-            eprintln!(
-                "leeway join: names are still asked for at {server}, not at a server beyond the tunnel; if they shall be, \
-                 give {RESOLVERS} a public one, such as 9.9.9.9"
-            );
-        }
-    }
+    warn_of_names(join);
 
     let mut host: Option<(ClientHost, Welcome)> = None;
     let up = |welcome: &Welcome| -> Result<Arc<dyn Inward>, Error> {
@@ -126,6 +131,19 @@ async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet])
         error = client.run(up) => Err(error.into()),
         _ = interrupted.recv() => Ok(()),
         _ = terminated.recv() => Ok(()),
+    }
+}
+
+/// Says which name servers are asked past the tunnel.
+fn warn_of_names(join: &Join) {
+    if !join.routes.is_empty() {
+        return;
+    }
+    for server in past_the_tunnel(&std::fs::read_to_string(RESOLVERS).unwrap_or_default()) {
+        eprintln!(
+            "leeway join: names are still asked for at {server}, not at a server beyond the tunnel; if they shall be, \
+             give {RESOLVERS} a public one, such as 9.9.9.9"
+        );
     }
 }
 

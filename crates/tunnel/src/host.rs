@@ -24,7 +24,7 @@ pub const MARK: u32 = 0x1ee3a;
 const BOUND: u32 = 0x4c58_0000;
 
 /// Routing rules come before those of the system, which begin at 32766.
-const PRIORITY: u32 = 31_000;
+pub(crate) const PRIORITY: u32 = 31_000;
 
 /// Where clients of a relay may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,8 +136,12 @@ impl ServerHost {
 pub struct Route(String);
 
 impl Route {
-    fn family(&self) -> Family {
+    pub(crate) fn family(&self) -> Family {
         if self.0.contains(':') { Family::V6 } else { Family::V4 }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
     }
 }
 
@@ -300,7 +304,7 @@ impl Drop for BoundHost {
 }
 
 /// Also those of a client that was killed.
-fn remove_rules() {
+pub(crate) fn remove_rules() {
     for family in Family::ALL {
         for priority in [PRIORITY, PRIORITY + 1] {
             leeway_net::remove_rules(family, &format!("priority {priority}"));
@@ -332,7 +336,7 @@ pub fn leftovers() -> Result<Vec<Leftover>, leeway_net::Error> {
 }
 
 /// Whether the device can have IPv6 addresses; also where the host's other devices have none.
-fn has_v6(name: &str) -> bool {
+pub(crate) fn has_v6(name: &str) -> bool {
     let key = format!("net/ipv6/conf/{name}/disable_ipv6");
     // Without the right to say so, it may be so already.
     let already = || std::fs::read_to_string(format!("/proc/sys/{key}")).is_ok_and(|text| text.trim() == "0");

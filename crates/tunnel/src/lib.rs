@@ -25,6 +25,7 @@ mod quic;
 mod roster;
 mod scale;
 mod server;
+pub mod several;
 mod standby;
 mod stream;
 mod switch;

@@ -5,6 +5,7 @@ mod bed;
 mod live;
 mod peers;
 mod reach;
+mod several;
 
 use bed::*;
 use std::process::Command;

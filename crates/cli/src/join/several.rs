@@ -1,0 +1,234 @@
+//! `leeway join` with several relays: a tunnel to each, and the best one for new connections.
+
+use super::{Join, read};
+use crate::Failure;
+use ipnet::IpNet;
+use leeway_net::Lookout;
+use leeway_selection::{Choice, Gateway, Observation, Policy, Reason, Selector, Status as Standing};
+use leeway_tunnel::several::SeveralHost;
+use leeway_tunnel::wire::Welcome;
+use leeway_tunnel::{Client, ClientOptions, Error, Inward, Status, Token, Tun};
+use leeway_units::{Duration as Span, Time};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+/// How often the tunnels are looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// How often a tunnel that is up is measured for the choice.
+const EVERY: Duration = Duration::from_secs(5);
+/// After the first tunnel is up, the others have this time to be compared with it.
+const FIRST: Duration = Duration::from_secs(2);
+/// A relay that is silent for this time counts as gone. Another one is there.
+pub const SILENCE: Duration = Duration::from_secs(4);
+/// Before a relay is asked again that has said no, or whose name is not known.
+const AGAIN: Duration = Duration::from_secs(30);
+/// Expected of a relay that says nothing of its rate: round trips decide, from a tenth of a second on.
+const RATE_BPS: f64 = 20e6;
+
+/// One relay.
+struct Tunnel {
+    token: Token,
+    gateway: Gateway,
+    tun: Arc<Tun>,
+    client: Mutex<Option<Arc<Client>>>,
+    /// Why the relay is not asked now.
+    refused: Mutex<Option<String>>,
+}
+
+/// What is known of a tunnel.
+#[derive(Debug, Clone, PartialEq)]
+enum State {
+    Connecting,
+    Up(Welcome),
+    Down(String),
+}
+
+impl Tunnel {
+    fn state(&self) -> State {
+        if let Some(why) = &*lock(&self.refused) {
+            return State::Down(why.clone());
+        }
+        let client = lock(&self.client).clone();
+        match client.map(|client| client.status().borrow().clone()) {
+            None | Some(Status::Connecting) => State::Connecting,
+            Some(Status::Up(welcome)) => State::Up(welcome),
+            Some(Status::Down(why)) => State::Down(why),
+        }
+    }
+
+    fn round_trip(&self) -> Span {
+        let steering = lock(&self.client).as_ref().and_then(|client| client.steering());
+        steering.map_or(Span::ZERO, |steering| Span::from_micros(steering.srtt_us))
+    }
+
+    /// Keeps the tunnel. Never ends.
+    async fn keep(self: Arc<Self>, number: usize, options: ClientOptions, host: Arc<SeveralHost>) {
+        loop {
+            let error = match Client::new(self.token.clone(), options.clone()).await {
+                Ok(client) => self.stay(Arc::new(client), number, &host).await,
+                Err(error) => error,
+            };
+            *lock(&self.refused) = Some(error.to_string());
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Stays connected until the relay says no.
+    async fn stay(&self, client: Arc<Client>, number: usize, host: &SeveralHost) -> Error {
+        *lock(&self.client) = Some(client.clone());
+        *lock(&self.refused) = None;
+        let mut reading = JoinSet::new();
+        reading.spawn(read(self.tun.clone(), client.clone()));
+        let mut settled: Option<Welcome> = None;
+        let up = |welcome: &Welcome| -> Result<Arc<dyn Inward>, Error> {
+            let same = |before: &Welcome| {
+                (before.v4, before.v6, before.mtu) == (welcome.v4, welcome.v6, welcome.mtu)
+            };
+            if !settled.as_ref().is_some_and(same) {
+                // Connections that stand keep their addresses where these are the same.
+                host.settle(number, welcome)?;
+                settled = Some(welcome.clone());
+            }
+            Ok(self.tun.clone() as Arc<dyn Inward>)
+        };
+        client.run(up).await
+    }
+}
+
+/// Joins all of them, and stays.
+pub async fn stay(
+    join: &Join,
+    tokens: Vec<Token>,
+    options: ClientOptions,
+    home: &[IpNet],
+) -> Result<(), Failure> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let new = |token: Token| {
+        let (client, refused) = Default::default();
+        let gateway = Gateway::named(&token.address);
+        Ok(Arc::new(Tunnel { token, gateway, tun: Arc::new(Tun::open("lwjoin%d")?), client, refused }))
+    };
+    let tunnels = tokens.into_iter().map(new).collect::<Result<Vec<_>, Error>>()?;
+    let names: Vec<&str> = tunnels.iter().map(|tunnel| tunnel.tun.name()).collect();
+    let host = Arc::new(SeveralHost::new(&names, &join.routes)?);
+    let all = tunnels.clone();
+    let _watch = match home {
+        [] => None,
+        home => {
+            let tell = move |_| {
+                all.iter().filter_map(|tunnel| lock(&tunnel.client).clone()).for_each(|it| it.at_work())
+            };
+            Some(Lookout::new(home).and_then(|lookout| lookout.watch(tell)).map_err(Error::from)?)
+        }
+    };
+    let mut kept = JoinSet::new();
+    for (number, tunnel) in tunnels.iter().enumerate() {
+        kept.spawn(tunnel.clone().keep(number, options.clone(), host.clone()));
+    }
+    super::warn_of_names(join);
+    tokio::select! {
+        failed = choose(&tunnels, &host, join.verbose) => Err(failed.into()),
+        _ = interrupted.recv() => Ok(()),
+        _ = terminated.recv() => Ok(()),
+    }
+}
+
+/// Chooses for new connections, as long as there is anything to choose from.
+async fn choose(tunnels: &[Arc<Tunnel>], host: &SeveralHost, verbose: bool) -> Error {
+    let began = Instant::now();
+    let policy = Policy { unknown_bps: RATE_BPS, ..Policy::default() };
+    // Clients differ by their keys: whoever has the same relays has another order.
+    let seed = Gateway::named(&tunnels.iter().map(|it| it.token.to_string()).collect::<String>()).0;
+    let mut selector = Selector::new(policy, seed, tunnels.iter().map(|tunnel| tunnel.gateway));
+    let mut known = vec![State::Connecting; tunnels.len()];
+    let (mut measured, mut first_up) = (Instant::now(), None);
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        tick.tick().await;
+        let now = Time::from_micros(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let due = measured.elapsed() >= EVERY;
+        for (tunnel, known) in tunnels.iter().zip(&mut known) {
+            let state = tunnel.state();
+            let changed = state != *known;
+            match &state {
+                State::Up(_) if changed || due => {
+                    let round_trip = tunnel.round_trip();
+                    selector.observe(
+                        tunnel.gateway,
+                        now,
+                        Observation::Answered { round_trip, status: Standing::open() },
+                    );
+                }
+                State::Down(_) if changed => selector.observe(tunnel.gateway, now, Observation::Failed),
+                _ => {}
+            }
+            if changed {
+                say(tunnel, &state);
+                *known = state;
+            } else if due && verbose {
+                measure(tunnel);
+            }
+        }
+        if due {
+            measured = Instant::now();
+        }
+        let up = known.iter().filter(|state| matches!(state, State::Up(_))).count();
+        if up > 0 {
+            first_up.get_or_insert_with(Instant::now);
+        }
+        let waits =
+            known.contains(&State::Connecting) && first_up.is_some_and(|at: Instant| at.elapsed() < FIRST);
+        if up == 0 || waits {
+            if tunnels.iter().all(|tunnel| lock(&tunnel.refused).is_some()) && first_up.is_none() {
+                return Error::Refused("no relay takes this client; see above".into());
+            }
+            continue;
+        }
+        if let Ok(Choice { gateway, reason }) = selector.choose(now)
+            && reason != Reason::Stays
+            && let Some(number) = tunnels.iter().position(|tunnel| tunnel.gateway == gateway)
+        {
+            if let Err(error) = host.lead(number) {
+                return error;
+            }
+            let why = match reason {
+                Reason::Better => ": it is nearer",
+                Reason::Failed => ": the other one is gone",
+                _ => "",
+            };
+            eprintln!("leeway join: new connections go through {}{why}", tunnels[number].token.address);
+        }
+    }
+}
+
+fn say(tunnel: &Tunnel, state: &State) {
+    let address = &tunnel.token.address;
+    match state {
+        State::Connecting => {}
+        State::Up(Welcome { v4, v6, .. }) => {
+            eprintln!("leeway join: joined {address} as {v4} and {v6}, by {}", tunnel.tun.name());
+        }
+        State::Down(why) => eprintln!("leeway join: {address}: {why}; trying again"),
+    }
+}
+
+fn measure(tunnel: &Tunnel) {
+    if let Some(steering) = lock(&tunnel.client).as_ref().and_then(|client| client.steering()) {
+        eprintln!(
+            "leeway join: {}: {} {}: window {} B, round trip {} us, queuing {} us",
+            tunnel.token.address,
+            steering.law,
+            steering.phase,
+            steering.window_bytes,
+            steering.srtt_us,
+            steering.queuing_us
+        );
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
