@@ -18,11 +18,14 @@ FOLDER = Path(leeway.__file__).parent
 
 def test_the_stubs_are_of_what_is_there():
     stubs = ast.parse((FOLDER / "_core.pyi").read_text())
-    written = {}
+    written, constants = {}, set()
     for node in stubs.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             written[node.name] = node
-    assert set(written) | {"ENGINE"} == {name for name in dir(_core) if not name.startswith("_")}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            constants.add(node.target.id)
+    assert set(written) | constants == {name for name in dir(_core) if not name.startswith("_")}
+    assert all(isinstance(getattr(_core, name), str) for name in constants)
     for name, node in written.items():
         found = getattr(_core, name)
         if isinstance(node, ast.FunctionDef):
