@@ -10,6 +10,7 @@ import io
 import json
 import re
 import sys
+import textwrap
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,11 @@ PAPERS = {
     "komnios2014": "Komnios 2014",
     "trang2014": "Trang 2014",
     "swarm": "Swarms",
+    "community": "Communities of gateways",
 }
 HEAD = """# Results
 
-What was published, and what comes out here, of every experiment of four papers and of swarms, {size}.
+What was published, and what comes out here, of every experiment of the papers, of swarms and of communities, {size}.
 `tools/results.py` writes this page from what this command gives. The report itself has the figures,
 tables and notes as well.
 
@@ -49,6 +51,7 @@ Engine {engine}; {machine}.
 """
 
 
+COLUMNS = 110
 BETWEEN = re.compile(r"(<!-- made by tools/results.py -->\n).*(<!-- end -->)", re.DOTALL)
 
 
@@ -60,12 +63,18 @@ def main() -> None:
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         results(report)
-    (docs / "results.md").write_text(text.getvalue().rstrip() + "\n", encoding="utf-8")
+    (docs / "results.md").write_text(wrapped(text.getvalue()).rstrip() + "\n", encoding="utf-8")
     board = docs / "scoreboard.md"
     page = board.read_text(encoding="utf-8")
     if not BETWEEN.search(page):
         sys.exit(f"{board} has no place for the stamp: <!-- made by tools/results.py --> and <!-- end -->")
     board.write_text(BETWEEN.sub(lambda found: found[1] + stamp(report) + found[2], page), encoding="utf-8")
+
+
+def wrapped(text: str) -> str:
+    """Paragraphs in lines that one can read; tables and headings as they are."""
+    lines = text.split("\n")
+    return "\n".join(line if line.startswith(("|", "#")) else textwrap.fill(line, COLUMNS) for line in lines)
 
 
 def stamp(report: Record) -> str:
