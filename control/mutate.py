@@ -11,8 +11,9 @@ the laws. What survives is printed, to be explained in MUTANTS.md or met with a 
     python3 mutate.py --only leeway_flower.h --sample 30
     python3 mutate.py --check
 
-`--check` is for CI: it draws mutants of the headers whose code is not as mutants.json has it, and fails if one survives
-that is not in that file. A change of comments changes no code. `--write` draws as well, and renews the file.
+`--check` is for CI: it draws mutants of the headers whose code is not as mutants.json has it. It fails if one
+survives that is not in that file. A change of comments changes no code. `--write` draws as well, and renews
+the file.
 """
 
 from __future__ import annotations
@@ -260,7 +261,8 @@ def check(minutes: float, write: bool) -> int:
     elif survivors:
         print(
             "mutants: the tests do not notice these faults. Add a test for each that matters, then run "
-            "control/mutate.py --write, which takes the others as known, and say in control/MUTANTS.md why they are",
+            "control/mutate.py --write, which takes the others as known, and say in control/MUTANTS.md "
+            "why they do not matter",
             file=sys.stderr,
         )
         return 1

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Server;
+use common::{Check, Server, on_postgres, on_sqlite};
 use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::caps::{Caps, CapsConfig, Period, Verdict};
 use leeway_accounts::ledger::Direction;
@@ -14,8 +14,6 @@ const CAPS: &str = "user = { daily = \"100 MB\", slow_at = 1 }\nall = { daily = 
 const DAILY: u64 = 100_000_000;
 /// Between two looks at what is wanted.
 const TICK: SignedDuration = SignedDuration::from_millis(50);
-
-type Check = fn(&str);
 
 const CHECKS: &[(&str, Check)] = &[
     ("two_at_once", two_at_once),
@@ -29,20 +27,13 @@ const CHECKS: &[(&str, Check)] = &[
 
 #[test]
 fn sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, check) in CHECKS {
-        eprintln!("{name}");
-        check(folder.path().join(name).to_str().unwrap());
-    }
+    on_sqlite(CHECKS);
 }
 
 #[test]
 fn postgres() {
     let Some(server) = Server::start() else { return };
-    for (name, check) in CHECKS {
-        eprintln!("{name}");
-        check(&server.database(name));
-    }
+    on_postgres(&server, CHECKS);
 }
 
 fn start() -> Timestamp {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Server;
+use common::{Check, Server, on_postgres, on_sqlite};
 use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::ledger::{Class, Direction, Key, Ledger, State};
 use leeway_accounts::store::{Store, StoreError, Usage};
@@ -22,9 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 /// Set in a process that these tests start: the store it writes to.
 const CHILD: &str = "LEEWAY_ACCOUNTS_TEST_CHILD";
 
-/// A check, given an empty store.
-type Check = fn(&str);
-
 const CHECKS: &[(&str, Check)] = &[
     ("sums", sums),
     ("a_batch_counts_once", a_batch_counts_once),
@@ -42,20 +39,13 @@ const CHECKS: &[(&str, Check)] = &[
 
 #[test]
 fn sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, check) in CHECKS {
-        eprintln!("{name}");
-        check(folder.path().join(name).to_str().unwrap());
-    }
+    on_sqlite(CHECKS);
 }
 
 #[test]
 fn postgres() {
     let Some(mut server) = Server::start() else { return };
-    for (name, check) in CHECKS {
-        eprintln!("{name}");
-        check(&server.database(name));
-    }
+    on_postgres(&server, CHECKS);
     the_server_dies_under_load(&mut server);
 }
 

@@ -10,7 +10,7 @@ const LEAST_BYTES: u64 = 64 * 1024;
 const IDLE: SignedDuration = SignedDuration::from_secs(5);
 /// Where all is given out, others may have given back meanwhile: asked again after this time.
 const AGAIN: SignedDuration = SignedDuration::from_secs(1);
-/// The same for a user who is paused.
+/// The same for a user whose volume is used up.
 const PAUSED: SignedDuration = SignedDuration::from_secs(30);
 
 /// How a volume is divided: bytes from the beginning of its period on.
@@ -71,7 +71,8 @@ impl Shared {
         self.asked = None;
     }
 
-    /// What to have in advance, where that should be different from what it is; `used` has what is reserved.
+    /// The bytes that this gateway should have in advance; none where its share is right. `used` includes
+    /// reserved bytes.
     pub fn wish(&mut self, at: Timestamp, limit: u64, used: u64) -> Option<u64> {
         let past = |then: Option<Timestamp>, time: SignedDuration| {
             then.is_none_or(|then| at.duration_since(then).abs() >= time)

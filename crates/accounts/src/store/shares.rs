@@ -15,8 +15,9 @@ impl Store {
         matches!(self.place, super::Place::Server(_))
     }
 
-    /// Gives a gateway what it wants of a user's volume, as far as that is free, and tells what the others have. All
-    /// shares together are never more than the volume, but for what was used already. To ask twice is to ask once.
+    /// Gives a gateway the share that it asks for of a user's volume, as far as the volume is free, and
+    /// returns what other gateways have. All shares together never exceed the volume, except for bytes
+    /// that were used already. Asking twice has the effect of asking once.
     ///
     /// # Errors
     /// The database refuses or is gone.

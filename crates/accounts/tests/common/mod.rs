@@ -8,6 +8,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// A check, given the URL of an empty store.
+pub type Check = fn(&str);
+
+/// Does each check with an SQLite file of its own.
+pub fn on_sqlite(checks: &[(&str, Check)]) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, check) in checks {
+        eprintln!("{name}");
+        check(folder.path().join(name).to_str().unwrap());
+    }
+}
+
+/// Does each check with a PostgreSQL database of its own.
+pub fn on_postgres(server: &Server, checks: &[(&str, Check)]) {
+    for (name, check) in checks {
+        eprintln!("{name}");
+        check(&server.database(name));
+    }
+}
+
 /// A server that ends with this, or with the test that started it.
 pub struct Server {
     folder: tempfile::TempDir,
