@@ -1,9 +1,10 @@
-"""Scenarios and results as notebooks show them: tables, and a small chart of a run with series."""
+"""Scenarios, runs and sweeps as notebooks show them: tables, and a small chart of a run with series."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from leeway import units
@@ -11,6 +12,7 @@ from leeway import units
 if TYPE_CHECKING:
     from leeway.results import Run, WindowSummary
     from leeway.scenario import Channel, Scenario
+    from leeway.sweeps import Sweep
 
 COLOURS = ("#2a6fbb", "#d1631f", "#3f8f4f", "#a0459b", "#8a6d1f", "#4c8c9c")
 """Colours of lines, one for each flow; readable on a light and on a dark ground."""
@@ -18,6 +20,8 @@ LINES = 8
 """Most flows that a chart shows."""
 POINTS = 400
 """Most points of a line."""
+ROWS = 60
+"""Most rows of a sweep's table."""
 SIZE = (560, 160)
 """Width and height of a chart, pixels."""
 
@@ -71,6 +75,35 @@ def groups(windows: Iterable[WindowSummary]) -> str:
         for group in window.groups
     ]
     return _table(("window", "flow", "role", "law", "throughput", "share", "loss", "median RTT"), rows)
+
+
+def sweep(of: Sweep) -> str:
+    """The groups of each point of a sweep in its first window, as means over the seeds."""
+    points: dict[tuple[str, ...], list[WindowSummary]] = {}
+    for each in of:
+        points.setdefault(tuple(map(str, each.labels.values())), []).append(each.run().window())
+    rows = [
+        (
+            *values,
+            group.name,
+            *(
+                _mean(name, [getattr(window.groups[place], name) for window in windows])
+                for name in ("throughput_bps", "share", "loss")
+            ),
+            _mean("rtt_p50_s", [rtt and rtt.p50_s for rtt in (window.groups[place].rtt for window in windows)]),
+        )
+        for values, windows in points.items()
+        for place, group in enumerate(windows[0].groups)
+    ]
+    paths = list(of[0].labels) if len(of) else []
+    more = f"<div>and {len(rows) - ROWS:,} more rows: table()</div>" if len(rows) > ROWS else ""
+    head = (*paths, "flow", "throughput", "share", "loss", "median RTT")
+    return f"<div>{escape(repr(of)[1:-1])}; means over the seeds</div>{_table(head, rows[:ROWS])}{more}"
+
+
+def _mean(name: str, values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return units.text(name, fmean(known)) if known else ""
 
 
 def summary(name: str, fields: Iterable[tuple[str, str]]) -> str:

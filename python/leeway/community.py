@@ -4,6 +4,7 @@
 >>> run = Community(gateways=20, users=400, scheme="selector").run(seed=1)
 >>> run.found > 0.8
 True
+>>> figure = run.plot()  # hour by hour
 
 docs/selection.md says what is modelled.
 """
@@ -14,12 +15,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
 from leeway import _core, encoding
 from leeway._core import Cancel
+from leeway.shown import Shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Scheme = Literal["selector", "nearest", "random", "least_loaded"]
 
@@ -109,8 +114,8 @@ class Community:
         return json.dumps(fields)
 
 
-@dataclass(frozen=True)
-class Hour:
+@dataclass(frozen=True, repr=False)
+class Hour(Shown):
     """Means of an hour of the day: what users wanted, what open gateways had to spare, the upper bound of what one
     gateway for each user could have given, what users got (bit/s), and moves of a user in an hour of use."""
 
@@ -121,8 +126,8 @@ class Hour:
     moves: float
 
 
-@dataclass(frozen=True)
-class CommunityRun:
+@dataclass(frozen=True, repr=False)
+class CommunityRun(Shown):
     """What a run found.
 
     Attributes
@@ -181,6 +186,23 @@ class CommunityRun:
     def from_dict(cls, report: dict[str, Any]) -> Self:
         """The run with this report."""
         return cls(**{**report, "hours": [Hour(**hour) for hour in report["hours"]]})
+
+    def plot(self, **options: Any) -> Figure:
+        """Draws the hours with matplotlib: what users wanted and got, what was to spare, and changes of gateway.
+
+        Parameters
+        ----------
+        **options
+            ``dark`` (ground) and ``size`` (inches), as `leeway.plotting.community` has them.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed, which the extra ``lab`` brings.
+        """
+        from leeway import plotting
+
+        return plotting.community(self, **options)
 
     def encode(self) -> bytes:
         """The run as bytes: for a cache, or to send."""

@@ -33,7 +33,8 @@ class Shown:
 
     def _text(self, field: str, value: Any) -> str:
         if isinstance(value, list):
-            return f"[{', '.join(entry.name for entry in value)}]"
+            names = [entry.name for entry in value if hasattr(entry, "name")]
+            return f"[{', '.join(names)}]" if names else units.text(field, len(value))
         if isinstance(value, Shown):
             return f"({', '.join(f'{name} {text}' for name, text in value._shown())})"
         return value if isinstance(value, str) else units.text(self._unit_name(field), value)

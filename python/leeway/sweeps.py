@@ -44,7 +44,7 @@ class SweepRun:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{path} {value}" for path, value in self.labels.items())
-        return f"<SweepRun {values}{'; ' if values else ''}seed {self.seed}>"
+        return f"<SweepRun {values}{'; ' if values else ''}{repr(self._run).removeprefix('<Run ')}"
 
 
 class Sweep(Sequence[SweepRun]):
@@ -110,6 +110,11 @@ class Sweep(Sequence[SweepRun]):
             f"<Sweep of {' and '.join(paths) or 'nothing'}: "
             f"{len(points)} points, {len(seeds)} seeds, {len(self._runs)} runs>"
         )
+
+    def _repr_html_(self) -> str:
+        from leeway._html import sweep
+
+        return sweep(self)
 
 
 def sweep(

@@ -21,6 +21,12 @@ PARTS = {
     "harm_throughput",
     "harm_delay",
     "harm_completion",
+    "found",
+    "feasible",
+    "demand",
+    "least_tenth",
+    "after_over_before",
+    "without_service",
 }
 """Parts of a whole, shown in percent."""
 

@@ -1,5 +1,7 @@
 """Communities: the class, the lab's handling of it, and what the experiments' claims say."""
 
+import re
+
 import pytest
 from papers_claims import assert_drawn, assert_explained, assert_tables_fit, outcome
 
@@ -21,6 +23,26 @@ def test_a_run_survives_being_encoded():
     assert len(run.hours) == 3
     with pytest.raises(ValueError, match="damaged"):
         CommunityRun.decode(run.encode()[:-1] + b"?")
+
+
+def test_a_run_says_its_results_with_units():
+    run = SMALL.run(seed=2)
+    assert f"found {100 * run.found:.3g} %, " in repr(run) and f"rtt {1e3 * run.rtt_s:.3g} ms, " in repr(run)
+    assert repr(run).startswith("<CommunityRun user_hours ") and repr(run).endswith(", hours 3>")
+    assert re.match(r"<Hour wanted [\d.]+ Mbit/s, spare [\d.]+ Mbit/s, ", repr(run.hours[0]))
+    assert f'<td style="text-align:left">{100 * run.found:.3g} %</td>' in run._repr_html_()
+
+
+def test_a_run_is_drawn_hour_by_hour():
+    run = SMALL.run(seed=2)
+    figure = run.plot()
+    rate, spare, moves = figure.axes
+    assert rate.get_ylabel() == "rate, Mbit/s" and moves.get_ylabel() == "moves of a user\nin an hour of use"
+    assert [text.get_text() for text in rate.get_legend().get_texts()] == ["wanted", "one gateway each, at best", "got"]
+    drawn = rate.patches[2].get_data()
+    assert list(drawn.values * 1e6) == pytest.approx([hour.served_bps for hour in run.hours])
+    assert list(drawn.edges) == [0, 1, 2, 3] and spare.get_ylim()[0] == 0
+    assert max(run.plot(dark=True).get_facecolor()[:3]) < 0.2
 
 
 def test_the_key_is_of_what_decides():

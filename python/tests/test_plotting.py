@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import leeway
-from leeway import Channel, Flow, Run, Scenario, Series, Sweep
+from leeway import Channel, Flow, Run, Scenario, Series, Sweep, _html, units
 from leeway.lab import Case, Result, Results, figures
 from leeway.plotting import runs, sweeps
 
@@ -132,6 +132,28 @@ def test_a_sweep_plays_every_point_with_every_seed(swept: Sweep):
         swept.where({"flow.backup.count": 2})
 
 
+def test_a_sweep_says_its_results_with_units(swept: Sweep):
+    first = swept[0]
+    throughput = first.run().window().group("backup").throughput_bps
+    text = f"backup {units.text('throughput_bps', throughput)}"
+    assert repr(first).startswith(
+        "<SweepRun flow.backup.law ledbat, dumbbell.bottleneck.buffer 10 pkt; seed 1; run, 0 to 1 s: download "
+    )
+    assert text in repr(first) and text in repr(first.run())
+    page = swept._repr_html_()
+    runs = swept.where({"flow.backup.law": "lp", "dumbbell.bottleneck.buffer": "80 pkt"})
+    mean = np.mean([each.run().window().group("backup").throughput_bps for each in runs])
+    assert f'<td style="text-align:left">{units.text("throughput_bps", mean)}</td>' in page
+    assert page.count("<tr>") == 1 + 12 and "6 points, 3 seeds" in page
+    assert "0 runs" in Sweep([])._repr_html_()
+
+
+def test_a_long_sweep_shows_the_first_of_its_points(swept: Sweep, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_html, "ROWS", 5)
+    page = swept._repr_html_()
+    assert page.count("<tr>") == 1 + 5 and "and 7 more rows" in page
+
+
 def test_a_sweep_of_a_scenario_has_its_values_and_repetitions(small: Scenario):
     own = small.set({"sweep": {"flow.backup.count": [1, 2]}, "repetitions": 2, "seed": 5})
     assert [(dict(each.labels)["flow.backup.count"], each.seed) for each in leeway.sweep(own)] == [
@@ -190,6 +212,8 @@ def test_results_of_the_lab_are_drawn_alike(swept: Sweep):
         Result(Case(each.scenario, each.seed, {"law": each.labels["flow.backup.law"]}), each.run) for each in swept
     )
     assert repr(results) == "<Results of 18 runs, by law>"
+    assert repr(results[4]) == "<Result law ledbat, seed 2>"
+    assert repr(results[:3].interval(lambda run: 0.5)) == "<Interval 0.5 (n = 3)>"
     assert labels(results.plot("goodput_bps")) == [("law", "goodput, Mbit/s")]
 
 

@@ -60,6 +60,10 @@ class Result:
         """Labels of the case."""
         return self.case.labels
 
+    def __repr__(self) -> str:
+        values = "".join(f"{name} {value}, " for name, value in self.labels.items() if name != "seed")
+        return f"<Result {values}seed {self.case.seed}>"
+
 
 class Results(Sequence[Result]):
     """Results of a grid, in the order of its cases."""

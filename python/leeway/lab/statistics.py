@@ -33,6 +33,9 @@ class Interval:
         half = float(stdtrit(n - 1, 0.975) * array.std(ddof=1) / math.sqrt(n))
         return Interval(float(array.mean()), half, n)
 
+    def __repr__(self) -> str:
+        return f"<Interval {self.text()}>"
+
     @property
     def low(self) -> float:
         """Lower end."""
