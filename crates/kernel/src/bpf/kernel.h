@@ -141,6 +141,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	__u32 icsk_rto;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_initialized : 1; /* init was called */
 	__u8 icsk_retransmits;
 };
 

@@ -374,14 +374,20 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 		}                                                                                            \
 	}                                                                                                    \
                                                                                                              \
-	SEC("struct_ops")                                                                                    \
-	void BPF_PROG(X##_init, struct sock *sk)                                                             \
+	/* Nothing is created where memory is short: the window stays the initial one until the next attempt. */\
+	static __always_inline void X##_create(struct sock *sk)                                              \
 	{                                                                                                    \
 		struct X##_socket *s =                                                                       \
 			bpf_sk_storage_get(&X##_sockets, sk, NULL, BPF_LOCAL_STORAGE_GET_CREATE);            \
                                                                                                              \
 		if (s)                                                                                       \
 			X##_begin(sk, s);                                                                    \
+	}                                                                                                    \
+                                                                                                             \
+	SEC("struct_ops")                                                                                    \
+	void BPF_PROG(X##_init, struct sock *sk)                                                             \
+	{                                                                                                    \
+		X##_create(sk);                                                                              \
 	}                                                                                                    \
                                                                                                              \
 	SEC("struct_ops")                                                                                    \
@@ -473,7 +479,13 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 		struct leeway_ack ack = {};                                                                  \
 		struct leeway_path path = {};                                                                \
                                                                                                              \
-		if (!s || !s->glue.live) /* the acknowledgement of the SYN comes before init */              \
+		if (!s) {                                                                                    \
+			/* The acknowledgement of the SYN comes before init. */                              \
+			if (BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_initialized))                       \
+				X##_create(sk);                                                              \
+			return;                                                                              \
+		}                                                                                            \
+		if (!s->glue.live)                                                                           \
 			return;                                                                              \
 		leeway_see_ack(&ack, tp, &s->glue, &s->out, flag, rs);                                       \
 		if (!ack.acked_bytes && !ack.ce_bytes)                                                       \

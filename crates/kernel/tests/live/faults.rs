@@ -1,6 +1,7 @@
 //! What goes wrong from outside: programs and loaders that are killed, namespaces that vanish,
 //! kernels that refuse.
 
+use crate::replay::Replayed;
 use crate::testbed::{Chance, End, Testbed, ready, unique};
 use crate::{Pinned, spec};
 use leeway_kernel::{KernelError, Load, Loaded, check_btf};
@@ -74,6 +75,28 @@ fn loads_what_a_parent_asks_for() {
     if let Ok(name) = std::env::var("LEEWAY_TEST_LAW") {
         Load { name, ..Load::new(spec("newreno")) }.pinned().expect("the parent checked the rights");
     }
+}
+
+/// Where there is no memory for a law's state when the connection begins, the law begins later.
+#[test]
+fn a_law_begins_when_there_is_memory_for_its_state() {
+    if !ready() {
+        return;
+    }
+    let bed = Testbed::new("20mbit", "60k", Chance::None);
+    let mut replay = Replayed::new("newreno");
+    // Bytes that a socket may have beside its buffers, among them the state of a law.
+    bed.sysctl(End::Sender, "net/core/optmem_max", "1");
+    let mut flow = bed.flow(&replay.name);
+    let enough = 300_000;
+    while flow.acknowledged() < enough {
+        flow.send();
+        replay.read();
+    }
+    assert_eq!(replay.seen.acks, 0, "the sysctl leaves no memory, so that nothing began");
+    bed.sysctl(End::Sender, "net/core/optmem_max", "131072");
+    replay.send_until(&mut flow, |seen| seen.acks >= 100);
+    replay.report();
 }
 
 /// Loading takes what the verifier takes, a few microseconds an instruction; the count does not

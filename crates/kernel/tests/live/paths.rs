@@ -1,7 +1,7 @@
 //! Record and replay, over every kind of path.
 
 use crate::replay::{Replayed, Seen};
-use crate::testbed::{Chance, End, Testbed, clock, ready};
+use crate::testbed::{Chance, End, Flow, Testbed, clock, ready};
 use std::time::{Duration, Instant};
 
 /// All laws at the same time, each on a path of its own, so that what one leaves does not depend
@@ -20,15 +20,19 @@ fn every_law(chance: Chance, enough: impl Fn(&Seen) -> bool + Sync) {
     each_law(|law| {
         let bed = Testbed::new("20mbit", "60k", chance);
         let mut replay = Replayed::new(law);
-        while !enough(&replay.seen) {
-            // A connection learns how far packets are out of order, and then it takes fewer of
-            // them for lost.
-            let (mut flow, began) = (bed.flow(&replay.name), Instant::now());
-            let old = |_: &Seen| began.elapsed() > Duration::from_secs(3);
-            replay.send_until(&mut flow, |seen| enough(seen) || old(seen));
-        }
+        one_after_another(&mut replay, |name| bed.flow(name), &enough);
         replay.report();
     });
+}
+
+/// Sends over connections of three seconds. A connection learns how far packets are out of order, and then it takes
+/// fewer of them for lost; after losses in a row, a law that yields sends a segment in seconds.
+fn one_after_another(replay: &mut Replayed, connect: impl Fn(&str) -> Flow, enough: impl Fn(&Seen) -> bool) {
+    while !enough(&replay.seen) {
+        let (mut flow, began) = (connect(&replay.name), Instant::now());
+        let old = |_: &Seen| began.elapsed() > Duration::from_secs(3);
+        replay.send_until(&mut flow, |seen| enough(seen) || old(seen));
+    }
 }
 
 #[test]
@@ -115,8 +119,8 @@ fn ipv6() {
     each_law(|law| {
         let bed = Testbed::new("20mbit", "60k", Chance::Loss);
         let mut replay = Replayed::new(law);
-        let mut flow = bed.flow6(&replay.name);
-        replay.send_until(&mut flow, |seen| seen.acks >= 150 && seen.losses >= 1);
+        let enough = |seen: &Seen| seen.acks >= 150 && seen.losses >= 1;
+        one_after_another(&mut replay, |name| bed.flow6(name), enough);
         assert!(replay.seen.resolutions_us.contains(&1000), "{law}: timestamps in milliseconds");
         replay.report();
     });
@@ -146,8 +150,8 @@ fn a_peer_without_timestamps() {
         let bed = Testbed::new("20mbit", "60k", Chance::Loss);
         bed.sysctl(End::Receiver, "net/ipv4/tcp_timestamps", "0");
         let mut replay = Replayed::new(law);
-        let mut flow = bed.flow(&replay.name);
-        replay.send_until(&mut flow, |seen| seen.acks >= 150 && seen.losses >= 1);
+        let enough = |seen: &Seen| seen.acks >= 150 && seen.losses >= 1;
+        one_after_another(&mut replay, |name| bed.flow(name), enough);
         assert_eq!(replay.seen.resolutions_us, [0], "{law}: no one-way delays");
         replay.report();
     });

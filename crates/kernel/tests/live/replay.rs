@@ -66,8 +66,18 @@ impl Replayed {
     pub fn send_until(&mut self, flow: &mut Flow, enough: impl Fn(&Seen) -> bool) {
         while !enough(&self.seen) {
             flow.send();
+            assert!(
+                !self.late(),
+                "{}: in three minutes only {}, on a connection of {flow}",
+                self.spec,
+                self.seen
+            );
             self.read();
         }
+    }
+
+    fn late(&self) -> bool {
+        Instant::now() > self.deadline
     }
 
     /// Waits until everything that was sent has arrived.
@@ -80,7 +90,7 @@ impl Replayed {
 
     /// Compares what was recorded meanwhile.
     pub fn read(&mut self) {
-        assert!(Instant::now() < self.deadline, "{}: in three minutes only {}", self.spec, self.seen);
+        assert!(!self.late(), "{}: in three minutes only {}", self.spec, self.seen);
         // What fails inside the reading goes through libbpf, where nothing can be said of it.
         let mut records = Vec::new();
         self.recording.read(Duration::ZERO, |record| records.push(record)).expect("the ring buffer");

@@ -7,6 +7,7 @@ mod route;
 
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -246,6 +247,14 @@ pub fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send)
         step()
     };
     thread::scope(|scope| scope.spawn(work).join().expect("no panic in a namespace"))
+}
+
+/// How far the connection got, for who waits in vain.
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let congestion = sockopt::tcp_congestion(&self.stream);
+        write!(f, "{congestion:?} with {} of {} bytes at the receiver", self.acknowledged(), self.sent)
+    }
 }
 
 /// One connection.
