@@ -1,6 +1,6 @@
 //! Laws by hand, and what laws and queue disciplines there are.
 
-use leeway_control::{Ack, Controller, LawSpec, Loss, Path, flower};
+use leeway_control::{Ack, LawSpec, Loss, Path, flower};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

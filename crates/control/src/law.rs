@@ -1,41 +1,11 @@
-//! A running law, and the trait that the rest of the system knows it by.
+//! A running law.
 
 use crate::abi::{Ack, Loss, Output, Path, Phase};
 use crate::ffi::State;
 use crate::info::{LawInfo, ProbeInfo};
 
-/// What a stack asks of a congestion controller. No clock, no timer: every call brings its time.
-pub trait Controller: Send {
-    /// The law's name, for legends.
-    fn name(&self) -> &str;
-
-    /// An acknowledgement arrived; `path` is the state after it.
-    fn on_ack(&mut self, ack: &Ack, path: &Path);
-
-    /// A loss was found; `path` is the state after it.
-    fn on_loss(&mut self, loss: &Loss, path: &Path);
-
-    /// Bytes were sent. No law of this crate needs to know.
-    fn on_sent(&mut self, _now_us: u64, _bytes: u64, _path: &Path) {}
-
-    /// The decision after the last event.
-    fn output(&self) -> &Output;
-
-    /// Visits the numbers of the state worth plotting.
-    fn probe(&self, visit: &mut dyn FnMut(&ProbeInfo, f64));
-
-    /// The window in whole bytes.
-    fn window_bytes(&self) -> u64 {
-        self.output().cwnd_q16 >> 16
-    }
-
-    /// What the law is doing.
-    fn phase(&self) -> Phase {
-        self.output().phase()
-    }
-}
-
-/// A law of the C library with its state: one flow's controller.
+/// A law of the C library with its state: one flow's congestion controller. No clock, no timer: every call brings its
+/// time.
 #[derive(Clone)]
 pub struct Law {
     info: &'static LawInfo,
@@ -51,6 +21,11 @@ impl Law {
     /// Whether the law looks at delivery rates ([`Ack::rate`]): a stack measures them for such a law alone.
     pub fn needs_rate(&self) -> bool {
         self.needs_rate
+    }
+
+    /// The law's name, for legends.
+    pub fn name(&self) -> &'static str {
+        self.info.name
     }
 
     /// The law's entry in the table.
@@ -76,6 +51,23 @@ impl Law {
         self.state.output()
     }
 
+    /// The window in whole bytes.
+    pub fn window_bytes(&self) -> u64 {
+        self.output().cwnd_q16 >> 16
+    }
+
+    /// What the law is doing.
+    pub fn phase(&self) -> Phase {
+        self.output().phase()
+    }
+
+    /// Visits the numbers of the state worth plotting.
+    pub fn probe(&self, visit: &mut dyn FnMut(&ProbeInfo, f64)) {
+        for probe in &self.info.probes {
+            visit(probe, self.state.read(probe.offset, probe.size, probe.signed) / probe.divisor);
+        }
+    }
+
     /// The state as C has it, byte by byte: to be compared with that of another place that runs the same law.
     pub fn state(&self) -> Vec<u8> {
         self.state.bytes()
@@ -84,30 +76,6 @@ impl Law {
     /// Sets window and threshold, as a stack does that undoes its reaction to a loss which was none.
     pub fn set_window(&mut self, cwnd_q16: u64, ssthresh_bytes: u64) {
         self.state.set_window(cwnd_q16, ssthresh_bytes);
-    }
-}
-
-impl Controller for Law {
-    fn name(&self) -> &str {
-        self.info.name
-    }
-
-    fn on_ack(&mut self, ack: &Ack, path: &Path) {
-        self.state.on_ack(ack, path);
-    }
-
-    fn on_loss(&mut self, loss: &Loss, path: &Path) {
-        self.state.on_loss(loss, path);
-    }
-
-    fn output(&self) -> &Output {
-        self.state.output()
-    }
-
-    fn probe(&self, visit: &mut dyn FnMut(&ProbeInfo, f64)) {
-        for probe in &self.info.probes {
-            visit(probe, self.state.read(probe.offset, probe.size, probe.signed) / probe.divisor);
-        }
     }
 }
 

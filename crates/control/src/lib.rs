@@ -2,10 +2,10 @@
 //!
 //! The laws are C (`control/` at the top of the repository), because the kernel runs the same text; this crate
 //! compiles them and puts a safe face on them. A [`LawSpec`] is a law with parameters, written the same way
-//! everywhere; it builds a [`Law`], which is a [`Controller`]:
+//! everywhere; it builds a [`Law`], which is what every stack drives:
 //!
 //! ```
-//! use leeway_control::{Ack, Controller, LawSpec, Path};
+//! use leeway_control::{Ack, LawSpec, Path};
 //!
 //! let spec: LawSpec = "ledbat:target=5ms,gain_down=10".parse()?;
 //! let path = Path { mss_bytes: 1500, initial_window_bytes: 15_000, ..Path::default() };
@@ -31,5 +31,5 @@ mod value;
 pub use abi::{Ack, Loss, Output, Path, Phase, Rate};
 pub use error::LawError;
 pub use info::{LawInfo, ParamInfo, ParamKind, ProbeInfo, laws};
-pub use law::{Controller, Law};
+pub use law::Law;
 pub use spec::LawSpec;

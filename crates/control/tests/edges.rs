@@ -30,7 +30,6 @@ fn a_new_law_is_at_the_initial_window() {
 /// Nothing is left to chance in a new state: every probe reads zero, or "none yet".
 #[test]
 fn a_new_state_is_blank() {
-    use leeway_control::Controller;
     for info in leeway_control::laws() {
         build(info.name, &path(10)).probe(&mut |probe, value| {
             let blank = match probe.name {

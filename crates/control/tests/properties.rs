@@ -4,7 +4,7 @@ mod common;
 
 use common::drive::{Event, Weather, drive};
 use common::{Chance, MSS, build, dupack, timeout};
-use leeway_control::{Ack, Controller, Law, LawSpec, Loss, Output, Path, Phase, Rate, laws};
+use leeway_control::{Ack, Law, LawSpec, Loss, Output, Path, Phase, Rate, laws};
 use proptest::prelude::*;
 
 /// Runs per property; PROPTEST_CASES for more.

@@ -52,7 +52,6 @@ pub fn timeout(now_us: u64, sent_us: u64, timeouts: u32) -> Loss {
 
 /// The probe of that name.
 pub fn probe(law: &Law, name: &str) -> f64 {
-    use leeway_control::Controller;
     let mut found = None;
     law.probe(&mut |info, value| {
         if info.name == name {
