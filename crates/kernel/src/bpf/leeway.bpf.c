@@ -374,7 +374,7 @@ static __always_inline struct leeway_record *leeway_record(struct sock *sk, stru
 		}                                                                                            \
 	}                                                                                                    \
                                                                                                              \
-	/* Nothing is created where memory is short: the window stays the initial one until the next attempt. */\
+	/* Where memory is short, the window stays the initial one until the next attempt. */                \
 	static __always_inline void X##_create(struct sock *sk)                                              \
 	{                                                                                                    \
 		struct X##_socket *s =                                                                       \
