@@ -151,6 +151,9 @@ impl Context {
             _ => PACKET_BYTES_MAX[is_six],
         };
         config.packet_bytes = config.packet_bytes.min(config.packet_bytes_max);
+        if peer.is_some_and(|peer| peer.is_ipv6()) {
+            config.packet_bytes_min = config.packet_bytes;
+        }
         config
     }
 

@@ -13,8 +13,11 @@ pub struct Config {
     pub receive_bytes: usize,
     /// Bytes that may be written ahead of what is acknowledged. 1 MiB.
     pub send_bytes: usize,
-    /// Bytes of a packet, header included, that every path is thought to carry: 1,232, what is left
-    /// of IPv6's smallest MTU. Packets of this size may be fragmented on IPv4.
+    /// Bytes of a packet, header included, that every path carries: 548, what IPv4 leaves of the 576
+    /// bytes that each host takes (RFC 791, 3.1). The tokio driver has `packet_bytes` on IPv6 instead.
+    pub packet_bytes_min: usize,
+    /// Bytes of a packet that are usual: 1,232, what is left of IPv6's smallest MTU. The first full packet
+    /// tries whether they pass; it may be fragmented on IPv4.
     pub packet_bytes: usize,
     /// Bytes of a packet that are tried at most: 1,472 for IPv4 over Ethernet, 1,452 for IPv6.
     pub packet_bytes_max: usize,
@@ -42,6 +45,7 @@ impl Default for Config {
             law: LawSpec::new("ledbat").expect("ledbat is a law"),
             receive_bytes: 1 << 20,
             send_bytes: 1 << 20,
+            packet_bytes_min: 548,
             packet_bytes: 1232,
             packet_bytes_max: 1472,
             nagle: true,
@@ -57,6 +61,11 @@ impl Default for Config {
 
 impl Config {
     /// Payload bytes of a packet on any path, at least one.
+    pub(crate) fn payload_bytes_min(&self) -> usize {
+        self.packet_bytes_min.saturating_sub(HEADER_BYTES).clamp(1, self.payload_bytes())
+    }
+
+    /// Payload bytes of a packet on a usual path.
     pub(crate) fn payload_bytes(&self) -> usize {
         self.packet_bytes.saturating_sub(HEADER_BYTES).clamp(1, 65_000)
     }

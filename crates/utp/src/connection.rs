@@ -21,8 +21,8 @@ mod tests;
 use crate::config::Config;
 use crate::congestion::{Congestion, Flight, Grant};
 use crate::error::UtpError;
-use crate::mtu::MtuSearch;
-use crate::outgoing::Outgoing;
+use crate::mtu::{MtuSearch, Probe};
+use crate::outgoing::{Lost, Outgoing};
 use crate::reassembly::Reassembly;
 use crate::rtt::Rtt;
 use crate::wire::{HEADER_BYTES, Header, Kind, SACK_BITS_MAX};
@@ -53,6 +53,22 @@ pub struct Transmit {
     pub bytes: usize,
     /// Whether it must not be fragmented on its way: a probe of the path's MTU.
     pub whole: bool,
+}
+
+/// What a new packet would be.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    /// Bytes of the stream.
+    bytes: usize,
+    kind: Kind,
+    /// Where it probes the MTU.
+    probe: Option<Probe>,
+}
+
+impl Next {
+    fn plain(bytes: usize, kind: Kind) -> Self {
+        Next { bytes, kind, probe: None }
+    }
 }
 
 /// What a connection is doing, for people.
@@ -161,8 +177,9 @@ impl Connection {
     }
 
     fn new(config: Config, state: State, receive_id: u16, send_id: u16, first: u16, now_us: u64) -> Self {
-        let mtu = MtuSearch::new(config.payload_bytes(), config.payload_bytes_max());
-        let congestion = Congestion::new(&config.law, mtu.payload_bytes() as u32, config.paces);
+        let mtu =
+            MtuSearch::new(config.payload_bytes_min(), config.payload_bytes(), config.payload_bytes_max());
+        let congestion = Congestion::new(&config.law, mtu.segment_bytes() as u32, config.paces);
         let mut outgoing = Outgoing::new(u64::from(first) + 0x1_0000);
         if state == State::Connecting {
             outgoing.queue(Kind::Syn);
@@ -337,6 +354,7 @@ impl Connection {
     pub fn too_long(&mut self, header: &Header, packet_bytes: usize, now_us: u64) {
         if self.is_open() && self.outgoing.acknowledges(header.seq).is_some() {
             self.mtu.limited(packet_bytes.saturating_sub(HEADER_BYTES), now_us);
+            self.congestion.set_mss(self.mtu.segment_bytes() as u32);
         }
     }
 
@@ -444,14 +462,19 @@ impl Connection {
         self.timeout_at_us = None;
         let before_bytes = self.outgoing.in_flight_bytes();
         if let Some(lost) = self.outgoing.lose_all() {
-            if let Some(size) = lost.probe_bytes {
-                self.mtu.lost(size, now_us);
-            }
+            self.note_lost_probe(now_us, &lost);
             let timeouts = self.rtt.expired();
             if lost.bytes > 0 && self.state != State::Connecting {
                 let flight = self.flight(before_bytes);
                 self.congestion.lost(now_us, &lost, timeouts, &self.rtt, flight);
             }
+        }
+    }
+
+    fn note_lost_probe(&mut self, now_us: u64, lost: &Lost) {
+        if let Some(size) = lost.probe_bytes {
+            self.mtu.lost(size, now_us);
+            self.congestion.set_mss(self.mtu.segment_bytes() as u32);
         }
     }
 
@@ -506,8 +529,8 @@ impl Connection {
         }
         self.paced_until_us = None;
         let again = self.outgoing.next_lost_bytes();
-        let (bytes, probe, kind) = match again {
-            Some(bytes) => (bytes, false, Kind::Data),
+        let next = match again {
+            Some(bytes) => Next::plain(bytes, Kind::Data),
             None => match self.next_packet(now_us) {
                 Some(next) => next,
                 None => {
@@ -519,7 +542,7 @@ impl Connection {
         if self.outgoing.is_acknowledged() {
             self.congestion.resume(now_us, self.rtt.timeout_us());
         }
-        match self.congestion.grant(now_us, bytes as u64, self.outgoing.in_flight_bytes()) {
+        match self.congestion.grant(now_us, next.bytes as u64, self.outgoing.in_flight_bytes()) {
             Grant::Now => {}
             Grant::At(at_us) => {
                 self.congestion.limited(self.outgoing.next());
@@ -534,26 +557,33 @@ impl Connection {
         if again.is_some() {
             return self.repeat(now_us, out);
         }
+        Some(self.send(now_us, next, out))
+    }
+
+    /// A packet of new bytes, or the FIN.
+    fn send(&mut self, now_us: u64, next: Next, out: &mut Vec<u8>) -> Transmit {
+        let Next { bytes, kind, probe } = next;
+        let (padding, whole) = probe.map_or((0, false), |probe| (probe.padding, probe.whole));
+        let probe_bytes = probe.map_or(0, |probe| probe.size() as u16);
         let header = self.header(kind, now_us);
         let stamp = self.congestion.sent(now_us, bytes as u64, self.outgoing.in_flight_bytes());
-        let outbound = self.outgoing.send(now_us, kind, bytes, probe, stamp);
-        Header { seq: outbound.number as u16, ..header }.write(None, out);
+        let outbound = self.outgoing.send(now_us, kind, bytes, probe_bytes, stamp);
+        Header { seq: outbound.number as u16, ..header }.write_padded(padding, out);
         out.extend_from_slice(outbound.payload);
-        if probe {
+        if probe.is_some() {
             self.mtu.sent();
         }
         if kind == Kind::Fin {
             self.finished = true;
         }
         self.left(now_us, bytes);
-        Some(Transmit { bytes: HEADER_BYTES + bytes, whole: probe })
+        Transmit { bytes: HEADER_BYTES + padding + bytes, whole }
     }
 
-    /// What a new packet would be: its payload bytes, whether it probes the MTU, its kind.
-    fn next_packet(&mut self, now_us: u64) -> Option<(usize, bool, Kind)> {
+    fn next_packet(&mut self, now_us: u64) -> Option<Next> {
         let pending = self.outgoing.pending_bytes();
         if pending == 0 {
-            return (self.finishing && !self.finished).then_some((0, false, Kind::Fin));
+            return (self.finishing && !self.finished).then(|| Next::plain(0, Kind::Fin));
         }
         if !self.outgoing.has_span() {
             return None;
@@ -569,12 +599,13 @@ impl Connection {
         if bytes < full && self.config.nagle && !self.finishing && self.outgoing.has_flight() {
             return None;
         }
-        let probe = self.mtu.probe(now_us).filter(|&size| pending >= size && room >= size as u64);
-        Some((probe.unwrap_or(bytes), probe.is_some(), Kind::Data))
+        let probe = self.mtu.probe(now_us).filter(|_| bytes == full);
+        let bytes = probe.map_or(bytes, |probe| probe.payload);
+        Some(Next { bytes, kind: Kind::Data, probe })
     }
 
     /// A packet although the peer has no room for it: it answers with what it has by then.
-    fn probe_window(&mut self, now_us: u64, bytes: usize) -> Option<(usize, bool, Kind)> {
+    fn probe_window(&mut self, now_us: u64, bytes: usize) -> Option<Next> {
         if self.outgoing.has_flight() {
             self.window_probe_at_us = None;
             return None;
@@ -585,7 +616,7 @@ impl Connection {
         }
         self.window_probe_at_us = None;
         self.window_probe_wait_us = (2 * self.window_probe_wait_us).min(WINDOW_PROBE_MAX_US);
-        Some((bytes, false, Kind::Data))
+        Some(Next::plain(bytes, Kind::Data))
     }
 
     /// A packet again.

@@ -220,10 +220,12 @@ impl Drop for Socket {
     }
 }
 
-/// Packets as large as IPv6 over the same wire allows, where the peer is reached by it.
+/// Packets as large as IPv6 over the same wire allows, and as large as it promises (RFC 8200, 5: an MTU of
+/// 1,280 bytes), where the peer is reached by it.
 fn fitting(mut config: Config, address: SocketAddr) -> Config {
     if address.is_ipv6() {
         config.packet_bytes_max = config.packet_bytes_max.saturating_sub(IPV6_MORE_BYTES);
+        config.packet_bytes_min = config.packet_bytes;
     }
     config
 }

@@ -1,34 +1,64 @@
-//! The largest packet that the path carries, found by probes (as libutp does it).
+//! The largest packet that the path carries, found by probes (RFC 8899, as libutp does it).
 //!
-//! A probe is an ordinary packet that must not be fragmented. One that arrives raises the size of
-//! all packets; one that is lost lowers the bound of the search, and is no sign of congestion. All
-//! other packets may be fragmented, so a path whose MTU shrinks keeps working.
+//! The search starts at a size that every path carries. The first probe confirms the usual size, and
+//! may be fragmented. Later ones look for the largest size, and must not be fragmented. A probe that
+//! arrives raises the size of all packets. One that is lost lowers the bound of the search, and is no
+//! sign of congestion.
+//!
+//! A probe is a packet of the stream with padding behind its header. Its bytes alone fit into a packet
+//! that is known to pass, so they are sent again without the padding. A path that drops long packets
+//! and says nothing (RFC 2923, 2.1) costs probes, and stops nothing.
+
+use crate::wire::PADDING_BYTES;
 
 /// The search ends when its bounds are this close.
 const CLOSE_BYTES: usize = 16;
 /// A path may have changed after this time: the search begins anew (libutp: 30 minutes).
 const AGAIN_US: u64 = 30 * 60 * 1_000_000;
-/// A size is given up after this many losses: one loss may be congestion.
-const LOSSES: u32 = 2;
+/// A size is given up after this many losses, because one loss may be congestion (RFC 8899, 5.1.2:
+/// MAX_PROBES).
+const LOSSES: u32 = 3;
+
+/// A probe that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// Bytes of the stream in it: they fit into a packet that passes.
+    pub(crate) payload: usize,
+    /// Bytes behind the header that say nothing.
+    pub(crate) padding: usize,
+    /// Whether it must not be fragmented.
+    pub(crate) whole: bool,
+}
+
+impl Probe {
+    /// Bytes behind the header: the size that it tries.
+    pub(crate) fn size(self) -> usize {
+        self.payload + self.padding
+    }
+}
 
 /// A search between a size that is known to pass and one that may.
 #[derive(Debug, Clone)]
 pub(crate) struct MtuSearch {
-    /// Payload bytes of a packet that passes.
+    /// Bytes behind the header of a packet that passes.
     passes: usize,
-    /// Payload bytes of the largest packet that may pass.
+    /// The same of the largest packet that may pass.
     may: usize,
     most: usize,
+    /// The usual size, until it is known whether it passes.
+    usual: Option<usize>,
     losses: u32,
     is_probing: bool,
     again_us: u64,
 }
 
 impl MtuSearch {
-    /// `passes` and `most` are payload bytes of a packet.
-    pub(crate) fn new(passes: usize, most: usize) -> Self {
-        let most = most.max(passes);
-        MtuSearch { passes, may: most, most, losses: 0, is_probing: false, again_us: 0 }
+    /// The arguments are bytes behind the header: what passes, what usually does, and what is tried at
+    /// most.
+    pub(crate) fn new(passes: usize, usual: usize, most: usize) -> Self {
+        let most = most.max(usual).max(passes);
+        let usual = (usual > passes).then_some(usual);
+        MtuSearch { passes, may: most, most, usual, losses: 0, is_probing: false, again_us: 0 }
     }
 
     /// Payload bytes of a full packet.
@@ -36,10 +66,19 @@ impl MtuSearch {
         self.passes
     }
 
-    /// Payload bytes of a probe that is due now. The largest size is tried first: it usually passes.
-    pub(crate) fn probe(&mut self, now_us: u64) -> Option<usize> {
+    /// Payload bytes of what a law takes for a segment: the usual size until it turns out otherwise, so
+    /// that the first window is that of a usual path.
+    pub(crate) fn segment_bytes(&self) -> usize {
+        self.usual.unwrap_or(self.passes)
+    }
+
+    /// The probe that is due now. The largest size is tried after the usual one: it mostly passes.
+    pub(crate) fn probe(&mut self, now_us: u64) -> Option<Probe> {
         if self.is_probing {
             return None;
+        }
+        if let Some(usual) = self.usual {
+            return self.padded(usual, false);
         }
         if self.may.saturating_sub(self.passes) < CLOSE_BYTES {
             if now_us < self.again_us || self.passes == self.most {
@@ -48,7 +87,14 @@ impl MtuSearch {
             self.may = self.most;
         }
         let size = if self.may == self.most { self.most } else { (self.passes + self.may).div_ceil(2) };
-        (size > self.passes).then_some(size)
+        self.padded(size, true)
+    }
+
+    /// A probe of that size: as much of the stream as passes without padding, or a little less.
+    fn padded(&self, size: usize, whole: bool) -> Option<Probe> {
+        let padding = size.checked_sub(self.passes)?.next_multiple_of(PADDING_BYTES);
+        let payload = size.checked_sub(padding)?;
+        (padding > 0 && payload > 0).then_some(Probe { payload, padding, whole })
     }
 
     /// The probe has left.
@@ -56,29 +102,30 @@ impl MtuSearch {
         self.is_probing = true;
     }
 
-    /// The probe has arrived; whether full packets are larger now.
-    pub(crate) fn arrived(&mut self, size: usize) -> bool {
+    /// A probe of this size has arrived.
+    pub(crate) fn arrived(&mut self, size: usize) {
         self.is_probing = false;
         self.losses = 0;
-        let grows = size > self.passes;
+        self.usual = self.usual.filter(|&usual| usual > size);
         self.passes = self.passes.max(size);
         self.may = self.may.max(self.passes);
-        grows
     }
 
-    /// A router says that the path takes `most` bytes of payload: no more are tried for a while.
+    /// A router says that the path takes `most` bytes behind the header: no more are tried for a while.
     pub(crate) fn limited(&mut self, most: usize, now_us: u64) {
         self.is_probing = false;
         self.may = self.may.min(most.max(self.passes));
+        self.usual = self.usual.filter(|&usual| usual <= self.may);
         self.again_us = now_us + AGAIN_US;
     }
 
-    /// The probe was lost, or this host's network refuses its size.
+    /// The probe of this size was lost, or this host's network refuses its size.
     pub(crate) fn lost(&mut self, size: usize, now_us: u64) {
         self.is_probing = false;
         self.losses += 1;
         if self.losses >= LOSSES {
             self.losses = 0;
+            self.usual = self.usual.filter(|&usual| usual < size);
             self.may = (size - 1).max(self.passes);
             self.again_us = now_us + AGAIN_US;
         }
@@ -89,53 +136,86 @@ impl MtuSearch {
 mod tests {
     use super::*;
 
-    /// Probes over a path that carries `limit` bytes of payload.
-    fn search(limit: usize) -> (usize, u32) {
-        let mut mtu = MtuSearch::new(1200, 1452);
+    /// Probes over a path that carries `limit` bytes whole, and `fragmented` bytes otherwise.
+    fn search(limit: usize, fragmented: usize) -> (usize, u32) {
+        let mut mtu = MtuSearch::new(528, 1212, 1452);
         let mut probes = 0;
-        while let Some(size) = mtu.probe(0) {
+        while let Some(probe) = mtu.probe(0) {
             mtu.sent();
             assert_eq!(mtu.probe(0), None, "one at a time");
+            assert!(probe.payload <= mtu.payload_bytes(), "it can be sent again without padding");
+            assert_eq!(probe.padding % PADDING_BYTES, 0);
             probes += 1;
-            match size <= limit {
-                true => assert!(mtu.arrived(size)),
-                false => mtu.lost(size, 0),
+            let passes = if probe.whole { limit } else { fragmented };
+            match probe.size() <= passes {
+                true => mtu.arrived(probe.size()),
+                false => mtu.lost(probe.size(), 0),
             }
             assert!(probes < 50);
         }
+        assert_eq!(mtu.segment_bytes(), mtu.payload_bytes(), "nothing is left open");
         (mtu.payload_bytes(), probes)
     }
 
     #[test]
     fn it_finds_what_passes() {
-        assert_eq!(search(1452), (1452, 1), "the usual path");
-        for limit in [1200, 1201, 1300, 1399, 1451] {
-            let (found, probes) = search(limit);
+        assert_eq!(search(1452, 1452), (1452, 2), "the usual path");
+        assert_eq!(search(548, 9000).0, 1212, "a path that fragments");
+        for limit in [528, 529, 580, 1100, 1180, 1211, 1212, 1213, 1300, 1399, 1451] {
+            let (found, probes) = search(limit, limit);
             assert!(found <= limit && limit - found < CLOSE_BYTES, "{found} of {limit}");
-            assert!(probes <= 12, "{probes}");
+            assert!(probes <= 24, "{probes}");
+        }
+    }
+
+    #[test]
+    fn the_first_window_is_that_of_the_usual_size_until_it_is_lost() {
+        let mut mtu = MtuSearch::new(528, 1212, 1452);
+        for _ in 0..LOSSES {
+            assert_eq!((mtu.segment_bytes(), mtu.payload_bytes()), (1212, 528));
+            let probe = mtu.probe(0).unwrap();
+            assert_eq!((probe.size(), probe.whole), (1212, false));
+            mtu.sent();
+            mtu.lost(1212, 0);
+        }
+        assert_eq!((mtu.segment_bytes(), mtu.payload_bytes()), (528, 528));
+    }
+
+    #[test]
+    fn sizes_of_a_few_bytes_are_never_padded() {
+        for least in 1..40 {
+            for most in least..60 {
+                let mut mtu = MtuSearch::new(least, most, most);
+                while let Some(probe) = mtu.probe(0) {
+                    assert!(probe.payload > 0 && probe.payload <= least && probe.size() <= most);
+                    mtu.sent();
+                    mtu.lost(probe.size(), 0);
+                }
+            }
         }
     }
 
     #[test]
     fn what_a_router_says_ends_the_search_above_it() {
-        let mut mtu = MtuSearch::new(1200, 1452);
-        assert_eq!(mtu.probe(0), Some(1452));
+        let mut mtu = MtuSearch::new(1200, 1200, 1452);
+        let size = |mtu: &mut MtuSearch| mtu.probe(0).map(Probe::size);
+        assert_eq!(size(&mut mtu), Some(1452));
         mtu.sent();
         mtu.limited(1400, 0);
-        assert_eq!(mtu.probe(0), Some(1300));
+        assert_eq!(size(&mut mtu), Some(1300));
         // Less than what has passed is not believed: packets may be fragmented.
         mtu.limited(100, 0);
-        assert_eq!((mtu.probe(0), mtu.payload_bytes()), (None, 1200));
+        assert_eq!((size(&mut mtu), mtu.payload_bytes()), (None, 1200));
     }
 
     #[test]
     fn it_looks_again_after_half_an_hour() {
-        let mut mtu = MtuSearch::new(1200, 1452);
-        while let Some(size) = mtu.probe(0) {
+        let mut mtu = MtuSearch::new(1200, 1200, 1452);
+        while let Some(probe) = mtu.probe(0) {
             mtu.sent();
-            mtu.lost(size, 0);
+            mtu.lost(probe.size(), 0);
         }
         assert_eq!(mtu.probe(AGAIN_US - 1), None);
-        assert_eq!(mtu.probe(AGAIN_US), Some(1452));
+        assert_eq!(mtu.probe(AGAIN_US).map(Probe::size), Some(1452));
     }
 }

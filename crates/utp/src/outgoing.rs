@@ -31,8 +31,8 @@ struct Sent {
     /// Its place in the order of all transmissions, the last one counting.
     order: u64,
     transmissions: u32,
-    /// Sent to learn the path's MTU, with fragmentation forbidden.
-    probe: bool,
+    /// Sent to learn the path's MTU: bytes behind its header, padding included; 0 otherwise.
+    probe_bytes: u16,
     /// Of its last departure.
     stamp: RateStamp,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Acknowledged {
     pub(crate) rtt_us: Option<u64>,
     /// The largest number newly acknowledged.
     pub(crate) largest: Option<u64>,
-    /// A probe of this many payload bytes arrived.
+    /// A probe of this many bytes behind the header arrived.
     pub(crate) probe_bytes: Option<usize>,
     /// What the last sent of them remembers of its departure.
     pub(crate) stamp: Option<RateStamp>,
@@ -71,7 +71,7 @@ pub(crate) struct Lost {
     pub(crate) bytes: u64,
     /// When the first of them was last sent, in microseconds.
     pub(crate) sent_us: u64,
-    /// A probe of this many payload bytes did not arrive.
+    /// A probe of this many bytes behind the header did not arrive.
     pub(crate) probe_bytes: Option<usize>,
 }
 
@@ -176,20 +176,21 @@ impl Outgoing {
         sent.sent_us = now_us;
         sent.order = self.transmissions;
         sent.transmissions += 1;
-        sent.probe = false;
+        sent.probe_bytes = 0;
         sent.stamp = stamp;
         self.in_flight_bytes += sent.payload.len() as u64;
         self.in_flight_packets += 1;
         Some(Outbound { number, kind: sent.kind, payload: &sent.payload })
     }
 
-    /// Cuts a new packet of at most `most` bytes from what was written, and sends it.
+    /// Cuts a new packet of at most `most` bytes from what was written, and sends it. `probe_bytes`: see
+    /// [`Sent::probe_bytes`].
     pub(crate) fn send(
         &mut self,
         now_us: u64,
         kind: Kind,
         most: usize,
-        probe: bool,
+        probe_bytes: u16,
         stamp: RateStamp,
     ) -> Outbound<'_> {
         let payload: Box<[u8]> = self.pending.drain(..most.min(self.pending.len())).collect();
@@ -209,7 +210,7 @@ impl Outgoing {
             since_us: u64::MAX,
             order: self.transmissions,
             transmissions: 1,
-            probe,
+            probe_bytes,
             stamp,
         });
         let sent = self.packets.back().expect("one was pushed");
@@ -227,7 +228,7 @@ impl Outgoing {
             since_us: u64::MAX,
             order: 0,
             transmissions: 0,
-            probe: false,
+            probe_bytes: 0,
             stamp: RateStamp::default(),
         });
     }
@@ -305,8 +306,8 @@ impl Outgoing {
         result.bytes += sent.payload.len() as u64;
         result.packets += 1;
         result.largest = result.largest.max(Some(number));
-        if sent.probe {
-            result.probe_bytes = Some(sent.payload.len());
+        if sent.probe_bytes > 0 {
+            result.probe_bytes = Some(sent.probe_bytes.into());
         }
         self.payload_bytes -= sent.payload.len() as u64;
         sent.payload = Box::default();
@@ -355,8 +356,8 @@ impl Outgoing {
         self.in_flight_packets -= 1;
         self.lost.insert(self.oldest + at as u64);
         let total = lost.get_or_insert_with(|| Lost { sent_us: u64::MAX, ..Lost::default() });
-        if sent.probe {
-            total.probe_bytes = Some(sent.payload.len());
+        if sent.probe_bytes > 0 {
+            total.probe_bytes = Some(sent.probe_bytes.into());
         } else {
             total.bytes += sent.payload.len().max(1) as u64;
             total.sent_us = total.sent_us.min(sent.sent_us);
@@ -384,7 +385,7 @@ mod tests {
         let mut out = Outgoing::new(100);
         for index in 0..count {
             out.write(&[0; 10]);
-            out.send(index, Kind::Data, 10, false, RateStamp::default());
+            out.send(index, Kind::Data, 10, 0, RateStamp::default());
         }
         out
     }
@@ -427,7 +428,7 @@ mod tests {
         assert_eq!(out.detect(), None);
         for _ in 0..3 {
             out.write(&[0; 10]);
-            out.send(80, Kind::Data, 10, false, RateStamp::default());
+            out.send(80, Kind::Data, 10, 0, RateStamp::default());
         }
         out.acknowledge(90, TIMEOUT_US, 99, Some(&[0xff, 0b11, 0, 0]), true);
         assert_eq!(out.detect(), Some(Lost { bytes: 10, sent_us: 60, probe_bytes: None }));
@@ -462,9 +463,9 @@ mod tests {
     fn a_timeout_takes_all_for_lost_but_probes_are_no_congestion() {
         let mut out = sent(2);
         out.write(&[0; 30]);
-        out.send(5, Kind::Data, 30, true, RateStamp::default());
+        out.send(5, Kind::Data, 30, 50, RateStamp::default());
         let lost = out.lose_all().unwrap();
-        assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(30) });
+        assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(50) });
         assert_eq!(out.in_flight_bytes(), 0);
         assert_eq!(out.next_lost_bytes(), Some(10));
     }
@@ -474,7 +475,7 @@ mod tests {
         for (again_us, rtt_us) in [(40_000, None), (TIMEOUT_US, Some(30_000))] {
             let mut out = Outgoing::new(100);
             out.write(&[0; 10]);
-            out.send(0, Kind::Data, 10, false, RateStamp::default());
+            out.send(0, Kind::Data, 10, 0, RateStamp::default());
             out.lose_all().unwrap();
             out.retransmit(again_us, RateStamp::default()).unwrap();
             let result = out.acknowledge(again_us + 30_000, TIMEOUT_US, 100, None, true);
@@ -483,7 +484,7 @@ mod tests {
         // Sent three times: the last two decide.
         let mut out = Outgoing::new(100);
         out.write(&[0; 10]);
-        out.send(0, Kind::Data, 10, false, RateStamp::default());
+        out.send(0, Kind::Data, 10, 0, RateStamp::default());
         for again_us in [600_000, 640_000] {
             out.lose_all().unwrap();
             out.retransmit(again_us, RateStamp::default()).unwrap();

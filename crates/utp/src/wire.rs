@@ -24,6 +24,11 @@ pub const SACK_BITS_MAX: usize = 1024;
 const VERSION: u8 = 1;
 const EXTENSION_NONE: u8 = 0;
 const EXTENSION_SACK: u8 = 1;
+/// libutp's extension bits. It drops a packet whose first extension is a later one.
+const EXTENSION_BITS: u8 = 2;
+const BITS_BYTES: u8 = 8;
+/// Padding comes in multiples of this: an extension with libutp's bits, none of them set.
+pub(crate) const PADDING_BYTES: usize = 2 + BITS_BYTES as usize;
 
 /// What a packet is for (BEP 29, "type").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +147,26 @@ impl Header {
         let sack =
             sack.map(|bits| &bits[..bits.len().min(SACK_BITS_MAX / 8)]).filter(|bits| !bits.is_empty());
         let extension = if sack.is_some() { EXTENSION_SACK } else { EXTENSION_NONE };
+        self.write_fixed(extension, out);
+        if let Some(bits) = sack {
+            let length = bits.len().next_multiple_of(4);
+            out.extend_from_slice(&[EXTENSION_NONE, length as u8]);
+            out.extend_from_slice(bits);
+            out.resize(out.len() + length - bits.len(), 0);
+        }
+    }
+
+    /// Appends the header and `padding` bytes that say nothing, a multiple of [`PADDING_BYTES`].
+    pub(crate) fn write_padded(&self, padding: usize, out: &mut Vec<u8>) {
+        let extensions = padding / PADDING_BYTES;
+        self.write_fixed(if extensions > 0 { EXTENSION_BITS } else { EXTENSION_NONE }, out);
+        for left in (0..extensions).rev() {
+            out.extend_from_slice(&[if left > 0 { EXTENSION_BITS } else { EXTENSION_NONE }, BITS_BYTES]);
+            out.resize(out.len() + usize::from(BITS_BYTES), 0);
+        }
+    }
+
+    fn write_fixed(&self, extension: u8, out: &mut Vec<u8>) {
         let mut fixed = [0; HEADER_BYTES];
         fixed[0] = (self.kind as u8) << 4 | VERSION;
         fixed[1] = extension;
@@ -152,12 +177,6 @@ impl Header {
         fixed[16..18].copy_from_slice(&self.seq.to_be_bytes());
         fixed[18..20].copy_from_slice(&self.ack.to_be_bytes());
         out.extend_from_slice(&fixed);
-        if let Some(bits) = sack {
-            let length = bits.len().next_multiple_of(4);
-            out.extend_from_slice(&[EXTENSION_NONE, length as u8]);
-            out.extend_from_slice(bits);
-            out.resize(out.len() + length - bits.len(), 0);
-        }
     }
 }
 
@@ -209,6 +228,18 @@ mod tests {
         bytes.extend_from_slice(b"payload");
         let packet = Packet::parse(&bytes).unwrap();
         assert_eq!((packet.sack, packet.payload), (Some(&[1, 2, 3, 4][..]), &b"payload"[..]));
+    }
+
+    #[test]
+    fn padding_is_passed_over() {
+        for padding in [0, PADDING_BYTES, 69 * PADDING_BYTES] {
+            let mut bytes = Vec::new();
+            header(Kind::Data).write_padded(padding, &mut bytes);
+            assert_eq!(bytes.len(), HEADER_BYTES + padding);
+            bytes.extend_from_slice(b"payload");
+            let packet = Packet::parse(&bytes).unwrap();
+            assert_eq!((packet.header, packet.payload), (header(Kind::Data), &b"payload"[..]));
+        }
     }
 
     #[test]

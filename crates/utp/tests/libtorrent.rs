@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::{BAD, CLEAN, FOUR, JUMPS, Network, SIX, network, pattern, within};
+use common::{
+    BAD, BLACK_HOLES, CLEAN, Dropped, FOUR, JUMPS, Network, SIX, black_hole, network, pattern, repeated,
+    watched, within,
+};
 use leeway_utp::{Config, Socket, Stream};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -331,5 +334,36 @@ async fn a_torrent_between_clocks_that_jump() {
     if possible() {
         from_libtorrent(FOUR, JUMPS, 2_000_000).await;
         to_libtorrent(FOUR, JUMPS, 2_000_000, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torrent_to_libtorrent_through_mtu_black_holes() {
+    if possible() {
+        for hole in BLACK_HOLES {
+            to_libtorrent(FOUR, hole, 2_000_000, None).await;
+        }
+        to_libtorrent(SIX, black_hole(1300), 2_000_000, None).await;
+    }
+}
+
+/// What libtorrent sends stays at the size of its lost probe: the other way is open only where packets are
+/// fragmented.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn libtorrent_repeats_a_lost_probe_at_its_size() {
+    if !possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("file");
+    std::fs::write(&source, pattern(2_000_000, 6)).unwrap();
+    let client = Client::start("seed", FOUR, &source, folder.path());
+    let dropped = Dropped::default();
+    let through = watched(client.at, black_hole(1200), dropped.clone()).await;
+    let socket = Socket::bind((FOUR, 0).into()).unwrap();
+    let mut stream = within("connect", socket.connect(through, Config::default())).await.unwrap();
+    tokio::select! {
+        _ = download(&mut stream, &client, 2_000_000) => panic!("libtorrent has learnt to shorten packets"),
+        () = within("repetitions", repeated(&dropped)) => {}
     }
 }

@@ -4,8 +4,12 @@
 
 mod common;
 
-use common::{BAD, CLEAN, FOUR, JUMPS, Network, SIX, network, pattern, within};
-use leeway_utp::{Config, Socket};
+use common::{
+    BAD, BLACK_HOLES, CLEAN, Dropped, FOUR, JUMPS, Network, SIX, black_hole, network, pattern, repeated,
+    watched, within,
+};
+use leeway_utp::{Config, Socket, Stream};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -39,14 +43,18 @@ async fn exchange(
     tokio::join!(connecting, accepting);
 }
 
-async fn ours_to_libutp(address: IpAddr, conditions: Network, bytes: usize) {
+/// Connects to libutp, whose wrapper drops a connection for which nobody waits: the join polls `accept`
+/// before the pause is over.
+async fn with_libutp(
+    address: IpAddr,
+    conditions: Network,
+    dropped: Dropped,
+) -> (Stream, libutp_rs2::UtpUdpStream) {
     let at = free(address).await;
     let peer = libutp_rs2::UtpUdpContext::new_udp(at).await.unwrap();
-    let through = network(at, conditions).await;
+    let through = watched(at, conditions, dropped).await;
     let socket = Socket::bind((address, 0).into()).unwrap();
-    let (near, far) = within("connect", async {
-        // The wrapper around libutp drops a connection for which nobody waits: the join polls
-        // `accept` before the pause is over.
+    within("connect", async {
         let connect = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             socket.connect(through, Config::default()).await
@@ -54,7 +62,11 @@ async fn ours_to_libutp(address: IpAddr, conditions: Network, bytes: usize) {
         let (near, far) = tokio::join!(connect, peer.accept());
         (near.unwrap(), far.unwrap())
     })
-    .await;
+    .await
+}
+
+async fn ours_to_libutp(address: IpAddr, conditions: Network, bytes: usize) {
+    let (near, far) = with_libutp(address, conditions, Dropped::default()).await;
     within("exchange", exchange(near, far, bytes)).await;
 }
 
@@ -75,15 +87,25 @@ async fn libutp_to_ours(address: IpAddr, conditions: Network, bytes: usize) {
     within("exchange", exchange(near, far, bytes)).await;
 }
 
-async fn ours_to_librqbit(address: IpAddr, conditions: Network, bytes: usize) {
+async fn with_librqbit(
+    address: IpAddr,
+    conditions: Network,
+    dropped: Dropped,
+) -> (Stream, librqbit_utp::UtpStream) {
     let at = free(address).await;
     let peer = librqbit_utp::UtpSocketUdp::new_udp(at).await.unwrap();
-    let through = network(at, conditions).await;
+    let through = watched(at, conditions, dropped).await;
     let socket = Socket::bind((address, 0).into()).unwrap();
-    let (near, far) =
-        within("connect", async { tokio::join!(socket.connect(through, Config::default()), peer.accept()) })
-            .await;
-    within("exchange", exchange(near.unwrap(), far.unwrap(), bytes)).await;
+    within("connect", async {
+        let (near, far) = tokio::join!(socket.connect(through, Config::default()), peer.accept());
+        (near.unwrap(), far.unwrap())
+    })
+    .await
+}
+
+async fn ours_to_librqbit(address: IpAddr, conditions: Network, bytes: usize) {
+    let (near, far) = with_librqbit(address, conditions, Dropped::default()).await;
+    within("exchange", exchange(near, far, bytes)).await;
 }
 
 async fn librqbit_to_ours(address: IpAddr, conditions: Network, bytes: usize) {
@@ -145,4 +167,133 @@ async fn libutp_with_clocks_that_jump() {
 async fn librqbit_with_clocks_that_jump() {
     ours_to_librqbit(FOUR, JUMPS, 2_000_000).await;
     librqbit_to_ours(FOUR, JUMPS, 2_000_000).await;
+}
+
+async fn send_to_libutp(address: IpAddr, conditions: Network, bytes: usize) {
+    let (mut near, mut far) = with_libutp(address, conditions, Dropped::default()).await;
+    let there = pattern(bytes, 1);
+    let (write, mut got) = (async { near.write_all(&there).await.unwrap() }, vec![0; there.len()]);
+    within("sending", async { tokio::join!(write, async { far.read_exact(&mut got).await.unwrap() }) }).await;
+    assert!(got == there, "what was sent differs");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn libutp_receives_through_mtu_black_holes() {
+    for hole in BLACK_HOLES {
+        send_to_libutp(FOUR, hole, 2_000_000).await;
+    }
+    send_to_libutp(SIX, black_hole(1300), 2_000_000).await;
+}
+
+/// What libutp sends starts at the largest size and keeps it: the other way is open only where packets are
+/// fragmented.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn libutp_repeats_a_lost_probe_at_its_size() {
+    let dropped = Dropped::default();
+    let (mut near, mut far) = with_libutp(FOUR, black_hole(1200), dropped.clone()).await;
+    // The accepting side may write once it has heard something.
+    near.write_all(b"!").await.unwrap();
+    within("reading", far.read_exact(&mut [0])).await.unwrap();
+    let there = pattern(100_000, 1);
+    let mut got = vec![0; there.len()];
+    let transfer = async {
+        let write = async { far.write_all(&there).await };
+        let _ = tokio::join!(write, near.read_exact(&mut got));
+    };
+    tokio::select! {
+        () = transfer => panic!("libutp has learnt to shorten packets"),
+        () = within("repetitions", repeated(&dropped)) => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn librqbit_receives_through_mtu_black_holes() {
+    let paths = BLACK_HOLES.map(|hole| (FOUR, hole)).into_iter().chain([(SIX, black_hole(1300))]);
+    for (address, hole) in paths {
+        let (mut near, mut far) = with_librqbit(address, hole, Dropped::default()).await;
+        let there = pattern(2_000_000, 1);
+        let mut got = vec![0; there.len()];
+        let write = async { near.write_all(&there).await.unwrap() };
+        let read = async { far.read_exact(&mut got).await.unwrap() };
+        within("sending", async { tokio::join!(write, read) }).await;
+        assert!(got == there, "what was sent differs");
+    }
+}
+
+/// librqbit's (0.7.0) takes a lost probe back and never sends as many bytes as it had: its stream ends short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn librqbit_forgets_the_bytes_of_a_lost_probe() {
+    let dropped = Dropped::default();
+    let (mut near, mut far) = with_librqbit(FOUR, black_hole(1200), dropped.clone()).await;
+    near.write_all(b"!").await.unwrap();
+    within("reading", far.read_exact(&mut [0])).await.unwrap();
+    let there = pattern(300_000, 1);
+    far.write_all(&there).await.unwrap();
+    let forgotten = || {
+        let probes: BTreeSet<_> = dropped.lock().unwrap().iter().filter(|one| one.0 == 1).copied().collect();
+        probes.iter().map(|one| one.1 - 20).sum::<usize>()
+    };
+    let mut got = 0;
+    let mut buffer = vec![0; 65_536];
+    while forgotten() == 0 || got + forgotten() < there.len() {
+        let count = within("reading", near.read(&mut buffer)).await.unwrap();
+        got += count;
+        assert!(count > 0, "the end after {got} bytes");
+    }
+    let more = tokio::time::timeout(Duration::from_secs(3), near.read(&mut buffer)).await;
+    assert!(more.is_err(), "librqbit has learnt to send them again: {more:?} after {got} bytes");
+}
+
+/// This side ends its stream at once, and libutp goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn libutp_sends_on_after_our_fin() {
+    for conditions in [CLEAN, BAD] {
+        let (near, mut far) = with_libutp(FOUR, conditions, Dropped::default()).await;
+        let (there, back) = (pattern(100_000, 1), pattern(1_000_000, 2));
+        let near_side = async {
+            let (mut reads, mut writes) = (&near, &near);
+            let mut got = vec![0; back.len()];
+            let end = async {
+                writes.write_all(&there).await.unwrap();
+                writes.shutdown().await.unwrap();
+            };
+            tokio::join!(end, async { reads.read_exact(&mut got).await.unwrap() });
+            assert!(got == back, "what libutp sent differs");
+        };
+        let far_side = async {
+            let mut got = Vec::new();
+            far.read_to_end(&mut got).await.unwrap();
+            assert!(got == there, "what libutp has received differs");
+            far.write_all(&back).await.unwrap();
+        };
+        within("exchange", async { tokio::join!(near_side, far_side) }).await;
+    }
+}
+
+/// librqbit's ends its stream in the middle of what this side sends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn this_side_sends_on_after_the_fin_of_librqbit() {
+    let (near, far) = with_librqbit(FOUR, CLEAN, Dropped::default()).await;
+    let (mut far_reads, mut far_writes) = far.split();
+    let (there, back) = (pattern(3_000_000, 1), pattern(300_000, 2));
+    let sends = async {
+        (&near).write_all(&there).await.unwrap();
+        (&near).shutdown().await.unwrap();
+    };
+    let reads = async {
+        let mut got = Vec::new();
+        (&near).read_to_end(&mut got).await.unwrap();
+        assert!(got == back, "what librqbit's sent differs");
+    };
+    let far_sends = async {
+        far_writes.write_all(&back).await.unwrap();
+        // It comes back when both directions have ended.
+        let _ = far_writes.shutdown().await;
+    };
+    let far_receives = async {
+        let mut got = vec![0; there.len()];
+        far_reads.read_exact(&mut got).await.unwrap();
+        assert!(got == there, "what librqbit's has received differs");
+    };
+    within("exchange", async { tokio::join!(sends, reads, far_sends, far_receives) }).await;
 }

@@ -108,10 +108,9 @@ impl Connection {
             if let Some(rtt_us) = result.rtt_us {
                 self.rtt.sample(rtt_us);
             }
-            if let Some(size) = result.probe_bytes
-                && self.mtu.arrived(size)
-            {
-                self.congestion.set_mss(self.mtu.payload_bytes() as u32);
+            if let Some(size) = result.probe_bytes {
+                self.mtu.arrived(size);
+                self.congestion.set_mss(self.mtu.segment_bytes() as u32);
             }
             let told = header.timestamp_difference_us;
             let owd_us = (told != 0).then_some(told);
@@ -120,9 +119,7 @@ impl Connection {
             self.paced_until_us = None;
         }
         if let Some(lost) = self.outgoing.detect() {
-            if let Some(size) = lost.probe_bytes {
-                self.mtu.lost(size, now_us);
-            }
+            self.note_lost_probe(now_us, &lost);
             if lost.bytes > 0 {
                 let flight = self.flight(before_bytes);
                 self.congestion.lost(now_us, &lost, 0, &self.rtt, flight);

@@ -15,6 +15,8 @@ struct Network {
     double: u64,
     /// Probes above this many bytes are lost, others are fragmented.
     mtu: usize,
+    /// Packets of more bytes are lost, and fragments of them too.
+    hole: usize,
     /// Bits a second, each way; 0: endless.
     rate: u64,
     /// Packets that wait for it.
@@ -23,7 +25,16 @@ struct Network {
 
 impl Default for Network {
     fn default() -> Self {
-        Network { delay_us: 20_000, lose: 0, delay: 0, double: 0, mtu: 9000, rate: 0, buffer_us: 0 }
+        Network {
+            delay_us: 20_000,
+            lose: 0,
+            delay: 0,
+            double: 0,
+            mtu: 9000,
+            hole: 9000,
+            rate: 0,
+            buffer_us: 0,
+        }
     }
 }
 
@@ -75,7 +86,8 @@ impl Pair {
     fn send(&mut self, from: usize, packet: Vec<u8>, whole: bool) {
         self.count += 1;
         self.sent_packets[from] += 1;
-        if self.one_in(self.network.lose) || (whole && packet.len() + 28 > self.network.mtu) {
+        let too_long = packet.len() > self.network.hole || (whole && packet.len() + 28 > self.network.mtu);
+        if self.one_in(self.network.lose) || too_long {
             return;
         }
         let mut at_us = self.now_us;
@@ -313,6 +325,24 @@ fn packets_grow_to_what_the_path_carries() {
             largest = largest.max(pair.end(0).steering().segment_bytes);
         }
         assert!(largest <= most && largest + 16 > most.min(mtu - 48).max(1212), "{largest} at {mtu}");
+    }
+}
+
+#[test]
+fn a_path_that_drops_long_packets_and_says_nothing_costs_probes_alone() {
+    for hole in [548, 600, 1000, 1200, 1231, 1232, 1300, 1471] {
+        let network = Network { hole, ..Network::default() };
+        let mut pair = Pair::new(Config::default(), Config::default(), network);
+        pair.exchange([&pattern(2_000_000), &pattern(2_000_000)]);
+        let steering = pair.end(0).steering();
+        let packet_bytes = steering.segment_bytes + HEADER_BYTES;
+        assert!(packet_bytes <= hole && packet_bytes + 16 > hole, "{packet_bytes} of {hole}");
+        assert!(
+            steering.resent_packets <= 24,
+            "{} packets were sent again at {hole}",
+            steering.resent_packets
+        );
+        assert!(pair.now_us < 10_000_000 + LINGER_US, "{} us at {hole}", pair.now_us);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
@@ -27,19 +27,38 @@ pub struct Network {
     doubled: u64,
     /// The clocks of both sides jump, as far as the other one sees it.
     jumps: bool,
+    /// Bytes of UDP payload above which a datagram is dropped, and nobody is told.
+    largest: usize,
 }
 
-pub const CLEAN: Network = Network { lost: 0, late: 0, doubled: 0, jumps: false };
+pub const CLEAN: Network = Network { lost: 0, late: 0, doubled: 0, jumps: false, largest: usize::MAX };
 pub const BAD: Network = Network { lost: 30, late: 20, doubled: 20, ..CLEAN };
 pub const JUMPS: Network = Network { jumps: true, ..CLEAN };
+
+/// MTU black holes: one that a tunnel makes, and one close to the 576 bytes that IPv4 promises. Fragments do not
+/// pass either.
+pub const BLACK_HOLES: [Network; 2] = [black_hole(1200), black_hole(600)];
+
+/// A path that drops every datagram of more than `largest` bytes of UDP payload, and tells nobody.
+pub const fn black_hole(largest: usize) -> Network {
+    Network { largest, ..CLEAN }
+}
 
 /// Packets from one side between two jumps of its clock.
 const JUMP_PACKETS: u64 = 150;
 /// Clocks jump forwards and backwards in turn, and not by the same.
 const JUMPS_US: [u32; 4] = [40_000_000, 39_000_000, 2_000_000_000, 0];
 
+/// What a black hole has dropped: from whom (1: the server), bytes, type and number.
+pub type Dropped = Arc<Mutex<Vec<(usize, usize, u8, u16)>>>;
+
 /// Passes datagrams between whoever writes to it and `server`; its address.
 pub async fn network(server: SocketAddr, network: Network) -> SocketAddr {
+    watched(server, network, Dropped::default()).await
+}
+
+/// The same; `dropped` is told of what is too long.
+pub async fn watched(server: SocketAddr, network: Network, dropped: Dropped) -> SocketAddr {
     let near = Arc::new(UdpSocket::bind((server.ip(), 0)).await.unwrap());
     let far = Arc::new(UdpSocket::bind((server.ip(), 0)).await.unwrap());
     let address = near.local_addr().unwrap();
@@ -68,6 +87,11 @@ pub async fn network(server: SocketAddr, network: Network) -> SocketAddr {
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) % 1000
             };
+            if bytes.len() > network.largest {
+                let number = u16::from_be_bytes([bytes[16], bytes[17]]);
+                dropped.lock().unwrap().push((side, bytes.len(), bytes[0] >> 4, number));
+                continue;
+            }
             if draw() < network.lost {
                 continue;
             }
@@ -85,6 +109,19 @@ pub async fn network(server: SocketAddr, network: Network) -> SocketAddr {
         }
     });
     address
+}
+
+/// Waits until the server has sent one packet three times that the black hole drops each time: no packet with a
+/// later number can be read then.
+pub async fn repeated(dropped: &Dropped) {
+    let thrice = || {
+        let dropped = dropped.lock().unwrap();
+        let same = |one| dropped.iter().filter(|&other| other == one).count();
+        dropped.iter().any(|one| one.0 == 1 && same(one) >= 3)
+    };
+    while !thrice() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A packet whose sender's clock has jumped so many times: its stamp, and the difference that it tells (BEP 29).
