@@ -4,7 +4,8 @@
  * A program for libutp: sends a file and receives one over one connection, then ends. It is built with
  * libutp's header and with ours, and linked with either library.
  *
- * usage: cat PORT PEER_PORT SEND_FILE RECEIVE_FILE RECEIVE_BYTES; PEER_PORT 0: waits for a peer
+ * usage: cat PORT PEER_PORT SEND_FILE RECEIVE_FILE RECEIVE_BYTES [half]; PEER_PORT 0: waits for a peer; half: ends
+ * its direction once it has written all, whether it has received all or not
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +19,7 @@
 
 #include "utp.h"
 
-static int fd, has_ended, is_closed, errors;
+static int fd, has_ended, is_closed, errors, half, has_shut;
 static utp_socket *peer;
 static char *out;
 static size_t out_bytes, written;
@@ -49,6 +50,10 @@ static void write_some(void)
 		if (count <= 0)
 			break;
 		written += (size_t)count;
+	}
+	if (half && peer && !has_shut && written == out_bytes) {
+		has_shut = 1;
+		utp_shutdown(peer, SHUT_WR);
 	}
 	close_if_done();
 }
@@ -141,8 +146,9 @@ int main(int argc, char **argv)
 	struct sockaddr_in here = {.sin_family = AF_INET}, there = {.sin_family = AF_INET};
 	utp_context *context = utp_init(2);
 	FILE *file;
-	if (argc != 6 || !context)
+	if (argc < 6 || argc > 7 || !context)
 		die("usage");
+	half = argc == 7;
 	alarm(100);
 	here.sin_port = htons((unsigned short)atoi(argv[1]));
 	there.sin_port = htons((unsigned short)atoi(argv[2]));

@@ -1,9 +1,13 @@
 //! A program for libutp, linked with libutp and with this library, against each other. It is built
 //! with libutp's own header, so that the interface is the same, and with ours.
 
+use std::io::Write;
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const LIBUTP: &str = "libutp-rs2-sys";
 const SOURCES: [&str; 6] = ["internal", "utils", "hash", "callbacks", "api", "packedsockaddr"];
@@ -25,6 +29,21 @@ fn libutp() -> PathBuf {
     let packages = metadata["packages"].as_array().unwrap();
     let package = packages.iter().find(|package| package["name"] == LIBUTP).unwrap();
     Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("libutp")
+}
+
+/// `ucat.c` of libutp: that of `LEEWAY_UCAT`, otherwise out of the npm package `utp-native`, where the registry
+/// can be reached.
+fn ucat(folder: &Path) -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("LEEWAY_UCAT") {
+        return Some(path.into());
+    }
+    let pack =
+        Command::new("npm").args(["pack", "--silent", "utp-native@2.5.3"]).current_dir(folder).output();
+    if !pack.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    run(Command::new("tar").args(["xf", "utp-native-2.5.3.tgz"]).current_dir(folder));
+    Some(folder.join("package/deps/libutp/ucat.c"))
 }
 
 /// The folder with `libleeway_utp.a` and `libleeway_utp.so`: a test does not build them.
@@ -88,9 +107,9 @@ fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
 }
 
-/// Both send a file and receive one, over one connection that `connects` asks for.
-fn exchange(folder: &Path, connects: &Path, accepts: &Path) {
-    let sizes = [2_000_001, 700_000];
+/// Both send a file and receive one, over one connection that `connects` asks for. `half`: each ends its direction
+/// when its file is written, the one with the shorter file in the middle of the other's.
+fn exchange(folder: &Path, connects: &Path, accepts: &Path, sizes: [usize; 2], half: bool) {
     let files = ["there", "back"].map(|name| folder.join(name));
     let copies = ["there.copy", "back.copy"].map(|name| folder.join(name));
     for which in 0..2 {
@@ -101,7 +120,7 @@ fn exchange(folder: &Path, connects: &Path, accepts: &Path) {
         let words = [port, peer].map(|port| port.to_string());
         let mut command = Command::new(program);
         command.args(words).arg(&files[which]).arg(&copies[1 - which]).arg(sizes[1 - which].to_string());
-        command.spawn().unwrap()
+        command.args(half.then_some("half")).spawn().unwrap()
     };
     let mut accepting = start(accepts, ports[1], 0, 1);
     // A SYN that comes too early is sent again.
@@ -121,9 +140,13 @@ fn exchange(folder: &Path, connects: &Path, accepts: &Path) {
 fn a_program_for_libutp_links_with_it_and_both_understand_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let programs = build(folder.path());
-    exchange(folder.path(), &programs.unchanged, &programs.theirs);
-    exchange(folder.path(), &programs.theirs, &programs.unchanged);
-    exchange(folder.path(), &programs.ours, &programs.unchanged);
+    for half in [false, true] {
+        for sizes in [[2_000_001, 700_000], [100_000, 2_000_001]] {
+            exchange(folder.path(), &programs.unchanged, &programs.theirs, sizes, half);
+            exchange(folder.path(), &programs.theirs, &programs.unchanged, sizes, half);
+            exchange(folder.path(), &programs.ours, &programs.unchanged, sizes, half);
+        }
+    }
     let said = |law| {
         // Without arguments it ends after it has made a context.
         let output = Command::new(&programs.ours).env("LEEWAY_UTP_LAW", law).output().unwrap();
@@ -131,4 +154,81 @@ fn a_program_for_libutp_links_with_it_and_both_understand_each_other() {
     };
     assert!(said("ledbat:target=lots").contains("LEEWAY_UTP_LAW"), "a law that does not exist is said");
     assert!(!said("ledbat:target=25ms").contains("LEEWAY_UTP_LAW"));
+}
+
+/// What a `ucat` did that `connects` to another one, which `answers` once it has all, or before.
+fn ucats(folder: &Path, connects: &Path, accepts: &Path, early: bool) {
+    let names = format!("{} to {}, early: {early}", connects.display(), accepts.display());
+    let (sent, got, answer) = (folder.join("sent"), folder.join("got"), folder.join("answer"));
+    let bytes = pattern(1_000_000, 7);
+    std::fs::write(&sent, &bytes).unwrap();
+    let port = free_port().to_string();
+    // A socket, because ucat does not see the end of a pipe: it polls for POLLIN alone.
+    let (mut says, hears) = UnixStream::pair().unwrap();
+    let file = |path: &Path| std::fs::File::create(path).unwrap();
+    let mut accepting = Command::new(accepts)
+        .args(["-l", "-p", &port])
+        .stdin(Stdio::from(OwnedFd::from(hears)))
+        .stdout(file(&got))
+        .spawn()
+        .unwrap();
+    // A SYN before the other is there would end this one: the system refuses it.
+    std::thread::sleep(Duration::from_millis(500));
+    let mut connecting = Command::new(connects)
+        .args(["127.0.0.1", &port])
+        .stdin(std::fs::File::open(&sent).unwrap())
+        .stdout(file(&answer))
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    let waits = |what: &str, done: &mut dyn FnMut() -> bool| {
+        while !done() {
+            assert!(began.elapsed() < Duration::from_secs(100), "{names}: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // It has accepted then; before, the end of its input would end it.
+    let enough = if early { 1 } else { bytes.len() as u64 };
+    waits("nothing arrives", &mut || std::fs::metadata(&got).unwrap().len() >= enough);
+    says.write_all(b"answer").unwrap();
+    drop(says);
+    for (who, program) in [("connecting", &mut connecting), ("accepting", &mut accepting)] {
+        let mut status = None;
+        waits("it does not end", &mut || {
+            status = program.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success(), "{names}: the {who} side");
+    }
+    assert!(std::fs::read(&got).unwrap() == bytes, "{names}: the file");
+    assert_eq!(std::fs::read(&answer).unwrap(), b"answer", "{names}");
+}
+
+#[test]
+fn ucat_of_libutp_ends_with_this_library_as_with_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(source) = ucat(folder.path()) else {
+        eprintln!("skipped: no ucat.c in LEEWAY_UCAT, and npm has not fetched utp-native");
+        return;
+    };
+    let (libutp, ours) = (libutp(), ours());
+    let object = folder.path().join("ucat.o");
+    run(Command::new("cc")
+        .args(["-DPOSIX", "-O1", "-w", "-c"])
+        .arg("-I")
+        .arg(&libutp)
+        .arg(&source)
+        .arg("-o")
+        .arg(&object));
+    let [theirs, unchanged] = ["ucat-theirs", "ucat-unchanged"].map(|name| folder.path().join(name));
+    let sources = SOURCES.map(|name| libutp.join(format!("utp_{name}.cpp")));
+    run(Command::new("c++").args(["-DPOSIX", "-O1", "-w"]).arg(&object).args(sources).arg("-o").arg(&theirs));
+    let archive = ours.join("libleeway_utp.a");
+    run(Command::new("cc").arg(&object).arg(archive).args(SYSTEM).arg("-o").arg(&unchanged));
+    for early in [false, true] {
+        ucats(folder.path(), &theirs, &theirs, early);
+        ucats(folder.path(), &theirs, &unchanged, early);
+        ucats(folder.path(), &unchanged, &theirs, early);
+        ucats(folder.path(), &unchanged, &unchanged, early);
+    }
 }
