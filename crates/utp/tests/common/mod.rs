@@ -46,8 +46,8 @@ pub const fn black_hole(largest: usize) -> Network {
 
 /// Packets from one side between two jumps of its clock.
 const JUMP_PACKETS: u64 = 150;
-/// Clocks jump forwards and backwards in turn, and not by the same.
-const JUMPS_US: [u32; 4] = [40_000_000, 39_000_000, 2_000_000_000, 0];
+/// Clocks jump forwards and backwards, and not by the same; once to a little before their 32 bits are full.
+const JUMPS_US: [u32; 5] = [40_000_000, 39_000_000, 2_000_000_000, u32::MAX - 200_000, 0];
 
 /// What a black hole has dropped: from whom (1: the server), bytes, type and number.
 pub type Dropped = Arc<Mutex<Vec<(usize, usize, u8, u16)>>>;
