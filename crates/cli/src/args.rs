@@ -158,7 +158,7 @@ pub enum Command {
         write a first configuration for this machine\n  \
         sudo leeway gateway check\n      \
         check it: everything that is wrong, and what would be right\n\n\
-        It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay, for clients without\n\
+        It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay, for clients without \
         configuration, and to see when the home is at work.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
     Gateway(Box<crate::gateway::GatewayArgs>),
@@ -230,4 +230,30 @@ pub struct Sim {
     /// Print nothing but errors.
     #[arg(long, short, conflicts_with = "json")]
     pub quiet: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::{Command, CommandFactory};
+
+    /// clap wraps a paragraph at the width of the terminal, so a paragraph is one line of the text. Lines that begin with
+    /// spaces are examples.
+    #[test]
+    fn paragraphs_below_a_help_are_wrapped_by_the_terminal_alone() {
+        fn check(path: &str, command: &Command) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                let of_one =
+                    !pair[0].ends_with('.') && pair.iter().all(|line| line.starts_with(|c: char| c != ' '));
+                let label = pair[1].split_once(": ").is_some_and(|(label, _)| !label.contains(' '));
+                assert!(!of_one || label, "{path}: {pair:?} is one paragraph");
+            }
+            for sub in command.get_subcommands() {
+                check(&format!("{path} {}", sub.get_name()), sub);
+            }
+        }
+        check("leeway", &Cli::command());
+    }
 }

@@ -23,7 +23,7 @@ pub const HELP: &str = "Examples:\n  \
     the same for a minute\n  \
     leeway demo\n      \
     without root: the same community in the simulator, in a few seconds\n\n\
-    Hosts are network namespaces of this machine, and nothing leaves it. At its end the\n\
+    Hosts are network namespaces of this machine, and nothing leaves it. At its end the \
     hosts, programs and files of the demo are removed, also after an error, Ctrl-C or SIGTERM.\n\n\
     Exit codes: 0 it ended or was ended by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.";
 

@@ -17,7 +17,7 @@ pub const HELP: &str = "Examples:\n  \
     judges a file for another machine\n  \
     leeway gateway check --json | jq -r '.[] | select(.severity == \"error\") | .what'\n      \
     for other programs\n\n\
-    Each finding has its file, line and key, and what would be right. An error stops the gateway or harms\n\
+    Each finding has its file, line and key, and what would be right. An error stops the gateway or harms \
     somebody; with a warning it works, and not as its owner expects; a note is good to know.\n\n\
     Exit codes: 0 no error, 1 with --strict: a warning and no error, 2 an error, or no such file.";
 

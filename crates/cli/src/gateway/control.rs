@@ -160,7 +160,7 @@ const RELOAD_HELP: &str = "Examples:\n  \
     as `systemctl reload leeway-gateway` does\n  \
     sudo leeway gateway reload --config home.toml --socket /run/home/control.sock\n      \
     a gateway that was started with another file\n\n\
-    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a\n\
+    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a \
     restart.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 something is wrong or needs a restart, and nothing has changed.";
 

@@ -25,9 +25,9 @@ pub const HELP: &str = "Examples:\n  \
     takes what this machine shows, and prints a password for your page\n  \
     sudo leeway gateway init --yes --clients 10.20.0.0/16 --home 192.168.1.0/24 --users ann\n      \
     neighbours need names and passwords; the first is ann\n\n\
-    It writes the configuration and the files of users, never over a configuration that is there (--force\n\
+    It writes the configuration and the files of users, never over a configuration that is there (--force \
     does), and then does `leeway gateway check`.\n\n\
-    Exit codes: 0 written, 1 it could not be written, 2 bad usage, something has to be told, or `check` finds an\n\
+    Exit codes: 0 written, 1 it could not be written, 2 bad usage, something has to be told, or `check` finds an \
     error in what was written.";
 
 /// The port of the proxy, if nothing else is said.

@@ -20,7 +20,7 @@ const VOUCHER_HELP: &str = "Examples:\n  \
     one voucher of 1 GB that has to be used first within 90 days, on paper in Catalan\n  \
     leeway gateway voucher --list\n      \
     all that were made, without their codes\n\n\
-    A neighbour gives the code as user name of the proxy, and any password. The first use begins the days.\n\
+    A neighbour gives the code as user name of the proxy, and any password. The first use begins the days. \
     The gateway needs `vouchers = true` and [accounts]. Codes are in no other place than the sheet.\n\n\
     Exit codes: 0 done, 1 no gateway runs here or the sheet cannot be written, 2 bad usage.";
 

@@ -25,7 +25,7 @@ pub const UP_HELP: &str = "Examples:\n  \
     starts it with /etc/leeway/gateway.toml, as a service where systemd and the packaged unit are there\n  \
     leeway gateway up --config home.toml --log home.log\n      \
     starts a process of its own with another file\n\n\
-    A process of its own has its number beside the control socket (control.pid), and what it says in\n\
+    A process of its own has its number beside the control socket (control.pid), and what it says in \
     gateway.log in the folder `state` of [control].\n\n\
     Exit codes: 0 it serves, 1 one runs already or it does not start, 2 bad usage or a bad configuration.";
 

@@ -25,7 +25,7 @@ pub const HELP: &str = "Examples:\n  \
     one file under this name, from this address only\n  \
     leeway recv --resume ~/incoming\n      \
     go on where the last transfer broke off\n\n\
-    Whoever reaches the port may send: nothing proves who the sender is, and nothing is encrypted.\n\
+    Whoever reaches the port may send: nothing proves who the sender is, and nothing is encrypted. \
     What exists is never overwritten. What has come of a file is in NAME.leeway-part until all of it is there.\n\n\
     Exit codes: 0 the file is there, 1 the transfer failed, 2 bad usage, 130 or 143 interrupted.";
 

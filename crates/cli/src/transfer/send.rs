@@ -24,7 +24,7 @@ pub const HELP: &str = "Examples:\n  \
     on the machine that has it; the transfer yields to all other traffic\n  \
     leeway send --law ledbat:target=5ms --name today.tar backup.tar [2001:db8::7]:7000\n      \
     with another law, under another name, to another port\n\n\
-    Nothing is encrypted, and nothing proves who is at the other side. Compare the BLAKE3 that\n\
+    Nothing is encrypted, and nothing proves who is at the other side. Compare the BLAKE3 that \
     both sides print, and send secrets through a tunnel.\n\n\
     Exit codes: 0 the other side has all of it, 1 it failed, 2 bad usage, 130 or 143 interrupted.";
 
