@@ -1,4 +1,5 @@
-//! Connections to the Internet: checked, bounded before their first packet, read no faster than granted.
+//! Connections to the Internet. The policy checks each address, the receive window is set before the
+//! first packet, and data is read no faster than the scheduler grants.
 
 use crate::block::List;
 use crate::budget::{Budget, Flow};
@@ -23,34 +24,34 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes that one permission reads at most.
+/// The most bytes of one grant.
 const READ_BYTES: u64 = 64 * 1024;
 
-/// Pieces that one write takes at most.
+/// The most buffers of one vectored write.
 const SLICES: usize = 16;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Not allowed.
+    /// The policy refuses.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// No address, or none that is allowed.
+    /// The name has no address, or none that the policy allows.
     #[error(transparent)]
     Name(#[from] ResolveError),
-    /// The user has too many already.
+    /// The user has no free place ([`crate::users::Users::admit_upstream`]).
     #[error("too many connections at a time")]
     TooMany,
     /// The server does not answer.
     #[error("{0} does not answer within {1} s")]
     Timeout(SocketAddr, u64),
-    /// The server or the network refuses.
+    /// The server or the network refused the connection.
     #[error("cannot connect to {0}: {1}")]
     Failed(SocketAddr, io::Error),
 }
 
 impl ConnectError {
-    /// What the gateway says, if it is the gateway that says no.
+    /// The policy's refusal, if the policy refused.
     pub fn refusal(&self) -> Option<Refusal> {
         use ResolveError::{Address, Refused};
         match self {
@@ -62,7 +63,7 @@ impl ConnectError {
 }
 
 impl ConnectError {
-    /// Words for a user: no address that a name of the home may have, nor what its name servers say.
+    /// The error in words for a user, without the home's addresses and its name servers' replies.
     pub fn to_user(&self) -> String {
         match self {
             ConnectError::Refused(refusal)
@@ -86,24 +87,24 @@ impl ConnectError {
     }
 }
 
-/// The way to the Internet: that turn of the relay, or none for the direct one.
+/// The path to the Internet: the number of a session with the relay, or `None` without the relay.
 pub type Way = Option<u64>;
 
-/// How connections to the Internet are made.
+/// Makes the connections to the Internet.
 pub struct Connector {
-    /// Where they may go; another after a reload.
+    /// Which addresses are allowed. A reload replaces it.
     policy: RwLock<Arc<Policy>>,
-    /// The window that they share, if there is a law.
+    /// The window of all downloads, if there is a law.
     pub budget: Option<Arc<Budget>>,
-    /// The one of those through the relay, whose own law sees to it that nobody notices: this one shares what there is.
+    /// The window of downloads through the relay. The tunnel's law yields; this window only shares.
     pub relay_budget: Option<Arc<Budget>>,
-    /// The window of all that is sent directly, if there is a law.
+    /// The window of all uploads without the relay, if there is a law.
     pub upload: Option<Arc<Upload>>,
-    /// The tunnel that is taken while it is there.
+    /// The relay's tunnel, used while it is up.
     pub relay: Option<Arc<Relay>>,
-    /// Whether neighbours are served now.
+    /// Whether sharing is on.
     pub gate: Arc<Gate>,
-    /// Requests and datagrams that the owner's lists have refused, as [`List::ALL`] has them.
+    /// Requests and datagrams that the owner's lists refused, in the order of [`List::ALL`].
     blocked: [AtomicU64; 3],
     resolver: Resolver,
     congestion: Result<String, String>,
@@ -121,13 +122,13 @@ pub struct Upstream {
     way: Way,
     relay: Option<Arc<Relay>>,
     pass: Pass,
-    /// Bytes that may be read.
+    /// Bytes that may be read: granted and not read yet.
     permitted: u64,
     _place: Place,
 }
 
 impl Connector {
-    /// As configured.
+    /// A connector for a configuration.
     pub fn new(
         config: &Config,
         policy: Policy,
@@ -157,17 +158,17 @@ impl Connector {
         }
     }
 
-    /// Where connections may go now.
+    /// The policy in force.
     pub fn policy(&self) -> Arc<Policy> {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where they may go from now on.
+    /// Puts another policy in force, for new connections.
     pub fn set_policy(&self, policy: Policy) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
     }
 
-    /// Counts that `user` was refused something, by one of the owner's lists or otherwise.
+    /// Counts a refusal for `user`, and for the owner's list that refused.
     pub fn refused(&self, user: &User, refusal: Option<Refusal>) {
         user.counts.refused.fetch_add(1, Ordering::Relaxed);
         if let Some(list) = refusal.and_then(Refusal::list) {
@@ -175,34 +176,34 @@ impl Connector {
         }
     }
 
-    /// What each of the owner's lists has refused.
+    /// Number of refusals of each of the owner's lists.
     pub fn blocked(&self) -> [(List, u64); 3] {
         List::ALL.map(|list| (list, self.blocked[list as usize].load(Ordering::Relaxed)))
     }
 
-    /// The answer to a question for a name that is blocked; none: it may be asked.
+    /// The DNS response for a blocked name; `None` if the name is not blocked.
     pub fn blocked_answer(&self, user: &User, question: &[u8]) -> Option<Vec<u8>> {
         let refusal = self.policy().check_name(&dns::name(question)?).err()?;
         self.refused(user, Some(refusal));
         Some(dns::blocked(question))
     }
 
-    /// The congestion control of uploads, if the kernel has one of those that were asked for; else why not.
+    /// The congestion control of uploads, if the kernel has one that was asked for; otherwise the reason.
     pub fn congestion(&self) -> Result<&str, &str> {
         self.congestion.as_deref().map_err(String::as_str)
     }
 
-    /// The window of what is sent that way.
+    /// The window of uploads by this path.
     pub fn upload(&self, way: Way) -> Option<&Arc<Upload>> {
         self.upload.as_ref().filter(|_| way.is_none())
     }
 
-    /// That address, if it is beyond the line; a name server may be the home's.
+    /// The address, if it is in the Internet. A name server may be in the home, where no law is needed.
     pub fn beyond(&self, address: IpAddr) -> Option<IpAddr> {
         self.policy().check(address).ok()
     }
 
-    /// The addresses that `host` stands for, now and for this request.
+    /// The addresses of `host` that the policy allows, for one request.
     ///
     /// # Errors
     /// A closed port, a name that is not known or not allowed.
@@ -212,7 +213,7 @@ impl Connector {
         Ok(self.resolver.resolve(&policy, host, port).await?)
     }
 
-    /// The same for datagrams.
+    /// The same for datagrams (UDP).
     ///
     /// # Errors
     /// A closed port, a name that is not known or not allowed.
@@ -222,7 +223,7 @@ impl Connector {
         Ok(self.resolver.resolve(&policy, host, port).await?)
     }
 
-    /// The address that datagrams to `to` go to.
+    /// Checks `to` as the address of datagrams, and returns it.
     ///
     /// # Errors
     /// A closed port, an address that is not allowed.
@@ -232,37 +233,37 @@ impl Connector {
         Ok(SocketAddr::new(policy.check(to.ip())?, to.port()))
     }
 
-    /// The name server that answers clients' own questions.
+    /// The name server for the clients' DNS queries.
     pub fn name_server(&self) -> SocketAddr {
         self.resolver.name_servers()[0]
     }
 
-    /// It does not answer.
+    /// The name server does not answer.
     pub fn name_server_is_silent(&self) {
         self.resolver.name_server_is_silent();
     }
 
-    /// A place for a connection of `user` or an association; none if there are too many.
+    /// A place for a connection or a UDP association of `user`.
     pub fn admit(&self, user: &User) -> Option<Place> {
         self.users.admit_upstream(user)
     }
 
-    /// The way to the Internet that connections take now.
+    /// The path that new connections take.
     pub fn way(&self) -> Way {
         self.relay.as_ref().and_then(|relay| relay.turn())
     }
 
-    /// The device of that way, if it has one of its own.
+    /// The network device of a path, if it has its own.
     pub fn device(&self, way: Way) -> Option<&str> {
         self.relay.as_deref().filter(|_| way.is_some()).map(Relay::device)
     }
 
-    /// The window of those who take that way.
+    /// The window of downloads by a path.
     pub fn budget(&self, way: Way) -> Option<&Arc<Budget>> {
         if way.is_some() { self.relay_budget.as_ref() } else { self.budget.as_ref() }
     }
 
-    /// Connects `user` to the first of the addresses that answers. They have been checked.
+    /// Connects `user` to the first address that answers. The addresses are checked already.
     ///
     /// # Errors
     /// None answers, or the user has too many connections.
@@ -270,7 +271,8 @@ impl Connector {
         self.connect_first(user, to, || self.way(), |address| self.policy().check(address.ip())).await
     }
 
-    /// Connects `user` to a name server of the gateway's. It may be one of the home, which no relay reaches.
+    /// Connects `user` to one of the gateway's name servers. It may be in the home, which no relay
+    /// reaches.
     ///
     /// # Errors
     /// None answers, or the user has too many connections.
@@ -288,9 +290,9 @@ impl Connector {
         let place = self.admit(user).ok_or(ConnectError::TooMany)?;
         let mut failure = ConnectError::TooMany;
         for &address in to {
-            // Once more for each time that the way changes meanwhile.
+            // Again whenever the path changed meanwhile.
             let (way, connected) = loop {
-                // The home may have got this address since the name was looked up.
+                // The address may have become one of the home since the name was resolved.
                 if let Err(refusal) = check(&address) {
                     break (None, Err(refusal.into()));
                 }
@@ -320,7 +322,7 @@ impl Connector {
         Err(failure)
     }
 
-    /// Connects by that way; nothing if it has gone meanwhile.
+    /// Connects by a path; `None` if the path is down by now.
     async fn connect_by(
         &self,
         way: Way,
@@ -330,7 +332,8 @@ impl Connector {
         let flow = self.budget(way).map(|budget| Arc::new(budget.flow(user.id, to.ip())));
         let beyond = self.beyond(to.ip());
         if let Some(upload) = self.upload(way) {
-            // Users take turns with handshakes, too. This flow ends before the connection begins, whose bytes are counted by themselves.
+            // Users take turns with handshakes as well. The handshake's flow ends here: the
+            // connection has a flow of its own.
             let handshake = upload.datagrams(user.id);
             handshake.turn(HANDSHAKE_BYTES, beyond).await;
             handshake.sent(HANDSHAKE_BYTES);
@@ -340,7 +343,7 @@ impl Connector {
             congestion: self.congestion().ok().filter(|_| way.is_none()),
             little: sender.is_some(),
             window: flow.as_ref().map(|flow| flow.window_bytes()),
-            // The relay's queue takes what a connection has too much.
+            // The tunnel's queue holds what a connection sends too fast.
             scaled: way.is_some() || flow.as_ref().is_some_and(|flow| flow.may_be_large()),
             device: self.device(way),
         };
@@ -365,7 +368,7 @@ impl Connector {
     }
 }
 
-/// Ready when that way is gone; the direct one stays.
+/// Waits until a path is down. The path without the relay stays.
 async fn over(relay: Option<Arc<Relay>>, way: Way) {
     match relay.zip(way) {
         Some((relay, turn)) => relay.over(turn).await,
@@ -373,16 +376,16 @@ async fn over(relay: Option<Arc<Relay>>, way: Way) {
     }
 }
 
-/// A connection, and its parts in the shared windows if it has any.
+/// A connection, with its flows in the shared windows where there are laws.
 type Connected = (Arc<TcpStream>, Option<Arc<Flow>>, Option<Sender>);
 
 impl Upstream {
-    /// The way that it takes.
+    /// The path that the connection takes.
     pub fn way(&self) -> Way {
         self.way
     }
 
-    /// Ready when the way that it takes is gone, or its user's access: nothing will come any more.
+    /// Waits until the connection cannot go on: its path is down, or its user's access is revoked.
     pub fn over(&self) -> impl Future<Output = ()> + use<> {
         let (relay, way, user) = (self.relay.clone(), self.way, self.user.clone());
         async move {
@@ -393,7 +396,7 @@ impl Upstream {
         }
     }
 
-    /// Its part in the shared window; HTTP knows where an answer ends, and says so.
+    /// The connection's flow in the window of downloads. HTTP tells it where a response ends.
     pub fn flow(&self) -> Option<Arc<Flow>> {
         self.flow.clone()
     }
@@ -406,14 +409,14 @@ impl Upstream {
         ready!(self.socket.poll_read_ready(cx))?;
         let unread = rustix::io::ioctl_fionread(&*self.socket)?;
         flow.seen(unread);
-        // At the end of the stream there is nothing to wait for.
+        // At the end of the stream no further grant is needed.
         let granted = if unread > 0 { ready!(flow.poll_read(cx, unread.min(READ_BYTES))) } else { 0 };
         self.permitted = granted.max(1);
         Poll::Ready(Ok(()))
     }
 }
 
-/// Writes `most` bytes of them, or less.
+/// Writes at most `most` bytes of the buffers.
 fn write_some(socket: &TcpStream, bufs: &[io::IoSlice<'_>], most: u64) -> io::Result<usize> {
     let mut rest = usize::try_from(most).unwrap_or(usize::MAX);
     let mut some = Vec::with_capacity(bufs.len().min(SLICES));

@@ -1,4 +1,4 @@
-//! Who is served, how much each may take, and what each has taken.
+//! The users: log-in, places for connections, and the bytes that each has used.
 
 use crate::codes::Codes;
 use crate::config::Config;
@@ -11,27 +11,27 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// Users that are remembered at a time; one more, and those without connections are forgotten.
+/// Users that are remembered at a time. At one more, users without connections are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// Datagrams of one user that wait for their turn, in bytes: half a second at 2 Mbit/s.
+/// Bytes of one user's datagrams that may wait to be sent: half a second at 2 Mbit/s.
 const QUEUED_BYTES: usize = 128 * 1024;
 
 /// One user of the gateway.
 #[derive(Debug)]
 pub struct User {
-    /// A number of its own.
+    /// The user's number, for the scheduler.
     pub id: u64,
-    /// The name given by the configuration, or the client's address.
+    /// The name in the configuration, or the client's address.
     pub name: String,
-    /// What it has taken.
+    /// What the user has used.
     pub counts: Counts,
-    /// When it came last, in seconds since 1970.
+    /// Last request, in seconds since 1970.
     seen: AtomicI64,
     clients: Arc<AtomicUsize>,
     upstream: Arc<AtomicUsize>,
     queued_bytes: Arc<AtomicUsize>,
-    /// Whether the owner has taken back its access, and who waits for that.
+    /// Whether the owner revoked the user's access; connections wait for a change.
     revoked: watch::Sender<bool>,
 }
 
@@ -42,20 +42,20 @@ pub struct Counts {
     pub down_bytes: AtomicU64,
     /// Bytes to the Internet.
     pub up_bytes: AtomicU64,
-    /// Requests and tunnels.
+    /// Requests and CONNECT tunnels.
     pub requests: AtomicU64,
-    /// Refused by the policy or a limit.
+    /// Requests that the policy or a limit refused.
     pub refused: AtomicU64,
-    /// Of the bytes down and up, those that the accounts have.
+    /// Bytes down and up that are in the accounts already.
     booked: [AtomicU64; 2],
 }
 
-/// Everybody.
+/// All users of a gateway.
 #[derive(Debug)]
 pub struct Users {
-    /// Those with a password, where one is needed.
+    /// Users with a password, where a password is needed.
     logins: Option<Logins>,
-    /// Those with a code, where one is needed.
+    /// Holders of vouchers and invitations, where the gateway takes codes.
     codes: Option<Codes>,
     per_user: usize,
     upstream_per_user: usize,
@@ -63,9 +63,9 @@ pub struct Users {
     clients: Arc<AtomicUsize>,
     upstream: Arc<AtomicUsize>,
     known: Mutex<Known>,
-    /// What those who were forgotten had taken.
+    /// What the forgotten users had used.
     gone: Counts,
-    /// Whether somebody books what users take; nobody is forgotten before that.
+    /// Whether there are accounts. If so, a user is forgotten only when its bytes are in the accounts.
     booked: bool,
 }
 
@@ -75,11 +75,11 @@ struct Known {
     users: BTreeMap<String, Arc<User>>,
 }
 
-/// A place that is free again when this is dropped.
+/// A place for a connection, given back on drop.
 #[derive(Debug)]
 pub struct Place(Vec<Arc<AtomicUsize>>);
 
-/// Memory for bytes that wait, free again when this is dropped.
+/// Memory for bytes that wait to be sent, given back on drop.
 #[derive(Debug)]
 pub struct Room {
     queued_bytes: Arc<AtomicUsize>,
@@ -93,33 +93,33 @@ impl Drop for Room {
 }
 
 impl User {
-    /// When it came last.
+    /// When the last request came.
     pub fn seen(&self) -> Timestamp {
         Timestamp::from_second(self.seen.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Its connections to the gateway now.
+    /// Number of the user's connections to the gateway.
     pub fn connections(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Takes its access, or gives it back; what runs ends when it is taken.
+    /// Revokes the user's access, or gives it back. Revoking ends the user's connections.
     pub fn set_revoked(&self, revoked: bool) {
         self.revoked.send_replace(revoked);
     }
 
-    /// Whether its access was taken.
+    /// Whether the user's access is revoked.
     pub fn is_revoked(&self) -> bool {
         *self.revoked.borrow()
     }
 
-    /// Ready when its access is taken.
+    /// Waits until the user's access is revoked.
     pub async fn revoked(&self) {
-        // The other end is this user's, so it does not go before.
+        // The sender is a field of `self`, so the channel stays open.
         let _ = self.revoked.subscribe().wait_for(|&revoked| revoked).await;
     }
 
-    /// Room for a datagram of so many bytes that waits for its turn; none if the user has too many of them.
+    /// Room for a datagram of `bytes` that waits to be sent; `None` if [`QUEUED_BYTES`] are waiting.
     pub fn room(&self, bytes: usize) -> Option<Room> {
         let queued = self.queued_bytes.try_update(Ordering::AcqRel, Ordering::Relaxed, |queued| {
             Some(queued + bytes).filter(|&queued| queued <= QUEUED_BYTES)
@@ -129,17 +129,17 @@ impl User {
 }
 
 impl Users {
-    /// Those that are remembered, by name.
+    /// The remembered users, sorted by name.
     pub fn all(&self) -> Vec<Arc<User>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).users.values().cloned().collect()
     }
 
-    /// What those who are forgotten had taken.
+    /// What the forgotten users had used.
     pub fn gone(&self) -> &Counts {
         &self.gone
     }
 
-    /// Gives `book` the bytes, down and up, that each user has taken since the last time.
+    /// Calls `book` with each user's bytes, down and up, since the last call.
     pub fn unbooked(&self, mut book: impl FnMut(&str, [u64; 2])) {
         for user in self.all() {
             let bytes = user.counts.book();
@@ -149,7 +149,7 @@ impl Users {
         }
     }
 
-    /// Everybody that a configuration serves; those with a password where there are any.
+    /// The users of a configuration. With `logins`, a name and a password are needed.
     pub fn new(config: &Config, logins: Option<Logins>) -> Users {
         Users {
             logins,
@@ -165,22 +165,22 @@ impl Users {
         }
     }
 
-    /// The same, and those with codes.
+    /// The same users, and the holders of codes.
     pub fn with_codes(self, codes: Option<Codes>) -> Users {
         Users { codes, ..self }
     }
 
-    /// Those with codes, where one is needed.
+    /// The holders of codes, where the gateway takes codes.
     pub fn codes(&self) -> Option<&Codes> {
         self.codes.as_ref()
     }
 
-    /// Whether somebody has that name and a password.
+    /// Whether there is a user of this name with a password.
     pub fn has_password(&self, name: &str) -> bool {
         self.logins.as_ref().is_some_and(|logins| logins.has(name.as_bytes()))
     }
 
-    /// Whether users have to give a name and a password, or a code.
+    /// Whether a name and a password, or a code, are needed.
     pub fn need_password(&self) -> bool {
         self.logins.is_some() || self.codes.is_some()
     }
@@ -190,10 +190,11 @@ impl Users {
         self.of(&address_name(address))
     }
 
-    /// The user of that name, if the password is right; or who has the code that is one of the two.
+    /// The user of this name, if the password is right; or the holder of the code, which may be given
+    /// as name or as password.
     ///
     /// # Errors
-    /// Why not, and whether to come again.
+    /// A wrong password, or too many attempts from the address.
     pub async fn log_in(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<Arc<User>, Denied> {
         let named = self.logins.as_ref().filter(|logins| logins.has(name));
         let name = match (named, self.codes.as_ref().zip(Codes::given(name, password)), &self.logins) {
@@ -204,34 +205,35 @@ impl Users {
         Ok(self.of(&name))
     }
 
-    /// Those with a password, where one is needed.
+    /// The users with a password, where a password is needed.
     pub fn logins(&self) -> Option<&Logins> {
         self.logins.as_ref()
     }
 
-    /// Log-ins that were wrong, and that were refused without a look.
+    /// Number of log-ins with a wrong password, and of log-ins refused for too many attempts.
     pub fn refused_logins(&self) -> (u64, u64) {
         let passwords = self.logins.as_ref().map_or((0, 0), Logins::refused);
         let codes = self.codes.as_ref().map_or((0, 0), Codes::refused);
         (passwords.0 + codes.0, passwords.1 + codes.1)
     }
 
-    /// A place for a client's connection; none if the user or the gateway has no more, or the user has as many as are free.
+    /// A place for a client's connection. `None` if the user or the gateway has no free place, or the
+    /// user has as many places as are free.
     pub fn admit(&self, user: &User) -> Option<Place> {
         shared(&user.clients, self.per_user, &self.clients, self.total)
     }
 
-    /// A place for a connection to the Internet, by the same rule.
+    /// A place for a connection to the Internet, by the rule of [`Users::admit`].
     pub fn admit_upstream(&self, user: &User) -> Option<Place> {
         shared(&user.upstream, self.upstream_per_user, &self.upstream, self.total)
     }
 
-    /// Connections of clients now.
+    /// Number of the clients' connections.
     pub fn connections(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Visits every known user, and at the end those who are forgotten as one.
+    /// Visits every remembered user, then all forgotten users as one.
     pub fn visit(&self, mut see: impl FnMut(&str, &Counts)) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.users.values().for_each(|user| see(&user.name, &user.counts));
@@ -270,9 +272,10 @@ impl Users {
     }
 }
 
-/// A place of `total` for a user who has at most `per_user`. A user who has as many as are free gets no more (the dynamic threshold of
-/// Choudhury and Hahne 1998, with a factor of 1): one user has half of the places at most, `n` greedy ones leave one part in `n + 1`, so
-/// that nobody takes the last ones from somebody who has few.
+/// One of `total` places, for a user who may have `per_user`. A user who has as many places as are
+/// free gets no more (the dynamic threshold of Choudhury and Hahne 1998, with a factor of 1). One
+/// user has at most half of the places, and `n` greedy users leave one part in `n + 1` free for users
+/// with few connections.
 fn shared(own: &Arc<AtomicUsize>, per_user: usize, all: &Arc<AtomicUsize>, total: usize) -> Option<Place> {
     let free = total.saturating_sub(all.load(Ordering::Relaxed));
     let place = Place::take(own, per_user.min(free))?;
@@ -280,14 +283,14 @@ fn shared(own: &Arc<AtomicUsize>, per_user: usize, all: &Arc<AtomicUsize>, total
 }
 
 impl Counts {
-    /// Bytes down and up that are not booked.
+    /// Bytes down and up that are not in the accounts yet.
     fn unbooked(&self) -> [u64; 2] {
         let taken = [&self.down_bytes, &self.up_bytes].map(|bytes| bytes.load(Ordering::Relaxed));
         let [down, up] = [0, 1].map(|way| taken[way] - self.booked[way].load(Ordering::Relaxed));
         [down, up]
     }
 
-    /// The same, which count as booked from now on. One caller at a time.
+    /// The same, which count as booked afterwards. One caller at a time.
     fn book(&self) -> [u64; 2] {
         let rest = self.unbooked();
         for (booked, rest) in self.booked.iter().zip(rest) {
@@ -328,7 +331,8 @@ impl Drop for Place {
     }
 }
 
-/// A machine with IPv6 has a whole /64 of addresses, so that is one user.
+/// The name of a user without one: the address. With IPv6 a machine has a whole /64, so the /64 is
+/// one user.
 pub fn address_name(address: IpAddr) -> String {
     match site(address) {
         IpAddr::V4(address) => address.to_string(),

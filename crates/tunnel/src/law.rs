@@ -1,16 +1,19 @@
 //! A control law as the congestion controller of QUIC.
 //!
-//! quinn tells its controller of acknowledgements and losses; [`Line`] adds the one-way delays that the peer reports, and
-//! tells the sender how much it may hand over.
+//! quinn gives its controller acknowledgements and losses. [`Line`] adds the one-way delays that the
+//! peer reports, and tells the sender when it may hand packets to quinn.
 //!
 //! # Scope and limitations
-//! quinn sends while `in_flight + mtu < window`, so it is told at least one full packet more than nothing; a window below
-//! one packet is kept by [`Line::gap`] instead. Its pacer lets ten packets go at once, and then sends at 1.25 windows a
-//! round trip, whatever the law asks; where that is most of what a long round trip has, [`Line::gap`] does it packet by packet.
-//! How much is in flight is not told but where something was acknowledged: in between, packets that carry nothing but
-//! acknowledgements count as well.
-//! It tells of no timeouts before persistent congestion (RFC 9002, 7.6), and does not say how many bytes were marked:
-//! a congestion event without loss counts as one packet with a mark.
+//! - quinn sends while `in_flight + mtu < window`, so the window it is given is at least one full
+//!   packet. A window below one packet is kept by [`Line::gap`] instead.
+//! - quinn's pacer lets ten packets go at once, then sends at 1.25 windows a round trip, whatever the
+//!   law asks. Where ten packets are most of a long round trip's window, [`Line::gap`] paces them one
+//!   by one.
+//! - quinn says how much is in flight with each acknowledgement only. In between, packets that carry
+//!   acknowledgements alone are counted as well.
+//! - quinn reports no timeouts before persistent congestion (RFC 9002, 7.6).
+//! - quinn does not say how many bytes were marked. A congestion event without loss counts as one
+//!   marked packet.
 
 use crate::base::Base;
 use crate::owd::{Clock, RESOLUTION_US, Report};
@@ -26,25 +29,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The law of either end, if nothing else is asked for: less than three segments of queue at 1.72 Mbit/s, which a gain of 1 would fill
-/// and empty within a few round trips.
+/// The default law of both ends. The target is less than three segments at 1.72 Mbit/s. A gain of 1
+/// would fill and empty that queue within a few round trips.
 pub const LAW: &str = "ledbat:target=19ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04";
 
-/// What waits inside the transport: so much time at the law's rate, and so many bytes at most.
+/// Packets that may wait inside quinn: 2 ms at the law's rate, at most 256 KiB.
 const AHEAD_US: u64 = 2_000;
 const AHEAD_BYTES: u64 = 256 * 1024;
-/// RFC 9002, 7.7: packets go a quarter faster than the window needs, and in slow start at twice its rate, as Linux has it.
+/// Pacing: 1.25 windows a round trip (RFC 9002, 7.7), in slow start 2 windows, as Linux does.
 const PACING_PERCENT: u32 = 125;
 const SLOW_START_PACING_PERCENT: u32 = 200;
-/// Acknowledgements are sparse where they are so far from each other, which is also what a timer can keep, on a way that is so
-/// long: on shorter ones ten packets at once are a good part of the round trip, and the line spreads them over it.
+/// Acknowledgements are sparse when they are at least 2 ms apart on a path of at least 50 ms. A timer
+/// can keep 2 ms. On a shorter path ten packets at once are a good part of a round trip, and the line
+/// spreads them.
 const SPARSE_US: u64 = 2_000;
 const LONG_US: u64 = 50_000;
-/// When nothing was acknowledged for so many round trips, and so long, what is thought to be in flight is not.
+/// After three round trips and 200 ms without an acknowledgement, nothing counts as in flight.
 const SILENCE_ROUNDS: u64 = 3;
 const SILENCE_US: u64 = 200_000;
 
-/// What a pace follows from.
+/// The inputs of pacing.
 struct Pace {
     window: u64,
     mss: u64,
@@ -52,7 +56,7 @@ struct Pace {
     min_rtt_us: u64,
 }
 
-/// What the controller of one connection shares with those who feed it.
+/// State of one connection that its controller, its sender and its receiver share.
 #[derive(Debug)]
 pub struct Line {
     clock: Clock,
@@ -61,22 +65,23 @@ pub struct Line {
     srtt_us: AtomicU64,
     min_rtt_us: AtomicU64,
     in_flight_bytes: AtomicU64,
-    /// When something was acknowledged or lost.
+    /// When the last acknowledgement came.
     heard_us: AtomicU64,
     queuing_us: AtomicU32,
     phase: AtomicU32,
     report: Mutex<Option<Report>>,
     law: Mutex<LawSpec>,
     standby: Mutex<Standby>,
-    /// Nobody is there any more from then on, on the clock; 0 while nobody is. Looked at for each packet, so without the lock.
+    /// Until when the peer's home is at work, on `clock`; 0 while it is not. Read for each packet, so it
+    /// is outside the lock.
     there_until_us: AtomicU64,
-    /// The peer is to be told that those at this end are at work.
+    /// The peer has to be told that the home at this end is at work.
     at_work: AtomicBool,
-    /// Told when something was sent or acknowledged.
+    /// Notified when a packet was sent or acknowledged.
     room: Notify,
 }
 
-/// What a law is doing, for people.
+/// A law's state, for people to read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steering {
     /// The law with its parameters.
@@ -92,7 +97,7 @@ pub struct Steering {
 }
 
 impl Line {
-    /// For one connection under `law`.
+    /// The state of one connection under `law`.
     pub fn new(law: LawSpec) -> Arc<Self> {
         Arc::new(Line {
             clock: Clock::start(),
@@ -113,17 +118,17 @@ impl Line {
         })
     }
 
-    /// The clock of this end's stamps.
+    /// The clock of this end's timestamps.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The peer has reported a delay.
+    /// The peer reported a one-way delay.
     pub fn report(&self, report: Report) {
         *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
 
-    /// The peer's people are at work: what waits for its line stands aside.
+    /// The peer's home is at work: packets for its line are held back ([`Standby`]).
     pub fn stand_aside(&self) {
         let srtt_us = self.srtt_us.load(Ordering::Relaxed);
         let mut standby = self.standby();
@@ -131,7 +136,7 @@ impl Line {
         self.there_until_us.store(standby.there_until_us(), Ordering::Relaxed);
     }
 
-    /// The peer has got something of what was sent.
+    /// A packet of this end arrived at the peer.
     fn arrived(&self, now_us: u64) {
         if self.there_until_us.load(Ordering::Relaxed) == 0 {
             return;
@@ -141,7 +146,7 @@ impl Line {
         self.there_until_us.store(standby.there_until_us(), Ordering::Relaxed);
     }
 
-    /// How long what waits, if something does, has to stand aside yet.
+    /// How much longer waiting packets are held back. `waiting` says whether packets wait.
     pub fn aside(&self, waiting: impl FnOnce() -> bool) -> Option<Duration> {
         if self.there_until_us.load(Ordering::Relaxed) == 0 {
             return None;
@@ -155,7 +160,7 @@ impl Line {
         Some(Duration::from_micros(until_us? - now_us))
     }
 
-    /// How long it has stood aside, in all.
+    /// Time for which packets were held back, in all.
     pub fn stood_aside(&self) -> Duration {
         Duration::from_micros(self.standby().total_us())
     }
@@ -164,26 +169,29 @@ impl Line {
         self.standby.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the peer that those at this end are at work.
+    /// Notes that the home at this end is at work, for the peer.
     pub fn at_work(&self) {
         self.at_work.store(true, Ordering::Relaxed);
         self.room.notify_one();
     }
 
-    /// Whether the peer is to be told, once.
+    /// Whether the peer has to be told. The next call returns false.
     pub fn take_at_work(&self) -> bool {
         self.at_work.swap(false, Ordering::Relaxed)
     }
 
-    /// Another law from now on: the server's wish.
+    /// Sets another law, which the server asked for.
     pub fn demand(&self, law: LawSpec) {
         *self.law.lock().unwrap_or_else(PoisonError::into_inner) = law;
     }
 
-    /// How long nothing more may be handed to the transport, in which `waiting` bytes are not yet sent, unless something is sent or
-    /// acknowledged before; nothing: now. One packet may wait there at least, so that there is always something to send, and
-    /// little more, so that nothing grows old. Where acknowledgements are sparse one would: it has its stamp already, and its
-    /// wait would be told to the law as a queue of the line. There it is handed over when the window lets it go.
+    /// How long to wait before more is handed to quinn, unless a packet is sent or acknowledged before;
+    /// `None`: hand over now. `waiting` bytes are in quinn and not sent yet.
+    ///
+    /// At least one packet may wait there, so that quinn always has something to send, and little more,
+    /// so that no packet grows old. Where acknowledgements are sparse even one packet grows old: it has
+    /// its timestamp already, and the law would take its wait for a queue of the line. There a packet is
+    /// handed over when the window has room for it.
     pub fn full(&self, waiting: u64) -> Option<Duration> {
         let Pace { window, mss, srtt_us, .. } = self.pace();
         let patience_us = (SILENCE_ROUNDS * srtt_us).max(SILENCE_US);
@@ -201,8 +209,8 @@ impl Line {
         (!has_room).then(|| Duration::from_micros(patience_us - silent_us.min(patience_us / 2)))
     }
 
-    /// How long `bytes` keep the next packet back, where acknowledgements are sparse. A window below one packet is one every 1/W
-    /// round trips.
+    /// How long the next packet waits after `bytes` were sent, where acknowledgements are sparse. A window
+    /// of W < 1 packets sends one packet every 1/W round trips.
     pub fn gap(&self, bytes: u64) -> Option<Duration> {
         let Pace { window, mss, srtt_us, .. } = self.pace();
         if !self.is_sparse() {
@@ -218,8 +226,8 @@ impl Line {
         Some(Duration::from_micros(bytes.saturating_mul(1_000_000) / rate))
     }
 
-    /// Whether so little is under way that an acknowledgement is far from the next. Ten packets that go at once would come back at
-    /// once then, and nothing for the rest of a long round trip.
+    /// Whether acknowledgements are sparse ([`SPARSE_US`], [`LONG_US`]). Ten packets that leave together
+    /// would then be acknowledged together, with nothing for the rest of the round trip.
     fn is_sparse(&self) -> bool {
         let Pace { window, mss, min_rtt_us, .. } = self.pace();
         let is_far = || min_rtt_us >= LONG_US && min_rtt_us.saturating_mul(mss) / window >= SPARSE_US;
@@ -236,7 +244,7 @@ impl Line {
         }
     }
 
-    /// Waits until something was sent or acknowledged since the last wait.
+    /// Waits until a packet was sent or acknowledged since the last wait.
     pub async fn room(&self) {
         self.room.notified().await;
     }
@@ -253,7 +261,7 @@ impl Line {
     }
 }
 
-/// Makes the controllers of one connection: one, and another for each path it moves to.
+/// Makes the controllers of one connection: one for each path.
 #[derive(Debug)]
 pub struct LawFactory(pub Arc<Line>);
 
@@ -270,7 +278,7 @@ struct LawController {
     spec: LawSpec,
     driver: Driver,
     scale: Scale,
-    /// Of the one-way delays.
+    /// The base of the one-way delays.
     base: Option<Base>,
 }
 
@@ -291,7 +299,7 @@ impl LawController {
     fn publish(&self) {
         let (output, path) = (self.driver.law().output(), self.driver.path());
         let Line { window_bytes, mss_bytes, srtt_us, min_rtt_us, queuing_us, phase, .. } = &*self.line;
-        // Zero means that there is no window yet.
+        // 0 means that there is no window yet.
         window_bytes.store((output.cwnd_q16 >> 16).max(1), Ordering::Relaxed);
         mss_bytes.store(path.mss_bytes.into(), Ordering::Relaxed);
         srtt_us.store(path.srtt_us.into(), Ordering::Relaxed);
@@ -327,7 +335,7 @@ impl Controller for LawController {
         let Some(mut ack) = self.driver.on_end_acks(now, in_flight, app_limited) else { return };
         self.line.in_flight_bytes.store(in_flight, Ordering::Relaxed);
         self.line.heard_us.store(ack.now_us, Ordering::Relaxed);
-        // Reports keep nobody's answer back, and never end.
+        // Packets with reports alone are small and never end: they do not delay the home.
         if ack.acked_bytes >= u64::from(self.driver.path().mss_bytes) / 2 {
             self.line.arrived(ack.now_us);
         }
@@ -387,7 +395,8 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(20);
 
-    /// A segment in each of so many microseconds, the clocks wrapping; then a queue of 10 ms, and what the law makes of it.
+    /// The queuing delay that the law is given for 10 ms, after one segment every `segment_us`, while the
+    /// clocks wrap.
     fn told_us(law: &str, segment_us: u64) -> u32 {
         let line = Line::new(law.parse().unwrap());
         let mut controller = LawController::new(Arc::clone(&line), 1200);
@@ -412,7 +421,7 @@ mod tests {
         told_us
     }
 
-    /// A line with a window of so many packets on a way that is so long.
+    /// A line with a window of `packets` and a round trip of `rtt_us`.
     fn line(packets: u64, rtt_us: u64, phase: Phase) -> Arc<Line> {
         let line = Line::new("ledbat".parse().unwrap());
         line.window_bytes.store(packets * 1200, Ordering::Relaxed);
@@ -423,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_aside_waits_for_what_is_under_way_first() {
+    fn holding_back_lasts_until_the_packets_on_the_way_have_arrived() {
         let line = Line::new("ledbat".parse().unwrap());
         let mut controller = LawController::new(Arc::clone(&line), 1200);
         line.stand_aside();
@@ -449,10 +458,10 @@ mod tests {
             |packets, rtt_us, phase| line(packets, rtt_us, phase).gap(1200).map(|gap| gap.as_micros() as u64);
         assert_eq!(gap_us(10, 600_000, Phase::Avoidance), Some(48_000));
         assert_eq!(gap_us(10, 600_000, Phase::SlowStart), Some(30_000));
-        // Too short for a timer, and a way on which a burst is no different from its round trip.
+        // Gaps that are too short for a timer, and a path as short as a burst.
         assert_eq!(gap_us(400, 600_000, Phase::Avoidance), None);
         assert_eq!(gap_us(2, 20_000, Phase::Avoidance), None);
-        // Short packets keep the next one back for less, but for a window below one packet, which counts packets.
+        // After a short packet the gap is shorter. A window below one packet counts packets.
         let far = line(10, 600_000, Phase::Avoidance);
         assert_eq!(far.gap(120), Some(Duration::from_micros(4800)));
         far.window_bytes.store(600, Ordering::Relaxed);
@@ -460,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_wait_for_an_acknowledgement_far_off_is_not_handed_over() {
+    fn no_packet_is_handed_over_to_wait_for_a_late_acknowledgement() {
         let (near, far) = (line(3, 20_000, Phase::Avoidance), line(3, 600_000, Phase::Avoidance));
         for line in [&near, &far] {
             line.heard_us.store(line.clock.micros(), Ordering::Relaxed);
@@ -473,7 +482,7 @@ mod tests {
         assert_eq!(near.full(0), None);
         let until = far.full(0).unwrap();
         assert!(until > Duration::from_secs(1) && until <= Duration::from_millis(1800), "{until:?}");
-        // A peer that has acknowledged nothing for so long has nothing in flight.
+        // After SILENCE_US without an acknowledgement nothing is in flight.
         let clock = Clock::start();
         let silent = line(3, 60_000, Phase::Avoidance);
         silent.in_flight_bytes.store(2401, Ordering::Relaxed);
@@ -486,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_as_many_segments_is_the_same_on_lines_of_other_rates() {
+    fn the_law_is_given_queues_in_segments_of_two_mbits() {
         assert_eq!(told_us("ledbat:filter_length=1", 7000), 10_000);
         let told_us_twice = told_us("ledbat:filter_length=1", 2920);
         assert!(told_us_twice.abs_diff(20_000) < 500, "{told_us_twice}");

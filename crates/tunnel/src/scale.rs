@@ -1,40 +1,44 @@
-//! What a law is told of a queue on lines of other rates.
+//! Scaling of queuing delays by the line's rate, for laws with a target in time.
 //!
-//! What keeps a line busy is a queue of some segments, and what those to whom it belongs notice of it is its length in time. A target
-//! that is right for a slow line is several times what a fast one needs, and a gain that is right there takes a fast one
-//! for ever. So on a fast line a law that aims at a queuing delay is told of a queue as if its segments took as long as
-//! on a slow one, and of what arrives as often, within bounds.
+//! A queue of a few segments keeps a line busy. The home notices the length of that queue in time:
+//! two segments are 14 ms at 1.72 Mbit/s and 0.5 ms at 50 Mbit/s. One target in time is therefore
+//! too small for a slow line or too large for a fast one. Above 2 Mbit/s, [`Scale`] multiplies the
+//! delays and the acknowledged bytes that the law is given by the line's rate over 2 Mbit/s, at most
+//! by 2.5. The law then keeps a queue of as many segments as at 2 Mbit/s, and its gain acts as fast.
 
 use leeway_control::{Law, LawSpec, Phase};
 
-/// The highest rate is one of so long at least: what waited behind a lost segment comes at once.
+/// The highest rate is measured over 500 ms at least. Bytes that waited behind a lost segment
+/// arrive together, and over a shorter time they would look like a faster line.
 const SPAN_US: u64 = 500_000;
-/// And is remembered for one to two of these.
+/// The highest rate is forgotten after 5 to 10 s.
 const MEMORY_US: u64 = 5_000_000;
-/// The latest rate is the highest of three times of so long.
+/// The latest rate is the highest of three measurements of 100 ms each.
 const LATEST_US: u64 = 100_000;
-/// 2 Mbit/s, at which a segment takes 6 ms: up to here the law is told the queuing delay as it is.
+/// 2 Mbit/s: a segment of 1,460 bytes takes 6 ms. Up to this rate nothing is scaled.
 const SLOW_BYTES_PER_S: u64 = 250_000;
-/// And so many times the one that is seen at most: a queue of ten milliseconds is as short as timers and others' bursts let it be.
+/// The largest factor, in thousandths. Timers and other senders' bursts make queues of 10 ms anyway,
+/// so a shorter target gains nothing.
 const MOST_PERMILLE: u32 = 2500;
 
-/// The rate at which bytes have come, at its highest of late, and what follows from it.
+/// The line's rate, from the bytes that arrive, and the factor that follows from it.
 #[derive(Debug, Clone)]
 pub struct Scale {
-    /// Whether the law is to be told anything but what is seen.
+    /// Whether the law has a target in time. If not, the factor is 1.
     aims: bool,
-    /// What it is told in this round trip of a thousand microseconds of a queue, or of a thousand bytes.
+    /// The factor of this round trip, in thousandths.
     told_permille: u32,
+    /// When the present period of [`MEMORY_US`] began.
     since_us: u64,
-    /// Bytes a second: since then, and in the time before.
+    /// Highest rates of the present period and of the one before, in bytes a second.
     highest: [u64; 2],
     span: Span,
-    /// Of the last times of [`LATEST_US`] or more.
+    /// The last three rates over [`LATEST_US`] or more, in bytes a second.
     latest: [u64; 3],
     latest_span: Span,
 }
 
-/// What has come since then.
+/// Bytes that arrived since a time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     from_us: u64,
@@ -42,7 +46,7 @@ struct Span {
 }
 
 impl Span {
-    /// So many more. The rate in bytes a second once it has been as long as that; the next one begins then.
+    /// Adds bytes. Returns the rate in bytes a second when `least_us` have passed, and begins anew.
     fn arrived(&mut self, now_us: u64, bytes: u64, least_us: u64) -> Option<u64> {
         self.bytes += bytes;
         let passed_us = now_us.saturating_sub(self.from_us);
@@ -56,12 +60,12 @@ impl Span {
 }
 
 impl Scale {
-    /// For that law: one without a target in time is told what is seen.
+    /// The scale of a law. A law without a parameter `target` has the factor 1.
     pub fn new(spec: &LawSpec) -> Scale {
         Scale { aims: spec.law().param("target").is_some(), ..Scale::as_seen() }
     }
 
-    /// For one that is told what is seen in any case.
+    /// A scale whose factor is always 1.
     pub fn as_seen() -> Scale {
         Scale {
             aims: false,
@@ -74,7 +78,7 @@ impl Scale {
         }
     }
 
-    /// So many bytes have come.
+    /// Bytes arrived.
     pub fn arrived(&mut self, now_us: u64, bytes: u64) {
         if let Some(rate) = self.latest_span.arrived(now_us, bytes, LATEST_US) {
             self.latest = [rate, self.latest[0], self.latest[1]];
@@ -88,19 +92,21 @@ impl Scale {
         }
     }
 
-    /// What the line may bring now, in bytes a second; 0 where nothing is known of it. That is the latest rate, because a line becomes slower
-    /// at times, but no more than the highest of late and no less than half of it: a line may not be used.
+    /// The line's rate in bytes a second; 0 while nothing is known. It is the latest rate, because a
+    /// line may become slower, between half of the highest rate and the highest rate, because a line
+    /// may be little used.
     pub fn rate(&self) -> u64 {
         let latest = self.latest.into_iter().fold(0, u64::max);
         latest.clamp(self.highest() / 2, self.highest())
     }
 
-    /// The highest rate of late.
+    /// The highest rate of the last 5 to 10 s, in bytes a second.
     fn highest(&self) -> u64 {
         self.highest[0].max(self.highest[1])
     }
 
-    /// A round trip begins. In slow start the law is told what is seen: doubling is over soon enough.
+    /// A round trip begins: the factor is computed anew. In slow start the factor is 1, because
+    /// doubling is over within a few round trips.
     pub fn begin_round(&mut self, law: &Law) {
         self.told_permille = if self.aims && law.output().phase() != Phase::SlowStart {
             (self.highest().min(u64::from(u32::MAX)) * 1000 / SLOW_BYTES_PER_S)
@@ -110,17 +116,17 @@ impl Scale {
         };
     }
 
-    /// What the law is to be told of so many bytes.
+    /// Acknowledged bytes as the law is given them.
     pub fn told_bytes(&self, bytes: u64) -> u64 {
         bytes.saturating_mul(self.told_permille.into()) / 1000
     }
 
-    /// What it is to be told of a queue that is so long.
+    /// A measured queuing delay, in microseconds, as the law is given it.
     pub fn told_us(&self, seen_us: u32) -> u32 {
         u32::try_from(self.told_bytes(seen_us.into())).unwrap_or(u32::MAX)
     }
 
-    /// How long the queue is that it was told of.
+    /// The measured queuing delay of one that the law was given: the inverse of [`Scale::told_us`].
     pub fn seen_us(&self, told_us: u32) -> u32 {
         (u64::from(told_us) * 1000 / u64::from(self.told_permille)) as u32
     }
@@ -131,7 +137,7 @@ mod tests {
     use super::*;
     use leeway_control::{Ack, Loss, Path};
 
-    /// The scale of a law, and one that is through with slow start.
+    /// The scale of a law, and a law that has left slow start.
     fn steady(spec: &str) -> (Scale, Law) {
         let path = Path { mss_bytes: 1460, ..Path::default() };
         let mut law = "ledbat".parse::<LawSpec>().unwrap().build(&path);
@@ -142,7 +148,7 @@ mod tests {
     }
 
     impl Scale {
-        /// What is told of a millisecond after a segment in each of so many microseconds.
+        /// What the law is given for 1 ms of queue, after one segment every `segment_us`.
         fn after(&mut self, law: &Law, from_us: u64, to_us: u64, segment_us: usize) -> u32 {
             (from_us..to_us).step_by(segment_us).for_each(|now_us| self.arrived(now_us, 1460));
             self.begin_round(law);
@@ -156,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_becomes_slower_is_believed_to_be_half_as_fast_at_least() {
+    fn a_line_that_becomes_slower_counts_as_half_as_fast_at_least() {
         let (mut scale, law) = steady("ledbat");
         assert_eq!(scale.rate(), 0);
         let at = |scale: &mut Scale, from_us, to_us, segment_us| {
@@ -172,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn up_to_a_bound_the_scale_is_the_rate() {
+    fn the_factor_is_the_rate_over_two_mbits_within_bounds() {
         assert_eq!(at("ledbat", 7000), 1000);
         assert!(at("ledbat", 2920).abs_diff(2000) < 20, "{}", at("ledbat", 2920));
         assert_eq!(at("ledbat", 100), MOST_PERMILLE);
     }
 
     #[test]
-    fn what_is_told_is_what_is_seen_when_it_is_asked_back() {
+    fn the_inverse_gives_back_the_measured_delay() {
         let (mut scale, law) = steady("ledbat");
         scale.after(&law, 0, 5_000_000, 2920);
         assert_eq!(scale.told_bytes(1_000_000), u64::from(scale.told_us(1_000_000)));
@@ -189,24 +195,24 @@ mod tests {
     }
 
     #[test]
-    fn a_law_that_aims_at_no_delay_is_told_what_is_seen() {
+    fn laws_without_a_target_have_the_factor_one() {
         for law in ["newreno", "cubic", "vegas", "lp"] {
             assert_eq!(at(law, 100), 1000, "{law}");
         }
     }
 
     #[test]
-    fn who_is_still_doubling_is_told_what_is_seen() {
+    fn slow_start_has_the_factor_one() {
         let spec: LawSpec = "ledbat:slow_start=delay".parse().unwrap();
         let law = spec.build(&Path { mss_bytes: 1460, ..Path::default() });
         assert_eq!(Scale::new(&spec).after(&law, 0, 5_000_000, 100), 1000);
     }
 
     #[test]
-    fn what_waited_behind_a_lost_segment_is_no_faster_line() {
+    fn bytes_that_waited_behind_a_lost_segment_are_no_faster_line() {
         let (mut scale, law) = steady("ledbat");
         for n in 1..1000 {
-            // 1.72 Mbit/s, of which 30 kB come at once every five seconds.
+            // 1.72 Mbit/s, of which 30 kB arrive together every five seconds.
             scale.arrived(n * 7000, if n % 714 == 0 { 30_000 } else { 1460 });
         }
         scale.begin_round(&law);

@@ -1,41 +1,43 @@
-//! Standing aside: while those to whom the line belongs are at work, what waits for the line goes on waiting.
+//! Holding packets back while the home is at work, for as long as a credit lasts.
 //!
-//! A law sees a transfer when that has made a queue, which is a round trip too late for an object of ten packets. Who sees
-//! the request itself can be out of its way before the answer comes. To stand aside all the time would leave nothing to
-//! others on a line that is always in use, so it is done on credit: a quarter of the time in which nobody was there, up to
-//! two seconds. Whoever loads a page now and then has the line for himself meanwhile; beside somebody who never stops the
-//! law yields alone, as ever.
+//! A law learns of a transfer of the home by the queue that the transfer makes. For an object of ten
+//! packets that is a round trip too late. Who sees the home's request can hold back before the
+//! response comes. Holding back all the time would leave nothing to neighbours on a line that the
+//! home always uses. So holding back costs credit: a quarter of the time in which the home was away,
+//! at most two seconds. A home that loads a page now and then has the line for itself meanwhile.
+//! Beside a home that never pauses, the credit is soon used up, and the law alone yields.
 //!
-//! No clock here: times are arguments, in microseconds.
+//! There is no clock here: times are arguments, in microseconds.
 
-/// Who has been silent for so long, and not only between two requests, was not there since.
+/// The home counts as away after 500 ms without a packet, which is longer than the gap between two
+/// requests of one page.
 const AWAY_US: u64 = 500_000;
-/// Of the time in which nobody was there, one in so many is credit.
+/// The credit is the time away divided by this.
 const SHARE: u64 = 4;
-/// What is saved up.
+/// The most credit.
 const MOST_US: u64 = 2_000_000;
-/// With less it is not begun.
+/// Holding back does not begin with less credit than this.
 const LEAST_US: u64 = 100_000;
-/// Who has been silent for so long, or for one and a half round trips, has what he wanted.
+/// The home has its response after a silence of 1.5 round trips, at least 60 ms and at most 1 s.
 const QUIET_US: u64 = 60_000;
 const QUIET_MOST_US: u64 = 1_000_000;
 
-/// Whether to stand aside.
+/// Whether to hold back, and the credit for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standby {
     credit_us: u64,
-    /// When the credit was reckoned.
+    /// When `credit_us` was computed.
     at_us: u64,
-    /// Until then what waits should stand aside.
+    /// The home is at work until this time.
     there_until_us: u64,
-    /// From then on nobody was there.
+    /// The home is away from this time on.
     away_from_us: u64,
     aside: bool,
-    /// The time stood aside.
+    /// Time held back, in all.
     total_us: u64,
 }
 
-/// The silence after which they have what they wanted.
+/// The silence after which the home has its response.
 fn quiet_us(srtt_us: u64) -> u64 {
     (srtt_us * 3 / 2).clamp(QUIET_US, QUIET_MOST_US)
 }
@@ -54,15 +56,16 @@ impl Default for Standby {
 }
 
 impl Standby {
-    /// They are at work; `srtt_us` is the round-trip time, 0 where it is not known.
+    /// The home sent or received a packet. `srtt_us` is the round-trip time, 0 where it is not known.
     pub fn seen(&mut self, now_us: u64, srtt_us: u64) {
         self.reckon(now_us);
         self.there_until_us = self.there_until_us.max(now_us + quiet_us(srtt_us));
         self.away_from_us = self.there_until_us.max(now_us + AWAY_US);
     }
 
-    /// Something has come of what was permitted before: on a slow line that keeps back what they have asked for, so their silence
-    /// says nothing yet. While it stands aside nothing new is permitted, so this has an end.
+    /// A neighbour's packet arrived that was sent before holding back began. On a slow line such
+    /// packets delay the home's response, so the home's silence does not count yet. Nothing new is sent
+    /// meanwhile, so the packets on the way come to an end.
     pub fn ours(&mut self, now_us: u64, srtt_us: u64) {
         if self.aside && now_us < self.there_until_us {
             self.reckon(now_us);
@@ -71,7 +74,8 @@ impl Standby {
         }
     }
 
-    /// Until when to stand aside, if nothing else is seen; nothing: what waits may go. Where nothing waits it costs no credit.
+    /// Until when to hold back, unless the home is seen again; `None`: packets may go. Where nothing
+    /// is waiting, no credit is used.
     pub fn hold(&mut self, now_us: u64, waiting: bool) -> Option<u64> {
         self.reckon(now_us);
         let least_us = if self.aside { 1 } else { LEAST_US };
@@ -79,24 +83,24 @@ impl Standby {
         self.aside.then(|| self.there_until_us.min(now_us + self.credit_us))
     }
 
-    /// From then on nobody is there any more, if nothing else is seen.
+    /// When the home has its response, unless it is seen again.
     pub fn there_until_us(&self) -> u64 {
         self.there_until_us
     }
 
-    /// Whether it stood aside when it was asked last.
+    /// The answer of the last [`Standby::hold`].
     pub fn is_aside(&self) -> bool {
         self.aside
     }
 
-    /// The time stood aside.
+    /// Time held back, in all, in microseconds.
     pub fn total_us(&self) -> u64 {
         self.total_us
     }
 
     fn reckon(&mut self, now_us: u64) {
         if self.aside {
-            // Until there was no credit left, however late it is asked.
+            // Holding back ended when the credit was used up, even if nobody called in between.
             let aside_us = self.there_until_us.min(now_us).saturating_sub(self.at_us).min(self.credit_us);
             self.credit_us -= aside_us;
             self.total_us += aside_us;
@@ -114,7 +118,7 @@ mod tests {
 
     const S: u64 = 1_000_000;
 
-    /// The time stood aside of `span_us`, beside people who are at work for `busy_us` of every `every_us`.
+    /// Time held back in `span_us`, beside a home that is at work for `busy_us` of every `every_us`.
     fn aside(busy_us: u64, every_us: u64, span_us: u64) -> u64 {
         let mut standby = Standby::default();
         for now_us in (0..span_us).step_by(5_000) {
@@ -127,28 +131,28 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_now_and_then_has_the_line_for_himself() {
+    fn a_home_that_comes_now_and_then_has_the_line_for_itself() {
         // Half a second of every four, and the moment after it.
         let each_us = S / 2 - 5_000 + QUIET_US;
         assert_eq!(aside(S / 2, 4 * S, 40 * S), 10 * each_us);
     }
 
     #[test]
-    fn beside_who_never_stops_the_law_yields_alone() {
+    fn beside_a_home_that_never_pauses_the_law_alone_yields() {
         assert_eq!(aside(S, S, 60 * S), MOST_US);
-        // Five requests a second: the pauses are too short to be called absence.
+        // Five requests a second: the pauses are shorter than 500 ms, so the home is never away.
         let much_us = aside(120_000, 200_000, 60 * S);
         assert!((MOST_US - LEAST_US..=MOST_US).contains(&much_us), "{much_us}");
     }
 
     #[test]
-    fn it_ends_when_nothing_was_seen_for_a_while_or_the_credit_is_used_up() {
+    fn holding_back_ends_after_a_silence_or_with_the_credit() {
         let mut standby = Standby::default();
         assert_eq!(standby.hold(0, true), None);
         standby.seen(10, 0);
         assert_eq!(standby.hold(20, true), Some(10 + QUIET_US));
         assert_eq!(standby.hold(10 + QUIET_US, true), None);
-        // A long way: one and a half round trips.
+        // A long path: one and a half round trips.
         standby.seen(S, 200_000);
         assert_eq!(standby.hold(S, true), Some(S + 300_000));
         standby.seen(S + 200_000, 10 * S);
@@ -161,17 +165,17 @@ mod tests {
     }
 
     #[test]
-    fn their_silence_does_not_count_while_something_comes_that_keeps_their_answer_back() {
+    fn the_homes_silence_does_not_count_while_packets_arrive_that_delay_its_response() {
         let mut standby = Standby::default();
         standby.seen(0, 0);
         standby.hold(0, true);
         standby.ours(50_000, 0);
         assert_eq!(standby.hold(QUIET_US, true), Some(50_000 + QUIET_US));
-        // What comes is of what has been permitted since.
+        // This packet was sent after holding back had ended.
         assert_eq!(standby.hold(50_000 + QUIET_US, true), None);
         standby.ours(60_000 + QUIET_US, 0);
         assert_eq!(standby.hold(60_000 + QUIET_US, true), None);
-        // Nobody stands aside, so whatever comes is not the last.
+        // Nothing is held back, so further packets follow.
         standby.seen(S, 0);
         standby.hold(S, false);
         standby.ours(S + 50_000, 0);
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_waits_it_costs_nothing() {
+    fn where_nothing_waits_no_credit_is_used() {
         let mut standby = Standby::default();
         for now_us in (0..60 * S).step_by(10_000) {
             standby.seen(now_us, 0);
@@ -189,7 +193,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens when: no more than a quarter of the time and what was saved up.
+        /// In any order of events: at most a quarter of the time and the initial credit.
         #[test]
         fn credit_is_never_overdrawn(
             steps in proptest::collection::vec((0u64..3 * S, 0u64..2 * S, 0..3, any::<bool>()), 1..200),
