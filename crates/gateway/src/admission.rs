@@ -1,49 +1,51 @@
-//! Who may fetch next: one window for everybody, shared fairly among users, then among each one's flows.
+//! The scheduler of downloads: one window, shared fairly among users, then among each user's flows.
 //!
-//! A flow asks for bytes before it lets a server send them: before its request, and before each read, which opens the
-//! receive window again. What has been granted and has not arrived is outstanding; the sum stays within the window.
-//! Turns go round by deficit (Shreedhar and Varghese 1995) on both levels, and a turn that was too long is paid back, so
-//! that a user with 200 connections and one with a single connection get the same. A turn is as long as a web object, and
-//! a flow in the middle of one comes before all who wait for theirs, and those who began earlier before those who began later: an
-//! object that has begun is finished before another goes on, which is what users wait for. With a turn of one packet a hundred
-//! objects would all be under way and none would end.
+//! A flow asks for bytes before its server may send them: before its request, and before each read,
+//! which opens the receive window again. Bytes that were granted and have not arrived are outstanding;
+//! their sum stays within the window. Users and flows take turns by deficit round robin (Shreedhar and
+//! Varghese 1995). A turn that was too long is paid back, so a user with 200 connections gets as much
+//! as a user with one.
 //!
-//! No clock and no sockets here: times are arguments, flows are numbers.
+//! A turn is as long as a web object. A flow in the middle of its turn comes before flows that wait for
+//! theirs, and turns that began earlier come first. An object that has begun is therefore finished
+//! before another goes on. With turns of one packet, a hundred objects would be on their way together
+//! and none would end.
+//!
+//! There is no clock and no socket here: times are arguments, flows are numbers.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A turn: what a server may send at once (RFC 6928), so that objects of ten packets take one turn.
+/// Bytes of a turn: an initial window (RFC 6928), so that an object of ten packets takes one turn.
 const QUANTUM_BYTES: i64 = 15_000;
 
-/// Permissions that are spread may come together when they should have come within this time: nobody looks more often than every
-/// two milliseconds.
+/// Paced grants that are due within this time may come together: the caller looks every 2 ms at most.
 const CREDIT_US: u64 = 4000;
 
-/// A permission.
+/// Bytes that a flow's server may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     /// The flow's number.
     pub flow: u64,
-    /// What it asked for.
+    /// The bytes that the flow asked for.
     pub bytes: u64,
 }
 
-/// The window and those who wait for it.
+/// The window, and the flows that wait for grants.
 #[derive(Debug)]
 pub struct Admission {
     window_bytes: u64,
     srtt_us: u64,
-    /// Permissions are spread, at 1.25 windows a round trip (RFC 9002, 7.7).
+    /// Grants are paced, at 1.25 windows a round trip (RFC 9002, 7.7).
     spread: bool,
     outstanding_bytes: u64,
-    /// When there may be another: after a grant that the window alone could not hold, and where they are spread.
+    /// Earliest time of the next grant: after one larger than the window, and where grants are paced.
     not_before_us: u64,
     users: BTreeMap<u64, User>,
-    /// Permissions so far; a turn has the number of its first one.
+    /// Number of grants. A turn has the number of its first grant.
     grants: u64,
-    /// User and flow of those who wait in the middle of their turn, by the turn's number.
+    /// User and flow of each turn that was begun and waits for its next grant, by the turn's number.
     going: BTreeMap<u64, (u64, u64)>,
-    /// Users of whom a flow waits for its turn.
+    /// Users with a flow that waits for its turn.
     turns: VecDeque<u64>,
     asks: usize,
 }
@@ -51,7 +53,7 @@ pub struct Admission {
 #[derive(Debug, Default)]
 struct User {
     deficit: i64,
-    /// What the turns of its flows may still take.
+    /// Bytes that the begun turns of the user's flows may still take.
     promised: i64,
     flows: BTreeMap<u64, Flow>,
     /// Flows that wait for their turn.
@@ -61,13 +63,13 @@ struct User {
 #[derive(Debug, Default)]
 struct Flow {
     deficit: i64,
-    /// The number of the turn that it is in the middle of; then the deficit is above zero.
+    /// The number of the flow's begun turn, if there is one; then the deficit is above zero.
     going: Option<u64>,
     ask_bytes: Option<u64>,
 }
 
 impl Admission {
-    /// With that window.
+    /// A scheduler with a window.
     pub fn new(window_bytes: u64) -> Admission {
         Admission {
             window_bytes,
@@ -83,8 +85,8 @@ impl Admission {
         }
     }
 
-    /// The law's decision; the round-trip time says how long a window takes. Where permissions are not spread, they come as
-    /// the window has room: together, if those who ask come together.
+    /// Sets the law's window and the round-trip time. With `spread`, grants are paced; without, they come
+    /// as soon as the window has room.
     pub fn set_window(&mut self, bytes: u64, srtt_us: u64, spread: bool) {
         self.window_bytes = bytes.max(1);
         self.srtt_us = srtt_us;
@@ -96,7 +98,7 @@ impl Admission {
         self.users.entry(user).or_default().flows.entry(flow).or_default();
     }
 
-    /// A flow ends; it asks for nothing any more.
+    /// A flow ends, and its request with it.
     pub fn close(&mut self, user: u64, flow: u64) {
         let Some(entry) = self.users.get_mut(&user) else { return };
         let Some(one) = entry.flows.remove(&flow) else { return };
@@ -117,7 +119,7 @@ impl Admission {
         }
     }
 
-    /// A flow wants `bytes`; it has one question at a time.
+    /// A flow asks for `bytes`. A flow has one request at a time.
     pub fn ask(&mut self, user: u64, flow: u64, bytes: u64) {
         let entry = self.users.entry(user).or_default();
         let one = entry.flows.entry(flow).or_default();
@@ -132,7 +134,7 @@ impl Admission {
         }
     }
 
-    /// A flow has what it wanted: the rest of its turn is not saved up.
+    /// A flow needs no more for now. The rest of its turn is not saved.
     pub fn rest(&mut self, user: u64, flow: u64) {
         let Some(entry) = self.users.get_mut(&user) else { return };
         let Some(one) = entry.flows.get_mut(&flow) else { return };

@@ -1,82 +1,83 @@
-//! What the home has asked for and has not got yet.
+//! Leaving room for the home's responses.
 //!
-//! A server answers a request with up to ten segments at once (RFC 6928), which makes a queue on a slow line, and what others
-//! are permitted meanwhile comes behind them or between them. Who sees the request knows of that queue a round trip before
-//! it is there: for as long as the line will take for the answer nobody is permitted anything, and what is permitted then
-//! comes to the line when it has just become free. A law alone would hear of the queue when it is there, give way to it, and
-//! leave the line idle afterwards.
+//! A server answers a request with up to ten segments at once (RFC 6928). On a slow line they make a
+//! queue, and the neighbours' packets come behind or between them. A gateway that sees the home's
+//! request knows of that queue a round trip before it is there. So it grants nothing for as long as
+//! the line will take for the response. What is granted afterwards reaches the line when the line has
+//! just become free. A law alone would learn of the queue when it is there, yield to it, and leave the
+//! line idle afterwards.
 //!
-//! Whoever asks for a connection asks for something else once that is there. It is counted when it would be asked
-//! without a queue: in the time that a queue takes from that, it goes away, and the answer finds none. A request that no
-//! connection foretells comes too late for that: its answer meets the law's queue. Where the home has been silent before
-//! it, the line is kept for it all the same; where one comes soon after another, the law hears of their queues and gives
-//! way to them, and they are left to it.
+//! - *A new connection* of the home foretells a request. The request is counted for the time at which
+//!   it would be sent if there were no queue. The queue drains meanwhile, and the response finds none.
+//! - *A request on a connection that exists* is seen too late for that: its response meets the law's
+//!   queue. After 500 ms of silence the line is kept for the response all the same. Requests that follow
+//!   each other sooner are left to the law, which sees their queues and yields.
 //!
-//! How long an answer will be nobody knows: it is taken to be as long as the last ones were, and where it comes more slowly
-//! than the line was thought to be, the rest of it will, too. Nor is the rate known where little has come, so nobody is held
-//! up for more than two thirds of the time.
+//! The size of a response is not known. It is taken from the last responses. A response that arrives
+//! more slowly than the line's rate goes on as slowly. The rate is a guess where little has arrived, so
+//! grants are withheld for at most two thirds of the time.
 //!
-//! No clock here: times are arguments, in microseconds.
+//! There is no clock here: times are arguments, in microseconds.
 
 use crate::edges::BURST_BYTES;
 use leeway_net::Sight;
 use std::collections::VecDeque;
 
-/// One answer in so many decides how long they are taken to be.
+/// Weight of the last response in the mean size: 1/8.
 const MEMORY: u64 = 8;
-/// Connections that are being made.
+/// Connections of the home that are remembered.
 const CONNECTIONS: usize = 64;
-/// Who has made a connection asks within that.
+/// A request comes within 200 ms of its connection.
 const ASKS_US: u64 = 200_000;
-/// For each moment in which nobody is held up, so many in which somebody may be.
+/// Credit for each microsecond in which nothing is withheld: 2, which is two thirds of the time.
 const SHARE: u64 = 2;
-/// And so long in a row: a line of half a megabit a second takes that for two answers.
+/// The longest time in a row. A line of 0.5 Mbit/s needs 500 ms for two responses.
 const MOST_US: u64 = 500_000;
-/// What has come for so long shows how fast it comes.
+/// A response's rate is known after 10 ms of it.
 const TRAIN_US: u64 = 10_000;
-/// And what comes so long after the last does not belong to it.
+/// Bytes 50 ms after the last ones belong to another response.
 const APART_US: u64 = 50_000;
-/// A request that comes so long after what the home had before does not belong to that.
+/// The home was silent if nothing of its traffic was seen for 500 ms.
 const SILENT_US: u64 = 500_000;
-/// With less it is not begun.
+/// Withholding does not begin with less credit than this.
 const LEAST_US: u64 = 50_000;
 
-/// The answers to the home.
+/// The responses that the home waits for.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// What is permitted from then on comes behind all that was asked for.
+    /// Bytes granted from this time on arrive behind all responses.
     until_us: u64,
     at_us: u64,
-    /// What was asked for and has not come.
+    /// Bytes of responses that have not arrived.
     due_bytes: u64,
     train: Train,
-    /// When a connection will be there, and whether what is asked for then is counted already.
+    /// When each connection will be established, and whether its request is counted already.
     connections: VecDeque<(u64, bool)>,
     usual_bytes: u64,
-    /// How many of the last requests the line was kept for, of a thousand.
+    /// Part of the last requests that the line was kept for, in thousandths.
     kept_permille: u64,
-    /// When the home last asked for something or got it.
+    /// When the home last sent a request or received data.
     heard_us: u64,
-    /// What has come since the last requests, and how many those were.
+    /// Bytes that arrived since the last requests, and the number of those requests.
     brought_bytes: u64,
     asked: u64,
-    /// How long somebody may be held up yet, and whether somebody is.
+    /// Time for which grants may still be withheld, and whether they are.
     credit_us: u64,
     holds: bool,
 }
 
-/// What comes without a gap.
+/// Bytes that arrive without a gap of [`APART_US`].
 #[derive(Debug, Default)]
 struct Train {
     from_us: u64,
     last_us: u64,
-    /// After the first of it.
+    /// Bytes after the first arrival.
     bytes: u64,
 }
 
 impl Answers {
-    /// What was seen of the home. A permission brings something after `way_us`, and a connection is there after `connects_us`; the line
-    /// brings `rate` bytes a second, 0 where that is not known.
+    /// Traffic of the home was seen. Granted bytes arrive after `way_us`, a connection is established
+    /// after `connects_us`. `rate` is the line's rate in bytes a second, 0 where it is not known.
     pub fn seen(&mut self, now_us: u64, sight: Sight, [way_us, connects_us]: [u64; 2], rate: u64) {
         self.advance(now_us, rate);
         if sight.brought_bytes > 0 {
@@ -104,7 +105,7 @@ impl Answers {
         }
     }
 
-    /// Whether those who wait, if anybody does, are held up for what comes to the home.
+    /// Whether grants are withheld now. `waiting` says whether a neighbour waits for one.
     pub fn hold(&mut self, now_us: u64, rate: u64, waiting: bool) -> bool {
         self.advance(now_us, rate);
         let least_us = if self.holds { 1 } else { LEAST_US };
@@ -112,12 +113,12 @@ impl Answers {
         self.holds
     }
 
-    /// How many of the last requests the line was kept for, of a thousand.
+    /// Part of the last requests that the line was kept for, in thousandths.
     pub fn kept_permille(&self) -> u64 {
         self.kept_permille
     }
 
-    /// Time passes, the line brings what was asked for, and connections are there.
+    /// Time passes: credit changes, and requests of new connections are counted.
     fn advance(&mut self, now_us: u64, rate: u64) {
         let passed_us = now_us.saturating_sub(self.at_us);
         self.at_us = self.at_us.max(now_us);
@@ -136,7 +137,7 @@ impl Answers {
         }
     }
 
-    /// Another answer, which has been on its way for so long.
+    /// Adds a response that was expected `late_us` ago.
     fn add(&mut self, rate: u64, late_us: u64) {
         let takes_us = (self.usual_bytes * 1_000_000).checked_div(rate).unwrap_or(0);
         let from_us = self.at_us.saturating_sub(late_us);
@@ -147,7 +148,7 @@ impl Answers {
         self.until_us = (self.until_us.max(from_us) + takes_us).min(self.at_us + MOST_US);
     }
 
-    /// Something has come of what was asked for.
+    /// Bytes of responses arrived.
     fn came(&mut self, now_us: u64, bytes: u64, way_us: u64, rate: u64) {
         self.brought_bytes += bytes;
         self.due_bytes = self.due_bytes.saturating_sub(bytes);
@@ -165,7 +166,7 @@ impl Answers {
         }
     }
 
-    /// Of how much the last requests have brought.
+    /// Learns the mean size of responses from the last requests.
     fn learn(&mut self, asked: u64) {
         if let Some(each) = self.brought_bytes.checked_div(self.asked) {
             self.usual_bytes = (self.usual_bytes * (MEMORY - 1) + each.min(BURST_BYTES)) / MEMORY;
@@ -201,13 +202,13 @@ mod tests {
             self.hold(now_us, RATE, true);
         }
 
-        /// So many connections that ask at once.
+        /// `times` new connections, each with a request at once.
         fn ask_on_new(&mut self, now_us: u64, times: u64) {
             self.at(now_us, connect(times));
             self.at(now_us, ask(times));
         }
 
-        /// From then on, the milliseconds in which somebody is held up within half a second, and the first of them.
+        /// Milliseconds of the next half second in which grants are withheld, and the first of them.
         fn held(&mut self, from_us: u64) -> (usize, Option<usize>) {
             let held: Vec<usize> =
                 (0..500).filter(|&n| self.hold(from_us + n as u64 * 1000, RATE, true)).collect();
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    /// After many requests of which each brought so much; and a second of silence.
+    /// After a hundred requests with responses of `bytes`, and a second of silence.
     fn used_to(bytes: u64) -> (Answers, u64) {
         let mut answers = Answers::default();
         for n in 0..100 {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_held_up_for_as_long_as_the_line_takes_for_an_answer() {
+    fn grants_are_withheld_for_as_long_as_the_line_takes_for_a_response() {
         let (mut answers, t) = used_to(13_500);
         answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (68, Some(0)));
@@ -235,7 +236,7 @@ mod tests {
         let (mut answers, t) = used_to(13_500);
         answers.ask_on_new(t, 2);
         assert_eq!(answers.held(t + 8000), (127, Some(0)));
-        // Where nobody waits nobody is held up, and the answer comes all the same.
+        // Where nobody waits nothing is withheld, and the response arrives all the same.
         let (mut answers, t) = used_to(13_500);
         answers.ask_on_new(t, 1);
         assert!(!answers.hold(t + 1000, RATE, false));
@@ -255,12 +256,12 @@ mod tests {
         answers.hold(t + WAY_US, RATE, true);
         answers.at(t + WAY_US + 8000, ask(1));
         assert_eq!(answers.held(t + WAY_US + 8000), (60, Some(0)));
-        // One that asks before it was foreseen.
+        // A request that comes before its time.
         let (mut answers, t) = used_to(13_500);
         answers.at(t, connect(1));
         answers.at(t + WAY_US / 2, ask(1));
         assert_eq!(answers.held(t + WAY_US / 2), (68, Some(0)));
-        // Nobody asks on a connection that was made, and then somebody does on another.
+        // No request on the new connection, and then one on another connection.
         let (mut answers, t) = used_to(13_500);
         answers.at(t, connect(1));
         assert_eq!(answers.held(t), (68, Some(20)));
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_more_slowly_takes_longer() {
+    fn a_slower_response_takes_longer() {
         let slow = |segment_us: u64, segments: u64| {
             let (mut answers, t) = used_to(13_500);
             answers.ask_on_new(t, 1);
@@ -299,7 +300,7 @@ mod tests {
             held
         };
         assert_eq!(slow(7500, 9), 68);
-        // Half as fast: nine segments, until the last comes within a way. And no longer where the others never come.
+        // Half as fast: nine segments, until the last is a path away. No longer where the rest never arrives.
         for segments in [9, 3] {
             let held = slow(15_000, segments);
             assert!((125..=140).contains(&held), "{segments}: {held}");
@@ -307,15 +308,15 @@ mod tests {
     }
 
     #[test]
-    fn how_long_answers_are_is_learnt_and_forgotten() {
+    fn the_size_of_responses_is_learnt_and_forgotten() {
         let mut answers = Answers::default();
         answers.ask_on_new(1_000_000, 1);
         assert_eq!(answers.held(1_000_000), (0, None));
-        // No more than what comes at once.
+        // No more than one burst.
         let (mut answers, t) = used_to(1_000_000);
         answers.ask_on_new(t, 1);
         assert_eq!(answers.held(t), (73, Some(0)));
-        // An upload: thousands of packets that bring nothing.
+        // An upload: a thousand packets without a response.
         (0..1000).for_each(|n| answers.at(t + n * 1000, ask(1)));
         let t = t + 3_000_000;
         answers.ask_on_new(t, 1);
@@ -323,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_comes_nothing_is_known_of_the_line() {
+    fn without_a_rate_nothing_is_withheld() {
         let (mut answers, t) = used_to(13_500);
         answers.seen(t, connect(1), [0; 2], 0);
         assert!(!answers.hold(t, 0, true));
     }
 
     proptest! {
-        /// Whatever is seen when: never more than two thirds of the time and what was saved up, and over when nothing comes.
+        /// In any order of events: at most two thirds of the time and the saved credit, and it ends.
         #[test]
         fn what_holds_somebody_up_is_bounded_and_ends(
             sights in proptest::collection::vec((0u64..20_000, 0u64..3, 0u64..200, 0u64..100_000), 1..300),
@@ -338,7 +339,7 @@ mod tests {
             let mut answers = Answers::default();
             let (mut now_us, mut held_us) = (0, 0);
             for (step_us, connects, asked, brought_bytes) in sights {
-                // It ends with the credit, however late it is asked.
+                // Withholding ends with the credit, even if nobody calls in between.
                 held_us += if answers.holds { step_us.min(answers.credit_us) } else { 0 };
                 now_us += step_us;
                 answers.at(now_us, Sight { connects, asked, brought_bytes });

@@ -1,4 +1,4 @@
-//! What the law hears: delays of all connections, what has arrived, and whether the window was used.
+//! The input of the law: delays of all connections, bytes that arrived, and whether the window was used.
 
 use crate::delay::{Bases, Route};
 use crate::edges::RoundTrip;
@@ -6,20 +6,23 @@ use crate::window::MSS_BYTES;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
 use leeway_tunnel::Scale;
 
-/// What a server is given before anything is known of round trips (RFC 6298, 2.1).
+/// Time for a server's response before a round trip was measured: 1 s (RFC 6298, 2.1).
 const FIRST_HOLD_US: u64 = 1_000_000;
-/// And more than usual at most, when answers are late: a server that sends again (RFC 6298) is late, too, for seconds.
+/// The most time added for late responses: 1 s. A server that retransmits (RFC 6298) is late for
+/// seconds.
 const PATIENCE_US: u64 = 1_000_000;
-/// What was of use so many round trips ago says nothing of now.
+/// A delay sample is old after two round trips.
 const STALE_ROUNDS: u64 = 2;
-/// Ways are long above this: what comes together is then far apart from what comes before and after, and the law would take a burst
-/// of its own for a queue. Between the lines that were measured: over 100 ms and more it helps, on an LTE-like line of 50 ms it did harm.
+/// On paths with a round trip above 75 ms, grants are paced. A burst would arrive as a burst, and the
+/// law would take it for a queue. Pacing helped at 100 ms and more, and did harm on an LTE-like line
+/// of 50 ms.
 const LONG_US: u32 = 75_000;
 /// The law's first window.
 const INITIAL_BYTES: u32 = 4 * MSS_BYTES;
 
-/// A law that does not hear of the home's queues is told of its own as if they were longer by so much, in thousandths: one that hears of both gives
-/// way to those as well, and keeps less of a queue than its target between them.
+/// Added to the factor on the queuing delay that the law is given, in thousandths, where grants are
+/// withheld for the home's responses. The law then sees its own queues only. A law that also sees the
+/// home's queues keeps less than its target between them, and the factor makes both keep the same.
 const ALONE_PERMILLE: u64 = 500;
 
 /// One law for all connections.
@@ -29,39 +32,39 @@ pub struct Feedback {
     bases: Bases,
     srtt_us: u32,
     min_rtt_us: u32,
-    /// The shortest way that is in use: a round trip without its queue.
+    /// The shortest path in use: its round trip without queues, in microseconds.
     way_us: u32,
-    /// By so much longer than usual is waited, because answers were late.
+    /// Time added to [`Feedback::hold_us`] because responses were late, in microseconds.
     patience_us: u64,
     round_end_us: u64,
     scale: Scale,
-    /// By which a queue that is told of is longer than the one that is seen, whatever the scale.
+    /// Factor on the queuing delay besides the scale, in thousandths ([`ALONE_PERMILLE`]).
     alone_permille: u32,
-    /// Whether that is so for this law at all.
+    /// Whether that factor is used: the law has a target, and the home shares the queue.
     yields: bool,
-    /// The last round trip that was of use.
+    /// When the last delay sample came.
     sampled_us: u64,
-    /// What has arrived in this round and in the one before.
+    /// Bytes that arrived in this round trip and in the one before.
     round_bytes: [u64; 2],
 }
 
-/// What has arrived, and how the window stood.
+/// Bytes that arrived, and the use of the window.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
-    /// What has come.
+    /// Bytes that arrived.
     pub bytes: u64,
-    /// Outstanding before.
+    /// Bytes outstanding before.
     pub prior_bytes: u64,
-    /// And after.
+    /// Bytes outstanding afterwards.
     pub outstanding_bytes: u64,
-    /// Somebody waits for his turn.
+    /// A flow waits for a grant.
     pub waiting: bool,
-    /// Nobody was to use the window.
+    /// Grants were withheld for the home.
     pub aside: bool,
 }
 
 impl Feedback {
-    /// For a law that has heard nothing. `yields`: the queue is one that the home waits in, too.
+    /// A law without a sample. `yields`: the home's packets wait in the same queue.
     pub fn new(spec: &LawSpec, yields: bool) -> Feedback {
         let path = Path { mss_bytes: MSS_BYTES, initial_window_bytes: INITIAL_BYTES, ..Path::default() };
         Feedback {
@@ -85,29 +88,28 @@ impl Feedback {
         self.law.output().cwnd_q16 >> 16
     }
 
-    /// The law's estimate.
+    /// The law's estimate of the queuing delay, in microseconds.
     pub fn queuing_delay_us(&self) -> u32 {
         let told_us = u64::from(self.law.output().queuing_delay_us);
         self.scale.seen_us((told_us * 1000 / u64::from(self.alone_permille)) as u32)
     }
 
-    /// Smoothed over all connections; 0 before the first sample.
+    /// Round-trip time smoothed over all connections, in microseconds; 0 before the first sample.
     pub fn srtt_us(&self) -> u32 {
         self.srtt_us
     }
 
-    /// The shortest way that is in use: a round trip without its queue, in microseconds; 0 before the first sample.
+    /// Round trip of the shortest path in use, without queues, in microseconds; 0 before the first sample.
     pub fn way_us(&self) -> u32 {
         self.way_us
     }
 
-    /// Whether ways are long beside the queues that the law keeps, so that permissions have to be spread, and round trips to the
-    /// millisecond are good enough.
+    /// Whether paths are long ([`LONG_US`]): grants are paced, and round trips in milliseconds suffice.
     pub fn is_long(&self) -> bool {
         self.way_us > LONG_US
     }
 
-    /// How long a server has to send something of what it may send.
+    /// Time in which a server has to send some of the granted bytes, in microseconds.
     pub fn hold_us(&self) -> u64 {
         match self.srtt_us {
             0 => FIRST_HOLD_US,
@@ -115,7 +117,8 @@ impl Feedback {
         }
     }
 
-    /// Something has arrived by that route, or an answer is over, and shows this round trip, if any. Whether that was of use.
+    /// Bytes arrived by a route, or a response is over, with its round trip if one was measured. Returns
+    /// whether the round trip gave a delay sample.
     pub fn arrived(
         &mut self,
         now_us: u64,
@@ -131,7 +134,7 @@ impl Feedback {
         if queuing_us.is_some() {
             self.sampled_us = now_us;
         }
-        // Whoever doubles has to see what comes of it.
+        // A window that doubles needs samples.
         let blind = self.law.output().phase() == Phase::SlowStart
             && now_us > self.sampled_us + u64::from(self.srtt_us);
         let round_start = now_us >= self.round_end_us;
@@ -142,7 +145,7 @@ impl Feedback {
             self.round_bytes = [0, self.round_bytes[0]];
         }
         self.round_bytes[0] += arrival.bytes;
-        // A server that sends less than it may does not use the window, whatever is outstanding.
+        // A server that sends less than it was granted does not use the window.
         let used = arrival.prior_bytes.min(self.round_bytes[0].max(self.round_bytes[1]));
         let ack = Ack {
             now_us,
@@ -159,13 +162,13 @@ impl Feedback {
         told_us.is_some()
     }
 
-    /// Bytes have come over the same line to others.
+    /// Bytes arrived over the same line for others.
     pub fn others_arrived(&mut self, now_us: u64, bytes: u64) {
         self.scale.arrived(now_us, bytes);
     }
 
-    /// For so many of a thousand requests of the home the line is kept: while these are answered nobody is permitted anything,
-    /// and the law does not hear of them. Not over long ways, whatever is said.
+    /// Part of the home's requests, in thousandths, for which grants are withheld, so that the law sees
+    /// none of their queues. Counts as 0 on long paths.
     pub fn kept(&mut self, permille: u64) {
         if self.yields {
             let permille = if self.is_long() { 0 } else { permille };
@@ -173,12 +176,12 @@ impl Feedback {
         }
     }
 
-    /// What the line may bring now, to all together, in bytes a second; 0 where nothing is known of it.
+    /// The line's rate in bytes a second; 0 while nothing is known.
     pub fn rate(&self) -> u64 {
         self.scale.rate()
     }
 
-    /// Some server's segment that should have come after `since_us` was lost.
+    /// A server's segment was lost that would have arrived after `since_us`.
     pub fn lost(&mut self, now_us: u64, since_us: u64, lost_bytes: u64, outstanding_bytes: u64) {
         let sent_us = since_us.saturating_sub(self.srtt_us.into());
         let loss = Loss { now_us, lost_bytes, sent_us, ..Loss::default() };
@@ -195,9 +198,9 @@ impl Feedback {
         }
     }
 
-    /// The queuing delay that a round trip shows. One that may have been longer can show that there is more of a queue, not that
-    /// there is less, unless nothing else has been of use for a while: a law that goes by a queue of long ago would shrink
-    /// its window until nothing is left of it.
+    /// The queuing delay of a round trip. A lower bound of a round trip gives a sample only if the delay
+    /// is larger than the law's estimate, or if the last sample is old: with an old estimate a law would
+    /// shrink its window without end.
     fn sample(&mut self, now_us: u64, route: Route, round_trip: RoundTrip) -> Option<u32> {
         let RoundTrip { rtt_us, exact, late } = round_trip;
         if late {
