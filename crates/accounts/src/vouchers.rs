@@ -8,7 +8,7 @@
 
 use crate::caps::Period;
 use crate::store::{Db, Store, StoreError, Value};
-use crate::time::Slot;
+use crate::time::{SLOT_S, Slot};
 use jiff::{SignedDuration, Timestamp};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, pbkdf2};
@@ -194,7 +194,8 @@ impl Store {
         }
         let made = Made::new();
         self.transaction(|db| {
-            let rows = db.query(&format!("{SELECT} WHERE username = $1"), &[name.into()])?;
+            let rows =
+                db.query(&format!("SELECT {COLUMNS} FROM vouchers WHERE username = $1"), &[name.into()])?;
             if rows.iter().any(|row| !["revoked", "over", "void"].contains(&read(row).standing(now))) {
                 return Err(VoucherError::Invited(name.to_owned()).into());
             }
@@ -215,7 +216,10 @@ impl Store {
                  AND revoked IS NULL AND (valid_until IS NULL OR valid_until > $1)",
                 &[now.as_second().into(), selector.as_str().into()],
             )?;
-            let rows = db.query(&format!("{SELECT} WHERE selector = $1"), &[selector.as_str().into()])?;
+            let rows = db.query(
+                &format!("SELECT {COLUMNS} FROM vouchers WHERE selector = $1"),
+                &[selector.as_str().into()],
+            )?;
             let voucher = rows.first().map(|row| read(row)).ok_or(VoucherError::Unknown)?;
             match (voucher.revoked, voucher.redeemed, voucher.terms.valid_until) {
                 (Some(_), ..) => Err(VoucherError::Revoked.into()),
@@ -239,7 +243,8 @@ impl Store {
     /// # Errors
     /// The database refuses or is gone.
     pub fn voucher(&mut self, selector: &str) -> Result<Option<Voucher>, StoreError> {
-        let rows = self.query(&format!("{SELECT} WHERE selector = $1"), &[selector.into()])?;
+        let rows =
+            self.query(&format!("SELECT {COLUMNS} FROM vouchers WHERE selector = $1"), &[selector.into()])?;
         Ok(rows.first().map(|row| read(row)))
     }
 
@@ -305,21 +310,43 @@ impl Store {
         })
     }
 
-    /// All vouchers and invitations, by their making.
+    /// All vouchers and invitations, by their making, each with the bytes of [`Store::used_of`]. One query,
+    /// however many there are.
     ///
     /// # Errors
     /// The database refuses or is gone.
-    pub fn vouchers(&mut self) -> Result<Vec<Voucher>, StoreError> {
-        let rows = self.query(&format!("{SELECT} ORDER BY created, selector"), &[])?;
-        Ok(rows.iter().map(|row| read(row)).collect())
+    pub fn vouchers(&mut self) -> Result<Vec<(Voucher, u64)>, StoreError> {
+        let rows = self.query(&with_use(), &[])?;
+        Ok(rows.iter().map(|row| (read(&row[1..]), u64::try_from(row[0].int()).unwrap_or(0))).collect())
     }
 }
 
 const INSERT: &str = "INSERT INTO vouchers (selector, salt, hash, days, bytes, created, valid_until, username) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
 
-const SELECT: &str =
-    "SELECT selector, days, bytes, created, valid_until, username, redeemed, revoked FROM vouchers";
+/// What [`read`] reads.
+const COLUMNS: &str = "selector, days, bytes, created, valid_until, username, redeemed, revoked";
+
+/// Reads all, and before that the bytes that were used in each period, which are those of [`Voucher::period`].
+/// The ledger is read once: CROSS JOIN keeps SQLite from reading it for each voucher, and the CAST lets SQLite
+/// index the holders for this query.
+fn with_use() -> String {
+    let (slot, day, never) = (SLOT_S, DAY.as_secs(), i64::MAX);
+    format!(
+        "WITH periods AS MATERIALIZED ( \
+             SELECT selector AS voucher, CAST(COALESCE(username, '{HOLDER}' || selector) AS TEXT) AS holder, \
+                 redeemed - redeemed % {slot} AS start, \
+                 CASE WHEN revoked < COALESCE(redeemed + {day} * days, {never}) THEN revoked \
+                     ELSE COALESCE(redeemed + {day} * days, {never}) END AS until \
+             FROM vouchers WHERE redeemed IS NOT NULL \
+         ), uses AS ( \
+             SELECT voucher, CAST(SUM(usage.bytes) AS BIGINT) AS used FROM usage CROSS JOIN periods \
+             WHERE slot >= (SELECT MIN(start) FROM periods) AND usage.username = holder \
+                 AND slot >= start AND slot < until \
+             GROUP BY voucher \
+         ) SELECT used, {COLUMNS} FROM vouchers LEFT JOIN uses ON voucher = selector ORDER BY created, selector"
+    )
+}
 
 fn read(row: &[Value]) -> Voucher {
     let instant =

@@ -426,7 +426,7 @@ fn vouchers(url: &str) {
     let code = &store.make_vouchers(start, &short, 1).unwrap()[0];
     assert_eq!(wrong(store.redeem(until, &code.text)), VoucherError::Void(until));
     let all = Store::reading(url).unwrap().vouchers().unwrap();
-    let count = |word| all.iter().filter(|voucher| voucher.standing(start + day * 40) == word).count();
+    let count = |word| all.iter().filter(|(voucher, _)| voucher.standing(start + day * 40) == word).count();
     assert_eq!(["over", "revoked", "void", "new", "redeemed"].map(count), [1, 2, 1, 17, 0]);
     // The store has no code.
     for code in &codes {

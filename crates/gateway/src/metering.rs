@@ -214,12 +214,7 @@ impl Meter {
     /// # Errors
     /// The store cannot be read.
     pub fn vouchers(&self) -> Result<Vec<(Voucher, u64)>, StoreError> {
-        apart(|| {
-            let mut store = lock(&self.store);
-            let all = store.vouchers()?;
-            let used = |voucher: Voucher| Ok((voucher.clone(), store.used_of(&voucher)?));
-            all.into_iter().map(used).collect()
-        })
+        apart(|| lock(&self.store).vouchers())
     }
 
     /// When each user has used the line last, to five minutes.

@@ -59,8 +59,9 @@ impl Db {
         config.connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE * 2);
         let connect = || -> Result<postgres::Client, postgres::Error> {
             let mut client = config.connect(postgres::NoTls)?;
+            // Compiling a query takes a second, and no query here is as long.
             client.batch_execute(&format!(
-                "SET statement_timeout = {}; SET client_min_messages = warning",
+                "SET statement_timeout = {}; SET client_min_messages = warning; SET jit = off",
                 PATIENCE.as_millis()
             ))?;
             Ok(client)

@@ -67,6 +67,7 @@ pub struct Store {
     /// Which start of this gateway writes: the newest one only.
     epoch: i64,
     sequence: u64,
+    requests: u64,
 }
 
 /// Bytes of one slot.
@@ -117,8 +118,16 @@ impl Store {
             Place::File(url.strip_prefix("sqlite://").unwrap_or(url).into())
         };
         let gateway = String::new();
-        let mut store =
-            Store { url: redacted(url), place, gateway, db: None, file: None, epoch: 0, sequence: 0 };
+        let mut store = Store {
+            url: redacted(url),
+            place,
+            gateway,
+            db: None,
+            file: None,
+            epoch: 0,
+            sequence: 0,
+            requests: 0,
+        };
         store.define()?;
         Ok(store)
     }
@@ -126,6 +135,11 @@ impl Store {
     /// The number of the last batch that is stored.
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// Queries and transactions so far.
+    pub fn requests(&self) -> u64 {
+        self.requests
     }
 
     /// Adds a batch, once, however often it is asked to.
@@ -248,12 +262,14 @@ impl Store {
         &mut self,
         work: impl FnOnce(&mut Db) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.requests += 1;
         let done = self.db()?.transaction(work);
         self.keep(done)
     }
 
     /// All rows of a query.
     pub(crate) fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>, StoreError> {
+        self.requests += 1;
         let done = self.db()?.query(sql, values);
         self.keep(done)
     }
