@@ -103,8 +103,10 @@ fn the_donor_sees_and_steers_in_a_browser() {
         secret(&path(file), &lines(names));
     }
     let (server, page, proxy) = (server(), free_port(), free_port());
+    let (other, nobody) = (free_port(), free_port());
     let text = format!(
         "listen = [\"127.0.0.1:{proxy}\"]\nclients = [\"127.0.0.1/32\"]\nallow = [\"127.0.0.2/32\"]\n\
+         peers = [\"http://127.0.0.1:{other}\", \"http://127.0.0.1:{nobody}\"]\n\
          ports = [{}]\nusers_file = {:?}\nvouchers = true\n\
          [control]\nsocket = {:?}\nstate = {:?}\n\
          [page]\nlisten = \"127.0.0.1:{page}\"\nusers_file = {:?}\n\
@@ -120,6 +122,14 @@ fn the_donor_sees_and_steers_in_a_browser() {
     );
     let config = path("gateway.toml");
     std::fs::write(&config, text).unwrap();
+    let text = format!(
+        "listen = [\"127.0.0.1:{other}\"]\nclients = [\"127.0.0.1/32\"]\nports = [80]\n\
+         [control]\nsocket = {:?}\nstate = {:?}\n",
+        path("other.sock"),
+        path("other.state"),
+    );
+    std::fs::write(path("other.toml"), text).unwrap();
+    let mut peer = Some(start(&path("other.toml"), other, ""));
     let mut gateway = start(&config, page, "");
     let proxy = SocketAddr::from(([127, 0, 0, 1], proxy));
     let end = Arc::new(AtomicBool::new(false));
@@ -145,6 +155,9 @@ fn the_donor_sees_and_steers_in_a_browser() {
             gateway = start(&config, page, &std::fs::read_to_string(&restart).unwrap());
             std::fs::remove_file(&restart).unwrap();
         }
+        if restart.with_extension("peer").exists() {
+            peer = None;
+        }
         if let Some(status) = browser.try_wait().unwrap() {
             break status;
         }
@@ -154,7 +167,7 @@ fn the_donor_sees_and_steers_in_a_browser() {
         std::thread::sleep(Duration::from_millis(50));
     };
     end.store(true, Ordering::Relaxed);
-    drop(gateway);
+    drop((gateway, peer));
     assert!(status.success(), "the page is not as it should be");
 }
 

@@ -1,7 +1,8 @@
 """The owner's page in a real browser: usage page.py CHROMIUM URL NAME PASSWORD CONFIG RESTART PICTURES AXE
 
 CONFIG is the gateway's configuration. RESTART is a file: the test writes it, and whoever started the gateway starts
-another, with what it says on the command line, and deletes it. PICTURES is a folder for screenshots; AXE is axe-core's
+another, with what it says on the command line, and deletes it; once there is one of that name and the ending `.peer`,
+the first of the gateway's peers is killed. PICTURES is a folder for screenshots; AXE is axe-core's
 script. Prints `ok` and what was seen; any difference is an exception.
 """
 
@@ -147,6 +148,33 @@ def reload(page) -> None:
     config.write_text(text)
 
 
+def peers(page) -> None:
+    """One of the other gateways answers until it is killed, the other one never."""
+    first, second = (page.locator("#peer-rows tr").nth(at) for at in (0, 1))
+    expect(first.locator(".standing")).to_have_text("shares")
+    expect(first.locator("td").nth(1)).to_have_text("0")
+    expect(first.locator("td").last).to_contain_text("20")
+    expect(second.locator(".standing")).to_have_text("does not answer")
+    expect(second.locator(".error")).to_contain_text("refused")
+    expect(second.locator("td").last).to_have_text("never")
+    looks_everywhere(page)
+    card = page.locator("#peer-card")
+    card.screenshot(path=pictures / "peers-light.png")
+    Path(restart).with_suffix(".peer").touch()
+    expect(first.locator(".standing")).to_have_text("does not answer")
+    expect(first.locator(".error")).to_contain_text("refused")
+    expect(first.locator("td").last).to_contain_text("20")
+    page.reload()
+    expect(first.locator(".standing")).to_have_text("does not answer")
+    before = page.viewport_size
+    page.emulate_media(color_scheme="dark")
+    card.screenshot(path=pictures / "peers-dark.png")
+    page.set_viewport_size({"width": 320, "height": 700})
+    card.screenshot(path=pictures / "peers-320.png")
+    page.set_viewport_size(before)
+    page.emulate_media(color_scheme="light")
+
+
 def another(page, arguments: str) -> None:
     """Another gateway takes the place of the one that runs, and the owner logs in again."""
     started = Path(restart)
@@ -193,6 +221,7 @@ def main() -> None:
         page.screenshot(path=pictures / "page-light.png", full_page=True)
         looks_everywhere(page)
 
+        peers(page)
         codes(page, browser)
         page.goto(url)
         access(page)
@@ -221,6 +250,8 @@ def main() -> None:
             expect(state).to_contain_text(words)
             assert page.locator("html").get_attribute("lang") == code
             time.sleep(2)
+            gone = {"es": "no responde", "ca": "no respon", "en": "does not answer"}[code]
+            expect(page.locator("#peer-rows .standing").first).to_have_text(gone)
             looks(page)
             page.screenshot(path=pictures / f"page-320-{code}.png", full_page=True)
 

@@ -2,6 +2,7 @@
 
 use super::{Sharing, Status, UserStatus, Volume};
 use crate::observe::Observation;
+use crate::peers::PeerStatus;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -49,6 +50,8 @@ pub struct Now {
     pub users: Vec<UserStatus>,
     /// What is left of volumes.
     pub volumes: Vec<Volume>,
+    /// Other gateways of `peers`.
+    pub peers: Vec<PeerStatus>,
     /// What could be shared, where the line is only observed.
     pub observed: Option<Observation>,
 }

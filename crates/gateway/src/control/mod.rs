@@ -159,7 +159,8 @@ impl Operations {
             .extend(others.into_iter().map(|name| UserStatus::absent(name, self.gate()).judged(self.gate())));
         let notice = Notice::of(&status, &sample);
         let observed = status.observed;
-        Now { sharing: status.sharing, notice, sample, users, volumes: status.volumes, observed }
+        let Status { sharing, volumes, peers, .. } = status;
+        Now { sharing, notice, sample, users, volumes, peers, observed }
     }
 
     /// How everything stands.

@@ -4,6 +4,7 @@ use super::neighbour::terms;
 use super::words::{Language, Words};
 use crate::control::{self, Entrance, IssuedCode, Now, Sharing, Volume};
 use crate::observe::Observation;
+use crate::peers::{Document, PeerStatus, Standing};
 use crate::qr::Qr;
 use askama::Template;
 use jiff::Timestamp;
@@ -48,6 +49,7 @@ pub struct Home {
     rate_up: String,
     volumes: Vec<VolumeRow>,
     users: Vec<UserRow>,
+    peers: Vec<PeerRow>,
     notices: Vec<String>,
     codes: bool,
 }
@@ -76,6 +78,50 @@ struct UserRow {
     refused: u64,
     standing: &'static str,
     revoked: bool,
+}
+
+/// Another gateway.
+struct PeerRow {
+    address: String,
+    standing: String,
+    /// Why it does not answer, in English.
+    error: String,
+    users: String,
+    load: String,
+    left: String,
+    seen: String,
+}
+
+impl PeerRow {
+    fn new(words: &Words, peer: PeerStatus) -> PeerRow {
+        let dash = || "–".to_owned();
+        let standing = match &peer.says {
+            None => words.peer_gone.to_owned(),
+            Some(Document { sharing: Standing::On, .. }) => words.peer_on.to_owned(),
+            Some(Document { until: Some(until), .. }) => {
+                format!("{} {} {}", words.paused, words.until, when(*until))
+            }
+            Some(_) => words.paused.to_owned(),
+        };
+        let (load, spare) = peer.says.as_ref().map_or((None, None), |says| (says.load, says.spare_bps));
+        let free = |spare: u64| {
+            let free = spare as f64 * (1.0 - load.unwrap_or(0.0).clamp(0.0, 1.0));
+            format!("{} {} {}", rate(free), words.of, rate(spare as f64))
+        };
+        PeerRow {
+            address: peer.address.to_string(),
+            standing,
+            error: peer.error.unwrap_or_default(),
+            users: peer
+                .says
+                .as_ref()
+                .and_then(|says| says.users)
+                .map_or_else(dash, |users| users.to_string()),
+            load: load.map_or_else(dash, |load| format!("{:.0} %", 100.0 * load)),
+            left: spare.map_or_else(dash, free),
+            seen: peer.last_seen.map_or_else(|| words.never.to_owned(), when),
+        }
+    }
 }
 
 /// What could be shared, where the line is only observed.
@@ -186,6 +232,7 @@ impl Home {
                     },
                 })
                 .collect(),
+            peers: now.peers.into_iter().map(|peer| PeerRow::new(words, peer)).collect(),
             notices,
             codes: false,
         }

@@ -142,6 +142,18 @@ words! {
     access_how: "Transfers end at once. Access can be taken before a neighbour's first use, too.",
         "Las descargas terminan al momento. También se puede quitar antes del primer uso.",
         "Les baixades s'acaben de seguida. També es pot treure abans del primer ús.";
+    peers: "Other gateways", "Otras pasarelas", "Altres passarel·les";
+    peers_how: "This gateway asks them every few seconds; neighbours with the proxy file change among them.",
+        "Esta pasarela les pregunta cada pocos segundos; los vecinos con el archivo de proxy cambian entre ellas.",
+        "Aquesta passarel·la els pregunta cada pocs segons; els veïns amb el fitxer de proxy canvien entre elles.";
+    address: "Address", "Dirección", "Adreça";
+    peer_on: "shares", "comparte", "comparteix";
+    peer_gone: "does not answer", "no responde", "no respon";
+    load: "Load", "Carga", "Càrrega";
+    of: "of", "de", "de";
+    peer_left: "Free for neighbours", "Libre para vecinos", "Lliure per a veïns";
+    last_seen: "Last answer", "Última respuesta", "Última resposta";
+    never: "never", "nunca", "mai";
     configuration: "Configuration", "Configuración", "Configuració";
     reload: "Read the configuration again", "Volver a leer la configuración", "Torna a llegir la configuració";
     reload_how: "Users, ports, caps and blocked lists of the file hold at once. No connection ends.",

@@ -14,6 +14,7 @@ pub use document::{Document, Standing};
 
 use crate::upstream::Connector;
 use crate::users::Users;
+use jiff::Timestamp;
 use leeway_guard::{Attempts, site};
 use leeway_selection::{Gateway, Observation, Policy, Selector};
 use leeway_units::Time;
@@ -57,6 +58,9 @@ pub struct PeerStatus {
     pub error: Option<String>,
     /// From a question to its answer, in milliseconds.
     pub round_trip_ms: Option<f64>,
+    /// When it answered last; none before its first answer to this gateway.
+    #[serde(default)]
+    pub last_seen: Option<Timestamp>,
 }
 
 /// What this gateway knows of itself and of others.
@@ -74,6 +78,8 @@ struct Known {
     address: SocketAddr,
     /// What the last question has found, and its number.
     found: Option<(u64, Result<probe::Found, String>)>,
+    /// When it answered last.
+    seen: Option<Timestamp>,
     due: Instant,
 }
 
@@ -106,7 +112,7 @@ impl Peers {
         *known = peers
             .iter()
             .map(|&Peer(address)| {
-                let new = Known { address, found: None, due: Instant::now() };
+                let new = Known { address, found: None, seen: None, due: Instant::now() };
                 before.iter().find(|known| known.address == address).cloned().unwrap_or(new)
             })
             .collect();
@@ -125,6 +131,7 @@ impl Peers {
                     Some(found) => found.err().cloned(),
                 },
                 round_trip_ms: answered.map(|found| 1000.0 * found.round_trip.as_secs_f64()),
+                last_seen: known.seen,
             }
         };
         lock(&self.known).iter().map(status).collect()
@@ -225,6 +232,7 @@ impl Peers {
         let mut known = lock(&self.known);
         if let Some(peer) = known.iter_mut().find(|peer| peer.address == address) {
             let number = peer.found.as_ref().map_or(0, |(number, _)| number + 1);
+            peer.seen = found.as_ref().ok().map(|_| Timestamp::now()).or(peer.seen);
             peer.found = Some((number, found));
         }
     }
@@ -344,6 +352,21 @@ mod tests {
         assert!(peers.goes_on(client));
         peers.found("10.20.0.2:3128".parse().unwrap(), Err("no answer".into()));
         assert!(!peers.goes_on(client));
+    }
+
+    #[test]
+    fn the_owner_sees_when_a_peer_answered_last() {
+        let peers = with(&["10.20.0.2:3128"]);
+        let address: SocketAddr = "10.20.0.2:3128".parse().unwrap();
+        let seen = peers.status()[0].last_seen.expect("it has answered");
+        peers.found(address, Err("no answer".into()));
+        let gone = &peers.status()[0];
+        assert_eq!(
+            (gone.last_seen, gone.says.is_some(), gone.error.as_deref()),
+            (Some(seen), false, Some("no answer"))
+        );
+        peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(|text| Peer(text.parse().unwrap())));
+        assert_eq!(peers.status().iter().map(|peer| peer.last_seen).collect::<Vec<_>>(), [Some(seen), None]);
     }
 
     #[test]

@@ -68,6 +68,28 @@ function showUsers(users) {
   else if (rows.length !== body.rows.length || rows.some((row, at) => row !== body.rows[at])) body.replaceChildren(...rows);
 }
 
+function fillPeer(row, peer) {
+  const says = peer.says;
+  const paused = () => (says.until ? `${words.paused} ${words.until} ${when(says.until)}` : words.paused);
+  const left = (bps) => `${rate(bps * (1 - Math.min(1, Math.max(0, says.load ?? 0))))} ${words.of} ${rate(bps)}`;
+  const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+  put(row.cells[0], peer.address);
+  put(row.querySelector(".standing"), !says ? words.peer_gone : says.sharing === "on" ? words.peer_on : paused());
+  put(row.querySelector(".error"), peer.error ?? "");
+  put(row.cells[2], says?.users == null ? "–" : String(says.users));
+  put(row.cells[3], says?.load == null ? "–" : `${format(100 * says.load, 0)} %`);
+  put(row.cells[4], says?.spare_bps == null ? "–" : left(says.spare_bps));
+  put(row.cells[5], peer.last_seen ? when(peer.last_seen) : words.never);
+}
+
+function showPeers(peers) {
+  const body = el("peer-rows");
+  while (body.rows.length > peers.length) body.lastElementChild.remove();
+  while (body.rows.length < peers.length) body.append(el("peer-row").content.firstElementChild.cloneNode(true));
+  peers.forEach((peer, at) => fillPeer(body.rows[at], peer));
+  el("peer-card").hidden = peers.length === 0;
+}
+
 function showVolumes(volumes) {
   const shown = volumes.map((volume) => {
     const name = words[`cap_${volume.cap}`] ?? volume.cap;
@@ -145,6 +167,7 @@ function listen() {
     say("rate-up", rate(now.sample.up_bps));
     showVolumes(now.volumes);
     showUsers(now.users);
+    showPeers(now.peers);
     add([now.sample]);
   });
   events.onerror = () => {
