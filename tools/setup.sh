@@ -41,6 +41,8 @@ main() {
 			# A server of the tests' own, in a folder of their own (crates/accounts).
 			need postgresql compgen -G '/usr/lib/postgresql/*/bin/initdb'
 			need util-linux has setpriv
+			# A clock that jumps under a gateway that runs.
+			need libfaketime compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1'
 			need mmdebstrap has mmdebstrap
 			need busybox has busybox
 			# The donor's page is opened in a browser, and metrics are read as Prometheus does.

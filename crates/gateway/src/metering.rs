@@ -2,9 +2,9 @@
 
 use crate::control::{ExportFormat, ExportRange};
 use crate::users::{User, Users};
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::Accounts;
 use leeway_accounts::caps::{Caps, CapsConfig, Grant, Left, Reason, Share, Verdict, Want};
 use leeway_accounts::export::{self, ExportError};
@@ -294,6 +294,17 @@ impl Meter {
     /// How the ledger and its store stand; none at the end.
     pub fn state(&self) -> Option<State> {
         lock(&self.accounts).as_ref().map(Accounts::state)
+    }
+
+    /// What the owner should know of the machine's clock: that it jumped, and the accounts do not believe it yet.
+    pub(crate) fn jump_in_words(&self) -> Option<String> {
+        let by = lock(&self.accounts).as_ref()?.jump()?.by;
+        let way = if by.is_negative() { "back" } else { "forward" };
+        let minutes = SignedDuration::from_mins((by.abs().as_secs() + 30) / 60);
+        Some(format!(
+            "the clock of this machine has jumped {way} by {minutes:#}; accounts and caps go on by the time before, \
+             and follow the clock once it has stayed there for ten minutes"
+        ))
     }
 
     /// Where the accounts are.

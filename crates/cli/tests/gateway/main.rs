@@ -3,7 +3,9 @@
 
 mod bed;
 mod chaos;
+mod clock;
 mod control;
+mod disk;
 mod inside;
 mod leftovers;
 #[path = "../live/mod.rs"]

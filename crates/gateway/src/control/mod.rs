@@ -121,6 +121,7 @@ impl Operations {
         let policy = self.proxy.connector.policy();
         let mut notices = policy.home_in_words();
         notices.extend(policy.block.notices());
+        notices.extend(self.gate().meter().and_then(|meter| meter.jump_in_words()));
         notices.extend(self.notices.get().into_iter().flatten().cloned());
         notices
     }
