@@ -9,6 +9,7 @@
 #ifndef LEEWAY_LAWS_H
 #define LEEWAY_LAWS_H
 
+#include "leeway_bbr.h"
 #include "leeway_cubic.h"
 #include "leeway_ebb.h"
 #include "leeway_fledbat.h"
@@ -326,6 +327,32 @@ static const struct leeway_probe leeway_cubic_probe_table[] = {
 	LEEWAY_PROBE(cubic, "hystart_rounds", "rounds", hystart.rounds, 0, 0, 1),
 };
 
+static const struct leeway_param leeway_bbr_param_table[] = {
+	LEEWAY_RATIO(bbr, "loss", loss_permille, 20, 1, 500,
+		     "part of a flight that is lost where the flight is too large (LossThresh)",
+		     "ccwg-bbr 5.5.10.2"),
+	LEEWAY_RATIO(bbr, "beta", beta_permille, 700, 1, 999,
+		     "least part of rate and flight left after a round trip with losses (Beta)",
+		     "ccwg-bbr 5.5.10.3"),
+	LEEWAY_RATIO(bbr, "headroom", headroom_permille, 150, 0, 900,
+		     "part of the largest flight without loss left to others while cruising",
+		     "ccwg-bbr 5.3.3.9"),
+	LEEWAY_DURATION(
+		bbr, "probe_rtt", interval_us, 5000000U, 100000U, 3600000000U,
+		"time without a new minimum of round trips after which it drains the queue to see one",
+		"ccwg-bbr 5.3.4.3"),
+	LEEWAY_FLOOR(bbr, 4000),
+	LEEWAY_SLOW_START_PARAM(bbr, LEEWAY_SLOW_START_STANDARD),
+};
+
+static const struct leeway_probe leeway_bbr_probe_table[] = {
+	LEEWAY_PROBE(bbr, "state", "", state, 0, 0, 1),
+	LEEWAY_PROBE(bbr, "bandwidth", "B/s", bw, 0, 0, 1),
+	LEEWAY_PROBE(bbr, "min_rtt", "us", min_rtt_us, 0, 0, 1),
+	LEEWAY_PROBE(bbr, "extra_acked", "B", extra[0], 0, 0, 1),
+	LEEWAY_PROBE(bbr, "round_trips", "", rounds, 0, 0, 1),
+};
+
 #define LEEWAY_VEGAS_PARAMS(X)                                                                               \
 	LEEWAY_PACKETS(X, "alpha", alpha_permille, 2000, 0, 1000000,                                         \
 		       "packets in the queue below which the window grows", "Brakmo 1995; ns-2: 1"),         \
@@ -501,6 +528,7 @@ static const struct leeway_probe leeway_proteus_probe_table[] = {
 
 LEEWAY_LAW_ENTRIES(newreno)
 LEEWAY_LAW_ENTRIES(cubic)
+LEEWAY_LAW_ENTRIES(bbr)
 LEEWAY_LAW_ENTRIES(vegas)
 LEEWAY_LAW_ENTRIES(nice)
 LEEWAY_LAW_ENTRIES(lp)
@@ -514,6 +542,8 @@ LEEWAY_LAW_ENTRIES(ebb)
 static const struct leeway_law leeway_laws[] = {
 	LEEWAY_LAW_ROW(newreno, "TCP NewReno: additive increase, halved by loss", "RFC 5681, RFC 3465"),
 	LEEWAY_LAW_ROW(cubic, "CUBIC: cubic growth around the window of the last loss", "RFC 9438"),
+	LEEWAY_LAW_ROW_NEEDS(bbr, "BBRv3: sends at the rate that the path delivers, for primary traffic",
+			     "draft-ietf-ccwg-bbr", LEEWAY_NEEDS_RATE),
 	LEEWAY_LAW_ROW(vegas, "Vegas: keeps a few packets of its own in the queue",
 		       "Brakmo and Peterson 1995"),
 	LEEWAY_LAW_ROW(nice, "TCP Nice: Vegas that halves when most packets meet a queue",

@@ -44,6 +44,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _LOOKS = {
     "newreno": ("NewReno", "blue", "-", "o"),
     "cubic": ("CUBIC", "teal", "-", "s"),
+    "bbr": ("BBR", "teal", ":", "p"),
     "ledbat": ("LEDBAT", "orange", "--", "^"),
     "fledbat": ("fLEDBAT", "green", "-.", "D"),
     "ledbatpp": ("LEDBAT++", "brown", "--", "v"),

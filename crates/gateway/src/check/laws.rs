@@ -139,7 +139,7 @@ mod tests {
     fn every_law_of_the_table_is_one_that_yields_or_is_named_here_as_one_that_does_not() {
         let others: Vec<&str> =
             leeway_control::laws().iter().map(|law| law.name).filter(|law| !yields(law)).collect();
-        assert_eq!(others, ["newreno", "cubic"]);
+        assert_eq!(others, ["newreno", "cubic", "bbr"]);
         assert!(YIELDING.iter().all(|name| leeway_control::laws().iter().any(|law| law.name == *name)));
     }
 
@@ -148,6 +148,7 @@ mod tests {
         assert!(said("").is_empty(), "{:?}", said(""));
         for (text, key) in [
             ("law = \"cubic\"", "Warning law: cubic does not yield"),
+            ("law = \"bbr\"", "Warning law: bbr does not yield"),
             ("uplink = \"newreno\"", "Warning uplink: newreno does not yield"),
             ("law = \"none\"", "Warning law: nothing holds downloads back"),
             ("uplink = \"none\"", "Warning uplink: nothing holds"),
@@ -156,6 +157,8 @@ mod tests {
             ("upload = [\"leeway_cubic\"]", "Warning upload[0]: \"leeway_cubic\" does not yield"),
             ("upload = [\"bbr3\"]", "Warning upload[0]: \"bbr3\" does not yield"),
             ("[relay]\nlaw = \"cubic\"", "Warning relay.law: cubic does not yield"),
+            ("upload = [\"leeway_bbr\"]", "Warning upload[0]: \"leeway_bbr\" does not yield"),
+            ("[relay]\nlaw = \"bbr\"", "Warning relay.law: bbr does not yield"),
             ("[relay]\nwindow = \"cubic\"", "Warning relay.window: cubic does not yield"),
             ("[relay]\ntransport = \"tcp\"\nlaw = \"bbr\"", "Warning relay.law: \"bbr\" does not yield"),
         ] {

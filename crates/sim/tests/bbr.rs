@@ -1,0 +1,95 @@
+//! What BBR is known for, on one line of 50 Mbit/s and 40 ms, for hosts of ns-2 and of Linux (delayed acknowledgements),
+//! both with selective acknowledgements.
+
+use leeway_sim::results::Run;
+use leeway_sim::scenario::Scenario;
+
+/// A run of 60 s of which the last 40 s count.
+fn play(profile: &str, buffer: &str, line: &str, flows: &str) -> Run {
+    let text = format!(
+        "duration = \"60 s\"\nprofile = \"{profile}\"\n[dumbbell.bottleneck]\nrate = \"50 Mbit/s\"\ndelay = \"20 ms\"\n\
+         buffer = \"{buffer}\"\n{line}{flows}[[window]]\nname = \"w\"\nfrom = \"20 s\"\nto = \"60 s\"\n"
+    );
+    let scenario = Scenario::parse(&text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    leeway_sim::run(&scenario, 1).expect("the scenario has routes")
+}
+
+fn flow(name: &str, law: &str, start: &str) -> String {
+    format!("[[flow]]\nname = \"{name}\"\nlaw = \"{law}\"\nstart = \"{start}\"\ntcp = {{ sack = true }}\n")
+}
+
+/// Throughput of each group in Mbit/s, by their order.
+fn rates(run: &Run) -> Vec<f64> {
+    run.windows[0].groups.iter().map(|group| group.throughput_bps / 1e6).collect()
+}
+
+/// Use of the bottleneck, and the median delay in its queue in ms.
+fn line(run: &Run) -> (f64, f64) {
+    let link = &run.windows[0].links[0];
+    (link.utilisation, 1e3 * link.delay.expect("packets waited").p50_s)
+}
+
+#[test]
+fn alone_it_uses_the_line_with_less_in_the_queue_than_cubic() {
+    for profile in ["ns2", "linux"] {
+        for buffer in ["0.25 BDP", "1 BDP", "4 BDP"] {
+            let (used, wait_ms) = line(&play(profile, buffer, "", &flow("a", "bbr", "0 s")));
+            assert!(used >= 0.93 && wait_ms < 5.0, "{profile}, {buffer}: {used}, {wait_ms} ms");
+        }
+        let (_, wait_ms) = line(&play(profile, "1 BDP", "", &flow("a", "cubic", "0 s")));
+        assert!(wait_ms > 20.0, "{profile}: CUBIC, {wait_ms} ms");
+    }
+}
+
+#[test]
+fn two_of_a_kind_share() {
+    for profile in ["ns2", "linux"] {
+        for buffer in ["0.5 BDP", "1 BDP", "4 BDP"] {
+            let run = play(profile, buffer, "", &(flow("a", "bbr", "0 s") + &flow("b", "bbr", "5 s")));
+            let rates = rates(&run);
+            let jain = (rates[0] + rates[1]).powi(2) / (2.0 * (rates[0].powi(2) + rates[1].powi(2)));
+            assert!(jain > 0.85 && rates[0] + rates[1] > 46.0, "{profile}, {buffer}: {rates:?}");
+        }
+    }
+}
+
+/// It starves no CUBIC and is not starved by one.
+#[test]
+fn beside_cubic_both_go_on() {
+    for profile in ["ns2", "linux"] {
+        for buffer in ["0.5 BDP", "1 BDP", "4 BDP"] {
+            let run = play(profile, buffer, "", &(flow("a", "bbr", "0 s") + &flow("b", "cubic", "0 s")));
+            let rates = rates(&run);
+            assert!(rates[0] > 15.0 && rates[1] > 7.5, "{profile}, {buffer}: {rates:?}");
+            assert!(rates[0] + rates[1] > 47.0, "{profile}, {buffer}: {rates:?}");
+        }
+    }
+}
+
+/// Random losses of 1 % leave BBR most of the line, and CUBIC a twelfth.
+#[test]
+fn losses_by_chance_take_little() {
+    for profile in ["ns2", "linux"] {
+        let rate = |law| {
+            let run = play(profile, "1 BDP", "loss = \"random:p=1%\"\n", &flow("a", law, "0 s"));
+            rates(&run)[0]
+        };
+        let (bbr, cubic) = (rate("bbr"), rate("cubic"));
+        assert!(bbr > 0.65 * 50.0 && cubic < 6.0, "{profile}: {bbr}, CUBIC {cubic}");
+    }
+}
+
+/// Beside a CUBIC that fills four products of buffer it looks for the smallest round-trip time every 5 s.
+#[test]
+fn it_looks_for_the_smallest_round_trip() {
+    let text = "duration = \"40 s\"\nprofile = \"linux\"\n[dumbbell.bottleneck]\nrate = \"50 Mbit/s\"\ndelay = \"20 ms\"\n\
+                buffer = \"4 BDP\"\n[[flow]]\nname = \"a\"\nlaw = \"bbr\"\n[[flow]]\nname = \"b\"\nlaw = \"cubic\"\n\
+                [series]\nevery = \"50 ms\"\n";
+    let scenario = Scenario::parse(text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let run = leeway_sim::run(&scenario, 1).expect("the scenario has routes");
+    let flows = &run.series.flows;
+    let slow: Vec<bool> =
+        (0..flows.time_s.len()).filter(|&at| flows.flow[at] == 0).map(|at| flows.phase[at] == 4).collect();
+    let times = slow.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+    assert!((5..=8).contains(&times), "{times} times in 40 s");
+}
