@@ -31,6 +31,7 @@ struct Segment {
 struct Line {
     law: Law,
     now_us: u64,
+    rtt_us: u64,
     /// Segments a second.
     rate: f64,
     buffer: f64,
@@ -58,6 +59,7 @@ impl Line {
         Line {
             law: build(law, &Path { srtt_us: 0, min_rtt_us: 0, ..path(10) }),
             now_us: 1_000_000,
+            rtt_us: RTT_US,
             rate,
             buffer,
             loss: 0,
@@ -94,7 +96,7 @@ impl Line {
         if waits <= self.buffer {
             self.free_us = self.free_us.max(now) + 1e6 / self.rate;
         }
-        let acked_us = self.free_us as u64 + RTT_US;
+        let acked_us = self.free_us as u64 + self.rtt_us;
         let stamp = self.state.sent(self.now_us, self.bytes(), u64::from(MSS));
         self.inflight += 1;
         self.outstanding.push_back(Segment {
@@ -341,6 +343,57 @@ fn a_small_buffer_is_learnt() {
         let most = if tells { 185.0 } else { 215.0 };
         assert!((130.0..most).contains(&window), "{tells}: {window}");
     }
+}
+
+/// 5.5.6: two cycles after the rate fell, the old rate is out of the filter; no loss says so here.
+#[test]
+fn a_lower_rate_is_found_without_a_loss() {
+    let mut line = Line::new("bbr", 4000.0, 1e9);
+    line.run_s(3.0);
+    line.rate = 1000.0;
+    line.run_s(12.0);
+    assert!(near(line.bandwidth(), 1000.0, 0.05), "{}", line.bandwidth());
+    assert_eq!(line.lost, 0);
+}
+
+/// 5.5.10.3: losses bring the rate down at once, to what the last round trip delivered.
+#[test]
+fn losses_bring_the_rate_down_before_the_next_probe() {
+    let mut line = Line::new("bbr", 4000.0, 40.0);
+    line.run_s(3.0);
+    line.until(CRUISE);
+    line.rate = 1000.0;
+    let changes = line.seen.len();
+    while line.bandwidth() > 1200.0 && line.seen.len() == changes {
+        line.step();
+    }
+    assert!(line.bandwidth() <= 1200.0, "{}: {:?}", line.bandwidth(), line.seen);
+}
+
+/// 5.3.3.9: what a small buffer taught is unlearnt in UP, faster each round trip.
+#[test]
+fn a_line_that_becomes_faster_is_found_in_spite_of_what_was_learnt() {
+    let mut line = Line::new("bbr", 4000.0, 40.0);
+    line.run_s(10.0);
+    assert!(line.lost > 0);
+    (line.rate, line.buffer) = (16_000.0, 160.0);
+    line.run_s(20.0);
+    let rate = line.run_s(3.0);
+    assert!(rate > 0.9 * 16_000.0, "{rate}");
+}
+
+/// 5.3.4.3: a longer path is one when no shorter round trip was seen for 10 s.
+#[test]
+fn a_longer_path_is_learnt_after_ten_seconds() {
+    let mut line = Line::new("bbr", 4000.0, 1e9);
+    line.run_s(2.0);
+    line.rtt_us = 2 * RTT_US;
+    line.run_s(6.0);
+    assert!(near(probe(&line.law, "min_rtt"), RTT_US as f64, 0.02), "{}", probe(&line.law, "min_rtt"));
+    line.run_s(12.0);
+    assert!(near(probe(&line.law, "min_rtt"), 2.0 * RTT_US as f64, 0.05), "{}", probe(&line.law, "min_rtt"));
+    let rate = line.run_s(3.0);
+    assert!(near(rate, 4000.0, 0.08), "{rate}");
 }
 
 /// Losses by chance below 2 % take little of the rate, those above bring it down: `loss` says where.
