@@ -53,6 +53,9 @@ pub(crate) fn namespaces_of(cgroup: &Path) -> Vec<File> {
     namespaces(|inode| wanted.contains(&inode))
 }
 
+/// The file system of namespaces (linux/magic.h).
+const NSFS_MAGIC: u64 = 0x6e73_6673;
+
 /// The network namespaces with the given inode numbers, if a process is in them or `ip netns`
 /// names them.
 pub(crate) fn namespaces(wanted: impl Fn(u64) -> bool) -> Vec<File> {
@@ -60,8 +63,9 @@ pub(crate) fn namespaces(wanted: impl Fn(u64) -> bool) -> Vec<File> {
     let processes = entries("/proc").map(|entry| entry.path().join("ns/net"));
     let mut found = BTreeMap::new();
     for path in processes.chain(entries("/run/netns").map(|entry| entry.path())) {
-        // A process that has just ended has none.
+        // A process that has just ended has none, and `ip netns add` makes an ordinary file first.
         if let Ok(namespace) = File::open(path)
+            && rustix::fs::fstatfs(&namespace).is_ok_and(|system| system.f_type as u64 == NSFS_MAGIC)
             && let Ok(inode) = namespace.metadata().map(|metadata| metadata.ino())
             && wanted(inode)
         {
