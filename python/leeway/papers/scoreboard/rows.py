@@ -57,6 +57,7 @@ ROWS = (
     *BOUNDS,
     Row("NewReno", "newreno", CONTROL),
     Row("CUBIC", "cubic", CONTROL),
+    Row("BBR", "bbr", CONTROL),
     Row("Vegas (2;4)", "vegas", "Brakmo 1994, as in Linux"),
     Row("Nice", "nice", "Venkataramani 2002"),
     Row("TCP-LP", "lp", "Kuzmanovic 2003"),
