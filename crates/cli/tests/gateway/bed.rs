@@ -3,7 +3,7 @@
 use crate::live;
 use crate::scripts::{DATAGRAMS, FETCH, SERVER};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -321,4 +321,20 @@ pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// A server on this machine that answers every request with an object of `bytes`.
+pub fn object_server(bytes: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 2048]);
+                let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {bytes}\r\n\r\n");
+                let _ = stream.write_all(&[head.into_bytes(), vec![b'x'; bytes]].concat());
+            });
+        }
+    });
+    address
 }

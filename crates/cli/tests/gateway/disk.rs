@@ -1,33 +1,16 @@
 //! The disk of the accounts fills while the gateway serves, and has room again: each byte is counted once.
 
-use crate::bed::{Gateway, leeway, possible, wait};
+use crate::bed::{Gateway, leeway, object_server, possible, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
 const OBJECT_BYTES: usize = 100_000;
-
-/// A server of one object.
-pub fn server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || {
-                let _ = stream.read(&mut [0; 2048]);
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {OBJECT_BYTES}\r\n\r\n");
-                let _ = stream.write_all(&[head.as_bytes(), &[b'x'; OBJECT_BYTES]].concat());
-            });
-        }
-    });
-    address
-}
 
 /// A gateway on this machine, and who asks it.
 pub struct Bed {
@@ -40,7 +23,7 @@ pub struct Bed {
 impl Bed {
     /// With the accounts at a path, and more lines of the configuration. `around` is the program that starts it.
     pub fn start(accounts: &str, more: &str, around: &[&str], environment: &[(&str, &str)]) -> Bed {
-        let (folder, server) = (tempfile::tempdir().unwrap(), server());
+        let (folder, server) = (tempfile::tempdir().unwrap(), object_server(OBJECT_BYTES));
         let at = folder.path().display();
         let text = format!(
             "listen = [\"127.0.0.1:0\"]\nclients = [\"127.0.1.0/24\"]\nallow = [\"127.0.0.2/32\"]\n\
@@ -85,7 +68,7 @@ impl Bed {
         self.fetch_within(n, 60)
     }
 
-    /// The same, broken off after so many seconds.
+    /// The same, ended after `seconds`.
     pub fn fetch_within(&self, n: u8, seconds: u8) -> (u16, usize, String) {
         let mut command = Command::new("curl");
         command.args(["--silent", "--max-time", &seconds.to_string(), "--write-out", "\n%{http_code}"]);

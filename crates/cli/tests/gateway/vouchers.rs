@@ -1,32 +1,14 @@
 //! `leeway gateway voucher`, `invite`, `users`: codes that neighbours give to a gateway that runs, with curl.
 
-use crate::bed::{Gateway, leeway, wait};
+use crate::bed::{Gateway, leeway, object_server, wait};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 const OBJECT_BYTES: usize = 300_000;
-
-/// A server of one object.
-fn server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || {
-                let _ = stream.read(&mut [0; 2048]);
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {OBJECT_BYTES}\r\n\r\n");
-                let _ = stream.write_all(&[head.as_bytes(), &[b'x'; OBJECT_BYTES]].concat());
-            });
-        }
-    });
-    address
-}
 
 struct Bed {
     folder: tempfile::TempDir,
@@ -35,7 +17,7 @@ struct Bed {
 
 impl Bed {
     fn new() -> Bed {
-        let (folder, server) = (tempfile::tempdir().unwrap(), server());
+        let (folder, server) = (tempfile::tempdir().unwrap(), object_server(OBJECT_BYTES));
         let at = folder.path().display();
         let text = format!(
             "listen = [\"127.0.0.1:0\"]\nsocks = [\"127.0.0.1:0\"]\nclients = [\"127.0.0.1/32\"]\n\
