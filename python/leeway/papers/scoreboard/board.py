@@ -22,13 +22,15 @@ def claims(made: list[Line]) -> list[Claim]:
     for line in made:
         if line.row.source == CONTROL:
             median = line.median(line.row.law)
+            low, high = line.quantile_interval(line.row.law, 0.5)
             found.append(
-                Claim.fact(
+                Claim(
                     f"Control: {line.row.name} as background takes an equal share from its like",
                     "a harm of one half",
-                    f"median harm {median:.2f}; fails on {line.fails:.0%} of the networks",
-                    line.fails > 0.5 and 0.4 <= median <= 0.6,
+                    f"median harm {median:.2f} ({low:.2f} to {high:.2f}); fails on {line.fails:.0%} of the networks",
+                    bool(line.fails > 0.5 and 0.4 <= median <= 0.6),
                     accept="a median harm of 0.4 to 0.6, and failing on more than half of the networks",
+                    undecided=any(low < bound < high for bound in (0.4, 0.6)),
                 )
             )
     laws = [line for line in made if line.row.source not in (CONTROL, BOUND)]
