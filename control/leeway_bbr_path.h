@@ -300,7 +300,7 @@ LEEWAY_ALONE leeway_u32 leeway_bbr_min_rtt(struct leeway_bbr *s LEEWAY_NONNULL,
 	leeway_u32 rtt_us = ack->last_kind ? ack->last_rtt_us : 0;
 	leeway_u64 now_us = ack->now_us;
 
-	/* What is in flight for so long would have timed out: nothing was. */
+	/* Two round trips and 200 ms without an ack: a flight would have timed out, so the sender was idle. */
 	s->idle = s->acked_us && now_us - s->acked_us > 2ULL * path->srtt_us + LEEWAY_BBR_PROBE_RTT_US;
 	s->acked_us = now_us;
 	if (!rtt_us)

@@ -35,7 +35,7 @@ struct Line {
     /// Segments a second.
     rate: f64,
     buffer: f64,
-    /// One in so many is lost by chance, evenly; 0: none.
+    /// Every `loss`-th segment is lost; 0: none.
     loss: u64,
     /// Whether the sender has something to send.
     sends: bool,

@@ -134,7 +134,7 @@ impl Admission {
         }
     }
 
-    /// A flow needs no more for now. The rest of its turn is not saved.
+    /// A flow has all bytes that it needs: its turn ends, and the rest of the turn is not saved.
     pub fn rest(&mut self, user: u64, flow: u64) {
         let Some(entry) = self.users.get_mut(&user) else { return };
         let Some(one) = entry.flows.get_mut(&flow) else { return };

@@ -249,7 +249,7 @@ pub fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send)
     thread::scope(|scope| scope.spawn(work).join().expect("no panic in a namespace"))
 }
 
-/// How far the connection got, for who waits in vain.
+/// Congestion control and progress of the connection, for a failed test's message.
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let congestion = sockopt::tcp_congestion(&self.stream);
