@@ -81,6 +81,13 @@ impl Congestion {
         self.path.mss_bytes = mss_bytes;
     }
 
+    /// Packets from the number `next` on were taken back, and their numbers are given again.
+    pub(crate) fn renumbered(&mut self, next: u64) {
+        for number in [&mut self.round_end, &mut self.limited_until, &mut self.recovery_end] {
+            *number = next.min(*number);
+        }
+    }
+
     pub(crate) fn window_bytes(&self) -> u64 {
         self.common.window(self.law.output(), self.path.mss_bytes)
     }

@@ -12,15 +12,19 @@
 //!   answered, that it is there.
 //! - *Half-close.* A FIN ends one direction. The other stays open until it is finished as well.
 //! - *RESET.* One is believed only when it names a packet that was lately sent.
+//! - *Cutting again.* A packet keeps its bytes, unless the peer shows that it has nothing of what is in
+//!   flight and no copy is under way (RFC 8899, 4.3).
 //! - *Selective acknowledgements* go in packets without data, so that full packets stay full.
 
 mod inbound;
+mod shrunk;
 #[cfg(test)]
 mod tests;
 
 use crate::config::Config;
 use crate::congestion::{Congestion, Flight, Grant};
 use crate::error::UtpError;
+use crate::hole::BlackHole;
 use crate::mtu::{MtuSearch, Probe};
 use crate::outgoing::{Lost, Outgoing};
 use crate::reassembly::Reassembly;
@@ -117,6 +121,7 @@ pub struct Connection {
     congestion: Congestion,
     rtt: Rtt,
     mtu: MtuSearch,
+    hole: BlackHole,
     /// Room that the peer announced.
     peer_window_bytes: u64,
     /// The peer's stamp and ours differ by this, as it told last.
@@ -196,6 +201,7 @@ impl Connection {
             congestion,
             rtt: Rtt::default(),
             mtu,
+            hole: BlackHole::new(),
             peer_window_bytes: 0,
             difference_us: 0,
             finishing: false,
@@ -405,6 +411,7 @@ impl Connection {
             self.paced_until_us,
             self.window_probe_at_us,
             self.linger_until_us,
+            self.hole.deadline(),
         ];
         timers.into_iter().flatten().min()
     }
@@ -455,6 +462,9 @@ impl Connection {
         if due(self.timeout_at_us) {
             self.time_out(now_us);
         }
+        if due(self.hole.deadline()) {
+            self.hole.expire(now_us);
+        }
     }
 
     /// The retransmission timer ran out (RFC 6298, 5.4 to 5.6).
@@ -464,6 +474,7 @@ impl Connection {
         if let Some(lost) = self.outgoing.lose_all() {
             self.note_lost_probe(now_us, &lost);
             let timeouts = self.rtt.expired();
+            self.hole.timed_out(timeouts, self.is_oldest_long());
             if lost.bytes > 0 && self.state != State::Connecting {
                 let flight = self.flight(before_bytes);
                 self.congestion.lost(now_us, &lost, timeouts, &self.rtt, flight);
@@ -513,6 +524,9 @@ impl Connection {
         if let Some(transmit) = self.data(now_us, out) {
             return Some(transmit);
         }
+        if self.hole.ask(now_us, self.outgoing.is_oldest_in_flight()) {
+            return Some(self.ask(now_us, out));
+        }
         if self.ack_now {
             return Some(self.acknowledge(now_us, out));
         }
@@ -524,7 +538,7 @@ impl Connection {
 
     /// A packet of the stream, new or again, as window, pace and peer allow.
     fn data(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
-        if self.paced_until_us.is_some_and(|at_us| now_us < at_us) {
+        if self.hole.is_quiet() || self.paced_until_us.is_some_and(|at_us| now_us < at_us) {
             return None;
         }
         self.paced_until_us = None;

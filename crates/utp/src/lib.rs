@@ -27,6 +27,7 @@ mod connection;
 mod driver;
 mod endpoint;
 mod error;
+mod hole;
 mod mtu;
 mod outgoing;
 mod reassembly;

@@ -40,7 +40,9 @@ impl Probe {
 /// A search between a size that is known to pass and one that may.
 #[derive(Debug, Clone)]
 pub(crate) struct MtuSearch {
-    /// Bytes behind the header of a packet that passes.
+    /// Bytes behind the header of a packet that every path carries.
+    least: usize,
+    /// The same of one that passes.
     passes: usize,
     /// The same of the largest packet that may pass.
     may: usize,
@@ -58,12 +60,17 @@ impl MtuSearch {
     pub(crate) fn new(passes: usize, usual: usize, most: usize) -> Self {
         let most = most.max(usual).max(passes);
         let usual = (usual > passes).then_some(usual);
-        MtuSearch { passes, may: most, most, usual, losses: 0, is_probing: false, again_us: 0 }
+        MtuSearch { least: passes, passes, may: most, most, usual, losses: 0, is_probing: false, again_us: 0 }
     }
 
     /// Payload bytes of a full packet.
     pub(crate) fn payload_bytes(&self) -> usize {
         self.passes
+    }
+
+    /// Whether a packet with so many bytes behind the header is longer than what every path carries.
+    pub(crate) fn is_long(&self, bytes: usize) -> bool {
+        bytes > self.least
     }
 
     /// Payload bytes of what a law takes for a segment: the usual size until it turns out otherwise, so
@@ -116,6 +123,17 @@ impl MtuSearch {
         self.is_probing = false;
         self.may = self.may.min(most.max(self.passes));
         self.usual = self.usual.filter(|&usual| usual <= self.may);
+        self.again_us = now_us + AGAIN_US;
+    }
+
+    /// Packets with so many bytes behind the header have ceased to pass (RFC 8899, 4.3): the search starts again
+    /// below that, from what every path carries.
+    pub(crate) fn shrank(&mut self, bytes: usize, now_us: u64) {
+        self.is_probing = false;
+        self.losses = 0;
+        self.usual = None;
+        self.passes = self.least;
+        self.may = bytes.saturating_sub(1).max(self.least);
         self.again_us = now_us + AGAIN_US;
     }
 
@@ -206,6 +224,26 @@ mod tests {
         // Less than what has passed is not believed: packets may be fragmented.
         mtu.limited(100, 0);
         assert_eq!((size(&mut mtu), mtu.payload_bytes()), (None, 1200));
+    }
+
+    #[test]
+    fn a_path_that_shrinks_is_searched_again_from_below() {
+        let mut mtu = MtuSearch::new(528, 1212, 1452);
+        while let Some(probe) = mtu.probe(0) {
+            mtu.sent();
+            mtu.arrived(probe.size());
+        }
+        assert!(mtu.is_long(mtu.payload_bytes()) && !mtu.is_long(528));
+        mtu.shrank(1452, 0);
+        assert_eq!((mtu.payload_bytes(), mtu.segment_bytes()), (528, 528));
+        while let Some(probe) = mtu.probe(0) {
+            mtu.sent();
+            match probe.size() <= 1180 {
+                true => mtu.arrived(probe.size()),
+                false => mtu.lost(probe.size(), 0),
+            }
+        }
+        assert!((1180 - CLOSE_BYTES..=1180).contains(&mtu.payload_bytes()), "{}", mtu.payload_bytes());
     }
 
     #[test]

@@ -156,6 +156,42 @@ impl Outgoing {
         Some(self.packets[(number - self.oldest) as usize].payload.len())
     }
 
+    /// Payload bytes of the oldest packet that is not acknowledged.
+    pub(crate) fn oldest_bytes(&self) -> Option<usize> {
+        Some(self.packets.front()?.payload.len())
+    }
+
+    /// Whether the oldest packet that is not acknowledged is under way.
+    pub(crate) fn is_oldest_in_flight(&self) -> bool {
+        self.packets.front().is_some_and(|sent| sent.state == State::InFlight)
+    }
+
+    /// Whether the peer has shown packets behind the oldest one that it lacks.
+    pub(crate) fn is_partly_acknowledged(&self) -> bool {
+        self.packets.iter().any(|sent| sent.state == State::Acknowledged)
+    }
+
+    /// When a packet that is not acknowledged left last, in microseconds.
+    pub(crate) fn last_sent_us(&self) -> u64 {
+        self.packets.iter().map(|sent| sent.sent_us).max().unwrap_or(0)
+    }
+
+    /// Takes all packets back: their bytes wait to be cut again, under the same numbers. Only
+    /// where the peer has none of them. How many packets, and how many bytes.
+    pub(crate) fn take_back(&mut self) -> (u64, u64) {
+        let taken = (self.packets.len() as u64, self.payload_bytes);
+        let mut bytes = VecDeque::with_capacity(self.kept_bytes());
+        for sent in self.packets.drain(..) {
+            debug_assert_ne!(sent.state, State::Acknowledged, "the peer has it");
+            bytes.extend(&sent.payload);
+        }
+        bytes.append(&mut self.pending);
+        self.pending = bytes;
+        self.lost.clear();
+        (self.in_flight_bytes, self.in_flight_packets, self.payload_bytes, self.duplicates) = (0, 0, 0, 0);
+        taken
+    }
+
     /// Whether the numbers allow another new packet.
     pub(crate) fn has_span(&self) -> bool {
         self.packets.len() < SPAN_MAX
@@ -468,6 +504,28 @@ mod tests {
         assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(50) });
         assert_eq!(out.in_flight_bytes(), 0);
         assert_eq!(out.next_lost_bytes(), Some(10));
+    }
+
+    #[test]
+    fn what_is_taken_back_is_cut_again_under_the_same_numbers() {
+        let mut out = Outgoing::new(100);
+        out.write(&(0..60).collect::<Vec<u8>>());
+        for now_us in 0..2 {
+            out.send(now_us, Kind::Data, 25, 0, RateStamp::default());
+        }
+        out.lose_all().unwrap();
+        out.retransmit(9, RateStamp::default()).unwrap();
+        assert_eq!((out.oldest_bytes(), out.last_sent_us()), (Some(25), 9));
+        assert_eq!(out.take_back(), (2, 50));
+        assert_eq!((out.next(), out.kept_bytes(), out.in_flight_bytes()), (100, 60, 0));
+        assert!(!out.has_flight() && out.next_lost_bytes().is_none() && out.is_acknowledged());
+        let mut bytes = Vec::new();
+        for number in 100..106 {
+            let outbound = out.send(20, Kind::Data, 10, 0, RateStamp::default());
+            assert_eq!(outbound.number, number);
+            bytes.extend_from_slice(outbound.payload);
+        }
+        assert_eq!((bytes, out.pending_bytes()), ((0..60).collect(), 0));
     }
 
     #[test]

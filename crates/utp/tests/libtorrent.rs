@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     BAD, BLACK_HOLES, CLEAN, Dropped, FOUR, JUMPS, Network, SIX, black_hole, network, pattern, repeated,
-    watched, within,
+    shrinking, watched, within,
 };
 use leeway_utp::{Config, Socket, Stream};
 use std::io::{BufRead, BufReader, Write};
@@ -344,6 +344,13 @@ async fn a_torrent_to_libtorrent_through_mtu_black_holes() {
             to_libtorrent(FOUR, hole, 2_000_000, None).await;
         }
         to_libtorrent(SIX, black_hole(1300), 2_000_000, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torrent_to_libtorrent_over_a_path_that_shrinks() {
+    if possible() {
+        to_libtorrent(FOUR, shrinking(1200), 10_000_000, None).await;
     }
 }
 

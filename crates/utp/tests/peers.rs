@@ -6,7 +6,7 @@ mod common;
 
 use common::{
     BAD, BLACK_HOLES, CLEAN, Dropped, FOUR, JUMPS, Network, SIX, black_hole, network, pattern, repeated,
-    watched, within,
+    shrinking, watched, within,
 };
 use leeway_utp::{Config, Socket, Stream};
 use std::collections::BTreeSet;
@@ -183,6 +183,53 @@ async fn libutp_receives_through_mtu_black_holes() {
         send_to_libutp(FOUR, hole, 2_000_000).await;
     }
     send_to_libutp(SIX, black_hole(1300), 2_000_000).await;
+}
+
+/// Sends 10 MB to a peer over a path that shrinks in the middle of it.
+async fn send_while_shrinking(
+    mut near: impl AsyncWrite + Unpin,
+    mut far: impl AsyncRead + Unpin,
+    what: &str,
+) {
+    let there = pattern(10_000_000, 1);
+    let mut got = vec![0; there.len()];
+    let write = async { near.write_all(&there).await.unwrap() };
+    let read = async { far.read_exact(&mut got).await.unwrap() };
+    within(what, async { tokio::join!(write, read) }).await;
+    assert!(got == there, "what was sent differs: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn libutp_receives_over_a_path_that_shrinks() {
+    let connected = |address, hole| async move {
+        let (near, far) = with_libutp(address, shrinking(hole), Dropped::default()).await;
+        send_while_shrinking(near, far, "to libutp that accepts").await;
+    };
+    let accepted = async {
+        let socket = Socket::bind((FOUR, 0).into()).unwrap();
+        socket.listen(Config::default());
+        let peer = libutp_rs2::UtpUdpContext::new_udp(free(FOUR).await).await.unwrap();
+        let through = network(socket.local_addr().unwrap(), shrinking(1200)).await;
+        let mut near = within("connect", peer.connect(through)).await.unwrap();
+        near.write_all(b"!").await.unwrap();
+        let mut far = socket.accept().await;
+        far.read_exact(&mut [0]).await.unwrap();
+        send_while_shrinking(far, near, "to libutp that connects").await;
+    };
+    tokio::join!(connected(FOUR, 1200), connected(FOUR, 600), connected(SIX, 1300), accepted);
+}
+
+/// librqbit's ends a connection that has brought nothing new for 10 s, and the packets in flight are cut again
+/// after 30 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn librqbit_gives_up_before_packets_are_cut_again() {
+    let (mut near, mut far) = with_librqbit(FOUR, shrinking(1200), Dropped::default()).await;
+    let there = pattern(10_000_000, 1);
+    let mut got = Vec::new();
+    let (written, read) =
+        within("the end", async { tokio::join!(near.write_all(&there), far.read_to_end(&mut got)) }).await;
+    assert!(read.is_err() && written.is_err(), "librqbit has learnt to wait: {read:?}");
+    assert!(got == there[..got.len()] && !got.is_empty(), "what was sent differs");
 }
 
 /// What libutp sends starts at the largest size and keeps it: the other way is open only where packets are

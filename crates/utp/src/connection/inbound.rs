@@ -97,9 +97,15 @@ impl Connection {
         let header = packet.header;
         let before_bytes = self.outgoing.in_flight_bytes();
         let plain = header.kind == Kind::State && u64::from(header.window_bytes) == self.peer_window_bytes;
+        let earlier = self.outgoing.oldest();
         let result = self.outgoing.acknowledge(now_us, self.rtt.timeout_us(), through, packet.sack, plain);
         if u64::from(header.window_bytes) > self.peer_window_bytes || through >= self.outgoing.oldest() - 1 {
             self.peer_window_bytes = header.window_bytes.into();
+        }
+        if self.outgoing.oldest() > earlier {
+            self.hole.progress();
+        } else {
+            self.note_missing(now_us, packet, through, plain);
         }
         if result.packets > 0 {
             self.waiting_since_us = None;

@@ -346,6 +346,114 @@ fn a_path_that_drops_long_packets_and_says_nothing_costs_probes_alone() {
     }
 }
 
+/// Writes until `at` bytes have arrived, and lets the path shrink to `hole` then. Seconds of the longest pause.
+fn shrinks(pair: &mut Pair, end: usize, at: usize, hole: usize) -> u64 {
+    let all = pattern(3_000_000);
+    let (mut written, mut count, mut heard_us, mut pause_us) = (0, 0, 0, 0);
+    while pair.received[1 - end].len() < all.len()
+        && pair.ends.iter().flatten().all(|end| end.error().is_none())
+    {
+        if pair.received[1 - end].len() >= at {
+            pair.network.hole = hole;
+        }
+        if pair.end(end).is_open() {
+            written += pair.end(end).write(&all[written..]).unwrap();
+        }
+        assert!(pair.step());
+        if pair.received[1 - end].len() > count {
+            count = pair.received[1 - end].len();
+            pause_us = pause_us.max(pair.now_us - heard_us);
+            heard_us = pair.now_us;
+        }
+    }
+    assert!(pair.received[1 - end] == all[..pair.received[1 - end].len()], "bytes differ");
+    pause_us / 1_000_000
+}
+
+fn open_pair(network: Network) -> Pair {
+    let mut pair = Pair::new(Config::default(), Config::default(), network);
+    while pair.ends[1].as_ref().is_none_or(|end| !end.is_open()) {
+        assert!(pair.step());
+    }
+    pair
+}
+
+#[test]
+fn a_path_that_shrinks_is_found_out_and_the_transfer_goes_on() {
+    for hole in [548, 600, 1200, 1400, 1471] {
+        for end in 0..2 {
+            let mut pair = open_pair(Network { rate: 50_000_000, buffer_us: 50_000, ..Network::default() });
+            let pause_s = shrinks(&mut pair, end, 1_000_000, hole);
+            assert_eq!(pair.received[1 - end].len(), 3_000_000, "{hole}, end {end}");
+            assert!((30..40).contains(&pause_s), "{pause_s} s at {hole}");
+            let packet_bytes = pair.end(end).steering().segment_bytes + HEADER_BYTES;
+            assert!(packet_bytes <= hole && packet_bytes + 16 > hole, "{packet_bytes} of {hole}");
+        }
+    }
+}
+
+#[test]
+fn an_outage_is_no_path_that_shrinks() {
+    for seconds in [2, 5, 10, 40] {
+        let mut pair = open_pair(Network { rate: 50_000_000, buffer_us: 50_000, ..Network::default() });
+        let all = pattern(3_000_000);
+        let mut written = 0;
+        let mut ends_us = None;
+        while pair.received[1].len() < all.len() {
+            written += pair.end(0).write(&all[written..]).unwrap();
+            if pair.received[1].len() >= 1_000_000 {
+                let end_us = *ends_us.get_or_insert(pair.now_us + seconds * 1_000_000);
+                pair.network.hole = if pair.now_us < end_us { 0 } else { 9000 };
+            }
+            assert!(pair.step());
+        }
+        assert_eq!(pair.end(0).steering().segment_bytes, 1452, "after {seconds} s");
+        assert!(pair.received[1] == all);
+    }
+}
+
+/// The short end of the stream arrives: the numbers of the long packets before it cannot hold fewer bytes.
+#[test]
+fn packets_before_one_that_the_peer_has_are_not_cut_again() {
+    let mut pair = open_pair(Network::default());
+    let (first, last) = (pattern(1_000_000), pattern(3 * 1452 + 10));
+    pair.end(0).write(&first).unwrap();
+    while !pair.end(0).is_flushed() {
+        assert!(pair.step());
+    }
+    pair.network.hole = 1200;
+    pair.end(0).write(&last).unwrap();
+    pair.end(0).finish();
+    while pair.end(0).error().is_none() {
+        assert!(pair.step());
+    }
+    assert_eq!(pair.end(0).error(), Some(UtpError::Stalled));
+    assert!(pair.received[1] == first);
+}
+
+/// Losses before leave packets behind a gap: each byte arrives in its place, or the connection ends.
+#[test]
+fn a_path_that_shrinks_and_loses_never_changes_bytes() {
+    let mut ended = 0;
+    for seed in 0..20 {
+        let network = Network {
+            rate: 50_000_000,
+            buffer_us: 50_000,
+            lose: 20,
+            delay: 30,
+            double: 30,
+            ..Network::default()
+        };
+        let mut pair = open_pair(network);
+        pair.random = seed;
+        shrinks(&mut pair, 0, 100_000, 1200);
+        let error = pair.end(0).error();
+        assert!(error.is_none() || error == Some(UtpError::Stalled), "{error:?}");
+        ended += u32::from(error.is_some());
+    }
+    assert!(ended < 20, "some go on");
+}
+
 #[test]
 fn a_clock_that_jumps_disturbs_neither_bytes_nor_speed() {
     let mut pair = Pair::new(

@@ -29,9 +29,12 @@ pub struct Network {
     jumps: bool,
     /// Bytes of UDP payload above which a datagram is dropped, and nobody is told.
     largest: usize,
+    /// This limit begins behind so many datagrams of one side.
+    shrinks_after: u64,
 }
 
-pub const CLEAN: Network = Network { lost: 0, late: 0, doubled: 0, jumps: false, largest: usize::MAX };
+pub const CLEAN: Network =
+    Network { lost: 0, late: 0, doubled: 0, jumps: false, largest: usize::MAX, shrinks_after: 0 };
 pub const BAD: Network = Network { lost: 30, late: 20, doubled: 20, ..CLEAN };
 pub const JUMPS: Network = Network { jumps: true, ..CLEAN };
 
@@ -42,6 +45,11 @@ pub const BLACK_HOLES: [Network; 2] = [black_hole(1200), black_hole(600)];
 /// A path that drops every datagram of more than `largest` bytes of UDP payload, and tells nobody.
 pub const fn black_hole(largest: usize) -> Network {
     Network { largest, ..CLEAN }
+}
+
+/// A path that becomes such a black hole in mid-transfer: behind 1,000 datagrams of either side.
+pub const fn shrinking(largest: usize) -> Network {
+    Network { shrinks_after: 1_000, ..black_hole(largest) }
 }
 
 /// Packets from one side between two jumps of its clock.
@@ -87,7 +95,7 @@ pub async fn watched(server: SocketAddr, network: Network, dropped: Dropped) -> 
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) % 1000
             };
-            if bytes.len() > network.largest {
+            if bytes.len() > network.largest && packets.iter().any(|&count| count > network.shrinks_after) {
                 let number = u16::from_be_bytes([bytes[16], bytes[17]]);
                 dropped.lock().unwrap().push((side, bytes.len(), bytes[0] >> 4, number));
                 continue;
