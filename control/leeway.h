@@ -8,8 +8,8 @@
  *	void leeway_X_on_ack(struct leeway_X *, const struct leeway_ack *, const struct leeway_path *);
  *	void leeway_X_on_loss(struct leeway_X *, const struct leeway_loss *, const struct leeway_path *);
  *
- * and its state begins with a struct leeway_output, which is all that a stack has to read. Nothing here reads
- * a clock or allocates; the same text is compiled for user space and for BPF.
+ * and its state begins with a struct leeway_output, which is all that a stack has to read. Nothing
+ * here reads a clock or allocates; the same text is compiled for user space and for BPF.
  */
 #ifndef LEEWAY_H
 #define LEEWAY_H
@@ -27,8 +27,10 @@ typedef __INT32_TYPE__ leeway_s32;
 typedef __INT64_TYPE__ leeway_s64;
 
 #define LEEWAY_INLINE static inline __attribute__((always_inline, unused))
-/* A function whose loop has so many paths that a kernel's verifier should judge it by itself: whoever loads the laws into
- * one gives it a storage class that keeps it apart. */
+/*
+ * A function whose loop has so many paths that a kernel's verifier should judge it by itself:
+ * whoever loads the laws into one gives it a storage class that keeps it apart.
+ */
 #ifndef LEEWAY_ALONE
 #define LEEWAY_ALONE LEEWAY_INLINE
 #endif
@@ -59,8 +61,9 @@ struct leeway_path {
 };
 
 /*
- * What the round-trip time of the newest segment that an ack acknowledges says. rtt_us is the stack's own sample: that of
- * the first segment covered where timestamps are echoed (RFC 7323, 4.3), which holds the receiver's wait for the second.
+ * What the round-trip time of the newest segment that an ack acknowledges says. rtt_us is the
+ * stack's own sample: that of the first segment covered where timestamps are echoed (RFC 7323,
+ * 4.3), which holds the receiver's wait for the second.
  */
 enum leeway_last {
 	LEEWAY_LAST_NONE = 0,  /* no sample: nothing new, or the segment was sent twice (Karn) */
@@ -68,7 +71,10 @@ enum leeway_last {
 	LEEWAY_LAST_BOUND = 2, /* it may have waited for the receiver's timer: an upper bound */
 };
 
-/* One delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, 3.3; the last two: draft-ietf-ccwg-bbr, 4.1). */
+/*
+ * One delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, 3.3; the last two:
+ * draft-ietf-ccwg-bbr, 4.1).
+ */
 struct leeway_rate {
 	leeway_u64 delivered_bytes; /* C.delivered: of the connection, this ack included */
 	leeway_u64

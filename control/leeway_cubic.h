@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * CUBIC (RFC 9438), the flavour that ran around 2010 by parameters, and HyStart++ (RFC 9406) as an option.
+ * CUBIC (RFC 9438), the flavour that ran around 2010 by parameters, and HyStart++ (RFC 9406) as an
+ * option.
  *
  *	W_cubic(t) = C (t - K)^3 + W_max,  K = cbrt((W_max - cwnd_epoch) / C)        (RFC 9438, eq. 1, 2)
  *
  * Times are in units of 2^-12 s (q12), windows in bytes q16.
  *
  * Scope and limitations:
- * - flavour=2010 is what Linux 2.6.x and ns-2 ran: beta 0.8, the Reno-friendly increase keeps its factor for ever,
- *   the target is not limited to 1.5 cwnd, t is not advanced by a round trip, and ACKs count by
- *   the estimate below.
- * - ack_ratio=estimate: a running mean of packets per ACK with 4 fractional bits that begins at 2. Its integer
- *   arithmetic rests at 31/16 where each packet has an ACK: the window grows almost twice as fast as meant.
- * - Time during which the law may not grow (recovery, application-limited) does not count (RFC 9438, 5.8).
+ * - flavour=2010 is what Linux 2.6.x and ns-2 ran: beta 0.8, the Reno-friendly increase keeps its
+ *   factor for ever, the target is not limited to 1.5 cwnd, t is not advanced by a round trip, and
+ *   ACKs count by the estimate below.
+ * - ack_ratio=estimate: a running mean of packets per ACK with 4 fractional bits that begins at 2.
+ *   Its integer arithmetic rests at 31/16 where each packet has an ACK: the window grows almost
+ *   twice as fast as meant.
+ * - Time during which the law may not grow (recovery, application-limited) does not count (RFC
+ *   9438, 5.8).
  * - K and t are limited to 8192 s; the cube is exact to a thousandth of a segment.
  * - W_est starts from the window at the first ack of congestion avoidance, not at the loss itself.
  * - Spurious losses (RFC 9438, 4.9) are the stack's to undo.

@@ -2,16 +2,20 @@
 /*
  * Queuing delay from delay samples: current delay - base delay (RFC 6817, 2.4.2).
  *
- * Samples are one-way delays with an unknown clock offset or round-trip times, modulo 2^32 us. Everything is
- * compared by difference, so neither the offset nor a wrap changes anything.
+ * Samples are one-way delays with an unknown clock offset or round-trip times, modulo 2^32 us.
+ * Everything is compared by difference, so neither the offset nor a wrap changes anything.
  *
  * Scope and limitations:
  * - Delays that differ by 2^31 us (35 minutes) or more cannot be told from negative ones.
- * - A base history of n buckets forgets after n - 1 to n intervals: a route that became longer looks congested
- *   until then, and a flow that never lets the queue empty takes its own queue for the base after it.
- * - An interval is measured from the first sample of a bucket; idle time does not age the history (RFC 6817 too).
- * - The late-comer whose first samples already contain a queue cannot know; laws that care slow down to look.
- * - Skew correction assumes that one-way delays grow linearly and by less than 500 ppm; it needs four buckets.
+ * - A base history of n buckets forgets after n - 1 to n intervals: a route that became longer
+ *   looks congested until then, and a flow that never lets the queue empty takes its own queue for
+ *   the base after it.
+ * - An interval is measured from the first sample of a bucket; idle time does not age the history
+ *   (RFC 6817 too).
+ * - The late-comer whose first samples already contain a queue cannot know; laws that care slow
+ *   down to look.
+ * - Skew correction assumes that one-way delays grow linearly and by less than 500 ppm; it needs
+ *   four buckets.
  */
 #ifndef LEEWAY_DELAY_H
 #define LEEWAY_DELAY_H
@@ -71,8 +75,8 @@ struct leeway_current {
 };
 
 /*
- * Which samples count. One-way and round-trip samples have nothing in common, so the first one-way sample makes a
- * new start, and round-trip times are ignored from there on.
+ * Which samples count. One-way and round-trip samples have nothing in common, so the first one-way
+ * sample makes a new start, and round-trip times are ignored from there on.
  */
 struct leeway_source {
 	leeway_u8 wanted;  /* enum leeway_delay_source */
@@ -105,7 +109,10 @@ LEEWAY_INLINE void leeway_base_init(struct leeway_base *b, leeway_u32 history, l
 	leeway_base_restart(b);
 }
 
-/* By how much the minima of the last complete buckets grew at least, if all of them grew like a clock's drift. */
+/*
+ * By how much the minima of the last complete buckets grew at least, if all of them grew like a
+ * clock's drift.
+ */
 LEEWAY_INLINE leeway_u32 leeway_base_drift_us(const struct leeway_base *b)
 {
 	leeway_u32 most_us = b->interval_us / LEEWAY_SKEW_DIVISOR;
@@ -222,7 +229,10 @@ LEEWAY_INLINE leeway_u32 leeway_current_mean(const struct leeway_current *c, lee
 	return c->newest_us + (leeway_u32)leeway_div_s64(sum_us, n);
 }
 
-/* How many of the valid samples come before sample i in their order; of equal ones the older index comes first. */
+/*
+ * How many of the valid samples come before sample i in their order; of equal ones the older index
+ * comes first.
+ */
 LEEWAY_ALONE leeway_u32 leeway_current_rank(const struct leeway_current *c LEEWAY_NONNULL, leeway_u32 i,
 					    leeway_u32 now_us, leeway_u32 age_us)
 {
@@ -370,7 +380,10 @@ LEEWAY_INLINE int leeway_delay_on_ack(struct leeway_delay *d, const struct leewa
 
 #define LEEWAY_PEAK_RIGHT 5 /* right neighbours that a peak must exceed (Trang 2014) */
 
-/* The largest queuing delay, from peaks and valleys that alternate in one value per round trip (Trang 2014). */
+/*
+ * The largest queuing delay, from peaks and valleys that alternate in one value per round trip
+ * (Trang 2014).
+ */
 struct leeway_peaks {
 	leeway_u32 max_us;      /* the estimate */
 	leeway_u32 smoothed_us; /* S: peaks smoothed, weight 1/8 */

@@ -13,11 +13,13 @@
  *				clear: the queue was ours, fill from R; busy: yield
  *	yield			W/2 with each busy round trip, 0.7 W below one segment; clear: fill, from 3/4 M
  *
- * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(1 s, 100 S, 4 base).
- * M, the memory: the largest W that met no queue; fade less with each round trip of check or yield.
+ * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(1 s, 100 S,
+ * 4 base). M, the memory: the largest W that met no queue; fade less with each round trip of check
+ * or yield.
  *
  * Scope and limitations:
- * - Behind a fair queue a flow meets its own queue alone: it takes a fair share and cannot know better.
+ * - Behind a fair queue a flow meets its own queue alone: it takes a fair share and cannot know
+ *   better.
  * - A route that becomes longer looks like a queue until the base forgets, for up to ten minutes.
  * - A queue on the way of the acks counts as one on the way of the data.
  */
@@ -83,7 +85,10 @@ LEEWAY_INLINE void leeway_ebb_cut(struct leeway_ebb *s, leeway_u64 w_q16, leeway
 	s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, w_q16);
 }
 
-/* Pacing at W/base; below one segment at W/srtt, as a probe must not join the one before in a queue. */
+/*
+ * Pacing at W/base; below one segment at W/srtt, as a probe must not join the one before in a
+ * queue.
+ */
 LEEWAY_INLINE void leeway_ebb_output(struct leeway_ebb *s, const struct leeway_path *path)
 {
 	leeway_u64 mss = leeway_mss(path), one_q16 = mss << 16, round_us = s->base.min_us;
@@ -264,7 +269,10 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 	leeway_ebb_output(s, path);
 }
 
-/* By chance where no queue announced it; ours where nearly all of the line is; else somebody's queue. */
+/*
+ * By chance where no queue announced it; ours where nearly all of the line is; else somebody's
+ * queue.
+ */
 LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_loss *loss,
 				      const struct leeway_path *path)
 {

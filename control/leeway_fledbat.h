@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * fLEDBAT: LEDBAT made fair by additive increase and multiplicative decrease (Carofiglio, Muscariello, Rossi,
- * Testa, Valenti 2013; the sub-packet study Komnios 2014).
+ * fLEDBAT: LEDBAT made fair by additive increase and multiplicative decrease (Carofiglio,
+ * Muscariello, Rossi, Testa, Valenti 2013; the sub-packet study Komnios 2014).
  *
  *	q <= target: W += alpha / W
  *	q >  target: W += alpha / W - zeta (q - target) / target        (Carofiglio 2013, eq. 5), per segment acked
  *
- * The decrease is per segment and not per round trip: over a round trip it is proportional to the window, which
- * is what makes late-comers and elders converge.
+ * The decrease is per segment and not per round trip: over a round trip it is proportional to the
+ * window, which is what makes late-comers and elders converge.
  *
  * Scope and limitations:
  * - zeta is 0.1 unless set; the fluid model is stable for 0.005 to 0.5, Komnios uses 5.
- * - The window may fall below one segment (floor); the stack then sends one segment every 1/W round trips.
- * - Above the target the increase is left out while the law may not grow (recovery, application-limited).
+ * - The window may fall below one segment (floor); the stack then sends one segment every 1/W round
+ *   trips.
+ * - Above the target the increase is left out while the law may not grow (recovery,
+ *   application-limited).
  */
 #ifndef LEEWAY_FLEDBAT_H
 #define LEEWAY_FLEDBAT_H

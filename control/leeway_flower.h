@@ -4,20 +4,26 @@
  *
  *	e = target - q, de = q(k-1) - q(k); q(k): the smallest delay of the round trip - base
  *
- * Linguistic values NVL .. PVL are -5 .. 5. A membership is a triangle between neighbouring centres with flat
- * shoulders, so that an input is an index with a fraction: i + f belongs to i by 1 - f and to i + 1 by f.
+ * Linguistic values NVL .. PVL are -5 .. 5. A membership is a triangle between neighbouring centres
+ * with flat shoulders, so that an input is an index with a fraction: i + f belongs to i by 1 - f
+ * and to i + 1 by f.
  *
  * Scope and limitations:
- * - rule(e, de) = clip(e + de, -5, 5), but -6 for de = PVL. Any membership of PVL means that the queue fell because
- *   somebody lost packets: the window goes to the floor at once and -6 itself never reaches the averaging.
- * - The means s+ and s- start from 0, and the peak detector from 0; each moves its centre only beyond the starting
- *   value (4, 4 and 5 ms).
- * - An estimate of the largest delay at or below the target makes any excess the largest error (-100 %).
- * - The step is taken on the first ack of a round trip, from the samples before it. It grows by no more than what the
- *   round trip acknowledged. The estimators run in slow start and recovery as well.
- * - A timeout sets the window to one segment, a loss to the floor; slow start is only ever the first one.
- * - Control goes on during recovery: a loss leaves the window at the floor, not at half of what the path carries, and
- *   repairing a burst from there would take as many round trips as segments were lost.
+ * - rule(e, de) = clip(e + de, -5, 5), but -6 for de = PVL. Any membership of PVL means that the
+ *   queue fell because somebody lost packets: the window goes to the floor at once and -6 itself
+ *   never reaches the averaging.
+ * - The means s+ and s- start from 0, and the peak detector from 0; each moves its centre only
+ *   beyond the starting value (4, 4 and 5 ms).
+ * - An estimate of the largest delay at or below the target makes any excess the largest error
+ *   (-100 %).
+ * - The step is taken on the first ack of a round trip, from the samples before it. It grows by no
+ *   more than what the round trip acknowledged. The estimators run in slow start and recovery as
+ *   well.
+ * - A timeout sets the window to one segment, a loss to the floor; slow start is only ever the
+ *   first one.
+ * - Control goes on during recovery: a loss leaves the window at the floor, not at half of what the
+ *   path carries, and repairing a burst from there would take as many round trips as segments were
+ *   lost.
  */
 #ifndef LEEWAY_FLOWER_H
 #define LEEWAY_FLOWER_H
@@ -112,7 +118,10 @@ LEEWAY_INLINE leeway_u32 leeway_flower_fraction_q16(leeway_u32 part_us, leeway_u
 	return (leeway_u32)(((leeway_u64)part_us << 16) / whole_us);
 }
 
-/* e as an index: 100 e / target percent below the target, 100 e / (largest - target) above, 20 % a value. */
+/*
+ * e as an index: 100 e / target percent below the target, 100 e / (largest - target) above, 20 % a
+ * value.
+ */
 LEEWAY_INLINE leeway_s32 leeway_flower_error_q16(const struct leeway_flower *s, leeway_u32 queuing_us)
 {
 	leeway_u32 most_us = s->peaks.max_us;
@@ -125,7 +134,10 @@ LEEWAY_INLINE leeway_s32 leeway_flower_error_q16(const struct leeway_flower *s, 
 	return -(leeway_s32)(5 * leeway_flower_fraction_q16(queuing_us - s->target_us, most_us));
 }
 
-/* |de| as an index, from the centre of value 4 (the mean of such changes); the centre of 5 is the largest delay. */
+/*
+ * |de| as an index, from the centre of value 4 (the mean of such changes); the centre of 5 is the
+ * largest delay.
+ */
 LEEWAY_INLINE leeway_u32 leeway_flower_index_q16(const struct leeway_flower *s, leeway_u32 change_us,
 						 leeway_u32 mean_us)
 {
@@ -147,7 +159,10 @@ LEEWAY_INLINE leeway_u64 leeway_flower_and_q16(const struct leeway_flower *s, le
 	return s->conjunction == LEEWAY_FLOWER_PRODUCT ? a_q16 * b_q16 >> 16 : leeway_min_u64(a_q16, b_q16);
 }
 
-/* The rules that apply, averaged by centre: the output as a linguistic value. At most four of 121 apply. */
+/*
+ * The rules that apply, averaged by centre: the output as a linguistic value. At most four of 121
+ * apply.
+ */
 LEEWAY_ALONE leeway_s32 leeway_flower_infer_q16(const struct leeway_flower *s LEEWAY_NONNULL)
 {
 	leeway_u32 e = (leeway_u32)(s->error_q16 + 5 * (leeway_s32)LEEWAY_ONE_Q16);
@@ -176,7 +191,10 @@ LEEWAY_INLINE leeway_u32 leeway_flower_mean_q8(leeway_u32 mean_q8, leeway_u32 us
 	return (leeway_u32)((7ULL * mean_q8 + value_q8) / 8);
 }
 
-/* Take the queuing delay of a round trip; whether the queue fell so sharply that somebody lost packets. */
+/*
+ * Take the queuing delay of a round trip; whether the queue fell so sharply that somebody lost
+ * packets.
+ */
 LEEWAY_ALONE int leeway_flower_observe(struct leeway_flower *s LEEWAY_NONNULL, leeway_u32 queuing_us)
 {
 	leeway_u32 before_us = s->started ? s->queuing_us : queuing_us;

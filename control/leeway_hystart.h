@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * HyStart++ (RFC 9406): leaves slow start when the round-trip time rises, after a look at whether it really does.
+ * HyStart++ (RFC 9406): leaves slow start when the round-trip time rises, after a look at whether
+ * it really does.
  *
  * Scope and limitations:
  * - For the first slow start only, as the RFC recommends.

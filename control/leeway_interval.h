@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A monitor interval (Dong et al. 2015, PCC): what became of the segments that left in it. Their round-trip times are
- * summed so that least squares over the time of leaving need no list of them. Then what the intervals before were like
- * (Meng et al. 2020, PCC Proteus).
+ * A monitor interval (Dong et al. 2015, PCC): what became of the segments that left in it. Their
+ * round-trip times are summed so that least squares over the time of leaving need no list of them.
+ * Then what the intervals before were like (Meng et al. 2020, PCC Proteus).
  *
  * Scope and limitations:
  * - Time is in 1/1024 of the planned length; 65,535 samples count.
- * - A round-trip time more than half a second from the first one of the interval counts as half a second.
+ * - A round-trip time more than half a second from the first one of the interval counts as half a
+ *   second.
  */
 #ifndef LEEWAY_INTERVAL_H
 #define LEEWAY_INTERVAL_H
@@ -18,7 +19,10 @@
 #define LEEWAY_INTERVAL_SAMPLES 65535U
 #define LEEWAY_INTERVAL_RATE    (1ULL << 34) /* largest rate, bytes/s */
 
-/* Sums over samples; t: when it left, from the middle of the interval, r: its round trip, in us from the first one. */
+/*
+ * Sums over samples; t: when it left, from the middle of the interval, r: its round trip, in us
+ * from the first one.
+ */
 struct leeway_interval {
 	leeway_u64 from_us;
 	leeway_u64 until_us; /* 0: it goes on */
@@ -121,7 +125,10 @@ LEEWAY_INLINE leeway_u64 leeway_interval_lost_q16(const struct leeway_interval *
 	return bytes ? ((leeway_u64)i->lost_bytes << 16) / bytes : 0;
 }
 
-/* Least squares: slope = tr/tt about the means; what the line leaves of rr is the error. Returns the samples. */
+/*
+ * Least squares: slope = tr/tt about the means; what the line leaves of rr is the error. Returns
+ * the samples.
+ */
 LEEWAY_ALONE leeway_u32 leeway_interval_fit(const struct leeway_interval *i LEEWAY_NONNULL,
 					    struct leeway_interval_fit *fit LEEWAY_NONNULL)
 {
@@ -152,7 +159,10 @@ LEEWAY_ALONE leeway_u32 leeway_interval_fit(const struct leeway_interval *i LEEW
 #define LEEWAY_USUAL_TREND    6U    /* intervals of a slope */
 #define LEEWAY_USUAL_LEAST_US 1000U /* a smaller deviation is never unusual */
 
-/* What the intervals before were like, so that an unusual one shows (Proteus: tolerance by history). EWMA, weights 1/10. */
+/*
+ * What the intervals before were like, so that an unusual one shows (Proteus: tolerance by
+ * history). EWMA, weights 1/10.
+ */
 struct leeway_usual {
 	leeway_u32 mean_us[LEEWAY_USUAL_TREND]; /* of the last intervals */
 	leeway_s32 trend;                       /* slope over them, us/16 an interval, */
@@ -182,7 +192,10 @@ LEEWAY_INLINE leeway_s32 leeway_usual_slope(const struct leeway_usual *u)
 	return (leeway_s32)(sum > most ? most : sum < -most ? -most : sum);
 }
 
-/* 1: the round trips rise as they did not before; -1: they fall so; 0: as usual, which this interval adds to. */
+/*
+ * 1: the round trips rise as they did not before; -1: they fall so; 0: as usual, which this
+ * interval adds to.
+ */
 LEEWAY_ALONE int leeway_usual_trend(struct leeway_usual *u LEEWAY_NONNULL, leeway_u32 mean_us)
 {
 	leeway_s32 slope;
@@ -208,7 +221,10 @@ LEEWAY_ALONE int leeway_usual_trend(struct leeway_usual *u LEEWAY_NONNULL, leewa
 	return 0;
 }
 
-/* Whether the deviation of an interval is above the usual one by four of its own; where nearly all are, it is usual. */
+/*
+ * Whether the deviation of an interval is above the usual one by four of its own; where nearly all
+ * are, it is usual.
+ */
 LEEWAY_ALONE int leeway_usual_deviates(struct leeway_usual *u LEEWAY_NONNULL, leeway_u32 sigma_us)
 {
 	leeway_u32 apart_us = sigma_us > u->sigma_us ? sigma_us - u->sigma_us : u->sigma_us - sigma_us;
@@ -229,7 +245,9 @@ LEEWAY_ALONE int leeway_usual_deviates(struct leeway_usual *u LEEWAY_NONNULL, le
 
 #define LEEWAY_ACK_PACE_RATIO 50U /* times the usual ratio of two gaps between acks: something held them */
 
-/* Acks that were held come in bursts, and their round trips are those of what held them (Proteus). */
+/*
+ * Acks that were held come in bursts, and their round trips are those of what held them (Proteus).
+ */
 struct leeway_ack_pace {
 	leeway_u32 average_us; /* EWMA of round trips, weight 1/8 */
 	leeway_u32 acked_us;   /* last ack, modulo 2^32 */

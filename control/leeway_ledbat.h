@@ -5,27 +5,36 @@
  *	off = (target - q) / target;  W += gain x off x acked / W  (RFC 6817, 2.4.2)
  *
  * Scope and limitations:
- * - The decrease is not limited to one segment per segment acked unless clamp is on: so do the literature's modules.
+ * - The decrease is not limited to one segment per segment acked unless clamp is on: so do the
+ *   literature's modules.
  * - gain_down scales the decrease only (Trang 2014, "decrease gain").
- * - ALLOWED_INCREASE bounds growth: a window above flight size + allowed is kept, where RFC 6817 cuts it; growth
- *   needs the window to be the limit in the first place, and a cut during recovery would count a loss twice.
- * - The stack computes the retransmission timeout (RFC 6817's CTO); a timeout sets the window to one segment.
+ * - ALLOWED_INCREASE bounds growth: a window above flight size + allowed is kept, where RFC 6817
+ *   cuts it; growth needs the window to be the limit in the first place, and a cut during recovery
+ *   would count a loss twice.
+ * - The stack computes the retransmission timeout (RFC 6817's CTO); a timeout sets the window to
+ *   one segment.
  * - 2009 draft (Rossi 2010): base_history=0, filter_length=1, target=25ms, floor=1.
- * - Without one-way samples the round-trip time serves: congestion of the reverse path then counts as well.
- * - accelerate (off unless set) is ours, after the max probing of BIC-TCP (Xu, Harfoush, Rhee 2004): a packet per round trip
- *   takes minutes to fill a long fat path. The increase doubles with each round trip that grew and saw no queue of 3/4
- *   target, up to that part of the window, and is the gain's again with a longer queue or a loss.
- * - window=whole is the module of ns-2 and Linux (TCP-LEDBAT, Valenti 2010): the window is whole packets.
- *   Each segment acked adds (target - q) / target to a credit. A credit of a window is a packet more; a negative one
- *   a packet less at once, and the credit is then a packet short of full.
- * - retreat (off unless set) is ours, after the multiplicative decrease of LEDBAT++ (4.2): a packet per round trip takes seconds
- *   to leave a line whose rate has halved. A round trip whose least queue q is above so many targets r takes 1 - r/q of the
- *   window, half at most; the next one is not judged, because what it shows was sent before. Others' bursts, which are over within
- *   a round trip, are left to gain_down.
- * - segments (off unless set) is ours: target = max(target, n segments at the line's rate). What keeps a line busy is a
- *   queue of some segments; what others notice of it is its length in time. The rate is the highest delivery rate of
- *   the last 5 to 10 s, so it needs a stack that measures delivery rates (leeway_rate.h).
- * - delay=queue is for a caller that knows the base delay better than one connection can (crates/share).
+ * - Without one-way samples the round-trip time serves: congestion of the reverse path then counts
+ *   as well.
+ * - accelerate (off unless set) is ours, after the max probing of BIC-TCP (Xu, Harfoush, Rhee
+ *   2004): a packet per round trip takes minutes to fill a long fat path. The increase doubles with
+ *   each round trip that grew and saw no queue of 3/4 target, up to that part of the window, and is
+ *   the gain's again with a longer queue or a loss.
+ * - window=whole is the module of ns-2 and Linux (TCP-LEDBAT, Valenti 2010): the window is whole
+ *   packets. Each segment acked adds (target - q) / target to a credit. A credit of a window is a
+ *   packet more; a negative one a packet less at once, and the credit is then a packet short of
+ *   full.
+ * - retreat (off unless set) is ours, after the multiplicative decrease of LEDBAT++ (4.2): a packet
+ *   per round trip takes seconds to leave a line whose rate has halved. A round trip whose least
+ *   queue q is above so many targets r takes 1 - r/q of the window, half at most; the next one is
+ *   not judged, because what it shows was sent before. Others' bursts, which are over within a
+ *   round trip, are left to gain_down.
+ * - segments (off unless set) is ours: target = max(target, n segments at the line's rate). What
+ *   keeps a line busy is a queue of some segments; what others notice of it is its length in time.
+ *   The rate is the highest delivery rate of the last 5 to 10 s, so it needs a stack that measures
+ *   delivery rates (leeway_rate.h).
+ * - delay=queue is for a caller that knows the base delay better than one connection can
+ *   (crates/share).
  */
 #ifndef LEEWAY_LEDBAT_H
 #define LEEWAY_LEDBAT_H
@@ -145,7 +154,10 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 /* What an increase doubles at most: a packet per round trip is then more than any window. */
 #define LEEWAY_DOUBLINGS_MAX 24
 
-/* Whether there is a queue that ends what is faster than the gain: as for slow start, three quarters of the target. */
+/*
+ * Whether there is a queue that ends what is faster than the gain: as for slow start, three
+ * quarters of the target.
+ */
 LEEWAY_INLINE int leeway_ledbat_queues(const struct leeway_ledbat *s)
 {
 	return s->delay.queuing_us > s->target_us - s->target_us / 4;
@@ -180,7 +192,10 @@ LEEWAY_INLINE void leeway_ledbat_grow(struct leeway_ledbat *s, leeway_u64 acked_
 	leeway_raise(&s->w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
-/* A queue that was there for a whole round trip takes its part of the window at the beginning of the next one. */
+/*
+ * A queue that was there for a whole round trip takes its part of the window at the beginning of
+ * the next one.
+ */
 LEEWAY_INLINE void leeway_ledbat_retreat(struct leeway_ledbat *s, const struct leeway_ack *ack, int sampled,
 					 leeway_u32 mss)
 {

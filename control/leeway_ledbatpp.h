@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): LEDBAT on round-trip times, with a gain that yields to Reno, a
- * multiplicative decrease, and slowdowns that show the base delay.
+ * LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): LEDBAT on round-trip times, with a gain that yields
+ * to Reno, a multiplicative decrease, and slowdowns that show the base delay.
  *
  *	GAIN = 1 / min(16, ceil(2 target / base))
  *	q <= target: W += GAIN per round trip
  *	q >  target: W += max(GAIN - constant W (q / target - 1), -W / 2) per round trip
  *
  * Scope and limitations:
- * - The increase is spread over the acks of a round trip, the decrease happens at once at its start.
+ * - The increase is spread over the acks of a round trip, the decrease happens at once at its
+ *   start.
  * - Base is the smallest round-trip time in the base history (of the connection when delay=owd).
- * - The first slow start grows by GAIN bytes per byte acked and ends at 3/4 target, or by a loss; 2 round trips
- *   later comes the first slowdown: two segments for 2 round trips, then back to ssthresh. The next one comes after
- *   9 times as long as the last one took.
- * - The ramp doubles every round trip (ramp=standard) or grows by GAIN as the first slow start (ramp=scaled).
+ * - The first slow start grows by GAIN bytes per byte acked and ends at 3/4 target, or by a loss; 2
+ *   round trips later comes the first slowdown: two segments for 2 round trips, then back to
+ *   ssthresh. The next one comes after 9 times as long as the last one took.
+ * - The ramp doubles every round trip (ramp=standard) or grows by GAIN as the first slow start
+ *   (ramp=scaled).
  * - Deadlines are checked when an ack arrives; a slowdown waits for one.
  */
 #ifndef LEEWAY_LEDBATPP_H

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The slowest line of a path as acks show it: the time of one segment on it, how much the path's delay varies by itself,
- * and what was delivered at most.
+ * The slowest line of a path as acks show it: the time of one segment on it, how much the path's
+ * delay varies by itself, and what was delivered at most.
  *
- * Segments that left together come apart on the slowest line (packet pairs: Keshav 1991, A control-theoretic approach to
- * flow control): its time is the least gap. Cross traffic in a FIFO never comes between two segments that arrive
- * together, so it leaves their gap alone. Jitter does not: three mean deviations of the gap are the path's own noise.
- * Segments that left apart come apart, by the time of one at least. Where their acks come at once something held them
- * (aggregation, a medium that is granted in turns), and that is noise too: as long as the first one waited for the last.
+ * Segments that left together come apart on the slowest line (packet pairs: Keshav 1991, A
+ * control-theoretic approach to flow control): its time is the least gap. Cross traffic in a FIFO
+ * never comes between two segments that arrive together, so it leaves their gap alone. Jitter does
+ * not: three mean deviations of the gap are the path's own noise. Segments that left apart come
+ * apart, by the time of one at least. Where their acks come at once something held them
+ * (aggregation, a medium that is granted in turns), and that is noise too: as long as the first one
+ * waited for the last.
  *
  * Scope and limitations:
  * - Behind a fair queue a gap holds the segments of others, so it is a share of the line.
- * - Where noise hides the gap, the mean gap stands for the least one, and the largest delivery rate bounds it. Without
- *   delivery rates that is too long.
+ * - Where noise hides the gap, the mean gap stands for the least one, and the largest delivery rate
+ *   bounds it. Without delivery rates that is too long.
  * - A receiver is taken for one that delays its acks as in leeway_sender.h.
  * - A segment that is not full has no gap.
  */
@@ -69,8 +71,10 @@ LEEWAY_INLINE leeway_u32 leeway_line_segment_us(const struct leeway_line *l, lee
 	return (leeway_u32)(l->most ? leeway_min_u64(mean_us, mss * 1000000ULL / l->most + 1) : mean_us);
 }
 
-/* What of the path's own noise in the last 20 to 40 s the last sample may hold: the later it came of those that were held
- * together, the less. */
+/*
+ * What of the path's own noise in the last 20 to 40 s the last sample may hold: the later it came
+ * of those that were held together, the less.
+ */
 LEEWAY_INLINE leeway_u32 leeway_line_noise_us(const struct leeway_line *l)
 {
 	leeway_u32 noise_us = l->noise_us[0] > l->noise_us[1] ? l->noise_us[0] : l->noise_us[1];
@@ -80,7 +84,10 @@ LEEWAY_INLINE leeway_u32 leeway_line_noise_us(const struct leeway_line *l)
 	return (leeway_u32)leeway_less(noise_us, l->held_us);
 }
 
-/* Segments that have to leave together: two where acks wait for the second, twice as many to look at the gap. */
+/*
+ * Segments that have to leave together: two where acks wait for the second, twice as many to look
+ * at the gap.
+ */
 LEEWAY_INLINE leeway_u32 leeway_line_quantum(const struct leeway_line *l, int look)
 {
 	look = leeway_line_hazy(l) || (look && l->gaps < 8 && l->least_us < LEEWAY_LINE_SLOW_US);
@@ -113,14 +120,19 @@ LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, lee
 	leeway_line_noise(l, now_us, l->gaps >= 6 ? 3 * l->dev_ns / 1000 : 0, base_us);
 }
 
-/* Whether segments left together: by the time between their departures, and between their acks. A stack
- * that has to send them one by one takes some time for each. */
+/*
+ * Whether segments left together: by the time between their departures, and between their acks. A
+ * stack that has to send them one by one takes some time for each.
+ */
 LEEWAY_INLINE int leeway_line_together(leeway_u64 apart_us, leeway_u64 gap_us)
 {
 	return apart_us < LEEWAY_LINE_BURST_US || (apart_us < LEEWAY_LINE_STACK_US && 8 * apart_us < gap_us);
 }
 
-/* Takes the round-trip sample of an ack, whose newest segment left at sent_us; a segment's time on the line. */
+/*
+ * Takes the round-trip sample of an ack, whose newest segment left at sent_us; a segment's time on
+ * the line.
+ */
 LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 					   const struct leeway_ack *ack LEEWAY_NONNULL, leeway_u64 sent_us,
 					   leeway_u32 base_us, leeway_u32 mss)

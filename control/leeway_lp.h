@@ -7,15 +7,19 @@
  *
  * Scope and limitations:
  * - max keeps the second largest delay, as Linux does ("always forget the max of the max").
- * - An indication counts once per round trip: the delay needs that long to show the reaction, and with every ack
- *   counted (indication=ack, the paper's pseudo-code to the letter) each W / 2 is followed by W = 1 at once.
- * - reset=on is the Linux flavour: an indication also sets min to the smoothed delay and max to twice that. One-way
- *   delays have an unknown offset, so "twice" is taken of min_rtt / 2 + (smoothed - min), or of the round-trip time.
- *   Linux also begins the period anew with every indication; so does reset=on.
- * - The indication is an estimate from one flow's own samples; it has no meaning before two different delays.
- * - The paper leaves open when the range of delays is known well enough. With warmup=on the first slow start runs to
- *   its first loss or mark without inference and so sees the whole queue; with warmup=off a flow takes the queue of
- *   its own bursts of two packets for congestion and stays below a tenth of an idle link.
+ * - An indication counts once per round trip: the delay needs that long to show the reaction, and
+ *   with every ack counted (indication=ack, the paper's pseudo-code to the letter) each W / 2 is
+ *   followed by W = 1 at once.
+ * - reset=on is the Linux flavour: an indication also sets min to the smoothed delay and max to
+ *   twice that. One-way delays have an unknown offset, so "twice" is taken of min_rtt / 2 +
+ *   (smoothed - min), or of the round-trip time. Linux also begins the period anew with every
+ *   indication; so does reset=on.
+ * - The indication is an estimate from one flow's own samples; it has no meaning before two
+ *   different delays.
+ * - The paper leaves open when the range of delays is known well enough. With warmup=on the first
+ *   slow start runs to its first loss or mark without inference and so sees the whole queue; with
+ *   warmup=off a flow takes the queue of its own bursts of two packets for congestion and stays
+ *   below a tenth of an idle link.
  */
 #ifndef LEEWAY_LP_H
 #define LEEWAY_LP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Integer arithmetic that every law shares: bounded, unsigned, without 128-bit products and without signed
- * division, so that it means the same on a processor, in BPF and under a sanitizer.
+ * Integer arithmetic that every law shares: bounded, unsigned, without 128-bit products and without
+ * signed division, so that it means the same on a processor, in BPF and under a sanitizer.
  *
  * Ranges that the rest relies on:
  *	segment		1 .. 2^16 - 1 bytes
@@ -49,13 +49,18 @@ LEEWAY_INLINE leeway_u64 leeway_less(leeway_u64 a, leeway_u64 b)
 	return a > b ? a - b : 0;
 }
 
-/* Whether delay a is below delay b, both modulo 2^32 us and less than 2^31 us (35 minutes) apart. */
+/*
+ * Whether delay a is below delay b, both modulo 2^32 us and less than 2^31 us (35 minutes) apart.
+ */
 LEEWAY_INLINE int leeway_before_u32(leeway_u32 a, leeway_u32 b)
 {
 	return a - b > 0x7fffffffU;
 }
 
-/* numerator / denominator toward zero; 0 when the denominator is 0. BPF before cpu v4 only divides unsigned. */
+/*
+ * numerator / denominator toward zero; 0 when the denominator is 0. BPF before cpu v4 only divides
+ * unsigned.
+ */
 LEEWAY_INLINE leeway_s64 leeway_div_s64(leeway_s64 numerator, leeway_u64 denominator)
 {
 	leeway_u64 magnitude = numerator < 0 ? 0 - (leeway_u64)numerator : (leeway_u64)numerator;
@@ -86,9 +91,9 @@ LEEWAY_INLINE leeway_u32 leeway_ppm_q16(leeway_u32 ppm)
 }
 
 /*
- * gain / span, rounded, as a multiplier for leeway_ratio_q16(), computed once: the ack path then multiplies instead of
- * dividing. gain_ppm of at most LEEWAY_GAIN_MAX_PPM and span_us of at least 100 keep it below 2^41. Rounding is below
- * 0.05 % at a gain of 1e-4 and a span of 100 ms.
+ * gain / span, rounded, as a multiplier for leeway_ratio_q16(), computed once: the ack path then
+ * multiplies instead of dividing. gain_ppm of at most LEEWAY_GAIN_MAX_PPM and span_us of at least
+ * 100 keep it below 2^41. Rounding is below 0.05 % at a gain of 1e-4 and a span of 100 ms.
  */
 LEEWAY_INLINE leeway_u64 leeway_gain_q40(leeway_u32 gain_ppm, leeway_u32 span_us)
 {
@@ -112,7 +117,10 @@ LEEWAY_INLINE leeway_u32 leeway_ratio_q16(leeway_u32 delay_us, leeway_u64 recipr
 	return (leeway_u32)leeway_min_u64(ratio_q16, LEEWAY_RATE_MAX_Q16);
 }
 
-/* gain x delay / span x bytes, in q16. Where the ratio is below 8 it has 28 fractional bits, for gains such as 1e-4. */
+/*
+ * gain x delay / span x bytes, in q16. Where the ratio is below 8 it has 28 fractional bits, for
+ * gains such as 1e-4.
+ */
 LEEWAY_INLINE leeway_u64 leeway_ratio_of_bytes_q16(leeway_u32 delay_us, leeway_u64 reciprocal_q40,
 						   leeway_u64 bytes)
 {

@@ -3,10 +3,11 @@
  * NewReno: slow start and congestion avoidance (RFC 5681), byte counting (RFC 3465).
  *
  * Scope and limitations:
- * - Retransmission and recovery (RFC 6582, RFC 6675) are the stack's; the law only hears of the loss, and the
- *   window is ssthresh at once, without the inflation by duplicate acks (RFC 5681, 3.2 step 3).
- * - Slow start adds min(acked, L segments) with L = 2, the upper bound of RFC 3465; abc_limit=1 is RFC 5681.
- *   L stays the same after a timeout, where RFC 3465 asks for 1.
+ * - Retransmission and recovery (RFC 6582, RFC 6675) are the stack's; the law only hears of the
+ *   loss, and the window is ssthresh at once, without the inflation by duplicate acks (RFC 5681,
+ *   3.2 step 3).
+ * - Slow start adds min(acked, L segments) with L = 2, the upper bound of RFC 3465; abc_limit=1 is
+ *   RFC 5681. L stays the same after a timeout, where RFC 3465 asks for 1.
  * - ECN marks count as a loss (RFC 3168), without CWR's one-segment pacing.
  */
 #ifndef LEEWAY_NEWRENO_H

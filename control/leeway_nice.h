@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * TCP Nice (Venkataramani, Kokku, Dahlin 2002): Vegas, and a window halved when too many packets of a round trip
- * met a queue.
+ * TCP Nice (Venkataramani, Kokku, Dahlin 2002): Vegas, and a window halved when too many packets of
+ * a round trip met a queue.
  *
  *	R > Rmin + threshold (Rmax - Rmin) for more than fraction of the round's packets: W / 2
  *
  * Scope and limitations:
  * - threshold 0.2 and fraction 0.5 are the paper's; implementations with 0.1 and 0.2 exist.
- * - The share of packets is known at the end of the round, and the window is halved there, once per round.
- * - The window falls to 1/48 (floor), where the stack sends one segment every 1/W round trips; it grows from there
- *   as Vegas does, by one segment for one acked.
- * - Rmin and Rmax are of the whole connection, as in the paper; a longer route shifts both late or never.
+ * - The share of packets is known at the end of the round, and the window is halved there, once per
+ *   round.
+ * - The window falls to 1/48 (floor), where the stack sends one segment every 1/W round trips; it
+ *   grows from there as Vegas does, by one segment for one acked.
+ * - Rmin and Rmax are of the whole connection, as in the paper; a longer route shifts both late or
+ *   never.
  */
 #ifndef LEEWAY_NICE_H
 #define LEEWAY_NICE_H
@@ -52,7 +54,10 @@ LEEWAY_INLINE void leeway_nice_init(struct leeway_nice *s, const struct leeway_n
 	s->fraction_permille = leeway_min_u32(p->fraction_permille, 1000);
 }
 
-/* Whether more than fraction of the round's samples were above the threshold; a loss has had its reaction. */
+/*
+ * Whether more than fraction of the round's samples were above the threshold; a loss has had its
+ * reaction.
+ */
 LEEWAY_INLINE int leeway_nice_congested(const struct leeway_nice *s)
 {
 	return !s->vegas.recovered &&

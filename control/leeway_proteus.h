@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Proteus-S (Meng et al. 2020): tries rates, and goes where a utility grows, as Vivace does (Dong et al. 2018).
+ * Proteus-S (Meng et al. 2020): tries rates, and goes where a utility grows, as Vivace does (Dong
+ * et al. 2018).
  *
  *	U(x) = x^0.9 - b x max(0, dRTT/dt) - c x L - d x sigma(RTT)	(x in Mbit/s, sigma in s)
  *
- * L: part lost; dRTT/dt: slope of the round-trip times of an interval, by least squares; sigma: their deviation.
+ * L: part lost; dRTT/dt: slope of the round-trip times of an interval, by least squares; sigma:
+ * their deviation.
  *
  *	starting (slow start)	r doubles while U grows, then r/2
  *	probing (inference)	two pairs of intervals at 1.05 r and 0.95 r, in an order by chance; where both agree: move
  *	moving (avoidance up, yielding down)	r += m dU/dx, at most 5 % and 5 % more each time in a row, while U
  *				grows; m: 1, 2, 3, then 2 k - 3 for the k-th move
  *
- * An interval lasts one base round trip, five segments at least. Noise is not counted: samples of acks that were held;
- * slope and deviation where the error of the regression exceeds the slope, unless they are unusual (leeway_interval.h).
+ * An interval lasts one base round trip, five segments at least. Noise is not counted: samples of
+ * acks that were held; slope and deviation where the error of the regression exceeds the slope,
+ * unless they are unusual (leeway_interval.h).
  *
  * Scope and limitations:
- * - Constants and the rules for noise are those of the authors' program (PCC-Uspace). Its least rate and least change of
- *   0.5 Mbit/s are not taken over: the floor is two segments a round trip.
- * - As there, nothing but rises of 1 ms counts while starting, and the floor is a new start. A loss belongs to the
- *   interval of the segment four before the newest acked one.
+ * - Constants and the rules for noise are those of the authors' program (PCC-Uspace). Its least
+ *   rate and least change of 0.5 Mbit/s are not taken over: the floor is two segments a round trip.
+ * - As there, nothing but rises of 1 ms counts while starting, and the floor is a new start. A loss
+ *   belongs to the interval of the segment four before the newest acked one.
  * - Own: marks halve the rate (RFC 3168), a timeout is a new start, a window of 2.5 rate x RTT.
  */
 #ifndef LEEWAY_PROTEUS_H
@@ -224,7 +227,9 @@ LEEWAY_INLINE void leeway_proteus_output(struct leeway_proteus *s, leeway_u64 gr
 					    leeway_min_u64(grown_bytes, LEEWAY_WINDOW_MAX_BYTES) << 16));
 }
 
-/* Puts what an ack says into the trials that its segments left in, and judges one that is complete. */
+/*
+ * Puts what an ack says into the trials that its segments left in, and judges one that is complete.
+ */
 LEEWAY_ALONE leeway_u32 leeway_proteus_account(struct leeway_proteus *s LEEWAY_NONNULL,
 					       const struct leeway_ack *ack LEEWAY_NONNULL,
 					       const struct leeway_path *path LEEWAY_NONNULL)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, 3.3), with what draft-ietf-ccwg-bbr (4.1) adds to
- * a segment's record. For stacks that have none of their own; Linux has.
+ * Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, 3.3), with what
+ * draft-ietf-ccwg-bbr (4.1) adds to a segment's record. For stacks that have none of their own;
+ * Linux has.
  *
  * Scope and limitations:
- * - Of the segments that one ack covers the sample is that of the one that was sent last; the draft looks at each and
- *   keeps the same one.
- * - A sample whose interval is shorter than the smallest round trip is none (the draft's 3.3, GenerateRateSample).
+ * - Of the segments that one ack covers the sample is that of the one that was sent last; the draft
+ *   looks at each and keeps the same one.
+ * - A sample whose interval is shorter than the smallest round trip is none (the draft's 3.3,
+ *   GenerateRateSample).
  */
 #ifndef LEEWAY_RATE_H
 #define LEEWAY_RATE_H

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What all senders do around a law: when the next segment may leave, whether the window was the limit, one reaction to
- * marks in a round trip, the window after idling, and what a round-trip sample is worth. No law includes this.
+ * What all senders do around a law: when the next segment may leave, whether the window was the
+ * limit, one reaction to marks in a round trip, the window after idling, and what a round-trip
+ * sample is worth. No law includes this.
  *
  * Scope and limitations:
- * - A departure is fixed when the segment before it leaves, as in Linux: a law that changes its pacing changes the
- *   departure after the next one. Only leeway_output.probe_us moves the next.
- * - A receiver is taken for one that delays its acks from the first ack of two segments or more outside of recovery,
- *   and for ever (RFC 5681, 4.2). One whose acks are thinned on the way back looks the same.
- * - The ack of a lone segment that is not full, of a program that talks back and forth, may always wait.
+ * - A departure is fixed when the segment before it leaves, as in Linux: a law that changes its
+ *   pacing changes the departure after the next one. Only leeway_output.probe_us moves the next.
+ * - A receiver is taken for one that delays its acks from the first ack of two segments or more
+ *   outside of recovery, and for ever (RFC 5681, 4.2). One whose acks are thinned on the way back
+ *   looks the same.
+ * - The ack of a lone segment that is not full, of a program that talks back and forth, may always
+ *   wait.
  */
 #ifndef LEEWAY_SENDER_H
 #define LEEWAY_SENDER_H
 
 #include "leeway_math.h"
 
-/* The pacing of Linux (net/ipv4/tcp_input.c, tcp_update_pacing_rate) and of RFC 9002, 7.7; percent of window / RTT. */
+/*
+ * The pacing of Linux (net/ipv4/tcp_input.c, tcp_update_pacing_rate) and of RFC 9002, 7.7; percent
+ * of window / RTT.
+ */
 #define LEEWAY_PACE_SLOW_START_PERCENT 200
 #define LEEWAY_PACE_PERCENT            120
 
@@ -40,15 +46,18 @@ LEEWAY_INLINE void leeway_sender_init(struct leeway_sender *s, leeway_u32 una)
 	s->reserved = 0;
 }
 
-/* The connection was idle for longer than its retransmission timeout: begin again (RFC 5681, 4.1). */
+/*
+ * The connection was idle for longer than its retransmission timeout: begin again (RFC 5681, 4.1).
+ */
 LEEWAY_INLINE void leeway_sender_idle(struct leeway_sender *s, leeway_u32 initial_window_bytes)
 {
 	s->restart_bytes = initial_window_bytes;
 }
 
 /*
- * What may be in flight. A law that paces is held by its rate: its window leaves room for a quantum that is about to
- * leave and, where segments leave together, for one whose ack waits. Below one segment, see leeway_pace_below_one().
+ * What may be in flight. A law that paces is held by its rate: its window leaves room for a quantum
+ * that is about to leave and, where segments leave together, for one whose ack waits. Below one
+ * segment, see leeway_pace_below_one().
  */
 LEEWAY_INLINE leeway_u64 leeway_sender_window(const struct leeway_sender *s, const struct leeway_output *out,
 					      leeway_u32 mss)
@@ -61,8 +70,8 @@ LEEWAY_INLINE leeway_u64 leeway_sender_window(const struct leeway_sender *s, con
 }
 
 /*
- * Whether the law is told that its window was not the limit. limited: the window is what stopped the sender. After
- * idling the limit grows with what is acknowledged until it reaches the window.
+ * Whether the law is told that its window was not the limit. limited: the window is what stopped
+ * the sender. After idling the limit grows with what is acknowledged until it reaches the window.
  */
 LEEWAY_INLINE int leeway_sender_app_limited(struct leeway_sender *s, const struct leeway_output *out,
 					    leeway_u64 acked_bytes, int limited)
@@ -75,7 +84,10 @@ LEEWAY_INLINE int leeway_sender_app_limited(struct leeway_sender *s, const struc
 	return !limited || s->restart_bytes != LEEWAY_UNLIMITED;
 }
 
-/* Whether used bytes are a used window: nearly all of it, or half of it in slow start, which doubles it (RFC 7661). */
+/*
+ * Whether used bytes are a used window: nearly all of it, or half of it in slow start, which
+ * doubles it (RFC 7661).
+ */
 LEEWAY_INLINE int leeway_uses_window(const struct leeway_output *out, leeway_u64 used_bytes)
 {
 	leeway_u64 window = out->cwnd_q16 >> 16;
@@ -84,8 +96,8 @@ LEEWAY_INLINE int leeway_uses_window(const struct leeway_output *out, leeway_u64
 }
 
 /*
- * ECN echo of an ack up to una while next is sent: whether the law hears of it. The receiver repeats the echo until it
- * sees the answer, so one counts in a window of data (RFC 3168, 6.1.2).
+ * ECN echo of an ack up to una while next is sent: whether the law hears of it. The receiver
+ * repeats the echo until it sees the answer, so one counts in a window of data (RFC 3168, 6.1.2).
  */
 LEEWAY_INLINE int leeway_sender_marked(struct leeway_sender *s, leeway_u32 una, leeway_u32 next)
 {
@@ -95,7 +107,10 @@ LEEWAY_INLINE int leeway_sender_marked(struct leeway_sender *s, leeway_u32 una, 
 	return 1;
 }
 
-/* What the round-trip time of the newest segment is worth (enum leeway_last); call it for every ack. */
+/*
+ * What the round-trip time of the newest segment is worth (enum leeway_last); call it for every
+ * ack.
+ */
 LEEWAY_INLINE leeway_u8 leeway_sender_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss,
 					   int recovering)
 {
@@ -113,7 +128,10 @@ LEEWAY_INLINE leeway_u64 leeway_pace(leeway_u64 bytes, leeway_u32 percent, leewa
 	return srtt_us ? leeway_min_u64(bytes, LEEWAY_WINDOW_MAX_BYTES) * percent * 10000 / srtt_us : 0;
 }
 
-/* What a stack that paces gives a law that does not: twice the window each round trip in slow start, 1.2 times after. */
+/*
+ * What a stack that paces gives a law that does not: twice the window each round trip in slow
+ * start, 1.2 times after.
+ */
 LEEWAY_INLINE leeway_u64 leeway_pace_stack(leeway_u64 bytes, leeway_u64 window, leeway_u64 ssthresh,
 					   leeway_u64 srtt_us)
 {
@@ -161,7 +179,10 @@ LEEWAY_INLINE void leeway_sender_sent(struct leeway_sender *s, const struct leew
 	s->departure_ns = from_ns + leeway_min_u64(bytes, 1ULL << 32) * 1000000000 / rate;
 }
 
-/* When the next segment may leave, as far as pacing goes: at once within a quantum; by probe_us, once. */
+/*
+ * When the next segment may leave, as far as pacing goes: at once within a quantum; by probe_us,
+ * once.
+ */
 LEEWAY_INLINE leeway_u64 leeway_sender_departure_ns(const struct leeway_sender *s,
 						    const struct leeway_output *out)
 {

@@ -8,8 +8,8 @@
  *
  * Scope and limitations:
  * - alpha, beta, gamma are 2, 4, 1 as in Linux; ns-2 uses 1, 3, 1.
- * - Slow start doubles every second round trip (Brakmo 1995, 3.3) and ends when diff > gamma, with the window cut to
- *   W base / R + 1 as Linux does.
+ * - Slow start doubles every second round trip (Brakmo 1995, 3.3) and ends when diff > gamma, with
+ *   the window cut to W base / R + 1 as Linux does.
  * - No special retransmissions: loss is handled like Reno. A round that saw recovery takes no step.
  * - The base round-trip time never grows: a route that becomes longer looks like a queue.
  * - With fewer than three samples a round Linux falls back to Reno; here one sample is enough.

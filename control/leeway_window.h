@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The window arithmetic that the laws share: slow start, additive steps, the floor, and the reaction to loss,
- * ECN marks and timeouts at most once per round trip.
+ * The window arithmetic that the laws share: slow start, additive steps, the floor, and the
+ * reaction to loss, ECN marks and timeouts at most once per round trip.
  *
  * Scope and limitations:
- * - The threshold after a loss comes from the window, not from FlightSize (RFC 5681, eq. 4): so do Linux and
- *   ns-2, and laws do not grow an unused window in the first place.
+ * - The threshold after a loss comes from the window, not from FlightSize (RFC 5681, eq. 4): so do
+ *   Linux and ns-2, and laws do not grow an unused window in the first place.
  * - A timeout sets the window to one segment, even when the floor is higher; growth lifts it again.
- * - A timeout of data sent before the last reaction (a lost retransmission) leaves the threshold alone: the
- *   window has been halved for that round trip already.
- * - No step is faster than slow start: an ack never adds more than it acknowledged. Below one segment an
- *   additive step counts as if the window were one segment, otherwise 1/W would jump past it.
- * - climb (off unless set) is a conservative reaction to timeouts in a row, which Komnios 2014, section V, asks
- *   for; this form of it is our own. The window halves with each of them, below one segment and below the floor
- *   too, and comes back by a part of itself with each segment acked. Where the loss rate is
- *   ln(1 + climb) / ln(2 + 2 climb) it stands still.
+ * - A timeout of data sent before the last reaction (a lost retransmission) leaves the threshold
+ *   alone: the window has been halved for that round trip already.
+ * - No step is faster than slow start: an ack never adds more than it acknowledged. Below one
+ *   segment an additive step counts as if the window were one segment, otherwise 1/W would jump
+ *   past it.
+ * - climb (off unless set) is a conservative reaction to timeouts in a row, which Komnios 2014,
+ *   section V, asks for; this form of it is our own. The window halves with each of them, below one
+ *   segment and below the floor too, and comes back by a part of itself with each segment acked.
+ *   Where the loss rate is ln(1 + climb) / ln(2 + 2 climb) it stands still.
  */
 #ifndef LEEWAY_WINDOW_H
 #define LEEWAY_WINDOW_H
@@ -118,7 +119,10 @@ LEEWAY_INLINE void leeway_raise(struct leeway_window *w, leeway_u64 step_q16)
 	w->out.cwnd_q16 = leeway_min_u64(w->out.cwnd_q16 + leeway_min_u64(step_q16, most_q16), most_q16);
 }
 
-/* Lower the window by step_q16, to the floor at most; a window below the floor (after a timeout) stays. */
+/*
+ * Lower the window by step_q16, to the floor at most; a window below the floor (after a timeout)
+ * stays.
+ */
 LEEWAY_INLINE void leeway_lower(struct leeway_window *w, leeway_u64 step_q16, leeway_u32 mss)
 {
 	leeway_u64 floor_q16 = leeway_floor_q16(w, mss);
@@ -128,8 +132,8 @@ LEEWAY_INLINE void leeway_lower(struct leeway_window *w, leeway_u64 step_q16, le
 }
 
 /*
- * Slow start, RFC 5681 3.1 with byte counting (RFC 3465 2.2): each ack adds what it acknowledged, L segments at
- * most, up to the threshold. Returns the bytes left for congestion avoidance.
+ * Slow start, RFC 5681 3.1 with byte counting (RFC 3465 2.2): each ack adds what it acknowledged, L
+ * segments at most, up to the threshold. Returns the bytes left for congestion avoidance.
  */
 LEEWAY_INLINE leeway_u64 leeway_slow_start(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss)
 {
@@ -146,9 +150,10 @@ LEEWAY_INLINE leeway_u64 leeway_slow_start(struct leeway_window *w, leeway_u64 a
 }
 
 /*
- * The end of a slow start that looks at the delay, at three quarters of the target (ledbat-plus-plus 4.3). What is
- * acked now was sent a round trip ago, when the window was half as large: that is the window whose queue is seen,
- * and the law goes on from there. Returns whether it ended.
+ * The end of a slow start that looks at the delay, at three quarters of the target
+ * (ledbat-plus-plus 4.3). What is acked now was sent a round trip ago, when the window was half as
+ * large: that is the window whose queue is seen, and the law goes on from there. Returns whether it
+ * ended.
  */
 LEEWAY_INLINE int leeway_slow_start_ends(struct leeway_window *w, leeway_u32 queuing_us, leeway_u32 target_us,
 					 leeway_u32 mss)
@@ -161,9 +166,9 @@ LEEWAY_INLINE int leeway_slow_start_ends(struct leeway_window *w, leeway_u32 que
 }
 
 /*
- * change x acked / W, in the unit of change (bytes, q16): what one ack brings of a change that takes a round trip.
- * The remainder is carried to the next ack, without which a window of 100 Gbit/s x 1 s would grow several percent
- * too slowly and shrink not at all.
+ * change x acked / W, in the unit of change (bytes, q16): what one ack brings of a change that
+ * takes a round trip. The remainder is carried to the next ack, without which a window of 100
+ * Gbit/s x 1 s would grow several percent too slowly and shrink not at all.
  */
 LEEWAY_INLINE leeway_u64 leeway_share_q16(leeway_u64 change_q16, leeway_u64 acked_bytes, leeway_u64 window_q8,
 					  leeway_u64 *carry)
@@ -189,7 +194,10 @@ LEEWAY_INLINE leeway_u64 leeway_divisor_q8(const struct leeway_window *w, leeway
 	return leeway_max_u64(w->out.cwnd_q16 >> 8, (leeway_u64)mss << 8);
 }
 
-/* rate x MSS x acked / W in bytes, q16: the share of one ack in a change of rate segments per round trip. */
+/*
+ * rate x MSS x acked / W in bytes, q16: the share of one ack in a change of rate segments per round
+ * trip.
+ */
 LEEWAY_INLINE leeway_u64 leeway_step_q16(struct leeway_window *w, leeway_u64 acked_bytes, leeway_u32 mss,
 					 leeway_u32 rate_q16)
 {
@@ -207,7 +215,10 @@ LEEWAY_INLINE void leeway_increase(struct leeway_window *w, leeway_u64 acked_byt
 	leeway_raise(w, leeway_min_u64(step_q16, acked_bytes << 16));
 }
 
-/* A decrease for delay takes the threshold with it where slow start would give back what was yielded. */
+/*
+ * A decrease for delay takes the threshold with it where slow start would give back what was
+ * yielded.
+ */
 LEEWAY_INLINE void leeway_yield(struct leeway_window *w, leeway_u64 step_q16, leeway_u32 mss)
 {
 	leeway_lower(w, step_q16, mss);
@@ -275,7 +286,10 @@ LEEWAY_INLINE void leeway_back_off(struct leeway_window *w, leeway_u32 permille,
 	leeway_reacted(w, now_us);
 }
 
-/* A timeout: one segment, and a new threshold only for the first of a series (RFC 5681, eq. 4 and after). */
+/*
+ * A timeout: one segment, and a new threshold only for the first of a series (RFC 5681, eq. 4 and
+ * after).
+ */
 LEEWAY_INLINE void leeway_time_out(struct leeway_window *w, const struct leeway_loss *loss,
 				   leeway_u32 permille, leeway_u32 mss)
 {
@@ -291,7 +305,10 @@ LEEWAY_INLINE void leeway_time_out(struct leeway_window *w, const struct leeway_
 	leeway_reacted(w, loss->now_us);
 }
 
-/* The reaction to loss of Reno and of most laws: permille of the window, one segment after a timeout. */
+/*
+ * The reaction to loss of Reno and of most laws: permille of the window, one segment after a
+ * timeout.
+ */
 LEEWAY_INLINE void leeway_reno_on_loss(struct leeway_window *w, const struct leeway_loss *loss,
 				       leeway_u32 permille, leeway_u32 mss)
 {
@@ -314,8 +331,8 @@ LEEWAY_INLINE void leeway_climber_on_loss(struct leeway_window *w, const struct 
 }
 
 /*
- * What an ack does to a window below one segment that has to climb. False where it has not: a delay above the target
- * rules down to the floor, and nothing but loss below it.
+ * What an ack does to a window below one segment that has to climb. False where it has not: a delay
+ * above the target rules down to the floor, and nothing but loss below it.
  */
 LEEWAY_INLINE int leeway_climb(struct leeway_window *w, const struct leeway_ack *ack,
 			       leeway_u32 climb_permille, int above_target, leeway_u32 mss)
