@@ -13,6 +13,7 @@
 #include "leeway_cubic.h"
 #include "leeway_ebb.h"
 #include "leeway_fledbat.h"
+#include "leeway_flexis.h"
 #include "leeway_flower.h"
 #include "leeway_ledbat.h"
 #include "leeway_ledbatpp.h"
@@ -526,6 +527,33 @@ static const struct leeway_probe leeway_proteus_probe_table[] = {
 	LEEWAY_PROBE(proteus, "moves", "", moves, 0, 0, 1),
 };
 
+static const struct leeway_param leeway_flexis_param_table[] = {
+	LEEWAY_DURATION(flexis, "tau", tau_us, 60000U, 2000U, 64000U,
+			"time of sending in which a trend is looked for", "Li 2023 (module)"),
+	LEEWAY_RATIO(flexis, "theta", theta_permille, 30, 1, 1000,
+		     "slope of round-trip times over the time of sending that is a trend",
+		     "Li 2023 (module)"),
+	LEEWAY_COUNT(flexis, "sigma", sigma, 3, 1, 2016, "slopes without which there is no trend",
+		     "Li 2023 (module)"),
+	LEEWAY_RATIO(flexis, "gamma", gamma_permille, 850, 1, 999, "part of the window left by a trend",
+		     "Li 2023 (module)"),
+	LEEWAY_DURATION(flexis, "alpha", alpha_us, 100000U, 1000U, 10000000U,
+			"unit of time of the cubic increase, packets/s", "Li 2023 (module)"),
+	LEEWAY_DURATION(flexis, "beta", beta_us, 10000U, 1000U, 10000000U,
+			"unit of time of the linear increase, packets/s", "Li 2023 (module)"),
+	LEEWAY_FLOOR(flexis, 2000),
+	LEEWAY_SLOW_START_PARAM(flexis, LEEWAY_SLOW_START_NONE),
+	LEEWAY_SSTHRESH(flexis),
+	LEEWAY_ABC(flexis),
+};
+
+static const struct leeway_probe leeway_flexis_probe_table[] = {
+	LEEWAY_PROBE(flexis, "points", "", points, 0, 0, 1),
+	LEEWAY_PROBE(flexis, "rising_slopes", "", rising, 0, 0, 1),
+	LEEWAY_PROBE(flexis, "first_rate", "packets/s", rate, 0, 0, 1),
+	LEEWAY_PROBE(flexis, "min_rtt", "us", min_us, 0, 0, 1),
+};
+
 LEEWAY_LAW_ENTRIES(newreno)
 LEEWAY_LAW_ENTRIES(cubic)
 LEEWAY_LAW_ENTRIES(bbr)
@@ -537,6 +565,7 @@ LEEWAY_LAW_ENTRIES(fledbat)
 LEEWAY_LAW_ENTRIES(ledbatpp)
 LEEWAY_LAW_ENTRIES(flower)
 LEEWAY_LAW_ENTRIES(proteus)
+LEEWAY_LAW_ENTRIES(flexis)
 LEEWAY_LAW_ENTRIES(ebb)
 
 static const struct leeway_law leeway_laws[] = {
@@ -560,6 +589,7 @@ static const struct leeway_law leeway_laws[] = {
 	LEEWAY_LAW_ROW_NEEDS(proteus,
 			     "PCC Proteus-S: goes to the rate with the most utility, less where delays vary",
 			     "Meng et al. 2020; Dong et al. 2018", LEEWAY_NEEDS_RATE),
+	LEEWAY_LAW_ROW(flexis, "FlexiS: grows along a cubic of time until round-trip times rise", "Li 2023"),
 	LEEWAY_LAW_ROW_NEEDS(ebb,
 			     "Ebb: fills an idle path below its first queue, runs dry while others are there",
 			     "own", LEEWAY_NEEDS_RATE),

@@ -41,7 +41,7 @@ fn only_what_differs_is_shown() {
 fn errors_say_what_would_be_right() {
     assert_eq!(
         error("bbr1"),
-        "there is no law \"bbr1\"; there are: newreno, cubic, bbr, vegas, nice, lp, ledbat, fledbat, ledbatpp, flower, proteus, ebb"
+        "there is no law \"bbr1\"; there are: newreno, cubic, bbr, vegas, nice, lp, ledbat, fledbat, ledbatpp, flower, proteus, flexis, ebb"
     );
     assert_eq!(
         error("newreno:target=5ms"),
@@ -128,7 +128,7 @@ fn the_table_is_sound() {
     let mut names: Vec<_> = laws().iter().map(|law| law.name).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 12);
+    assert_eq!(names.len(), 13);
     for law in laws() {
         assert!(law.state_bytes <= 512, "{}: {}", law.name, law.state_bytes);
         for param in &law.params {

@@ -50,6 +50,7 @@ _LOOKS = {
     "ledbatpp": ("LEDBAT++", "brown", "--", "v"),
     "flower": ("FLOWER", "purple", "-", "P"),
     "proteus": ("Proteus-S", "red", "-", "d"),
+    "flexis": ("FlexiS", "pink", "-", "h"),
     "ebb": ("Ebb", "grey", "-", "*"),
     "vegas": ("Vegas", "olive", "-.", "X"),
     "nice": ("Nice", "red", ":", "<"),

@@ -7,8 +7,8 @@ use leeway_control::LawSpec;
 
 /// Laws of `leeway laws` that leave a line to others: those made for it, and Vegas, which leaves
 /// a queue to whoever fills it.
-const YIELDING: [&str; 9] =
-    ["vegas", "nice", "lp", "ledbat", "fledbat", "ledbatpp", "flower", "ebb", "proteus"];
+const YIELDING: [&str; 10] =
+    ["vegas", "nice", "lp", "ledbat", "fledbat", "ledbatpp", "flower", "ebb", "proteus", "flexis"];
 
 /// Congestion controls that Linux 6.18 comes with (net/ipv4/Kconfig).
 const LINUX: [&str; 17] = [

@@ -76,6 +76,7 @@ ROWS = (
     Row("LEDBAT++", "ledbatpp", "draft-irtf-iccrg-ledbat-plus-plus"),
     Row("FLOWER", "flower", "Trang 2014"),
     Row("Proteus-S", "proteus", "Meng 2020"),
+    Row("FlexiS", "flexis", "Li 2023"),
     Row("Ebb", "ebb", "docs/laws/ebb.md"),
 )
 
