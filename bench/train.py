@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Plays the scenarios that a profile-guided build of the Python package learns from.
+
+`MATURIN_PGO=1 make wheel` calls this with the package that counts its branches. What is measured
+(bench/scenarios) is not among them.
+"""
+
+import sys
+from pathlib import Path
+
+import leeway
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+FOLDERS = ("komnios2014", "kuhn2013", "rossi2010", "trang2014")
+
+
+def main() -> int:
+    for folder in FOLDERS:
+        for file in sorted((EXAMPLES / folder).glob("*.toml")):
+            leeway.run(leeway.Scenario.load(file))
+            print(file.relative_to(EXAMPLES))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
