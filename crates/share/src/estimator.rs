@@ -3,6 +3,7 @@
 //! ```text
 //! q = sample - base(path)  base: the least exact sample of the path in the last five to ten minutes
 //! q <= last q + time since then, and <= q x bytes that came in the time q / (rate x q)
+//!                          with the rate of now, the higher of the last two half seconds
 //! rate = the highest of the last five to ten seconds, each over half a second, of background and foreground together
 //! ```
 //!
@@ -84,8 +85,18 @@ struct Rate {
     span_bytes: u64,
     since_us: u64,
     highest: [u64; 2],
-    /// All bytes until then, of the last [`Policy::rate_span_us`].
-    recent: VecDeque<(u64, u64)>,
+    /// Of the last two spans.
+    last: [u64; 2],
+    all: Recent,
+    /// Of the foreground.
+    foreground: Recent,
+}
+
+/// Bytes of the last [`Policy::rate_span_us`].
+#[derive(Debug, Default)]
+struct Recent {
+    /// All bytes until then.
+    until: VecDeque<(u64, u64)>,
     bytes: u64,
 }
 
@@ -136,7 +147,7 @@ impl Estimator {
                 }
             }
             Certainty::LowerBound => {
-                let stale_us = Policy::round_trips(self.policy.stale_percent, self.srtt_us);
+                let stale_us = Policy::round_trips(self.policy.hold_percent, self.srtt_us);
                 let stale = self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us);
                 if !stale && seen_us <= self.queuing_us {
                     return Heard::Nothing;
@@ -144,6 +155,8 @@ impl Estimator {
                 self.queuing_us = seen_us;
                 if stale {
                     self.exact_us = Some(now_us);
+                    // The path may have become longer than anything that is waited for.
+                    self.smooth(u64::from(sample.rtt_us).min(self.policy.first_hold_us), base_us.into());
                 }
             }
         }
@@ -154,18 +167,36 @@ impl Estimator {
     pub fn arrived(&mut self, now_us: u64, bytes: u64) {
         let rate = &mut self.rate;
         rate.span_bytes += bytes;
-        rate.keep(now_us, bytes, &self.policy);
+        rate.all.keep(now_us, bytes, &self.policy);
         let passed_us = now_us.saturating_sub(rate.span_us);
         if passed_us < self.policy.rate_span_us {
             return;
         }
         let seen = rate.span_bytes.saturating_mul(1_000_000) / passed_us;
         (rate.span_us, rate.span_bytes) = (now_us, 0);
+        rate.last = [seen, rate.last[0]];
         if now_us >= rate.since_us + self.policy.rate_memory_us {
             rate.since_us = now_us;
             rate.highest = [0, rate.highest[0]];
         }
         rate.highest[0] = rate.highest[0].max(seen);
+    }
+
+    /// `bytes` have come over the line, to the foreground.
+    pub fn foreground(&mut self, now_us: u64, bytes: u64) {
+        self.arrived(now_us, bytes);
+        self.rate.foreground.keep(now_us, bytes, &self.policy);
+    }
+
+    /// The part of the last queuing delay that bytes of the background made, in microseconds: a packet waits for those
+    /// that come while it waits.
+    pub fn background_us(&self, now_us: u64) -> u32 {
+        let from_us = now_us.saturating_sub(self.queuing_us.into());
+        let (all, foreground) = (self.rate.all.since(from_us), self.rate.foreground.since(from_us));
+        match all {
+            0 => self.queuing_us,
+            _ => (u64::from(self.queuing_us) * all.saturating_sub(foreground) / all) as u32,
+        }
     }
 
     /// The last queuing delay, in microseconds.
@@ -204,8 +235,8 @@ impl Estimator {
     /// time, at the line's rate; in the pause of a server, or before a late acknowledgement, it brings less.
     fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
         let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
-        let most = self.rate_bytes_per_s().saturating_mul(span_us) / 1_000_000;
-        let came = self.rate.since(now_us.saturating_sub(span_us));
+        let most = self.rate.last[0].max(self.rate.last[1]).saturating_mul(span_us) / 1_000_000;
+        let came = self.rate.all.since(now_us.saturating_sub(span_us));
         if came >= most { delay_us } else { (u64::from(delay_us) * came / most) as u32 }
     }
 
@@ -220,7 +251,7 @@ impl Estimator {
 
     /// The base of `path` after an exact sample.
     fn learn(&mut self, now_us: u64, path: u64, rtt_us: u32) -> u32 {
-        if self.paths.len() as u64 >= self.policy.paths_max && !self.paths.contains_key(&path) {
+        if self.paths.len() as u64 >= self.policy.remembered_max && !self.paths.contains_key(&path) {
             let oldest = self.paths.iter().min_by_key(|(_, base)| base.used_us).map(|(&path, _)| path);
             oldest.map(|oldest| self.paths.remove(&oldest));
         }
@@ -256,24 +287,24 @@ impl Part {
     }
 }
 
-impl Rate {
+impl Recent {
     fn keep(&mut self, now_us: u64, bytes: u64, policy: &Policy) {
         self.bytes = self.bytes.wrapping_add(bytes);
-        match self.recent.back_mut() {
+        match self.until.back_mut() {
             Some((at_us, until)) if now_us < *at_us + policy.burst_us => *until = self.bytes,
-            _ => self.recent.push_back((now_us, self.bytes)),
+            _ => self.until.push_back((now_us, self.bytes)),
         }
-        while self.recent.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
-            self.recent.pop_front();
+        while self.until.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
+            self.until.pop_front();
         }
     }
 
     /// Bytes that have come since then.
     fn since(&self, from_us: u64) -> u64 {
-        let before = self.recent.partition_point(|&(at_us, _)| at_us <= from_us);
+        let before = self.until.partition_point(|&(at_us, _)| at_us <= from_us);
         let until = match before.checked_sub(1) {
-            Some(last) => self.recent[last].1,
-            None if self.recent.is_empty() => self.bytes,
+            Some(last) => self.until[last].1,
+            None if self.until.is_empty() => self.bytes,
             None => 0,
         };
         self.bytes.wrapping_sub(until)
@@ -411,7 +442,7 @@ mod tests {
         /// A bound never lowers a base, whatever comes in whatever order; the memory is bounded.
         #[test]
         fn bounds_teach_nothing(samples in proptest::collection::vec((0u64..9, 1u32..500_000, any::<bool>(), 0u64..2_000_000), 1..200)) {
-            let policy = Policy::default().with("paths_max", 5).unwrap();
+            let policy = Policy::default().with("remembered_max", 5).unwrap();
             let (mut all, mut alone) = (Estimator::new(&policy), Estimator::new(&policy));
             let mut now_us = 0;
             for (path, rtt_us, is_exact, step_us) in samples {

@@ -31,11 +31,12 @@ impl Reach {
         reach.max(policy.grant_segments * policy.segment_bytes)
     }
 
-    /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known.
-    pub fn arrived(&mut self, now_us: u64, bytes: u64, rtt_us: Option<u64>) {
+    /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known; over all paths it is `srtt_us`.
+    pub fn arrived(&mut self, now_us: u64, bytes: u64, rtt_us: Option<u64>, srtt_us: u64) {
         self.rtt_us = rtt_us.unwrap_or(self.rtt_us);
-        if now_us >= self.round_us + self.rtt_us {
-            let empty = now_us >= self.round_us + 2 * self.rtt_us.max(1);
+        let rtt_us = if self.rtt_us == 0 { srtt_us } else { self.rtt_us };
+        if now_us >= self.round_us + rtt_us {
+            let empty = now_us >= self.round_us + 2 * rtt_us.max(1);
             self.round_bytes = [0, if empty { 0 } else { self.round_bytes[0] }];
             self.round_us = now_us;
             self.rounds += 1;
@@ -59,7 +60,7 @@ mod tests {
     fn after(segments: u64) -> Reach {
         let mut reach = Reach::default();
         for n in 0..10 * segments {
-            reach.arrived(n * 20_000 / segments, SEGMENT, Some(20_000));
+            reach.arrived(n * 20_000 / segments, SEGMENT, Some(20_000), 0);
         }
         reach
     }
