@@ -37,7 +37,8 @@ impl Feed {
         self.law.on_ack(&ack, &Path { srtt_us: rtt_us, ..path(10) });
     }
 
-    /// What left in so many ms, with round trips by the time of leaving (in us since the start).
+    /// Acknowledges what left in the next `ms` milliseconds, with round trips by the time of leaving (us since the
+    /// start).
     fn run_ms(&mut self, ms: u64, rtt_us: impl Fn(u64) -> u64) {
         let until_us = self.sent_us + ms * 1000;
         while self.sent_us < until_us {

@@ -68,7 +68,7 @@ impl MtuSearch {
         self.passes
     }
 
-    /// Whether a packet with so many bytes behind the header is longer than what every path carries.
+    /// Whether a packet with this payload, in bytes, is longer than what every path carries.
     pub(crate) fn is_long(&self, bytes: usize) -> bool {
         bytes > self.least
     }
@@ -126,7 +126,7 @@ impl MtuSearch {
         self.again_us = now_us + AGAIN_US;
     }
 
-    /// Packets with so many bytes behind the header have ceased to pass (RFC 8899, 4.3): the search starts again
+    /// Packets with this payload, in bytes, have ceased to pass (RFC 8899, 4.3): the search starts again
     /// below that, from what every path carries.
     pub(crate) fn shrank(&mut self, bytes: usize, now_us: u64) {
         self.is_probing = false;

@@ -170,11 +170,18 @@ async fn librqbit_with_clocks_that_jump() {
 }
 
 async fn send_to_libutp(address: IpAddr, conditions: Network, bytes: usize) {
-    let (mut near, mut far) = with_libutp(address, conditions, Dropped::default()).await;
+    let (near, far) = with_libutp(address, conditions, Dropped::default()).await;
+    send(near, far, bytes, "to libutp that accepts").await;
+}
+
+/// Sends bytes from here to a peer, which has to receive the same ones.
+async fn send(mut near: impl AsyncWrite + Unpin, mut far: impl AsyncRead + Unpin, bytes: usize, what: &str) {
     let there = pattern(bytes, 1);
-    let (write, mut got) = (async { near.write_all(&there).await.unwrap() }, vec![0; there.len()]);
-    within("sending", async { tokio::join!(write, async { far.read_exact(&mut got).await.unwrap() }) }).await;
-    assert!(got == there, "what was sent differs");
+    let mut got = vec![0; there.len()];
+    let write = async { near.write_all(&there).await.unwrap() };
+    let read = async { far.read_exact(&mut got).await.unwrap() };
+    within(what, async { tokio::join!(write, read) }).await;
+    assert!(got == there, "what was sent differs: {what}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,26 +192,9 @@ async fn libutp_receives_through_mtu_black_holes() {
     send_to_libutp(SIX, black_hole(1300), 2_000_000).await;
 }
 
-/// Sends 10 MB to a peer over a path that shrinks in the middle of it.
-async fn send_while_shrinking(
-    mut near: impl AsyncWrite + Unpin,
-    mut far: impl AsyncRead + Unpin,
-    what: &str,
-) {
-    let there = pattern(10_000_000, 1);
-    let mut got = vec![0; there.len()];
-    let write = async { near.write_all(&there).await.unwrap() };
-    let read = async { far.read_exact(&mut got).await.unwrap() };
-    within(what, async { tokio::join!(write, read) }).await;
-    assert!(got == there, "what was sent differs: {what}");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn libutp_receives_over_a_path_that_shrinks() {
-    let connected = |address, hole| async move {
-        let (near, far) = with_libutp(address, shrinking(hole), Dropped::default()).await;
-        send_while_shrinking(near, far, "to libutp that accepts").await;
-    };
+    let connected = |address, hole| send_to_libutp(address, shrinking(hole), 10_000_000);
     let accepted = async {
         let socket = Socket::bind((FOUR, 0).into()).unwrap();
         socket.listen(Config::default());
@@ -214,7 +204,7 @@ async fn libutp_receives_over_a_path_that_shrinks() {
         near.write_all(b"!").await.unwrap();
         let mut far = socket.accept().await;
         far.read_exact(&mut [0]).await.unwrap();
-        send_while_shrinking(far, near, "to libutp that connects").await;
+        send(far, near, 10_000_000, "to libutp that connects").await;
     };
     tokio::join!(connected(FOUR, 1200), connected(FOUR, 600), connected(SIX, 1300), accepted);
 }

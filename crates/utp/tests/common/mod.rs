@@ -29,7 +29,7 @@ pub struct Network {
     jumps: bool,
     /// Bytes of UDP payload above which a datagram is dropped, and nobody is told.
     largest: usize,
-    /// This limit begins behind so many datagrams of one side.
+    /// Datagrams of one side before the limit begins.
     shrinks_after: u64,
 }
 
