@@ -2,7 +2,8 @@
 """Follows docs/add-a-law.md word for word in a copy of this checkout: its header, its row, its commands, and the tests
 that it promises. As root the law is loaded into the kernel as well.
 
-Compiled is with the unoptimised profile, and what is compiled already is taken from this checkout's target.
+The copy is compiled without optimisation. Compiled dependencies are taken from this checkout's target: given the whole
+workspace and a test, cargo chooses the same features for them as in `cargo test --workspace`.
 Ends with a line such as cargo's test binaries print.
 """
 
@@ -17,6 +18,12 @@ TOP = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).resolve()
 COPY = TARGET / "add-a-law"
 LAW = "hold"
+PROGRAM = COPY / "out/debug/leeway"
+# How the page runs the program, which is compiled once before.
+RUN = ["cargo", "run", "--release", "-p", "leeway-cli", "--"]
+WHOLE = ["--quiet", "--workspace"]
+for crate in TOP.glob("crates/*"):
+    WHOLE += ["--config", f"profile.dev.package.leeway-{crate.name}.opt-level=0"]
 
 
 def main() -> int:
@@ -26,9 +33,10 @@ def main() -> int:
     write_row(section(page, 2))
     write_scenario()
     steps = [("format", ["clang-format-16", "-i", *map(str, COPY.glob("tree/control/*.h"))])]
+    steps += [("program", ["cargo", "build", *WHOLE, "--bin", "leeway", "--test", "properties"])]
     steps += [(" ".join(command[:3]), command) for command in commands(section(page, 3))]
     steps += [
-        ("properties", ["cargo", "test", "--quiet", "--package", "leeway-control", "--test", "properties"]),
+        ("properties", ["cargo", "test", *WHOLE, "--test", "properties"]),
         ("every header compiles for BPF", ["control/check.sh"]),
     ]
     passed = 0
@@ -106,9 +114,11 @@ def commands(text: str) -> list[list[str]]:
             if os.getuid() != 0:
                 print(f"add-a-law skipped, which needs root: {line}")
                 continue
-            words = [str(COPY / "out/debug/leeway"), *words[2:]] if words[1] == "target/release/leeway" else words[1:]
+            words = [str(PROGRAM), *words[2:]] if words[1] == "target/release/leeway" else words[1:]
+        if words[:6] == RUN:
+            words = [str(PROGRAM), *words[6:]]
         if words and words[0] != "make":
-            found.append([word for word in words if word != "--release"])
+            found.append(words)
     if not any("laws" in command for command in found):
         sys.exit("docs/add-a-law.md, section 3, has no command that lists the law")
     return found

@@ -6,22 +6,19 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 main() {
-	local wanted found json=${CARGO_TARGET_DIR:-target}/doc differ=0 name folder list
+	local wanted found json=${CARGO_TARGET_DIR:-target}/doc differ=0 program name folder list
 	wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 	found=$(rustc --version | cut -d ' ' -f 2)
 	if [ "${found#"$wanted".}" = "$found" ]; then
 		echo "api: nothing compared: rustc is $found, and the lists are made by $wanted"
 		return
 	fi
-	local packages=()
-	while read -r name folder; do
-		packages+=(--package "$name")
-	done < <(crates)
+	# The example is not wanted: with it, cargo chooses the features that clippy and rustdoc have in tools/lint.sh.
 	RUSTDOC=$PWD/tools/api/rustdoc.sh RUSTDOCFLAGS="-A rustdoc::all -Z unstable-options --output-format json" \
-		cargo doc --no-deps --lib --locked --quiet "${packages[@]}"
-	cargo build --locked --quiet --package leeway-api
+		cargo doc --no-deps --workspace --exclude leeway-utp-c --lib --example toy --locked --quiet
+	program=$(tools/program.sh leeway-api)
 	while read -r name folder; do
-		list=$("${CARGO_TARGET_DIR:-target}/debug/leeway-api" "$json/${name//-/_}.json")
+		list=$("$program" "$json/${name//-/_}.json")
 		if [ "${1:-}" = --write ]; then
 			echo "$list" >"$folder/api.txt"
 		elif ! echo "$list" | diff --unified=0 --label "$folder/api.txt" --label "the code" "$folder/api.txt" -; then

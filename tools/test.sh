@@ -23,8 +23,7 @@ main() {
 
 # The scenarios that the documents show have to run, and their commands have to be there.
 snippets() {
-	cargo build --locked --quiet --package leeway-cli
-	python3 tools/check_snippets.py "$CARGO_TARGET_DIR/debug/leeway" README.md CONTRIBUTING.md docs/*.md docs/*/*.md
+	python3 tools/check_snippets.py "$(tools/program.sh)" README.md CONTRIBUTING.md docs/*.md docs/*/*.md
 }
 
 # The Python package, and with it every published experiment in its quick form.

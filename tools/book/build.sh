@@ -7,8 +7,8 @@ cd "$(dirname "$0")/../.."
 # What MkDocs says of its own future is not about these pages.
 export NO_MKDOCS_2_WARNING=1
 if [ -z "${LEEWAY:-}" ]; then
-	cargo build --locked --quiet --package leeway-cli
-	export LEEWAY=${CARGO_TARGET_DIR:-target}/debug/leeway
+	LEEWAY=$(tools/program.sh)
+	export LEEWAY
 fi
 target/tools/book/bin/mkdocs --quiet build --site-dir "${1:-target/book}"
 echo "docs: ${1:-target/book}/index.html"
