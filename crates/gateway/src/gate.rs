@@ -1,13 +1,15 @@
 //! Whether neighbours are served at the moment, and the reason if not.
 
 use crate::metering::{Answer, Leave, Meter};
+pub use crate::pause::Pause;
+use crate::pause::{Held, Reading, boot_id};
 use crate::users::User;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::caps::{Reason, Verdict};
 use leeway_accounts::ledger::Direction;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,15 +32,6 @@ pub const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
 /// The files of what outlives a restart.
 const PAUSE: &str = "pause.json";
 const REVOKED: &str = "revoked.json";
-
-/// A pause that the owner asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pause {
-    /// When it began.
-    pub since: Timestamp,
-    /// When it ends; none: when the owner says so.
-    pub until: Option<Timestamp>,
-}
 
 /// Why a neighbour is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +58,7 @@ pub enum Why {
 pub struct Gate {
     /// Whether there may be a pause; saves a lock for each piece of a transfer.
     paused: AtomicBool,
-    pause: Mutex<Option<Pause>>,
+    pause: Mutex<Option<Held>>,
     /// Users whose access the owner has taken back.
     revoked: Mutex<BTreeSet<String>>,
     /// Where a pause and these are kept over a restart.
@@ -80,7 +73,8 @@ impl Gate {
     /// # Errors
     /// A file cannot be read, or is not one of a gateway.
     pub fn kept(folder: &Path) -> io::Result<Gate> {
-        let (pause, revoked) = (kept::<Option<Pause>>(folder, PAUSE)?, kept(folder, REVOKED)?);
+        let (pause, revoked) = (kept::<Option<Held>>(folder, PAUSE)?, kept(folder, REVOKED)?);
+        let pause = pause.map(|held| held.restored(Reading::now(), &boot_id()));
         let (paused, pause, revoked) = (pause.is_some().into(), pause.into(), Mutex::new(revoked));
         Ok(Gate { paused, pause, revoked, folder: Some(folder.to_owned()), meter: None })
     }
@@ -97,28 +91,47 @@ impl Gate {
 
     /// The pause that holds now.
     pub fn pause(&self) -> Option<Pause> {
+        self.held(|held, now| held.at(now))
+    }
+
+    /// What `of` says of the pause that holds now.
+    fn held<T>(&self, of: impl FnOnce(&Held, Reading) -> Option<T>) -> Option<T> {
         if !self.paused.load(Ordering::Acquire) {
             return None;
         }
-        let now = Timestamp::now();
-        let mut pause = lock(&self.pause);
-        if pause.is_some_and(|pause| pause.until.is_some_and(|until| until <= now)) {
+        let now = Reading::now();
+        let mut held = lock(&self.pause);
+        if held.as_ref().is_some_and(|held| held.at(now).is_none()) {
             // The file says the same: its end is over after a restart, too.
-            *pause = None;
+            *held = None;
             self.paused.store(false, Ordering::Release);
         }
-        *pause
+        of(held.as_ref()?, now)
     }
 
-    /// Begins a pause, changes its end, or ends it.
+    /// Begins a pause of that length, or until it is ended; or changes the end of the one that holds.
     ///
     /// # Errors
     /// The file cannot be written: then nothing has changed.
-    pub fn set(&self, pause: Option<Pause>) -> io::Result<()> {
+    pub fn begin_pause(&self, length: Option<SignedDuration>) -> io::Result<()> {
+        // The grace for what runs begins once.
+        let earlier = self.held(|held, _| Some(held.clone()));
+        self.set(Some(Held::begin(earlier.as_ref(), length, Reading::now(), &boot_id())))
+    }
+
+    /// Ends the pause, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be written: then nothing has changed.
+    pub fn end_pause(&self) -> io::Result<()> {
+        if self.pause().is_some() { self.set(None) } else { Ok(()) }
+    }
+
+    fn set(&self, pause: Option<Held>) -> io::Result<()> {
         let mut held = lock(&self.pause);
         self.keep(PAUSE, &pause)?;
-        *held = pause;
         self.paused.store(pause.is_some(), Ordering::Release);
+        *held = pause;
         Ok(())
     }
 
@@ -179,10 +192,8 @@ impl Gate {
         if user.is_revoked() {
             return over("the owner has taken back this user's access");
         }
-        match self.pause() {
-            Some(pause) if Timestamp::now().duration_since(pause.since) >= GRACE => {
-                over("the owner has paused sharing")
-            }
+        match self.held(|held, now| Some(held.lasted(now))) {
+            Some(lasted) if lasted >= GRACE => over("the owner has paused sharing"),
             _ => Ok(()),
         }
     }
@@ -307,13 +318,12 @@ mod tests {
         let kept = || Gate::kept(folder.path());
         let gate = kept().unwrap();
         assert_eq!(gate.pause(), None);
-        let since = Timestamp::now();
-        let pause = Pause { since, until: Some(since + SignedDuration::from_hours(2)) };
-        gate.set(Some(pause)).unwrap();
-        assert_eq!(kept().unwrap().pause(), Some(pause));
-        gate.set(None).unwrap();
+        gate.begin_pause(Some(SignedDuration::from_hours(2))).unwrap();
+        let pause = gate.pause();
+        assert!(pause.is_some() && kept().unwrap().pause() == pause);
+        gate.end_pause().unwrap();
         assert_eq!(kept().unwrap().pause(), None);
-        gate.set(Some(Pause { until: Some(since), ..pause })).unwrap();
+        gate.begin_pause(Some(SignedDuration::from_nanos(1))).unwrap();
         assert_eq!(gate.pause(), None);
         assert_eq!(kept().unwrap().pause(), None);
         gate.revoke("ann", true).unwrap();
@@ -331,11 +341,14 @@ mod tests {
     fn what_runs_is_cut_only_after_the_grace() {
         let user = Users::new(&crate::Config::default(), None).at([10, 0, 0, 1].into());
         let gate = Gate::default();
-        gate.set(Some(Pause { since: Timestamp::now(), until: None })).unwrap();
+        gate.begin_pause(None).unwrap();
         assert!(gate.go_on(&user).is_ok());
-        gate.set(Some(Pause { since: Timestamp::now() - GRACE, until: None })).unwrap();
+        let earlier = Reading { boot: Reading::now().boot - GRACE, ..Reading::now() };
+        gate.set(Some(Held::begin(None, None, earlier, ""))).unwrap();
         assert!(gate.go_on(&user).is_err());
-        gate.set(None).unwrap();
+        gate.begin_pause(Some(SignedDuration::from_hours(1))).unwrap();
+        assert!(gate.go_on(&user).is_err(), "the grace begins once");
+        gate.end_pause().unwrap();
         assert!(gate.go_on(&user).is_ok());
         user.set_revoked(true);
         assert!(gate.go_on(&user).is_err(), "at once");
@@ -346,7 +359,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gate = Gate::kept(&folder.path().join("none")).unwrap();
         assert!(gate.revoke("ann", true).is_err() && !gate.is_revoked("ann"));
-        assert!(gate.set(Some(Pause { since: Timestamp::now(), until: None })).is_err());
+        assert!(gate.begin_pause(None).is_err());
         assert_eq!(gate.pause(), None);
     }
 }

@@ -37,6 +37,7 @@ pub mod observe;
 mod openapi;
 pub mod page;
 pub mod password;
+mod pause;
 pub mod peers;
 pub mod policy;
 pub mod pool;

@@ -5,6 +5,7 @@ use crate::disk::Bed;
 use jiff::Timestamp;
 use std::fs;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// Debian's; says why the test is skipped without it.
 fn library() -> Option<&'static str> {
@@ -20,28 +21,71 @@ fn library() -> Option<&'static str> {
     library
 }
 
+/// A clock that a test sets, in a folder, and what makes a gateway follow it.
+struct Jumpy {
+    folder: TempDir,
+    library: &'static str,
+}
+
+impl Jumpy {
+    fn new(library: &'static str) -> Jumpy {
+        let jumpy = Jumpy { folder: tempfile::tempdir().unwrap(), library };
+        jumpy.set("+0");
+        jumpy
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn set(&self, offset: &str) {
+        // In one step: the library reads it at any moment.
+        fs::write(self.path("new"), offset).unwrap();
+        fs::rename(self.path("new"), self.path("clock")).unwrap();
+    }
+
+    fn bed(&self, caps: &str) -> Bed {
+        let environment = [
+            ("LD_PRELOAD", self.library),
+            ("FAKETIME_TIMESTAMP_FILE", &self.path("clock")),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ];
+        Bed::start(&self.path("accounts.db"), caps, &[], &environment)
+    }
+}
+
+#[test]
+fn a_pause_of_two_hours_holds_when_the_clock_jumps() {
+    let Some(library) = library() else { return };
+    let clock = Jumpy::new(library);
+    let bed = clock.bed("");
+    let hours_left = |offset_h: f64| {
+        let status = bed.status();
+        assert_eq!(status["sharing"]["state"], "paused", "{status}");
+        let until: Timestamp = status["sharing"]["until"].as_str().unwrap().parse().unwrap();
+        until.duration_since(Timestamp::now()).as_secs_f64() / 3600. - offset_h
+    };
+    bed.ask(&["pause", "2h"]);
+    for (offset, hours) in [("+0", 0.), ("+31d", 744.), ("-1h", -1.), ("-3650d", -87_600.), ("+0", 0.)] {
+        clock.set(offset);
+        // The test itself may take half an hour.
+        let left = hours_left(hours);
+        assert!((1.5..=2.001).contains(&left), "{offset}: {left} h are left");
+        assert_eq!(bed.fetch(1).0, 503, "{offset}");
+    }
+    bed.ask(&["resume"]);
+    assert_eq!(bed.fetch(1).0, 200);
+    bed.end();
+}
+
 #[test]
 fn a_month_forward_and_an_hour_back_give_nobody_another_volume() {
     let Some(library) = library() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let [clock, accounts] =
-        ["clock", "accounts.db"].map(|name| folder.path().join(name).display().to_string());
-    let set = |offset: &str| {
-        // In one step: the library reads it at any moment.
-        let new = format!("{clock}.new");
-        fs::write(&new, offset).unwrap();
-        fs::rename(&new, &clock).unwrap();
-    };
-    set("+0");
-    let environment = [
-        ("LD_PRELOAD", library),
-        ("FAKETIME_TIMESTAMP_FILE", &clock),
-        ("FAKETIME_NO_CACHE", "1"),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-    ];
+    let clock = Jumpy::new(library);
     let caps = "[caps]\nuser = { daily = \"350 kB\", slow_at = 1.0 }\n";
     let began = Timestamp::now();
-    let bed = Bed::start(&accounts, caps, &[], &environment);
+    let bed = clock.bed(caps);
     let notice = || {
         let status = bed.status();
         let notices =
@@ -63,12 +107,12 @@ fn a_month_forward_and_an_hour_back_give_nobody_another_volume() {
     assert!(bytes < 60_000, "{bytes}");
     used_up("before");
     for (offset, words) in [("+31d", "forward by 744h"), ("-1h", "back by 1h")] {
-        set(offset);
+        clock.set(offset);
         wait("the owner is told of the jump", || notice().contains(words));
         used_up(offset);
         assert_eq!(bed.fetch(if offset == "-1h" { 2 } else { 3 }).0, 200, "others are served");
     }
-    set("+0");
+    clock.set("+0");
     wait("the clock is as it was", || notice().is_empty());
     used_up("after");
     wait("each byte is stored once", || bed.stored() == bed.counted());

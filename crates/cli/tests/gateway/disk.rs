@@ -47,7 +47,8 @@ impl Bed {
         Bed { folder, server, gateway, proxy: addresses[0] }
     }
 
-    fn ask(&self, arguments: &[&str]) -> String {
+    /// What a command of `leeway gateway` prints.
+    pub fn ask(&self, arguments: &[&str]) -> String {
         let socket = self.folder.path().join("control.sock");
         let output = leeway().arg("gateway").args(arguments).arg("--socket").arg(socket).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -25,7 +25,7 @@ pub(crate) use api::serve;
 pub(crate) use status::own_volumes;
 
 use crate::config::Config;
-use crate::gate::{Gate, LONGEST, Pause};
+use crate::gate::{Gate, LONGEST};
 use crate::http::Proxy;
 use crate::login::Logins;
 use crate::observe::{Observation, Observer};
@@ -212,7 +212,6 @@ impl Operations {
                     .into(),
             ));
         }
-        let since = Timestamp::now();
         if let Some(time) = time.filter(|&time| time <= SignedDuration::ZERO || time > LONGEST) {
             return Err(OperationError::Wrong(format!(
                 "a pause of {} s: it goes from 1 s to {} days",
@@ -220,10 +219,7 @@ impl Operations {
                 LONGEST.as_hours() / 24
             )));
         }
-        // The grace for what runs begins once.
-        let since = self.gate().pause().map_or(since, |pause| pause.since);
-        let until = time.map(|time| Timestamp::now() + time);
-        self.gate().set(Some(Pause { since, until }))?;
+        self.gate().begin_pause(time)?;
         Ok(self.status())
     }
 
@@ -232,9 +228,7 @@ impl Operations {
     /// # Errors
     /// That cannot be kept.
     pub fn resume(&self) -> Result<Status, OperationError> {
-        if self.gate().pause().is_some() {
-            self.gate().set(None)?;
-        }
+        self.gate().end_pause()?;
         Ok(self.status())
     }
 
