@@ -19,11 +19,15 @@ main() {
 
 everything() {
 	if [ "$(id -u)" -ne 0 ] && [ -z "$root" ] && [ -z "${PREFIX:-}" ]; then
-		cargo install --locked --path crates/cli
+		cargo install --locked --profile dist --path crates/cli
 		return
 	fi
-	local program=${LEEWAY_PROGRAM:-${CARGO_TARGET_DIR:-target}/release/leeway}
-	[ -n "${LEEWAY_PROGRAM:-}" ] || cargo build --release --locked --package leeway-cli
+	# Built as the Debian package has it: small.
+	local program=${LEEWAY_PROGRAM:-${CARGO_TARGET_DIR:-target}/dist/leeway}
+	if [ -z "${LEEWAY_PROGRAM:-}" ]; then
+		cargo build --profile dist --locked --package leeway-cli
+		tools/check_program.py "$program"
+	fi
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
 	strip -o "$work/leeway" "$program"
@@ -54,7 +58,7 @@ everything() {
 }
 
 completions() {
-	"${LEEWAY_PROGRAM:-${CARGO_TARGET_DIR:-target}/release/leeway}" completions "$1" >"$work/completions"
+	"$program" completions "$1" >"$work/completions"
 	put 644 "$work/completions" "$2"
 }
 

@@ -4,6 +4,7 @@ mod live;
 
 use live::{leeway, succeed, text};
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -116,4 +117,24 @@ fn a_program_in_c_finds_the_headers_by_pkg_config() {
         [0, 1, 2].map(|part| version.split('.').nth(part).unwrap().parse::<u32>().unwrap());
     let number = 10_000 * major + 100 * minor + patch;
     assert_eq!(text(&said.stdout), format!("{version} {number} newreno\n"));
+}
+
+/// A `cargo` that only notes what it is asked.
+const CARGO: &str = "#!/bin/sh\necho \"$@\" >\"$ASKED\"\nexit 1\n";
+
+#[test]
+fn what_is_installed_is_built_as_what_is_packaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let [cargo, asked] = ["cargo", "asked"].map(|name| folder.path().join(name));
+    std::fs::write(&cargo, CARGO).unwrap();
+    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let [installed, packaged] = ["install.sh", "deb.sh"].map(|script| {
+        let mut command = Command::new(Path::new(TOP).join("tools").join(script));
+        command.env("PATH", &path).env("ASKED", &asked).env("DESTDIR", folder.path());
+        assert!(!command.env_remove("LEEWAY_PROGRAM").output().unwrap().status.success());
+        std::fs::read_to_string(&asked).unwrap()
+    });
+    assert_eq!(installed, packaged);
+    assert!(packaged.contains("--profile dist"), "{packaged}");
 }
