@@ -2,7 +2,9 @@
 
 use crate::Failure;
 use ipnet::IpNet;
+use jiff::civil::Date;
 use leeway_tunnel::{Token, TokenError};
+use leeway_units::Duration;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -11,6 +13,24 @@ pub fn network(text: &str) -> Result<IpNet, Failure> {
     let alone = || text.parse::<IpAddr>().map(IpNet::from);
     let wrong = |_| Failure::Usage(format!("`{text}` is not a network, such as 192.168.1.0/24"));
     text.parse().or_else(|_| alone()).map_err(wrong)
+}
+
+/// A time that people wait, in minutes, hours or days as well.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let days = || {
+        let number: u64 = text.trim().strip_suffix('d')?.trim_end().parse().ok()?;
+        number
+            .checked_mul(24 * 3600)
+            .and_then(|seconds| seconds.checked_mul(1_000_000_000))
+            .map(Duration::from_nanos)
+    };
+    let time = days().or_else(|| text.parse().ok());
+    time.ok_or_else(|| format!("`{text}` is not a time such as 30min, 2h or 7d"))
+}
+
+/// A day of the calendar.
+pub fn day(text: &str) -> Result<Date, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a day such as 2026-11-30: a year, a month and a day"))
 }
 
 /// A token; `-` is the standard input.
@@ -66,6 +86,20 @@ mod tests {
         match tokens(given, file) {
             Err(Failure::Usage(why)) => why,
             _ => panic!("it is wrong"),
+        }
+    }
+
+    #[test]
+    fn times_are_minutes_hours_and_days() {
+        for (text, seconds) in [("30min", 1800), ("2h", 7200), ("2 h", 7200), ("7d", 604_800), ("90 s", 90)] {
+            assert_eq!(time(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["2", "d", "-1h", "1.5d", "99999999999d", "tomorrow", ""] {
+            assert_eq!(time(text), Err(format!("`{text}` is not a time such as 30min, 2h or 7d")));
+        }
+        assert_eq!(day("2026-11-30"), Ok(Date::constant(2026, 11, 30)));
+        for text in ["2026-13-01", "yesterday", "2026-02-30"] {
+            assert!(day(text).unwrap_err().contains("is not a day such as 2026-11-30"), "{text}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! `leeway invite`: who may join a relay.
 
-use crate::Failure;
 use crate::relay::STATE;
+use crate::{Failure, given};
 use clap::Args;
 use leeway_tunnel::Roster;
 use leeway_units::Duration;
@@ -21,8 +21,8 @@ pub struct Invite {
     /// What to call the client.
     #[arg(long, value_name = "NAME", default_value = "client")]
     name: String,
-    /// Time for which the invitation holds, such as `720 h`. Without end by default.
-    #[arg(long, value_name = "TIME")]
+    /// Time for which the invitation holds, such as 30d. Without end by default.
+    #[arg(long, value_name = "TIME", value_parser = given::time)]
     expires: Option<Duration>,
     /// List who was invited.
     #[arg(long, conflicts_with_all = ["address", "revoke", "expires"])]

@@ -156,7 +156,7 @@ impl Policy {
         let on_link = on_link.map(|(network, device)| format!("{network} ({device})"));
         let networks = named.chain(on_link).collect::<Vec<_>>().join(", ");
         let mut words = vec![format!(
-            "the home, which users never reach: {}this machine, and what it becomes part of",
+            "the home, which users never reach: {}this machine, and networks that it joins later",
             if networks.is_empty() { String::new() } else { format!("{networks}, ") }
         )];
         let public = |address: &IpAddr| address.is_ipv4() && special_address(*address).is_none();

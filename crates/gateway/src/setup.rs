@@ -100,7 +100,7 @@ impl Setup {
     pub fn toml(&self) -> String {
         let mut text = format!(
             "# Written by `leeway gateway init`. `leeway gateway check` says what is wrong after a change.\n\
-             # packaging/gateway.toml explains every setting, docs/gateway.md what they do.\n\
+             # share/leeway/gateway.toml of the installation explains every setting.\n\
              \n\
              # Where neighbours find the HTTP proxy.\n\
              listen = {}\n\
@@ -128,6 +128,8 @@ impl Setup {
                          # users_file = \"/etc/leeway/users\"\n"
             }
         }
+        text += "\n# Or they give codes, which `leeway gateway invite` and `leeway gateway voucher` make.\n\
+                 # vouchers = true\n";
         text += "\n# Bytes and requests of each neighbour, for Prometheus, on this machine only.\n\
                  # metrics = \"127.0.0.1:9300\"\n";
         if let Some((listen, owners)) = &self.page {
@@ -139,7 +141,7 @@ impl Setup {
                 quoted(owners)
             );
         }
-        text += "\n# Who has used how much, without destinations (docs/accounts.md).\n[accounts]\n";
+        text += "\n# Who has used how much, without destinations.\n[accounts]\n";
         if let Some(folder) = &self.state {
             let [accounts, socket] = ["accounts.db", "control.sock"].map(|name| quoted(&folder.join(name)));
             text += &format!(
@@ -148,7 +150,7 @@ impl Setup {
             );
             text += &format!("[control]\nsocket = {socket}\nstate = {}\n", quoted(folder));
         }
-        text += "\n# Caps that protect the bill, where the line has a volume (docs/accounts.md).\n\
+        text += "\n# Caps that protect the bill, where the line has a volume.\n\
                  # [caps]\n\
                  # time_zone = \"Europe/Madrid\"\n\
                  # month = { volume = \"1 TB\", keep_for_home = \"600 GB\" }\n\

@@ -3,9 +3,11 @@
 mod common;
 
 use common::{PATIENCE, Running, from, objects, status, text};
+use jiff::civil::Date;
 use leeway_accounts::Store;
 use leeway_accounts::ledger::Direction;
 use leeway_accounts::time::Slot;
+use leeway_gateway::control::{ExportFormat, ExportRange};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
@@ -117,4 +119,19 @@ async fn a_rate_is_never_exceeded() {
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(2900), "{took:?}");
     assert!(took < PATIENCE, "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn days_the_wrong_way_round_are_no_empty_export() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Running::start(&[80], &config(folder.path(), "")).await;
+    let export = |from: Date, to: Date| {
+        let range = ExportRange { from: Some(from), to: Some(to), format: ExportFormat::Csv };
+        gateway.operations.export(range).map_err(|error| error.to_string())
+    };
+    let (first, second) = (Date::constant(2026, 11, 1), Date::constant(2026, 12, 1));
+    assert!(export(first, second).unwrap().starts_with(b"time,gateway,user"));
+    for (from, to) in [(second, first), (first, first)] {
+        assert!(export(from, to).unwrap_err().contains("the day after the last one"), "{from} {to}");
+    }
 }

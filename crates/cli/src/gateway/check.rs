@@ -1,5 +1,6 @@
 //! `leeway gateway check`: everything that is wrong with a configuration on this machine.
 
+use super::usage;
 use crate::{BAD_INPUT, Failure, RUN_FAILED};
 use clap::Args;
 use leeway_gateway::check::{Document, Finding, Machine, Severity, judge};
@@ -61,7 +62,7 @@ pub fn run(check: &Check) -> Result<(), Failure> {
 
 /// What is found with that file on this machine, or in the file alone.
 pub fn look(path: &Path, file_only: bool) -> Result<Vec<Finding>, Failure> {
-    let text = read_text(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let text = read_text(path).map_err(usage)?;
     let document = Document::read(&text);
     let machine = document.config.as_ref().filter(|_| !file_only).map(|config| Machine::read(path, config));
     let machine = machine.transpose().map_err(|error| Failure::Run(error.to_string()))?;

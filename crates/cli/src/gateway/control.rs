@@ -2,7 +2,7 @@
 
 use super::observe;
 use super::people::{self, PeopleCommand};
-use crate::Failure;
+use crate::{Failure, given};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -43,8 +43,8 @@ pub enum ControlCommand {
     Status(Ask),
     /// Pause sharing: new requests are refused with the reason, and running transfers are cut after 30 s.
     Pause {
-        /// For how long, such as `2h` or `30min`; until `resume` if it is not given.
-        #[arg(value_name = "TIME")]
+        /// For how long, such as 30min, 2h or 7d; until `resume` if it is not given.
+        #[arg(value_name = "TIME", value_parser = given::time)]
         time: Option<Duration>,
         #[command(flatten)]
         ask: Ask,
@@ -77,10 +77,10 @@ pub enum ControlCommand {
     #[command(after_help = EXPORT_HELP)]
     Export {
         /// First day, such as 2026-11-01; the beginning if it is not given.
-        #[arg(long, value_name = "DAY")]
+        #[arg(long, value_name = "DAY", value_parser = given::day)]
         from: Option<Date>,
         /// The day after the last.
-        #[arg(long, value_name = "DAY")]
+        #[arg(long, value_name = "DAY", value_parser = given::day)]
         to: Option<Date>,
         /// Form of the file.
         #[arg(long, value_name = "FORM", default_value = "csv")]

@@ -8,6 +8,8 @@ mod passwd;
 mod people;
 mod service;
 
+pub use control::local;
+
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
@@ -18,6 +20,7 @@ use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use leeway_tunnel::Token;
 use leeway_units::Duration;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,8 +60,8 @@ pub struct GatewayArgs {
     /// Let nobody through and send nothing: only see what the home leaves of the line, and say so at the end.
     #[arg(long)]
     observe: bool,
-    /// With --observe: end after this time, such as `10min` or `1d`; else at SIGINT or SIGTERM.
-    #[arg(long, value_name = "TIME", requires = "observe")]
+    /// With --observe: end after this time, such as 10min or 1d; else at SIGINT or SIGTERM.
+    #[arg(long, value_name = "TIME", requires = "observe", value_parser = given::time)]
     time: Option<Duration>,
     /// With --observe: print what was seen as JSON.
     #[arg(long, requires = "observe")]
@@ -99,8 +102,8 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         None => {}
     }
     let overrides = args.overrides()?;
-    let config = overrides.config(Config::read).map_err(|error| Failure::Usage(error.to_string()))?;
-    config.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    let config = overrides.config(Config::read).map_err(usage)?;
+    config.check().map_err(usage)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Those threads serve strangers; where one keeps rights, the gateway does not start.
     runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
@@ -213,6 +216,13 @@ impl Overrides {
             false => Ok(config),
         }
     }
+}
+
+/// A configuration that cannot be used; one that is not there can be made.
+fn usage(error: ConfigError) -> Failure {
+    let missing = matches!(&error, ConfigError::File { error, .. } if error.kind() == ErrorKind::NotFound);
+    let make = if missing { "; write a first one: leeway gateway init" } else { "" };
+    Failure::Usage(format!("{error}{make}"))
 }
 
 /// A service that keeps its rights does not start.

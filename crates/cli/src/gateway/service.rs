@@ -2,6 +2,7 @@
 
 use super::check::CONFIG;
 use super::control::sharing;
+use super::usage;
 use crate::Failure;
 use crate::ending::Ending;
 use clap::Args;
@@ -67,12 +68,7 @@ pub struct Down {
 /// Starts it.
 pub fn up(up: &Up) -> Result<(), Failure> {
     let path = std::path::absolute(&up.config)?;
-    let config = Config::read(&path).map_err(|error| match &error {
-        ConfigError::File { error: why, .. } if why.kind() == ErrorKind::NotFound => {
-            Failure::Usage(format!("{error}; write a first one: leeway gateway init"))
-        }
-        _ => usage(error),
-    })?;
+    let config = Config::read(&path).map_err(usage)?;
     config.check().map_err(usage)?;
     let control = config.control.unwrap_or_default();
     let socket = &control.socket;
@@ -128,10 +124,6 @@ impl Down {
             ))),
         }
     }
-}
-
-fn usage(error: ConfigError) -> Failure {
-    Failure::Usage(error.to_string())
 }
 
 /// The process that listens at a control socket.

@@ -239,6 +239,24 @@ fn init_says_what_it_has_to_be_told() {
 }
 
 /// What `check` says of that file.
+#[test]
+fn a_configuration_that_is_not_there_can_be_made() {
+    for command in [&["check"][..], &["up"], &[]] {
+        let output = leeway()
+            .arg("gateway")
+            .args(command)
+            .args(["--config", "/nowhere/gateway.toml"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}");
+        let said = said(&output);
+        assert!(
+            said.contains("/nowhere/gateway.toml") && said.contains("leeway gateway init"),
+            "{command:?}: {said}"
+        );
+    }
+}
+
 fn check(config: &Path, more: &[&str]) -> Output {
     leeway().args(["gateway", "check", "--config"]).arg(config).args(more).output().unwrap()
 }

@@ -193,7 +193,7 @@ fn a_gateway_that_takes_no_codes_says_so() {
     for arguments in [&["voucher", "--days", "1", "--sheet", &bed.path("x.html")][..], &["invite", "ann"]] {
         let refused = bed.ask(arguments);
         assert_eq!(refused.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("set `vouchers = true`"));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("add `vouchers = true` above"));
     }
     // Who needs no name sees the page of his address.
     let (status, page) = curl(&["--noproxy", "*", &format!("http://{http}/?lang=es")]);

@@ -276,6 +276,13 @@ impl Operations {
                 "this gateway keeps no accounts: add a line [accounts] to its configuration".into(),
             ));
         };
+        if let ExportRange { from: Some(from), to: Some(to), .. } = range
+            && to <= from
+        {
+            return Err(OperationError::Wrong(format!(
+                "from {from} to {to} there is no day: `to` is the day after the last one, so it is later than `from`"
+            )));
+        }
         Ok(meter.export(range)?)
     }
 

@@ -223,11 +223,11 @@ impl Operations {
     fn of_codes(&self) -> Result<&Arc<Meter>, OperationError> {
         let taken = self.proxy.users.codes().and_then(|_| self.gate().meter());
         taken.ok_or_else(|| {
-            OperationError::Wrong(
-                "this gateway takes no codes of vouchers or invitations: set `vouchers = true` in its \
-                 configuration, add a line [accounts], and restart it"
-                    .into(),
-            )
+            let accounts = if self.gate().meter().is_none() { " and a line [accounts]" } else { "" };
+            OperationError::Wrong(format!(
+                "this gateway takes no codes of vouchers or invitations: add `vouchers = true` above the first [ of \
+                 its configuration{accounts}, and restart it"
+            ))
         })
     }
 
