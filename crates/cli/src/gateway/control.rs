@@ -294,7 +294,9 @@ fn peer_line(peer: &PeerStatus) -> String {
         (None, error) => error.as_deref().map_or("no answer".into(), shown),
     };
     let rtt = peer.round_trip_ms.map_or(String::new(), |rtt| format!(", round trip {rtt:.1} ms"));
-    format!("gateway {}: {standing}{rtt}", peer.address)
+    let address = peer.address.to_string();
+    let called = peer.name.as_ref().map_or(address.clone(), |name| format!("{} ({address})", shown(name)));
+    format!("gateway {called}: {standing}{rtt}")
 }
 
 fn volume_line(volume: &Volume) -> String {

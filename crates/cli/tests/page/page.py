@@ -151,6 +151,9 @@ def reload(page) -> None:
 def peers(page) -> None:
     """One of the other gateways answers until it is killed, the other one never."""
     first, second = (page.locator("#peer-rows tr").nth(at) for at in (0, 1))
+    expect(first.locator(".called")).to_have_text("<b>Attic</b>")
+    expect(first.locator(".address")).to_contain_text("127.0.0.1:")
+    expect(second.locator(".called")).to_be_empty()
     expect(first.locator(".standing")).to_have_text("shares")
     expect(first.locator("td").nth(1)).to_have_text("0")
     expect(first.locator("td").last).to_contain_text("20")

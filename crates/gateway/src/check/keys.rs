@@ -34,6 +34,8 @@ pub(super) const KEYS: &[Key] = &[
     key("listen", ADDRESS, "[\"10.20.0.1:3128\"]"),
     key("socks", ADDRESS, "[\"10.20.0.1:1080\"]"),
     key("peers", "another gateway, as http://address:port", "[\"http://192.0.2.7:3128\"]"),
+    key("peers.url", "another gateway, as http://address:port", "\"http://192.0.2.7:3128\""),
+    key("peers.name", "a name", "\"attic\""),
     key("clients", NETWORK, "[\"10.20.0.0/16\"]"),
     key("home", NETWORK, "[\"192.168.1.0/24\"]"),
     key("wan", "an address or a network", "[\"203.0.113.7\"]"),
@@ -274,6 +276,8 @@ mod tests {
             ["caps", "month", name] if name != "volume" => {
                 format!("[caps.month]\nvolume = \"1 TB\"\n{name} = {value}\n")
             }
+            ["peers", "name"] => format!("[[peers]]\nurl = \"http://192.0.2.7:3128\"\nname = {value}\n"),
+            ["peers", name] => format!("[[peers]]\n{name} = {value}\n"),
             ["caps", "hours", name] => {
                 let rest = ["from = \"08:00\"", "to = \"09:00\""];
                 let rest = rest.iter().filter(|line| !line.starts_with(name)).map(|line| format!("{line}\n"));

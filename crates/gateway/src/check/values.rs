@@ -170,8 +170,8 @@ fn peers(config: &Config, findings: &mut Findings) {
         findings.error("peers", what, "give `listen`, such as [\"10.20.0.1:3128\"]");
     }
     for (n, peer) in config.peers.iter().enumerate() {
-        let (key, address) = (format!("peers[{n}]"), peer.0);
-        if let Some(before) = config.peers[..n].iter().position(|other| other == peer) {
+        let (key, address) = (format!("peers[{n}]"), peer.address);
+        if let Some(before) = config.peers[..n].iter().position(|other| other.address == address) {
             findings.error(&key, format!("{address} is also `peers[{before}]`"), "name each gateway once");
         } else if config.listen.contains(&address) {
             findings.error(&key, format!("{address} is this gateway itself"), "name the others only");

@@ -82,6 +82,8 @@ struct UserRow {
 
 /// Another gateway.
 struct PeerRow {
+    /// What the owner calls it; empty without a name.
+    name: String,
     address: String,
     standing: String,
     /// Why it does not answer, in English.
@@ -109,6 +111,7 @@ impl PeerRow {
             format!("{} {} {}", rate(free), words.of, rate(spare as f64))
         };
         PeerRow {
+            name: peer.name.unwrap_or_default(),
             address: peer.address.to_string(),
             standing,
             error: peer.error.unwrap_or_default(),

@@ -146,7 +146,7 @@ words! {
     peers_how: "This gateway asks them every few seconds; neighbours with the proxy file change among them.",
         "Esta pasarela les pregunta cada pocos segundos; los vecinos con el archivo de proxy cambian entre ellas.",
         "Aquesta passarel·la els pregunta cada pocs segons; els veïns amb el fitxer de proxy canvien entre elles.";
-    address: "Address", "Dirección", "Adreça";
+    gateway: "Gateway", "Pasarela", "Passarel·la";
     peer_on: "shares", "comparte", "comparteix";
     peer_gone: "does not answer", "no responde", "no respon";
     load: "Load", "Carga", "Càrrega";

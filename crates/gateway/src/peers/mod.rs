@@ -7,10 +7,12 @@ pub(crate) mod answer;
 mod document;
 mod occupancy;
 mod pac;
+mod peer;
 mod probe;
 pub(crate) mod route;
 
 pub use document::{Document, Standing};
+pub use peer::Peer;
 
 use crate::upstream::Connector;
 use crate::users::Users;
@@ -41,17 +43,15 @@ const CLIENTS: usize = 4096;
 /// A client that took the PAC file within this time follows it. Browsers take it anew at least once a day.
 const FOLLOWS: Duration = Duration::from_secs(86_400);
 
-/// Another gateway, as `http://address:port` of its HTTP proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Peer(pub SocketAddr);
-
 /// How a peer stands, for the owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PeerStatus {
     /// Its HTTP proxy.
     #[schema(value_type = String)]
     pub address: SocketAddr,
+    /// What the owner calls it, if anything.
+    #[serde(default)]
+    pub name: Option<String>,
     /// What it says of itself; none while it does not answer.
     pub says: Option<Document>,
     /// Why it does not answer.
@@ -76,6 +76,8 @@ pub struct Peers {
 #[derive(Debug, Clone)]
 struct Known {
     address: SocketAddr,
+    /// What the owner calls it.
+    name: Option<String>,
     /// What the last question has found, and its number.
     found: Option<(u64, Result<probe::Found, String>)>,
     /// When it answered last.
@@ -111,9 +113,17 @@ impl Peers {
         let before = std::mem::take(&mut *known);
         *known = peers
             .iter()
-            .map(|&Peer(address)| {
-                let new = Known { address, found: None, seen: None, due: Instant::now() };
-                before.iter().find(|known| known.address == address).cloned().unwrap_or(new)
+            .map(|Peer { address, name }| {
+                let (address, name) = (*address, name.clone());
+                let there = before.iter().find(|known| known.address == address).cloned();
+                let known = there.unwrap_or(Known {
+                    address,
+                    name: None,
+                    found: None,
+                    seen: None,
+                    due: Instant::now(),
+                });
+                Known { name, ..known }
             })
             .collect();
     }
@@ -125,6 +135,7 @@ impl Peers {
             let answered = found.and_then(Result::ok);
             PeerStatus {
                 address: known.address,
+                name: known.name.clone(),
                 says: answered.map(|found| found.document.clone()),
                 error: match found {
                     None => Some("not asked yet".into()),
@@ -260,23 +271,6 @@ impl Peers {
     }
 }
 
-impl TryFrom<String> for Peer {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{text}` is not another gateway: give the address and the port of its HTTP proxy, such as \
-                 \"http://192.0.2.7:3128\" or \"http://[2001:db8::7]:3128\""
-            )
-        };
-        let address = text.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-        let address: SocketAddr = address.and_then(|address| address.parse().ok()).ok_or_else(wrong)?;
-        let usable = address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast();
-        usable.then_some(Peer(address)).ok_or_else(wrong)
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -297,11 +291,15 @@ mod tests {
         Ok(probe::Found { round_trip: Duration::from_millis(5), document })
     }
 
+    fn peer(address: &str) -> Peer {
+        Peer { address: address.parse().unwrap(), name: None }
+    }
+
     /// A gateway with these peers, which are all open.
     fn with(peers: &[&str]) -> Peers {
-        let list: Vec<Peer> = peers.iter().map(|text| Peer(text.parse().unwrap())).collect();
+        let list: Vec<Peer> = peers.iter().copied().map(peer).collect();
         let found = Peers::new(&list);
-        list.iter().for_each(|peer| found.found(peer.0, answered(document(Standing::On))));
+        list.iter().for_each(|peer| found.found(peer.address, answered(document(Standing::On))));
         found
     }
 
@@ -365,29 +363,29 @@ mod tests {
             (gone.last_seen, gone.says.is_some(), gone.error.as_deref()),
             (Some(seen), false, Some("no answer"))
         );
-        peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(|text| Peer(text.parse().unwrap())));
+        peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(peer));
         assert_eq!(peers.status().iter().map(|peer| peer.last_seen).collect::<Vec<_>>(), [Some(seen), None]);
+    }
+
+    #[test]
+    fn a_new_name_keeps_what_is_known() {
+        let peers = with(&["10.20.0.2:3128"]);
+        peers.set(&[Peer { name: Some("attic".into()), ..peer("10.20.0.2:3128") }]);
+        let status = &peers.status()[0];
+        assert_eq!((status.name.as_deref(), status.says.is_some()), (Some("attic"), true));
+        peers.set(&[peer("10.20.0.2:3128")]);
+        assert_eq!(peers.status()[0].name, None);
     }
 
     #[test]
     fn a_list_that_changes_keeps_what_is_known() {
         let peers = with(&["10.20.0.2:3128"]);
         order(&peers, "10.20.9.1");
-        peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(|text| Peer(text.parse().unwrap())));
+        peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(peer));
         assert_eq!(order(&peers, "10.20.9.1").len(), 2, "the new one was not asked yet");
         assert_eq!(peers.status()[1].error.as_deref(), Some("not asked yet"));
         peers.set(&[]);
         assert_eq!(order(&peers, "10.20.9.1"), [OWN]);
-    }
-
-    #[test]
-    fn what_is_no_gateway_is_said() {
-        for wrong in ["10.20.0.2:3128", "http://attic:3128", "http://10.20.0.2", "http://10.20.0.2:0", ""] {
-            let error = Peer::try_from(wrong.to_owned()).unwrap_err();
-            assert!(error.contains("http://192.0.2.7:3128"), "{error}");
-        }
-        let peer = Peer::try_from("http://[2001:db8::7]:3128/".to_owned()).unwrap();
-        assert_eq!(peer.0, "[2001:db8::7]:3128".parse().unwrap());
     }
 
     #[test]

@@ -73,7 +73,8 @@ function fillPeer(row, peer) {
   const paused = () => (says.until ? `${words.paused} ${words.until} ${when(says.until)}` : words.paused);
   const left = (bps) => `${rate(bps * (1 - Math.min(1, Math.max(0, says.load ?? 0))))} ${words.of} ${rate(bps)}`;
   const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
-  put(row.cells[0], peer.address);
+  put(row.querySelector(".called"), peer.name ?? "");
+  put(row.querySelector(".address"), peer.address);
   put(row.querySelector(".standing"), !says ? words.peer_gone : says.sharing === "on" ? words.peer_on : paused());
   put(row.querySelector(".error"), peer.error ?? "");
   put(row.cells[2], says?.users == null ? "–" : String(says.users));
