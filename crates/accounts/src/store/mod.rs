@@ -67,6 +67,7 @@ pub struct Store {
     /// Which start of this gateway writes: the newest one only.
     epoch: i64,
     sequence: u64,
+    /// Queries and transactions so far.
     requests: u64,
 }
 
@@ -135,11 +136,6 @@ impl Store {
     /// The number of the last batch that is stored.
     pub fn sequence(&self) -> u64 {
         self.sequence
-    }
-
-    /// Queries and transactions so far.
-    pub fn requests(&self) -> u64 {
-        self.requests
     }
 
     /// Adds a batch, once, however often it is asked to.
@@ -401,6 +397,33 @@ fn redacted(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::{Class, Direction, Key, Ledger};
+    use crate::vouchers::Terms;
+    use std::time::Duration;
+
+    /// One query for all: a server may be far away.
+    #[test]
+    fn a_list_is_one_request_however_long_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = folder.path().join("accounts.db").display().to_string();
+        let mut store = Store::open(&url, "attic").unwrap();
+        let start = Timestamp::from_second(1_795_000_000).unwrap();
+        let terms = Terms { days: Some(3), bytes: Some(1 << 30), valid_until: None };
+        let codes = store.make_vouchers(start, &terms, 50).unwrap();
+        let mut ledger = Ledger::new(0, Duration::from_secs(3600));
+        for code in &codes {
+            store.redeem(start, &code.text).unwrap();
+            let (slot, user) = (Slot::of(start), code.holder.clone());
+            ledger.count(Key { slot, user, direction: Direction::Down, class: Class::Background }, 1000);
+        }
+        store.add(&ledger.batch(Duration::ZERO).unwrap()).unwrap();
+        let before = store.requests;
+        let list = store.vouchers().unwrap();
+        assert!(list.len() == 50 && list.iter().all(|(_, used)| *used == 1000), "{list:?}");
+        assert_eq!(store.requests, before + 1);
+        assert_eq!(store.last_seen().unwrap().len(), 50);
+        assert_eq!(store.requests, before + 2);
+    }
 
     #[test]
     fn a_password_is_in_no_message() {
