@@ -1,32 +1,19 @@
 //! What BBR is known for, on one line of 50 Mbit/s and 40 ms, for hosts of ns-2 and of Linux (delayed acknowledgements),
 //! both with selective acknowledgements.
 
+mod dumbbell;
+
+use dumbbell::{jain, line, rates, run};
 use leeway_sim::results::Run;
-use leeway_sim::scenario::Scenario;
 
 /// A run of 60 s of which the last 40 s count.
-fn play(profile: &str, buffer: &str, line: &str, flows: &str) -> Run {
-    let text = format!(
-        "duration = \"60 s\"\nprofile = \"{profile}\"\n[dumbbell.bottleneck]\nrate = \"50 Mbit/s\"\ndelay = \"20 ms\"\n\
-         buffer = \"{buffer}\"\n{line}{flows}[[window]]\nname = \"w\"\nfrom = \"20 s\"\nto = \"60 s\"\n"
-    );
-    let scenario = Scenario::parse(&text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    leeway_sim::run(&scenario, 1).expect("the scenario has routes")
+fn play(profile: &str, buffer: &str, more: &str, flows: &str) -> Run {
+    let bottleneck = format!("rate = \"50 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"{buffer}\"\n{more}");
+    dumbbell::play(profile, &bottleneck, flows, [20, 60])
 }
 
 fn flow(name: &str, law: &str, start: &str) -> String {
-    format!("[[flow]]\nname = \"{name}\"\nlaw = \"{law}\"\nstart = \"{start}\"\ntcp = {{ sack = true }}\n")
-}
-
-/// Throughput of each group in Mbit/s, by their order.
-fn rates(run: &Run) -> Vec<f64> {
-    run.windows[0].groups.iter().map(|group| group.throughput_bps / 1e6).collect()
-}
-
-/// Use of the bottleneck, and the median delay in its queue in ms.
-fn line(run: &Run) -> (f64, f64) {
-    let link = &run.windows[0].links[0];
-    (link.utilisation, 1e3 * link.delay.expect("packets waited").p50_s)
+    dumbbell::flow(name, law, &format!("start = \"{start}\"\ntcp = {{ sack = true }}"))
 }
 
 #[test]
@@ -47,8 +34,7 @@ fn two_of_a_kind_share() {
         for buffer in ["0.5 BDP", "1 BDP", "4 BDP"] {
             let run = play(profile, buffer, "", &(flow("a", "bbr", "0 s") + &flow("b", "bbr", "5 s")));
             let rates = rates(&run);
-            let jain = (rates[0] + rates[1]).powi(2) / (2.0 * (rates[0].powi(2) + rates[1].powi(2)));
-            assert!(jain > 0.85 && rates[0] + rates[1] > 46.0, "{profile}, {buffer}: {rates:?}");
+            assert!(jain(&rates) > 0.85 && rates[0] + rates[1] > 46.0, "{profile}, {buffer}: {rates:?}");
         }
     }
 }
@@ -85,8 +71,7 @@ fn it_looks_for_the_smallest_round_trip() {
     let text = "duration = \"40 s\"\nprofile = \"linux\"\n[dumbbell.bottleneck]\nrate = \"50 Mbit/s\"\ndelay = \"20 ms\"\n\
                 buffer = \"4 BDP\"\n[[flow]]\nname = \"a\"\nlaw = \"bbr\"\n[[flow]]\nname = \"b\"\nlaw = \"cubic\"\n\
                 [series]\nevery = \"50 ms\"\n";
-    let scenario = Scenario::parse(text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let run = leeway_sim::run(&scenario, 1).expect("the scenario has routes");
+    let run = run(text);
     let flows = &run.series.flows;
     let slow: Vec<bool> =
         (0..flows.time_s.len()).filter(|&at| flows.flow[at] == 0).map(|at| flows.phase[at] == 4).collect();

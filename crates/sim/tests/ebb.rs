@@ -1,22 +1,16 @@
 //! What `ebb` promises, on one line of 10 Mbit/s and 50 ms with a buffer of one bandwidth-delay product, for hosts of
 //! ns-2 and of Linux (delayed acknowledgements).
 
+mod dumbbell;
+
+use dumbbell::rates;
 use leeway_sim::results::Run;
 use leeway_sim::scenario::Scenario;
 
 /// A run of 90 s of which the last 60 s count.
 fn play(profile: &str, flows: &str) -> Run {
-    let text = format!(
-        "duration = \"90 s\"\nprofile = \"{profile}\"\n[dumbbell.bottleneck]\nrate = \"10 Mbit/s\"\ndelay = \"25 ms\"\n\
-         buffer = \"42 pkt\"\n{flows}[[window]]\nname = \"w\"\nfrom = \"30 s\"\nto = \"90 s\"\n"
-    );
-    let scenario = Scenario::parse(&text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    leeway_sim::run(&scenario, 1).expect("the scenario has routes")
-}
-
-/// Throughput of each group in Mbit/s, by their order.
-fn rates(run: &Run) -> Vec<f64> {
-    run.windows[0].groups.iter().map(|group| group.throughput_bps / 1e6).collect()
+    let bottleneck = "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nbuffer = \"42 pkt\"";
+    dumbbell::play(profile, bottleneck, flows, [30, 90])
 }
 
 #[test]

@@ -1,37 +1,15 @@
 //! What FlexiS is known for (Li 2023, abstract), on a line of 50 ms with a buffer of one BDP,
 //! for hosts of ns-2 and of Linux.
 
+mod dumbbell;
+
+use dumbbell::{flow, jain, line, rates};
 use leeway_sim::results::Run;
-use leeway_sim::scenario::Scenario;
 
 /// A run of 60 s of which the last 40 s count.
-fn play(profile: &str, rate: &str, line: &str, flows: &str) -> Run {
-    let text = format!(
-        "duration = \"60 s\"\nprofile = \"{profile}\"\n[dumbbell.bottleneck]\nrate = \"{rate}\"\ndelay = \"25 ms\"\n\
-         buffer = \"1 BDP\"\n{line}{flows}[[window]]\nname = \"w\"\nfrom = \"20 s\"\nto = \"60 s\"\n"
-    );
-    let scenario = Scenario::parse(&text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    leeway_sim::run(&scenario, 1).expect("the scenario has routes")
-}
-
-fn flow(name: &str, law: &str, more: &str) -> String {
-    format!("[[flow]]\nname = \"{name}\"\nlaw = \"{law}\"\n{more}\n")
-}
-
-/// Throughput of each group in Mbit/s, by their order.
-fn rates(run: &Run) -> Vec<f64> {
-    run.windows[0].groups.iter().map(|group| group.throughput_bps / 1e6).collect()
-}
-
-fn jain(rates: &[f64]) -> f64 {
-    rates.iter().sum::<f64>().powi(2)
-        / (rates.len() as f64 * rates.iter().map(|rate| rate * rate).sum::<f64>())
-}
-
-/// Use of the bottleneck, and the median delay in its queue in ms.
-fn line(run: &Run) -> (f64, f64) {
-    let link = &run.windows[0].links[0];
-    (link.utilisation, 1e3 * link.delay.expect("packets waited").p50_s)
+fn play(profile: &str, rate: &str, more: &str, flows: &str) -> Run {
+    let bottleneck = format!("rate = \"{rate}\"\ndelay = \"25 ms\"\nbuffer = \"1 BDP\"\n{more}");
+    dumbbell::play(profile, &bottleneck, flows, [20, 60])
 }
 
 /// (1) "generally has much lower impact on coexisting best effort traffic than LEDBAT".
