@@ -16,6 +16,7 @@ pub fn datagram(bytes: &[u8]) {
         }
         Ok(Datagram::AtWork) => wire::AT_WORK_DATAGRAM.to_vec(),
         Ok(Datagram::Report(report)) => wire::report_datagram(&report).to_vec(),
+        Ok(Datagram::Standing(standing)) => wire::standing_datagram(&standing).to_vec(),
         Err(_) => return,
     };
     assert_eq!(again, bytes);
@@ -30,6 +31,7 @@ pub fn stream(bytes: &[u8]) {
             Ok(Frame::Greeting(greeting)) => assert_eq!(greeting.to_frame(), &bytes[at..at + used]),
             Ok(Frame::Packet(packet)) => assert_eq!(packet.len() + 1, body.len()),
             Ok(Frame::Alive) => assert_eq!(body.len(), 1),
+            Ok(Frame::Standing(standing)) => assert_eq!(wire::standing_frame(&standing), bytes[at..at + used]),
             Err(_) => {}
         }
         at += used;

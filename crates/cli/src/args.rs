@@ -113,7 +113,9 @@ pub enum Command {
         leeway relay --law ledbat:target=25ms\n      \
         serve on port 4433; what goes to clients yields to everything else\n  \
         leeway relay --tcp lp --queue codel --demand flower\n      \
-        offer TCP under the kernel's TCP-LP too; clients over QUIC send under FLOWER\n\n\
+        offer TCP under the kernel's TCP-LP too; clients over QUIC send under FLOWER\n  \
+        leeway relay pause 2h\n      \
+        before work on the relay: clients of several relays use the others\n\n\
         Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.")]
     Relay(Box<crate::relay::Relay>),
     /// Invite a client to a relay: print its token.

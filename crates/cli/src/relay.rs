@@ -1,19 +1,23 @@
 //! `leeway relay`: the server's end of tunnels.
 
-use crate::Failure;
-use crate::gateway::cannot_give_up;
-use clap::Args;
+use crate::gateway::{cannot_give_up, local};
+use crate::{Failure, given};
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
 use leeway_control::LawSpec;
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use leeway_net::{TCP_PORTS, UDP_PORTS};
 use leeway_queue::QueueSpec;
 use leeway_tunnel::host::{Reach, ServerHost};
 use leeway_tunnel::{Error, MTU, Network4, Reader, Roster, Server, ServerOptions, Tun};
+use leeway_units::Rate;
 use std::fmt;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -22,7 +26,10 @@ pub const STATE: &str = "/var/lib/leeway/relay";
 
 /// The server. It stays in the foreground until Ctrl-C or SIGTERM.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Relay {
+    #[command(subcommand)]
+    command: Option<RelayCommand>,
     /// Where to listen, for QUIC (UDP) and TCP.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:4433")]
     listen: SocketAddr,
@@ -44,6 +51,10 @@ pub struct Relay {
     /// The queue in front of each client's window; `leeway queues` lists them.
     #[arg(long, value_name = "QUEUE", default_value = "fq_codel")]
     queue: QueueSpec,
+    /// What the relay's own line carries in each direction, such as `100Mbit/s`: clients of several relays then choose by
+    /// what is left of it.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
     /// The network that clients get their IPv4 addresses from; that of IPv6 follows from the server's key.
     #[arg(long, value_name = "NETWORK", default_value_t = Network4::default())]
     network: Network4,
@@ -60,6 +71,30 @@ pub struct Relay {
     #[arg(long, value_name = "PORTS", default_value_t = Ports(Some(UDP_PORTS.into())))]
     udp_ports: Ports,
 }
+
+/// What to tell a relay that runs, by its folder.
+#[derive(Subcommand)]
+enum RelayCommand {
+    /// Send new connections elsewhere: clients of several relays use the others. What runs goes on, and so do clients that
+    /// have no other relay.
+    Pause {
+        /// For how long, such as 30min, 2h or 7d; until `resume` if it is not given.
+        #[arg(value_name = "TIME", value_parser = given::time)]
+        time: Option<leeway_units::Duration>,
+        /// Folder of the relay.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+    },
+    /// Take new connections again.
+    Resume {
+        /// Folder of the relay.
+        #[arg(long, value_name = "DIR", default_value = STATE)]
+        state: PathBuf,
+    },
+}
+
+/// The longest pause with an end.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// Ports, or all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,12 +140,42 @@ impl From<Error> for Failure {
     }
 }
 
-/// Serves until it is told to stop.
+/// Serves until it is told to stop, or tells a relay that runs.
 pub fn run(relay: &Relay) -> Result<(), Failure> {
+    if let Some(command) = &relay.command {
+        return tell(command);
+    }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Those threads serve strangers; where one keeps rights, the relay does not start.
     runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
     runtime.build()?.block_on(serve(relay))
+}
+
+fn tell(command: &RelayCommand) -> Result<(), Failure> {
+    let (RelayCommand::Pause { state, .. } | RelayCommand::Resume { state }) = command;
+    // `Roster::open` would make a new relay of a mistyped folder.
+    if !state.join("server.key").exists() {
+        let words =
+            format!("{}: no relay has its folder there; `leeway relay --state` names it", state.display());
+        return Err(Failure::Usage(words));
+    }
+    let (roster, mut out) = (Roster::open(state)?, std::io::stdout());
+    match command {
+        RelayCommand::Pause { time, .. } => {
+            let time = time.map(|time| Duration::from_nanos(time.nanos()));
+            if let Some(time) = time.filter(|&time| time < Duration::from_secs(1) || time > LONGEST) {
+                return Err(Failure::Usage(format!("a pause of {time:?}: it goes from 1 s to 366 days")));
+            }
+            let until = roster.pause(time)?.until.and_then(|until| Timestamp::try_from(until).ok());
+            let until = until.map_or("`leeway relay resume`".into(), local);
+            writeln!(out, "new connections go elsewhere until {until}; what runs goes on")?;
+        }
+        RelayCommand::Resume { .. } => {
+            let words = if roster.resume()? { "new connections are welcome" } else { "it was not paused" };
+            writeln!(out, "{words}")?;
+        }
+    }
+    Ok(())
 }
 
 async fn serve(relay: &Relay) -> Result<(), Failure> {
@@ -125,6 +190,7 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
         queue: relay.queue.clone(),
         network: relay.network,
         mtu: relay.mtu,
+        rate: relay.rate,
     };
     let roster = Arc::new(Roster::open(&relay.state)?);
     let tun = Arc::new(Tun::open("lwrelay%d")?);
@@ -170,10 +236,12 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
         _ = interrupted.recv() => Ok(()),
         _ = terminated.recv() => Ok(()),
         gone = &mut forward => Err(gone.map_or_else(|panic| Failure::Run(panic.to_string()), Failure::from)),
-        _ = &mut serving => Ok(()),
+        served = &mut serving => served.map_err(|panic| Failure::Run(panic.to_string())),
     };
     stop.notify_one();
-    let _ = serving.await;
+    if !serving.is_finished() {
+        let _ = serving.await;
+    }
     forward.abort();
     drop(host);
     ended

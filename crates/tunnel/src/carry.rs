@@ -5,13 +5,14 @@ use crate::inward::Inward;
 use crate::law::Line;
 use crate::owd::Meter;
 use crate::pool::source;
+use crate::standing::{Standing, Tell};
 use crate::wire::{self, Datagram, HALF_HEADER, PACKET_HEADER};
 use bytes::{Bytes, BytesMut};
 use quinn::{Connection, ConnectionError, SendDatagramError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +32,10 @@ pub(crate) struct Ends {
     pub counts: Arc<Counts>,
     /// A peer that is silent for this time counts as gone.
     pub silence: Duration,
+    /// What a server tells of itself.
+    pub tell: Tell,
+    /// Where a client notes what its server has told; nothing at a server.
+    pub told: Option<Arc<Mutex<Option<Standing>>>>,
 }
 
 /// What went through a tunnel.
@@ -66,6 +71,14 @@ impl Counts {
 }
 
 impl Ends {
+    /// The peer says how it stands. Nobody asks a client.
+    pub fn heard(&self, standing: Standing) {
+        match &self.told {
+            Some(told) => *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing),
+            None => drop(self.counts.refused.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
     /// Whether `packet` may come out of this tunnel; counts it.
     pub fn admits(&self, packet: &[u8]) -> bool {
         let own = match (self.from, source(packet)) {
@@ -96,6 +109,11 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
     let mut next_id = 0u16;
     // Where acknowledgements are sparse: when the next packet may go.
     let mut not_before: Option<Instant> = None;
+    let mut tell = ends.tell.clone();
+    // One that is lost is followed by another.
+    let say = |standing: Standing| {
+        let _ = connection.send_datagram(Bytes::copy_from_slice(&wire::standing_datagram(&standing)));
+    };
     loop {
         let mut wait = None;
         let mut burst = 0;
@@ -149,6 +167,7 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
         tokio::select! {
             () = ends.egress.arrival() => {}
             () = line.room() => {}
+            standing = tell.next() => say(standing),
             () = tokio::time::sleep_until(at), if wait.is_some() => {}
         }
     }
@@ -233,6 +252,7 @@ fn arrived(
         }
         Ok(Datagram::Report(report)) => return line.report(report),
         Ok(Datagram::AtWork) => return line.stand_aside(),
+        Ok(Datagram::Standing(standing)) => return ends.heard(standing),
         Err(_) => {
             ends.counts.refused.fetch_add(1, Ordering::Relaxed);
             return;

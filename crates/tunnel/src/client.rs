@@ -7,6 +7,7 @@ use crate::identity::client_tls;
 use crate::inward::Inward;
 use crate::law::{LAW, Line, Steering};
 use crate::quic::{self, ALIVE, CLOSE_AGAIN, HANDSHAKE};
+use crate::standing::{Standing, Tell};
 use crate::stream;
 use crate::token::Token;
 use crate::wire::{Greeting, Welcome};
@@ -96,6 +97,7 @@ pub struct Client {
     status: watch::Sender<Status>,
     line: watch::Sender<Option<Arc<Line>>>,
     told: Mutex<Told>,
+    standing: Arc<Mutex<Option<Standing>>>,
 }
 
 /// When the server was told that people are at work.
@@ -128,6 +130,7 @@ impl Client {
             status: watch::Sender::new(Status::Connecting),
             line: watch::Sender::new(None),
             told: Mutex::new(Told { at: now, received: 0, moved: now }),
+            standing: Arc::default(),
         })
     }
 
@@ -144,6 +147,11 @@ impl Client {
     /// How things stand, and every change of it.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
+    }
+
+    /// How the server has said last that it stands; nothing before it did, or while there is no connection.
+    pub fn standing(&self) -> Option<Standing> {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the law is doing; nothing over TCP or while there is no connection.
@@ -206,8 +214,9 @@ impl Client {
             Tunnel::Tcp(_) => self.options.silence.max(ALIVE * 5 / 2),
         };
         let (egress, counts) = (Arc::clone(&self.egress), Arc::clone(&self.counts));
-        let ends = Ends { egress, inward, from: None, counts, silence };
-        match tunnel {
+        let told = Some(Arc::clone(&self.standing));
+        let ends = Ends { egress, inward, from: None, counts, silence, tell: Tell::default(), told };
+        let error = match tunnel {
             Tunnel::Quic { connection, line, endpoint } => {
                 self.line.send_replace(Some(Arc::clone(&line)));
                 let closing = Closing { connection, endpoint };
@@ -215,7 +224,9 @@ impl Client {
                 quic::explain(&error)
             }
             Tunnel::Tcp(connected) => stream::carry(*connected, &ends).await,
-        }
+        };
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        error
     }
 
     /// Tries each address of the server.

@@ -46,6 +46,23 @@ struct Clients {
     client: Vec<Invited>,
 }
 
+/// A pause of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paused {
+    /// When it ends; none: with [`Roster::resume`].
+    pub until: Option<SystemTime>,
+}
+
+/// The file of a pause.
+const PAUSE: &str = "pause.toml";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PauseFile {
+    /// Seconds since 1970.
+    until: Option<u64>,
+}
+
 /// The folder.
 #[derive(Debug)]
 pub struct Roster {
@@ -159,6 +176,39 @@ impl Roster {
         Ok(self.known().1.clone())
     }
 
+    /// From now on, new connections are not welcome, for `lasts` or until [`Roster::resume`]. What runs goes on. A server
+    /// that runs tells its clients within seconds.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn pause(&self, lasts: Option<Duration>) -> Result<Paused, Error> {
+        let until = lasts.map(|lasts| seconds(SystemTime::now()).saturating_add(lasts.as_secs().max(1)));
+        let text = until.map_or_else(String::new, |until| format!("until = {until}\n"));
+        let (path, _lock) = (self.folder.join(PAUSE), lock(&self.folder)?);
+        leeway_guard::replace(&path, text.as_bytes()).map_err(Error::file(&path))?;
+        Ok(Paused { until: until.and_then(at) })
+    }
+
+    /// New connections are welcome again. Whether there was a pause.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn resume(&self) -> Result<bool, Error> {
+        let (path, _lock) = (self.folder.join(PAUSE), lock(&self.folder)?);
+        match std::fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::file(&path)(error)),
+        }
+    }
+
+    /// The pause that was asked for; it may be over. A file that is none is a pause without an end: somebody wanted one.
+    pub fn paused(&self) -> Option<Paused> {
+        let text = std::fs::read_to_string(self.folder.join(PAUSE)).ok()?;
+        let until = toml::from_str::<PauseFile>(&text).ok().and_then(|file| file.until);
+        Some(Paused { until: until.and_then(at) })
+    }
+
     /// The client with this key, if it may join now.
     ///
     /// # Errors
@@ -219,6 +269,10 @@ impl Admission for Roster {
 
 fn seconds(at: SystemTime) -> u64 {
     at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn at(second: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_secs(second))
 }
 
 /// The least number that nobody has: a new client under an old name gets new addresses, as the old

@@ -9,21 +9,25 @@ use crate::law::Line;
 use crate::pool::{Network4, Pool};
 use crate::quic::{self, CLOSE_AGAIN, CLOSE_FOR_GOOD, HANDSHAKE};
 use crate::roster::{Invited, Roster};
+use crate::standing::{Standing, Tell};
 use crate::stream;
+use crate::survey::{LOOK_EVERY, Survey};
 use crate::switch::{Member, Switch};
 use crate::throng::{Place, Throng};
 use crate::wire::{Greeting, Welcome};
 use leeway_control::LawSpec;
 use leeway_guard::Attempts;
 use leeway_queue::QueueSpec;
+use leeway_units::Rate;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Connection, Endpoint, EndpointConfig, Incoming};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::interval;
 use tokio_rustls::TlsAcceptor;
 
 /// Handshakes at a time, in all and from one place.
@@ -58,6 +62,8 @@ pub struct ServerOptions {
     pub network: Network4,
     /// The longest packet on the tunnel.
     pub mtu: u16,
+    /// What the server's own line carries in each direction; none: clients are not told how much of it is left.
+    pub rate: Option<Rate>,
 }
 
 /// A server that listens.
@@ -77,6 +83,8 @@ pub(crate) struct Shared {
     inward: Arc<dyn Inward>,
     throng: Arc<Throng>,
     attempts: Mutex<Attempts>,
+    /// What clients are told.
+    standing: watch::Sender<Standing>,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -113,6 +121,7 @@ impl Server {
             inward,
             throng: Throng::new(HANDSHAKES, HANDSHAKES_PER_SOURCE),
             attempts: Mutex::new(Attempts::new(DENIED_AT_ONCE, DENIED_EVERY)),
+            standing: watch::Sender::default(),
             log: Box::new(log),
         };
         let server = Server { endpoint, listener, shared: Arc::new(shared), tls };
@@ -145,10 +154,12 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
         // They end with the server.
         let mut connections = JoinSet::new();
+        let (began, mut survey, mut looks) = (Instant::now(), Survey::default(), interval(LOOK_EVERY));
         loop {
             while connections.try_join_next().is_some() {}
             tokio::select! {
                 () = stop.notified() => break,
+                _ = looks.tick() => self.shared.look(began.elapsed(), &mut survey),
                 incoming = self.endpoint.accept() => match incoming {
                     Some(incoming) => self.arrived(incoming, &mut connections),
                     None => break,
@@ -245,6 +256,19 @@ impl Shared {
         ));
     }
 
+    /// Looks how the server stands, and tells the clients.
+    fn look(&self, now: Duration, survey: &mut Survey) {
+        let clients = self.switch.members().into_iter().map(|member| {
+            let [sent, received] = [member.counts.sent(), member.counts.received()].map(|(_, bytes)| bytes);
+            (u32::from(member.addresses.0), sent + received)
+        });
+        let rate = self.options.rate.map(Rate::bits_per_sec);
+        let told = survey.look((now, SystemTime::now()), self.roster.paused(), clients, rate);
+        if let Some(standing) = told {
+            self.standing.send_replace(standing);
+        }
+    }
+
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -304,6 +328,8 @@ impl Shared {
             from: Some(member.addresses),
             counts: Arc::clone(&member.counts),
             silence: quic::SILENCE,
+            tell: Tell::of(&self.standing),
+            told: None,
         }
     }
 

@@ -227,13 +227,16 @@ async fn pump(stream: impl AsyncRead + AsyncWrite + Unpin, rest: BytesMut, ends:
 async fn send(writer: &mut (impl AsyncWrite + Unpin), ends: &Ends) -> io::Error {
     let mut record = Vec::with_capacity(RECORD);
     let mut last = tokio::time::Instant::now();
+    let mut tell = ends.tell.clone();
     loop {
+        record.extend(tell.now().iter().flat_map(wire::standing_frame));
         let wait = fill(&mut record, &ends.egress, ends);
         if record.is_empty() {
             let alive = last + ALIVE;
             tokio::select! {
                 () = ends.egress.arrival() => continue,
                 () = tokio::time::sleep(wait.unwrap_or(ALIVE)), if wait.is_some() => continue,
+                standing = tell.next() => record.extend_from_slice(&wire::standing_frame(&standing)),
                 () = tokio::time::sleep_until(alive) => record.extend_from_slice(&ALIVE_FRAME),
             }
         }
@@ -310,6 +313,7 @@ fn take(frames: &Bytes, ends: &Ends, batch: &mut Vec<Bytes>) -> Result<(), Error
         match Frame::read(body) {
             Ok(Frame::Packet(packet)) => batch.extend(ends.admits(packet).then(|| frames.slice_ref(packet))),
             Ok(Frame::Alive) => {}
+            Ok(Frame::Standing(standing)) => ends.heard(standing),
             Ok(Frame::Greeting(Greeting::Refuse { why })) => return Err(Error::Refused(why)),
             Ok(Frame::Greeting(_)) => return Err(Error::Lost("a second greeting".into())),
             Err(malformed) => {

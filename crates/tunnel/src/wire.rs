@@ -6,6 +6,7 @@
 //! is allocated before a length has been checked.
 
 use crate::owd::Report;
+use crate::standing::Standing;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The protocol's name and version, as ALPN; another version is another name, which TLS refuses.
@@ -86,6 +87,8 @@ pub enum Datagram<'a> {
     /// The foreground of the sender's line is active: packets for that line wait at the receiver
     /// ([`crate::Standby`]).
     AtWork,
+    /// How the server stands.
+    Standing(Standing),
 }
 
 /// A frame of the stream over TCP.
@@ -97,6 +100,8 @@ pub enum Frame<'a> {
     Packet(&'a [u8]),
     /// Nothing but a sign of life.
     Alive,
+    /// How the server stands.
+    Standing(Standing),
 }
 
 const HELLO: u8 = 1;
@@ -108,6 +113,7 @@ const FIRST_HALF: u8 = 17;
 const SECOND_HALF: u8 = 18;
 const REPORT: u8 = 19;
 const AT_WORK: u8 = 20;
+const STANDING: u8 = 21;
 
 /// Bytes of a datagram before its packet.
 pub const PACKET_HEADER: usize = 5;
@@ -151,6 +157,28 @@ pub fn report_datagram(report: &Report) -> [u8; 11] {
 /// The datagram that says that the foreground of the line is active.
 pub const AT_WORK_DATAGRAM: [u8; 1] = [AT_WORK];
 
+/// Bytes of how a server stands.
+const STANDING_BYTES: usize = 13;
+
+/// How a server stands, as a datagram.
+pub fn standing_datagram(standing: &Standing) -> [u8; STANDING_BYTES] {
+    let mut bytes = [0; STANDING_BYTES];
+    bytes[0] = STANDING;
+    bytes[1..5].copy_from_slice(&standing.paused_s.unwrap_or(0).to_be_bytes());
+    bytes[5..7].copy_from_slice(&standing.users.to_be_bytes());
+    bytes[7..11].copy_from_slice(&standing.rate_kbps.unwrap_or(0).to_be_bytes());
+    bytes[11..].copy_from_slice(&standing.load_permille.to_be_bytes());
+    bytes
+}
+
+/// The same as a frame.
+pub fn standing_frame(standing: &Standing) -> [u8; STANDING_BYTES + 2] {
+    let mut bytes = [0; STANDING_BYTES + 2];
+    bytes[1] = STANDING_BYTES as u8;
+    bytes[2..].copy_from_slice(&standing_datagram(standing));
+    bytes
+}
+
 impl<'a> Datagram<'a> {
     /// Reads a datagram.
     ///
@@ -174,6 +202,11 @@ impl<'a> Datagram<'a> {
             AT_WORK => {
                 input.end()?;
                 Ok(Datagram::AtWork)
+            }
+            STANDING => {
+                let standing = input.standing()?;
+                input.end()?;
+                Ok(Datagram::Standing(standing))
             }
             _ => Err(Malformed("kind of datagram")),
         }
@@ -220,6 +253,7 @@ impl<'a> Frame<'a> {
         let frame = match input.u8()? {
             PACKET => return Ok(Frame::Packet(input.rest()?)),
             ALIVE => Frame::Alive,
+            STANDING => Frame::Standing(input.standing()?),
             HELLO => Frame::Greeting(Greeting::Hello { mtu: input.u16()?, program: input.text()? }),
             WELCOME => Frame::Greeting(Greeting::Welcome(Welcome {
                 v4: Ipv4Addr::from(input.array::<4>()?),
@@ -285,6 +319,16 @@ impl<'a> Input<'a> {
 
     fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_be_bytes)
+    }
+
+    fn standing(&mut self) -> Result<Standing, Malformed> {
+        let (paused_s, users, rate_kbps) = (self.u32()?, self.u16()?, self.u32()?);
+        let load_permille = self.u16()?;
+        if load_permille > 1000 {
+            return Err(Malformed("load: it is above 1000 thousandths"));
+        }
+        let some = |number: u32| (number > 0).then_some(number);
+        Ok(Standing { paused_s: some(paused_s), users, rate_kbps: some(rate_kbps), load_permille })
     }
 
     /// A text of printable characters: it goes to logs and terminals.

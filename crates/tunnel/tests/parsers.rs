@@ -2,7 +2,7 @@
 
 use leeway_tunnel::owd::Report;
 use leeway_tunnel::wire::{self, Datagram, FRAME_LIMIT, Frame, Greeting, Welcome};
-use leeway_tunnel::{Fingerprint, Network4, Secret, Token};
+use leeway_tunnel::{Fingerprint, Network4, Secret, Standing, Token};
 use proptest::prelude::*;
 
 proptest! {
@@ -29,7 +29,15 @@ proptest! {
         let reported = wire::report_datagram(&report);
         prop_assert_eq!(Datagram::read(&reported), Ok(Datagram::Report(report)));
         prop_assert_eq!(Datagram::read(&wire::AT_WORK_DATAGRAM), Ok(Datagram::AtWork));
-        for whole in [reported.as_slice(), &wire::AT_WORK_DATAGRAM] {
+        let some = |number: u32| (number > 0).then_some(number);
+        let load_permille = id % 1001;
+        let standing = Standing { paused_s: some(stamp_us), users: id, rate_kbps: some(!stamp_us), load_permille };
+        let told = wire::standing_datagram(&standing);
+        prop_assert_eq!(Datagram::read(&told), Ok(Datagram::Standing(standing)));
+        let framed = wire::standing_frame(&standing);
+        let (body, used) = wire::frame(&framed).unwrap().unwrap();
+        prop_assert_eq!((Frame::read(body), used), (Ok(Frame::Standing(standing)), framed.len()));
+        for whole in [reported.as_slice(), &wire::AT_WORK_DATAGRAM, &told] {
             let longer = [whole, &bytes].concat();
             prop_assert!(Datagram::read(&longer).is_err());
         }

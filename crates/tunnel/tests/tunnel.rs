@@ -3,9 +3,10 @@
 mod common;
 
 use common::*;
-use leeway_tunnel::Roster;
+use leeway_tunnel::{Client, Roster, ServerOptions, Standing};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const INTERNET: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
@@ -198,5 +199,59 @@ async fn revoking_ends_a_connection_that_runs() {
         let why = bob.ended().await;
         assert!(why.contains("revoked"), "{why}");
         server.members(0).await;
+    }
+}
+
+/// The server is paused and resumed by its folder, while a client is there and another one comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_hear_how_their_server_stands() {
+    for transport in [quic(), tcp()] {
+        let state = tempfile::tempdir().unwrap();
+        let options = ServerOptions { rate: Some("8Mbit/s".parse().unwrap()), ..options(anywhere()) };
+        let mut server = Running::start(state.path(), options);
+        let bob = join(invite(state.path(), "bob", server.address), transport.clone()).await;
+        let own = bob.up().await;
+        let stands = |client: &Arc<Client>, paused: bool| {
+            let client = client.clone();
+            async move {
+                let start = Instant::now();
+                while client.standing().is_none_or(|standing| standing.paused_s.is_some() != paused) {
+                    assert!(start.elapsed() < PATIENCE, "{:?}", client.standing());
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                client.standing().unwrap()
+            }
+        };
+        assert_eq!(stands(&bob.client, false).await.rate_kbps, Some(8000));
+        let roster = Roster::open(state.path()).unwrap();
+        roster.pause(Some(Duration::from_secs(7200))).unwrap();
+        let paused_s = stands(&bob.client, true).await.paused_s.unwrap();
+        assert!((7100..=7202).contains(&paused_s), "{transport:?}: {paused_s} s");
+        // What stands goes on, and who comes later hears it at once.
+        let there = packet(own, INTERNET, 500, 1);
+        let egress = bob.client.egress();
+        assert_eq!(until_heard(&mut server.inbox, || egress.push([parcel(&there)])).await, there);
+        let ann = join(invite(state.path(), "ann", server.address), transport.clone()).await;
+        ann.up().await;
+        stands(&ann.client, true).await;
+        roster.pause(None).unwrap();
+        let start = Instant::now();
+        while bob.client.standing().unwrap().paused_s != Some(Standing::OPEN_END) {
+            assert!(start.elapsed() < PATIENCE);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(roster.resume().unwrap());
+        stands(&bob.client, false).await;
+        stands(&ann.client, false).await;
+        // Traffic is load, and makes a user.
+        let start = Instant::now();
+        let mut number = 0;
+        while bob.client.standing().is_none_or(|standing| standing.load_permille == 0 || standing.users != 1)
+        {
+            assert!(start.elapsed() < PATIENCE, "{transport:?}: {:?}", bob.client.standing());
+            number += 1;
+            egress.push((0..5).map(|_| parcel(&packet(own, INTERNET, 1300, number))));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }

@@ -7,8 +7,8 @@ use leeway_net::Lookout;
 use leeway_selection::{Choice, Gateway, Observation, Policy, Reason, Selector, Status as Standing};
 use leeway_tunnel::several::SeveralHost;
 use leeway_tunnel::wire::Welcome;
-use leeway_tunnel::{Client, ClientOptions, Error, Inward, Status, Token, Tun};
-use leeway_units::{Duration as Span, Time};
+use leeway_tunnel::{Client, ClientOptions, Error, Inward, Standing as Said, Status, Token, Tun};
+use leeway_units::{Duration as Span, Rate, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,6 +61,21 @@ impl Tunnel {
     fn round_trip(&self) -> Span {
         let steering = lock(&self.client).as_ref().and_then(|client| client.steering());
         steering.map_or(Span::ZERO, |steering| Span::from_micros(steering.srtt_us))
+    }
+
+    /// How the relay stands, by its own words.
+    fn standing(&self, now: Time) -> Standing {
+        let said = lock(&self.client).as_ref().and_then(|client| client.standing()).unwrap_or_default();
+        let rate = said.rate_kbps.map(|kbps| Rate::from_bits_per_sec(u64::from(kbps) * 1000));
+        let ends = said.paused_s.filter(|&seconds| seconds != Said::OPEN_END);
+        Standing {
+            open: said.paused_s.is_none(),
+            paused_until: ends.and_then(|seconds| now.checked_add(Span::from_secs(seconds.into()))),
+            load: rate.map(|_| f64::from(said.load_permille) / 1000.0),
+            users: rate.map(|_| said.users.into()),
+            spare: rate,
+            left: None,
+        }
     }
 
     /// Keeps the tunnel. Never ends.
@@ -144,23 +159,21 @@ async fn choose(tunnels: &[Arc<Tunnel>], host: &SeveralHost, verbose: bool) -> E
     let seed = Gateway::named(&tunnels.iter().map(|it| it.token.to_string()).collect::<String>()).0;
     let mut selector = Selector::new(policy, seed, tunnels.iter().map(|tunnel| tunnel.gateway));
     let mut known = vec![State::Connecting; tunnels.len()];
+    let mut open = vec![true; tunnels.len()];
     let (mut measured, mut first_up) = (Instant::now(), None);
     let mut tick = tokio::time::interval(TICK);
     loop {
         tick.tick().await;
         let now = Time::from_micros(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
         let due = measured.elapsed() >= EVERY;
-        for (tunnel, known) in tunnels.iter().zip(&mut known) {
-            let state = tunnel.state();
+        for ((tunnel, known), open) in tunnels.iter().zip(&mut known).zip(&mut open) {
+            let (state, status) = (tunnel.state(), tunnel.standing(now));
             let changed = state != *known;
+            let turned = std::mem::replace(open, status.open) != status.open;
             match &state {
-                State::Up(_) if changed || due => {
+                State::Up(_) if changed || due || turned => {
                     let round_trip = tunnel.round_trip();
-                    selector.observe(
-                        tunnel.gateway,
-                        now,
-                        Observation::Answered { round_trip, status: Standing::open() },
-                    );
+                    selector.observe(tunnel.gateway, now, Observation::Answered { round_trip, status });
                 }
                 State::Down(_) if changed => selector.observe(tunnel.gateway, now, Observation::Failed),
                 _ => {}
@@ -195,7 +208,8 @@ async fn choose(tunnels: &[Arc<Tunnel>], host: &SeveralHost, verbose: bool) -> E
                 return error;
             }
             let why = match reason {
-                Reason::Better => ": it is nearer",
+                Reason::Better => ": it is nearer, or has more to spare",
+                Reason::Paused => ": the other one is paused",
                 Reason::Failed => ": the other one is gone",
                 _ => "",
             };

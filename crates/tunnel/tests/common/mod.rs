@@ -56,6 +56,7 @@ pub fn options(listen: SocketAddr) -> ServerOptions {
         queue: "fq_codel".parse().unwrap(),
         network: Network4::default(),
         mtu: 1400,
+        rate: None,
     }
 }
 
