@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use jiff::civil::Date;
 use leeway_tunnel::{Token, TokenError};
 use leeway_units::Duration;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 /// A network; an address is a network of one.
@@ -26,6 +26,13 @@ pub fn time(text: &str) -> Result<Duration, String> {
     };
     let time = days().or_else(|| text.parse().ok());
     time.ok_or_else(|| format!("`{text}` is not a time such as 30min, 2h or 7d"))
+}
+
+/// An address with a port, to listen at.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!("`{text}` is not an address with a port, such as 10.20.0.1:3128 or [2001:db8::7]:3128")
+    })
 }
 
 /// A day of the calendar.
@@ -90,12 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn times_are_minutes_hours_and_days() {
+    fn times_addresses_and_days_are_read_or_explained() {
         for (text, seconds) in [("30min", 1800), ("2h", 7200), ("2 h", 7200), ("7d", 604_800), ("90 s", 90)] {
             assert_eq!(time(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in ["2", "d", "-1h", "1.5d", "99999999999d", "tomorrow", ""] {
             assert_eq!(time(text), Err(format!("`{text}` is not a time such as 30min, 2h or 7d")));
+        }
+        assert_eq!(address("[::1]:80").unwrap().port(), 80);
+        for text in ["10.20.0.1", "attic:3128", "3128", "::1:80"] {
+            assert!(address(text).unwrap_err().contains("such as 10.20.0.1:3128"), "{text}");
         }
         assert_eq!(day("2026-11-30"), Ok(Date::constant(2026, 11, 30)));
         for text in ["2026-13-01", "yesterday", "2026-02-30"] {

@@ -31,7 +31,7 @@ pub struct Relay {
     #[command(subcommand)]
     command: Option<RelayCommand>,
     /// Where to listen, for QUIC (UDP) and TCP.
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:4433")]
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:4433", value_parser = given::address)]
     listen: SocketAddr,
     /// Folder of the server's key and of the clients that were invited.
     #[arg(long, value_name = "DIR", default_value = STATE)]

@@ -98,7 +98,9 @@ impl Survey {
 /// Whether a pause has begun or ended, or got another end.
 fn ends_elsewhere(before: Option<u32>, new: Option<u32>) -> bool {
     match (before, new) {
-        (Some(before), Some(new)) => new > before || new.saturating_add(TELL_EVERY.as_secs() as u32 + 2) < before,
+        (Some(before), Some(new)) => {
+            new > before || new.saturating_add(TELL_EVERY.as_secs() as u32 + 2) < before
+        }
         _ => before != new,
     }
 }

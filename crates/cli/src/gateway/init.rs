@@ -54,10 +54,10 @@ pub struct Init {
     #[arg(long, value_name = "NETWORK")]
     clients: Vec<String>,
     /// Address of the HTTP proxy, such as 10.20.0.1:3128. May be repeated.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = given::address)]
     listen: Vec<SocketAddr>,
     /// Address of your page in the home's network, such as 192.168.1.2:8080.
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "no_page")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "no_page", value_parser = given::address)]
     page: Option<SocketAddr>,
     /// No page.
     #[arg(long)]

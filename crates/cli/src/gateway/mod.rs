@@ -37,10 +37,10 @@ pub struct GatewayArgs {
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address of the HTTP proxy, such as 0.0.0.0:3128. May be repeated.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = given::address)]
     listen: Vec<SocketAddr>,
     /// Address of the SOCKS5 proxy. May be repeated.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = given::address)]
     socks: Vec<SocketAddr>,
     /// Network whose machines may use the gateway, such as 10.20.0.0/16. May be repeated.
     #[arg(long, value_name = "NETWORK")]
