@@ -31,7 +31,9 @@ pub fn stream(bytes: &[u8]) {
             Ok(Frame::Greeting(greeting)) => assert_eq!(greeting.to_frame(), &bytes[at..at + used]),
             Ok(Frame::Packet(packet)) => assert_eq!(packet.len() + 1, body.len()),
             Ok(Frame::Alive) => assert_eq!(body.len(), 1),
-            Ok(Frame::Standing(standing)) => assert_eq!(wire::standing_frame(&standing), bytes[at..at + used]),
+            Ok(Frame::Standing(standing)) => {
+                assert_eq!(wire::standing_frame(&standing), bytes[at..at + used])
+            }
             Err(_) => {}
         }
         at += used;
