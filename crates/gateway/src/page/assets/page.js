@@ -134,7 +134,7 @@ function draw() {
     axes: [
       { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => clock.format(new Date(tick * 1000))) },
       { ...axis, scale: "bps", size: 60, values: (_, ticks) => ticks.map((tick) => `${format(tick / 1e6, tick < 1e6 ? 1 : 0)} M`) },
-      { ...axis, scale: "ms", side: 1, size: 50, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${tick} ms`) },
+      { ...axis, scale: "ms", side: 1, size: 60, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${tick} ms`) },
     ],
   }, series, box);
 }
