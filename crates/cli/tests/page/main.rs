@@ -1,4 +1,4 @@
-//! The owner's page of a gateway that runs, in Debian's Chromium.
+//! Pages in Debian's Chromium: the owner's page of a gateway that runs, the report of a simulation.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -169,6 +169,21 @@ fn the_donor_sees_and_steers_in_a_browser() {
     end.store(true, Ordering::Relaxed);
     drop((gateway, peer));
     assert!(status.success(), "the page is not as it should be");
+}
+
+/// What somebody sees first: the report of the first example.
+#[test]
+fn the_first_report_shows_at_once_what_the_background_does() {
+    let Some([python, _, chromium]) = programs() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let top = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut simulate = Command::new(env!("CARGO_BIN_EXE_leeway"));
+    simulate.current_dir(top).args(["sim", "examples/home-backup.toml", "--quiet", "--out"]);
+    assert!(simulate.arg(folder.path().join("out")).status().unwrap().success());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/report.py");
+    let mut browser = Command::new(python);
+    browser.arg(script).arg(chromium).arg(folder.path().join("out/report.html"));
+    assert!(browser.status().unwrap().success(), "the report is not as it should be");
 }
 
 /// A file that only its owner reads.
