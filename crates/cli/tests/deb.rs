@@ -74,16 +74,11 @@ impl Debian {
     }
 }
 
-fn lives_and_dies_in(suite: &str) {
-    if !ready([(has("mmdebstrap"), "mmdebstrap"), (has("dpkg-deb"), "dpkg-deb")]) {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let (first, second) = (package(folder.path(), "0.0.1"), package(folder.path(), "0.0.2"));
-    let debian = Debian::new(folder.path(), suite, &first);
+fn lives_and_dies_in(suite: &str, folder: &Path, first: &Path, second: &Path) {
+    let debian = Debian::new(folder, suite, first);
     let before = debian.files();
 
-    debian.install(&first);
+    debian.install(first);
     assert!(debian.succeed(&["leeway", "--version"]).starts_with("leeway "));
     assert!(debian.succeed(&["leeway", "laws"]).contains("ledbat"));
     std::fs::copy(Path::new(TOP).join("examples/home-backup.toml"), debian.0.join("home.toml")).unwrap();
@@ -96,7 +91,7 @@ fn lives_and_dies_in(suite: &str) {
     std::fs::write(debian.0.join("etc/leeway/laws.conf"), "ledbat # mine\n").unwrap();
     std::fs::create_dir_all(debian.0.join("var/lib/leeway/relay")).unwrap();
     std::fs::write(debian.0.join("var/lib/leeway/relay/key"), "secret").unwrap();
-    debian.install(&second);
+    debian.install(second);
     let version = debian.succeed(&["dpkg-query", "--show", "--showformat=${Version}", "leeway"]);
     assert_eq!(version, "0.0.2");
     assert_eq!(debian.read("etc/leeway/laws.conf").unwrap(), "ledbat # mine\n");
@@ -116,11 +111,22 @@ fn lives_and_dies_in(suite: &str) {
 }
 
 #[test]
-fn the_package_lives_and_dies_in_debian_12() {
-    lives_and_dies_in("bookworm");
-}
-
-#[test]
-fn the_package_lives_and_dies_in_debian_13() {
-    lives_and_dies_in("trixie");
+fn the_package_lives_and_dies_in_debian_12_and_13() {
+    if !ready([(has("mmdebstrap"), "mmdebstrap"), (has("dpkg-deb"), "dpkg-deb")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, package) = (folder.path(), |version| package(folder.path(), version));
+    // Most of the time goes into compressing the program.
+    let (first, second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| package("0.0.1"));
+        let second = package("0.0.2");
+        (first.join().unwrap(), second)
+    });
+    std::thread::scope(|scope| {
+        for suite in ["bookworm", "trixie"] {
+            let lives = || lives_and_dies_in(suite, folder, &first, &second);
+            std::thread::Builder::new().name(suite.to_owned()).spawn_scoped(scope, lives).unwrap();
+        }
+    });
 }
