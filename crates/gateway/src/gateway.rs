@@ -87,6 +87,8 @@ pub struct Gateway {
     page: Option<(TcpListener, Arc<Logins>)>,
     /// Sees the home at work.
     home: Option<Result<Watch, leeway_net::Error>>,
+    /// Sees when servers were let through and what of them arrives.
+    segments: Option<Result<Watch, leeway_net::Error>>,
 }
 
 /// What is spoken at a listener.
@@ -115,8 +117,19 @@ impl Gateway {
     /// # Errors
     /// What cannot be had, and what would be right.
     pub fn with(privileged: Privileged, config: &Config) -> Result<Gateway, GatewayError> {
-        let Privileged { log, logins, page, listeners, datagrams, caretaker, relay, lookout, echo, taken } =
-            privileged;
+        let Privileged {
+            log,
+            logins,
+            page,
+            listeners,
+            datagrams,
+            caretaker,
+            relay,
+            lookout,
+            observer: segments,
+            echo,
+            taken,
+        } = privileged;
         let attached = Attached::follow(|_| {})?;
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let block = Arc::new(Blocklist::read(&config.block)?);
@@ -135,17 +148,19 @@ impl Gateway {
         let gate = Arc::new(gate.metered(meter));
         let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
         let budget = connector.budget.clone();
+        let budgets = [budget.clone(), connector.relay_budget.clone()];
         let connector = Arc::new(connector);
         let entrance = Entrance::of(&listeners, &connector.policy());
         let proxy = Arc::new(Proxy::new(connector, users, config, entrance));
+        let segments = segments.map(|observer| watch(observer, budgets));
         let observer = config.observe.then(|| Observer::new(&config.home)).transpose()?.map(Arc::new);
         let home = lookout.map(|lookout| {
             let observer = observer.clone();
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();
-            lookout?.watch(move |sight| {
-                budget.iter().for_each(|budget| budget.home_seen(sight));
-                upload.iter().for_each(|upload| upload.home_seen(sight));
+            lookout?.watch(move |sights| {
+                budget.iter().for_each(|budget| budget.home_seen(sights));
+                upload.iter().for_each(|upload| upload.home_seen(sights));
                 relay.iter().for_each(|relay| relay.home_seen());
                 observer.iter().for_each(|observer| observer.home_seen());
             })
@@ -172,6 +187,7 @@ impl Gateway {
             operations,
             page,
             home,
+            segments,
             taken,
         };
         gateway.operations.tell(gateway.words());
@@ -243,6 +259,12 @@ impl Gateway {
         if let Some(Err(error)) = &self.home {
             notices.push(format!(
                 "the home's packets cannot be seen, so nobody stands aside before they make a queue: {error} \
+                 (needs CAP_NET_RAW)"
+            ));
+        }
+        if let Some(Err(error)) = &self.segments {
+            notices.push(format!(
+                "the packets of servers cannot be seen, so delays are measured where they are read: {error} \
                  (needs CAP_NET_RAW)"
             ));
         }
@@ -330,6 +352,14 @@ async fn gone(caretaker: Option<&Caretaker>) {
 }
 
 /// The owner's socket, and the gate that keeps a pause over a restart. Whoever has the socket has the state.
+/// Tells the budgets what packets of this host's connections do.
+fn watch(
+    observer: Result<leeway_net::Observer, leeway_net::Error>,
+    budgets: [Option<Arc<Budget>>; 2],
+) -> Result<leeway_net::Watch, leeway_net::Error> {
+    observer?.watch(move |segments| budgets.iter().flatten().for_each(|budget| budget.observed(segments)))
+}
+
 fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate), GatewayError> {
     let Some(control) = &config.control else { return Ok((None, Gate::default())) };
     let socket = match Socket::open(&control.socket) {
