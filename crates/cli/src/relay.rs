@@ -51,8 +51,8 @@ pub struct Relay {
     /// The queue in front of each client's window; `leeway queues` lists them.
     #[arg(long, value_name = "QUEUE", default_value = "fq_codel")]
     queue: QueueSpec,
-    /// What the relay's own line carries in each direction, such as `100Mbit/s`: clients of several relays then choose by
-    /// what is left of it.
+    /// What the relay's own line carries in each direction, such as `100Mbit/s`: clients of
+    /// several relays then choose by what is left of it.
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
     /// The network that clients get their IPv4 addresses from; that of IPv6 follows from the server's key.
@@ -75,8 +75,8 @@ pub struct Relay {
 /// What to tell a relay that runs, by its folder.
 #[derive(Subcommand)]
 enum RelayCommand {
-    /// Send new connections elsewhere: clients of several relays use the others. What runs goes on, and so do clients that
-    /// have no other relay.
+    /// Send new connections elsewhere: clients of several relays use the others. Connections that
+    /// stand go on, and so do clients that have no other relay.
     Pause {
         /// For how long, such as 30min, 2h or 7d; until `resume` if it is not given.
         #[arg(value_name = "TIME", value_parser = given::time)]

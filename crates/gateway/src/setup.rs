@@ -141,7 +141,7 @@ impl Setup {
                 quoted(owners)
             );
         }
-        text += "\n# Who has used how much, without destinations.\n[accounts]\n";
+        text += "\n# The bytes of each user, without destinations.\n[accounts]\n";
         if let Some(folder) = &self.state {
             let [accounts, socket] = ["accounts.db", "control.sock"].map(|name| quoted(&folder.join(name)));
             text += &format!(

@@ -29,8 +29,9 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Looks at `now`, when the wall clock says `wall`. `clients` are a number and the bytes of each so far, both ways;
-    /// `rate_bps` is what the line carries in each direction. Returns what clients are to be told, if they are.
+    /// Looks at `now`, when the wall clock says `wall`. `clients` are a number and the bytes of each
+    /// so far, both ways; `rate_bps` is what the line carries in each direction. Returns what clients
+    /// are to be told, if they are.
     pub fn look(
         &mut self,
         (now, wall): (Duration, SystemTime),
@@ -74,8 +75,8 @@ impl Survey {
         u16::try_from(self.clients.values().filter(user).count()).unwrap_or(u16::MAX)
     }
 
-    /// Seconds that are left of the pause. The wall clock counts only when a pause is first seen: one of an hour lasts an
-    /// hour, also where the clock jumps.
+    /// Seconds that are left of the pause. The wall clock counts only when a pause is first seen: a
+    /// pause of an hour lasts an hour, also where the clock jumps.
     fn paused_s(&mut self, now: Duration, wall: SystemTime, pause: Option<Paused>) -> Option<u32> {
         if self.pause.map(|(known, _)| known) != pause {
             let left = |until: SystemTime| until.duration_since(wall).unwrap_or_default();

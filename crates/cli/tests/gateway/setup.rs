@@ -238,7 +238,6 @@ fn init_says_what_it_has_to_be_told() {
     assert!(code == Some(2) && words.contains("no colon"), "{words}");
 }
 
-/// What `check` says of that file.
 #[test]
 fn a_configuration_that_is_not_there_can_be_made() {
     for command in [&["check"][..], &["up"], &[]] {
@@ -257,6 +256,7 @@ fn a_configuration_that_is_not_there_can_be_made() {
     }
 }
 
+/// What `check` says of that file.
 fn check(config: &Path, more: &[&str]) -> Output {
     leeway().args(["gateway", "check", "--config"]).arg(config).args(more).output().unwrap()
 }

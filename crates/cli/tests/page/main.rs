@@ -106,7 +106,8 @@ fn the_donor_sees_and_steers_in_a_browser() {
     let (other, nobody) = (free_port(), free_port());
     let text = format!(
         "listen = [\"127.0.0.1:{proxy}\"]\nclients = [\"127.0.0.1/32\"]\nallow = [\"127.0.0.2/32\"]\n\
-         peers = [{{ url = \"http://127.0.0.1:{other}\", name = \"<b>Attic</b>\" }}, \"http://127.0.0.1:{nobody}\"]\n\
+         peers = [{{ url = \"http://127.0.0.1:{other}\", name = \"<b>Attic</b>\" }},\n\
+                  \"http://127.0.0.1:{nobody}\"]\n\
          ports = [{}]\nusers_file = {:?}\nvouchers = true\n\
          [control]\nsocket = {:?}\nstate = {:?}\n\
          [page]\nlisten = \"127.0.0.1:{page}\"\nusers_file = {:?}\n\

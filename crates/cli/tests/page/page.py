@@ -11,21 +11,18 @@ import sys
 import time
 from pathlib import Path
 
-from playwright.sync_api import expect, sync_playwright
+import browser as chrome
+from playwright.sync_api import expect
 
 chromium, url, name, password, config, restart, pictures, axe = sys.argv[1:9]
 config = Path(config)
 pictures = Path(pictures)
-# The function without the comment before it.
-LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8").partition("\n")[2].rstrip(";\n")
 AXE = Path(axe).read_text(encoding="utf-8")
-expect.set_options(timeout=30_000)
 
 
 def looks(page) -> None:
     """Everything can be read and named, nothing is wider than the window, and axe-core has nothing serious to say."""
-    wrong = page.evaluate(LOOKS)
-    assert not wrong, wrong
+    chrome.looks(page)
     page.evaluate(AXE)
     judged = page.evaluate("async () => (({ violations, passes }) => ({ violations, passes }))(await axe.run())")
     assert len(judged["passes"]) > 10, f"axe-core has judged only {len(judged['passes'])} rules"
@@ -190,11 +187,7 @@ def another(page, arguments: str) -> None:
 
 
 def main() -> None:
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900}, color_scheme="light")
-        # A browser's first page takes long on a busy machine.
-        context.set_default_navigation_timeout(120_000)
+    with chrome.opened(chromium) as (browser, context):
         page = context.new_page()
         asked, faults = [], []
         page.on("request", lambda request: asked.append(request.url))
@@ -286,7 +279,6 @@ def main() -> None:
         elsewhere = {address for address in asked if not address.startswith((url, "data:"))}
         assert not elsewhere, elsewhere
         assert not faults, faults
-        browser.close()
     print("ok")
 
 

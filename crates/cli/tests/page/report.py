@@ -1,18 +1,16 @@
 """The report of a simulation in a real browser: usage report.py CHROMIUM REPORT.html
 
-What the background does to others is told in words and in the first columns, seen without scrolling at 1280 px; each
-term has an explanation; a button changes the colours, and keeps them.
+What the background does to others is told in words and in the first columns, seen without
+scrolling at 1280 px; each term has an explanation; a button changes the colours, and keeps them.
 """
 
 import sys
 from pathlib import Path
 
-from playwright.sync_api import expect, sync_playwright
+from browser import looks, opened
+from playwright.sync_api import expect
 
 chromium, report = sys.argv[1], Path(sys.argv[2]).resolve()
-# The function without the comment before it.
-LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8").partition("\n")[2].rstrip(";\n")
-expect.set_options(timeout=30_000)
 
 
 def harm_comes_first(page) -> None:
@@ -44,17 +42,8 @@ def colours_change(page) -> None:
     assert page.evaluate(background) == light
 
 
-def looks(page) -> None:
-    wrong = page.evaluate(LOOKS)
-    assert not wrong, wrong
-
-
 def main() -> None:
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900}, color_scheme="light")
-        # A browser's first page takes long on a busy machine.
-        context.set_default_navigation_timeout(120_000)
+    with opened(chromium) as (_, context):
         page = context.new_page()
         faults = []
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -64,7 +53,6 @@ def main() -> None:
         looks(page)
         colours_change(page)
         assert not faults, faults
-        browser.close()
     print("ok")
 
 
