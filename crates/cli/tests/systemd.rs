@@ -1,4 +1,5 @@
-//! The Debian package under systemd: a fresh Debian boots in namespaces, and its services start, fail, are read anew and go.
+//! The Debian package under systemd: a fresh Debian boots in namespaces, and its services start,
+//! fail, are read anew and go.
 
 mod live;
 
@@ -137,16 +138,9 @@ impl Machine {
     }
 }
 
-fn services_live_in(suite: &str) {
-    let cgroups = cgroups().is_some();
-    let needed = ["mmdebstrap", "dpkg-deb", "unshare", "nsenter"].map(|program| (has(program), program));
-    if !ready(needed.into_iter().chain([(cgroups, "cgroups of version 2")])) {
-        return;
-    }
+fn services_live_in(suite: &str, package: &Path) {
     let mut machine = Machine::boot(suite);
-    let mut make = Command::new(Path::new(TOP).join("tools/deb.sh"));
-    let made = succeed(make.arg(machine.folder.path()).env("LEEWAY_PROGRAM", leeway()));
-    fs::copy(text(&made.stdout).trim(), machine.root().join("leeway.deb")).unwrap();
+    fs::copy(package, machine.root().join("leeway.deb")).unwrap();
     machine.succeed("dpkg --install /leeway.deb");
     the_gateway(&mut machine);
     the_relay(&mut machine);
@@ -237,11 +231,20 @@ fn the_helper(machine: &Machine) {
 }
 
 #[test]
-fn services_live_under_the_systemd_of_debian_12() {
-    services_live_in("bookworm");
-}
-
-#[test]
-fn services_live_under_the_systemd_of_debian_13() {
-    services_live_in("trixie");
+fn services_live_under_the_systemd_of_debian_12_and_13() {
+    let cgroups = cgroups().is_some();
+    let needed = ["mmdebstrap", "dpkg-deb", "unshare", "nsenter"].map(|program| (has(program), program));
+    if !ready(needed.into_iter().chain([(cgroups, "cgroups of version 2")])) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut make = Command::new(Path::new(TOP).join("tools/deb.sh"));
+    let made = succeed(make.arg(folder.path()).env("LEEWAY_PROGRAM", leeway()));
+    let package = PathBuf::from(text(&made.stdout).trim());
+    std::thread::scope(|scope| {
+        for suite in ["bookworm", "trixie"] {
+            let live = || services_live_in(suite, &package);
+            std::thread::Builder::new().name(suite.to_owned()).spawn_scoped(scope, live).unwrap();
+        }
+    });
 }
