@@ -2,18 +2,21 @@
 //! says.
 
 use super::check;
-use super::passwd::{ask as ask_password, change};
+use super::passwd::{change, choose};
+use super::questions::{address, ask, networks, words};
+use super::service::has_unit;
 use crate::output::atomic::AtomicFile;
 use crate::{BAD_INPUT, Failure, given};
 use clap::Args;
 use ipnet::IpNet;
 use leeway_gateway::check::Severity;
-use leeway_gateway::password::{Hash, check_name, fresh, parse_users};
+use leeway_gateway::password::{Hash, SHORTEST, check_name, fresh, parse_users};
 use leeway_gateway::setup::{self, Setup};
 use leeway_net::{Interface, Uplink};
+use rustix::fs::{Access, access};
 use std::fs::Permissions;
-use std::io::{self, BufRead, IsTerminal, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, IsTerminal, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -77,14 +80,39 @@ pub struct Init {
     state: Option<PathBuf>,
 }
 
+/// One side of the gateway.
+struct Side {
+    flag: &'static str,
+    what: &'static str,
+    why: &'static str,
+}
+
+const HOME: Side = Side {
+    flag: "home",
+    what: "Networks of the home",
+    why: "The home has the line. Neighbours never reach its machines.",
+};
+const CLIENTS: Side = Side {
+    flag: "clients",
+    what: "Networks of the neighbours",
+    why: "The neighbours get what the home leaves of the line.",
+};
+
 /// This machine, as far as it matters here.
 struct Here {
     interfaces: Vec<Interface>,
     uplinks: Vec<Uplink>,
 }
 
-/// A file of users, a name, and the password that was made for it, if one was.
-type Login = (PathBuf, String, Option<String>);
+/// A user's name and password in a file of users.
+struct Login {
+    file: PathBuf,
+    name: String,
+    /// None where the file has a password of this name already, which stays.
+    hash: Option<Hash>,
+    /// The password that was made for it, if one was.
+    made: Option<String>,
+}
 
 /// Asks, writes, checks, and says what comes next.
 pub fn run(init: &Init) -> Result<(), Failure> {
@@ -102,26 +130,43 @@ pub fn run(init: &Init) -> Result<(), Failure> {
     for name in init.users.iter().chain([&init.owner]) {
         check_name(name).map_err(Failure::Usage)?;
     }
+    writable(&init.config).map_err(|error| {
+        Failure::Run(format!(
+            "cannot write {}: {error}; run it with sudo, or name another file with --config",
+            init.config.display()
+        ))
+    })?;
     let failed = |error: leeway_net::Error| Failure::Run(error.to_string());
     let here = Here {
         interfaces: leeway_net::interfaces().map_err(failed)?,
         uplinks: leeway_net::uplinks().map_err(failed)?,
     };
+    // All questions come first: whoever gives up half-way leaves nothing on the disk.
     let setup = init.setup(&here)?;
+    let logins = init.logins(&setup)?;
     let folder = init.config.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
     }
-    let logins = init.logins(&setup)?;
+    for Login { file, name, hash, .. } in &logins {
+        hash.as_ref().map_or(Ok(()), |hash| change(file, name, Some(hash)))?;
+    }
     write(&init.config, &setup.toml())?;
     let findings = check::look(&init.config, false)?;
     let mut out = io::stdout().lock();
-    writeln!(out, "written: {}", init.config.display())?;
-    for (file, name, made) in &logins {
+    writeln!(out, "\nwritten: {}", init.config.display())?;
+    for Login { file, name, hash, made } in &logins {
         let made = made.as_ref().map(|made| format!(", whose password is {made}")).unwrap_or_default();
-        writeln!(out, "written: {}: {name}{made}", file.display())?;
+        match hash {
+            Some(_) => writeln!(out, "written: {}: {name}{made}", file.display())?,
+            None => writeln!(
+                out,
+                "kept:    {}: {name} has a password; --force gives another one",
+                file.display()
+            )?,
+        }
     }
-    writeln!(out, "\nleeway gateway check --config {}", init.config.display())?;
+    writeln!(out, "\n`leeway gateway check --config {}` says:", init.config.display())?;
     check::print(&findings, &mut out)?;
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         writeln!(out, "\nMend that in {}, and check it again.", init.config.display())?;
@@ -135,128 +180,147 @@ pub fn run(init: &Init) -> Result<(), Failure> {
 impl Init {
     fn setup(&self, here: &Here) -> Result<Setup, Failure> {
         let Here { interfaces, uplinks } = here;
-        let (given_home, given_clients) = (networks(&self.home)?, networks(&self.clients)?);
+        let (given_home, given_clients) = (given(&self.home)?, given(&self.clients)?);
         if !self.yes {
-            eprint!("{}", here.words());
+            eprintln!("This machine:\n{}", here.words("  "));
+            eprintln!("Enter takes what is in brackets. Ctrl-C ends, and nothing is written.\n");
         }
         let home = match given_home.is_empty() {
             false => given_home,
-            true => self.settle(
-                "home",
-                "Networks of the home",
-                setup::home(interfaces, uplinks, &given_clients),
-                here,
-            )?,
+            true => {
+                self.settle(&HOME, setup::home(interfaces, uplinks, &given_clients), &given_clients, here)?
+            }
         };
         let clients = match given_clients.is_empty() {
             false => given_clients,
-            true => self.settle(
-                "clients",
-                "Networks of the neighbours",
-                setup::clients(interfaces, uplinks, &home),
-                here,
-            )?,
+            true => self.settle(&CLIENTS, setup::clients(interfaces, uplinks, &home), &home, here)?,
         };
-        let listen = match self.listen.is_empty() {
+        let mut listen = match self.listen.is_empty() {
             false => self.listen.clone(),
             true => at(setup::addresses(interfaces, &clients), PROXY),
         };
         if listen.is_empty() {
-            return Err(Failure::Usage(format!(
-                "this machine has no address in {}: give --listen, such as --listen 0.0.0.0:{PROXY}",
-                words(&clients)
-            )));
+            let missing = format!("this machine has no address in {}", words(&clients));
+            if self.yes {
+                return Err(Failure::Usage(format!(
+                    "{missing}: give --listen, such as --listen 0.0.0.0:{PROXY}"
+                )));
+            }
+            eprintln!("  {missing}");
+            let own = here.addresses();
+            let mut others = own.iter().filter(|own| !home.iter().any(|home| home.contains(*own)));
+            let example = others.next().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+            let prompt = format!("Address where neighbours find the proxy, such as {example}");
+            listen = vec![ask(&prompt, |text| address(text, PROXY, &own))?];
         }
         let folder = self.config.parent().unwrap_or(Path::new(""));
-        let page = self.page.or_else(|| at(setup::addresses(interfaces, &home), PAGE).first().copied());
+        let mut page = self.page.or_else(|| at(setup::addresses(interfaces, &home), PAGE).first().copied());
         if page.is_none() && !self.no_page {
-            return Err(Failure::Usage(format!(
-                "this machine has no address in {}: give --page ADDRESS or --no-page",
-                words(&home)
-            )));
+            let missing = format!("this machine has no address in {}", words(&home));
+            if self.yes {
+                return Err(Failure::Usage(format!("{missing}: give --page ADDRESS or --no-page")));
+            }
+            eprintln!("  {missing}");
+            page = ask("Address of your page; Enter for no page", |text| match text.is_empty() {
+                true => Ok(None),
+                false => address(text, PAGE, &here.addresses()).map(Some),
+            })?;
         }
         let page = page.filter(|_| !self.no_page).map(|page| (page, folder.join("owners")));
         let users_file = (!self.users.is_empty()).then(|| folder.join("users"));
         Ok(Setup { home, clients, listen, page, users_file, state: self.state.clone() })
     }
 
-    /// What the machine shows, or what its owner says instead.
-    fn settle(&self, flag: &str, what: &str, shown: Vec<IpNet>, here: &Here) -> Result<Vec<IpNet>, Failure> {
+    /// What the machine shows, or what its owner says instead: nothing of the `others`.
+    fn settle(
+        &self,
+        Side { flag, what, why }: &Side,
+        shown: Vec<IpNet>,
+        others: &[IpNet],
+        here: &Here,
+    ) -> Result<Vec<IpNet>, Failure> {
         if self.yes {
             return match shown.is_empty() {
                 false => Ok(shown),
                 true => Err(Failure::Usage(format!(
                     "this machine does not show which network that is: give --{flag} NETWORK. {}",
-                    here.words().trim_end().replace('\n', "; ")
+                    here.words("").trim_end().replace('\n', "; ")
                 ))),
             };
         }
-        loop {
-            let proposed = if shown.is_empty() { String::new() } else { format!(" [{}]", words(&shown)) };
-            eprint!("{what}{proposed}: ");
-            let mut line = String::new();
-            if io::stdin().lock().read_line(&mut line)? == 0 {
-                return Err(Failure::Usage("nothing was written".into()));
-            }
-            let given: Vec<String> = line
-                .split([',', ' ', '\t', '\n'])
-                .filter(|word| !word.is_empty())
-                .map(str::to_owned)
-                .collect();
-            match networks(&given) {
-                Ok(given) if !given.is_empty() => return Ok(given),
-                Ok(_) if !shown.is_empty() => return Ok(shown),
-                Ok(_) => eprintln!("such as 192.168.1.0/24"),
-                Err(Failure::Usage(why)) => eprintln!("{why}"),
-                Err(failure) => return Err(failure),
-            }
-        }
+        let proposed = if shown.is_empty() { String::new() } else { format!(" [{}]", words(&shown)) };
+        eprintln!("{why}");
+        ask(&format!("{what}{proposed}"), |text| match text.is_empty() {
+            true if shown.is_empty() => Err("a network is needed, such as 192.168.1.0/24".into()),
+            true => Ok(shown.clone()),
+            false => networks(text, others),
+        })
     }
 
-    /// Writes the files of users.
+    /// The users and their passwords, which are made or asked for. Writes nothing.
     fn logins(&self, setup: &Setup) -> Result<Vec<Login>, Failure> {
         let owner = setup.page.iter().map(|(_, file)| (file, &self.owner));
         let users = setup.users_file.iter().flat_map(|file| self.users.iter().map(move |name| (file, name)));
-        let mut done = Vec::new();
+        let mut logins = Vec::new();
         for (file, name) in owner.chain(users) {
             let there = std::fs::read_to_string(file).ok().and_then(|text| parse_users(&text).ok());
             if !self.force && there.is_some_and(|users| users.iter().any(|(known, _)| known == name)) {
+                logins.push(Login { file: file.clone(), name: name.clone(), hash: None, made: None });
                 continue;
             }
+            if !self.yes && logins.is_empty() {
+                eprintln!(
+                    "\nA password has at least {SHORTEST} characters. It is not shown while you type it."
+                );
+                setup.page.iter().for_each(|_| eprintln!("`{}` is you, on your page.", self.owner));
+            }
             let made = (self.yes && !self.password_stdin).then(fresh).transpose().map_err(Failure::Run)?;
-            let password = made.clone().map_or_else(|| ask_password(name), Ok)?;
-            change(file, name, Some(&Hash::of(&password).map_err(Failure::Usage)?))?;
-            done.push((file.clone(), name.clone(), made));
+            let hash = match &made {
+                Some(made) => Hash::of(made).map_err(Failure::Usage)?,
+                None => choose(name)?,
+            };
+            logins.push(Login { file: file.clone(), name: name.clone(), hash: Some(hash), made });
         }
-        Ok(done)
+        Ok(logins)
     }
 }
 
 impl Here {
-    fn words(&self) -> String {
+    /// A line for each interface.
+    fn words(&self, indent: &str) -> String {
         let mut text = String::new();
         for interface in self.interfaces.iter().filter(|interface| interface.up && !interface.loopback) {
             let own: Vec<IpNet> = interface.networks().collect();
             let up = self.uplinks.iter().any(|uplink| uplink.interface == interface.name);
             let up = if up { ", the way to the Internet" } else { "" };
             if !own.is_empty() {
-                text += &format!("{} is in {}{up}\n", interface.name, words(&own));
+                text += &format!("{indent}{} is in {}{up}\n", interface.name, words(&own));
             }
         }
         text
     }
+
+    /// The machine's own addresses.
+    fn addresses(&self) -> Vec<IpAddr> {
+        let up = self.interfaces.iter().filter(|interface| interface.up && !interface.loopback);
+        let all = up.flat_map(|interface| interface.addresses.iter().map(IpNet::addr));
+        all.filter(|own| !matches!(own, IpAddr::V6(v6) if v6.is_unicast_link_local())).collect()
+    }
 }
 
-fn networks(texts: &[String]) -> Result<Vec<IpNet>, Failure> {
+fn given(texts: &[String]) -> Result<Vec<IpNet>, Failure> {
     texts.iter().map(|text| given::network(text)).collect()
-}
-
-fn words(networks: &[IpNet]) -> String {
-    networks.iter().map(IpNet::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn at(addresses: Vec<IpAddr>, port: u16) -> Vec<SocketAddr> {
     addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
+}
+
+/// Whether a file of this name can be made, in folders that may not be there yet.
+fn writable(path: &Path) -> io::Result<()> {
+    let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.exists());
+    let folder = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
@@ -288,10 +352,11 @@ fn next(init: &Init, setup: &Setup, here: &Here, out: &mut impl Write) -> io::Re
     };
     writeln!(out, "\n{seen}\n\nNext:")?;
     match init.config == Path::new(check::CONFIG) && setup.state.is_none() {
-        true => writeln!(
+        true if has_unit() => writeln!(
             out,
             "  sudo systemctl enable --now leeway-gateway   starts it, now and with the machine"
         )?,
+        true => writeln!(out, "  sudo leeway gateway up   starts it in the background")?,
         false => writeln!(out, "  sudo leeway gateway --config {}   starts it", init.config.display())?,
     }
     if let Some((page, _)) = &setup.page {

@@ -2,10 +2,12 @@
 
 mod check;
 mod control;
+mod hidden;
 mod init;
 mod observe;
 mod passwd;
 mod people;
+mod questions;
 mod service;
 
 pub use control::local;

@@ -1,9 +1,9 @@
 //! `leeway gateway passwd`: users' passwords, as the gateway keeps them.
 
+use super::hidden;
 use crate::Failure;
 use clap::Args;
 use leeway_gateway::password::{Hash, check_name, parse_users, with_user};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub const HELP: &str = "Examples:\n  \
     Exit codes: 0 done, 1 the file cannot be written, 2 bad usage or a password that is too short.";
 
 /// More than any password.
-const LINE_BYTES: u64 = 4096;
+pub const LINE_BYTES: u64 = 4096;
 
 /// Whose password.
 #[derive(Args)]
@@ -53,23 +53,25 @@ pub fn run(passwd: &Passwd) -> Result<(), Failure> {
 }
 
 /// Asks on the terminal, twice; a line of the standard input where it is none.
-pub fn ask(name: &str) -> Result<String, Failure> {
-    let input = io::stdin();
-    if !input.is_terminal() {
-        return line(&mut input.lock());
+fn ask(name: &str) -> Result<String, Failure> {
+    if !io::stdin().is_terminal() {
+        return line(&mut io::stdin().lock());
     }
-    let silent = Silent::new().map_err(|error| Failure::Run(format!("cannot turn off the echo: {error}")))?;
-    let mut answers = ["Password of", "Again, the password of"].into_iter().map(|what| {
-        eprint!("{what} {name}: ");
-        let answer = line(&mut io::stdin().lock());
-        eprintln!();
-        answer
-    });
-    let (first, second) = (answers.next().transpose()?, answers.next().transpose()?);
-    drop(silent);
-    match first {
-        Some(password) if second.as_ref() == Some(&password) => Ok(password),
-        _ => Err(Failure::Usage("the two passwords differ; nothing was changed".into())),
+    hidden::twice(name)?.ok_or_else(|| Failure::Usage("the two passwords differ; nothing was changed".into()))
+}
+
+/// The same, and asks again on a terminal as long as the answer is no password.
+pub fn choose(name: &str) -> Result<Hash, Failure> {
+    if !io::stdin().is_terminal() {
+        return Hash::of(&ask(name)?).map_err(Failure::Usage);
+    }
+    loop {
+        let wrong = match hidden::twice(name)?.as_deref().map(Hash::of) {
+            Some(Ok(hash)) => return Ok(hash),
+            Some(Err(why)) => why,
+            None => "the two passwords differ".into(),
+        };
+        eprintln!("  {wrong}; once more");
     }
 }
 
@@ -78,26 +80,6 @@ fn line(input: &mut impl BufRead) -> Result<String, Failure> {
     let read = input.take(LINE_BYTES).read_line(&mut line);
     read.map_err(|error| Failure::Usage(format!("cannot read a password: {error}")))?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// The terminal shows nothing of what is typed until this is dropped.
-struct Silent(Termios);
-
-impl Silent {
-    fn new() -> rustix::io::Result<Silent> {
-        let before = tcgetattr(io::stdin())?;
-        let mut silent = before.clone();
-        silent.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
-        Ok(Silent(before))
-    }
-}
-
-impl Drop for Silent {
-    fn drop(&mut self) {
-        // The terminal may have gone.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
-    }
 }
 
 /// Replaces the user's line, or takes it out.

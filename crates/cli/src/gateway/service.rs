@@ -188,7 +188,7 @@ fn said_in_journal(what: &str) -> String {
 }
 
 /// Whether systemd runs this machine (sd_booted(3)), and has the packaged unit.
-fn has_unit() -> bool {
+pub fn has_unit() -> bool {
     let mut cat = Command::new("systemctl");
     cat.args(["cat", UNIT]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Path::new("/run/systemd/system").is_dir() && cat.status().is_ok_and(|status| status.success())

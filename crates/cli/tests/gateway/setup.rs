@@ -192,23 +192,105 @@ fn init_asks_on_a_terminal_and_takes_what_it_is_told() {
     let site = Site::new();
     let config = site.path("new/gateway.toml");
     let arguments = format!("--config {} --state {}", config.display(), site.path("state").display());
+    let neighbours = "Networks of the neighbours [10.20.0.0/16]: ";
+    let (owner, again) = ("Password of owner: ", "Again, the password of owner: ");
     let (code, said) = on_terminal(
         &site,
         &arguments,
         &[
             ("Networks of the home [192.168.7.0/24, 2001:db8:7::/64]: ", "\n"),
-            ("Networks of the neighbours [10.20.0.0/16]: ", "10.20.0.0/40\n"),
-            ("Networks of the neighbours [10.20.0.0/16]: ", "10.20.0.0/24, 10.20.1.0/24\n"),
-            ("Password of owner: ", "a long phrase\n"),
-            ("Again, the password of owner: ", "a long phrase\n"),
+            (neighbours, "10.20.0.0/40\n"),
+            (neighbours, "192.168.7.128/25\n"),
+            (neighbours, "10.20.0.0/24, 10.20.1.0/24\n"),
+            (owner, "short\n"),
+            (again, "short\n"),
+            (owner, "a long phrase\n"),
+            (again, "a lomg phrase\n"),
+            (owner, "a long phrase\n"),
+            (again, "a long phrase\n"),
         ],
     );
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("eth0 is in 192.168.7.0/24, 2001:db8:7::/64, the way to the Internet"), "{said}");
-    assert!(said.contains("`10.20.0.0/40` is not a network") && !said.contains("a long phrase"), "{said}");
+    for words in [
+        "`10.20.0.0/40` is not a network",
+        "192.168.7.128/25 overlaps 192.168.7.0/24",
+        "at least 8 characters; once more",
+        "the two passwords differ; once more",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("phrase"), "{said}");
     let toml = std::fs::read_to_string(&config).unwrap();
     assert!(toml.contains("clients = [\"10.20.0.0/24\", \"10.20.1.0/24\"]"), "{toml}");
     assert!(std::fs::read_to_string(site.path("new/owners")).unwrap().starts_with("owner:$argon2id$"));
+}
+
+#[test]
+fn init_asks_for_an_address_where_neighbours_are_further_away() {
+    if !live::ready([(has("script"), "script (apt-get install bsdutils)"), (possible(), "namespaces")]) {
+        return;
+    }
+    let site = Site::new();
+    let config = site.path("gateway.toml");
+    let arguments = format!("--config {} --state {}", config.display(), site.path("state").display());
+    let address = "Address where neighbours find the proxy, such as 10.20.0.1: ";
+    let talk = [
+        ("]: ", "\n"),
+        ("]: ", "10.30.0.0/16\n"),
+        (address, "10.30.0.1\n"),
+        (address, "10.20.0.1\n"),
+        ("Password of owner: ", "a long phrase\n"),
+        ("Again, the password of owner: ", "a long phrase\n"),
+    ];
+    let (code, said) = on_terminal(&site, &arguments, &talk);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("10.30.0.1 is no address of this machine"), "{said}");
+    let toml = std::fs::read_to_string(&config).unwrap();
+    assert!(toml.contains("listen = [\"10.20.0.1:3128\"]"), "{toml}");
+}
+
+#[test]
+fn init_that_is_ended_half_way_leaves_nothing_and_a_terminal_that_shows_what_is_typed() {
+    if !possible() {
+        return;
+    }
+    let site = Site::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/init.py");
+    let mut command = site.at(BOX, "python3");
+    let config = site.path("new/gateway.toml");
+    let output = command.arg(script).args([live::leeway(), config.to_str().unwrap()]).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.success() && said.lines().count() == 6, "{said}");
+    for line in said.lines() {
+        // Ctrl-C ends it by the signal, as shells expect; Ctrl-D is an answer that is missing.
+        assert!(line.ends_with("| -2 shown nothing left | 2 shown nothing left"), "{said}");
+    }
+}
+
+#[test]
+fn who_may_not_write_the_file_is_told_so_before_any_question() {
+    if !live::ready([(has("script"), "script (apt-get install bsdutils)"), (has("setpriv"), "setpriv")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let open = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    open(folder.path(), 0o755);
+    let program = folder.path().join("leeway");
+    sh(&format!("ln {0} {1} 2>/dev/null || cp {0} {1}", live::leeway(), program.display()));
+    let config = folder.path().join("new/gateway.toml");
+    let run = format!(
+        "setpriv --reuid=65534 --regid=65534 --clear-groups {} gateway init --config {}",
+        program.display(),
+        config.display()
+    );
+    let mut command = Command::new("script");
+    let (code, said) = dialogue(command.args(["--quiet", "--return", "--command", &run, "/dev/null"]), &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("ermission denied") && said.contains("sudo") && !said.contains("Networks"),
+        "{said}"
+    );
 }
 
 #[test]
