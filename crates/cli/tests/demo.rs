@@ -112,7 +112,13 @@ fn the_community_moves_bytes_shows_its_page_and_leaves_nothing() {
     assert!(rates[0] < 4.1, "the line carries 4 Mbit/s: {row}");
     let alone = rest.iter().rfind(|line| line.contains("alone  ")).unwrap();
     assert!(alone.contains(" ms") && alone.trim_end().ends_with('-'), "{alone}");
-    assert!(rest.last().unwrap().contains("times as long as alone"), "{rest:?}");
+    let [.., removed, _, mean_alone, mean_beside, _, end, hint] = &rest[..] else { panic!("{rest:?}") };
+    assert!(removed.contains("is removed") && mean_alone.starts_with("alone "), "{rest:?}");
+    assert!(
+        mean_beside.starts_with("with neighbours ") && end.contains("times as long as alone"),
+        "{rest:?}"
+    );
+    assert!(hint.contains("leeway demo --simulate"), "{rest:?}");
     demo.is_gone();
 }
 
@@ -134,6 +140,12 @@ fn a_signal_at_any_time_removes_everything() {
         let output = child.wait_with_output().unwrap();
         // Before it listens for signals there is nothing to remove.
         assert!(matches!(output.status.code(), Some(0) | None), "{output:?}");
+        let said = text(&output.stdout);
+        assert_eq!(
+            said.contains("The owner's page: "),
+            said.contains("Everything of the demo is removed."),
+            "{said}"
+        );
         demo.is_gone();
     }
     // Nobody can remove files after that, but what runs ends.
@@ -183,7 +195,15 @@ fn without_root_the_simulator_shows_the_same() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = text(&output.stdout);
-    for words in ["sudo leeway demo", "alone", "with neighbours", "without a gateway", "times as long"] {
+    for words in [
+        "sudo leeway demo",
+        "of 100, 95 take less",
+        "alone",
+        "with neighbours",
+        "without a gateway",
+        "times as long as alone",
+        "Without a gateway it takes",
+    ] {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(!said.contains("The owner's page"), "{said}");

@@ -16,8 +16,12 @@ pub struct Figures {
     pub neighbours_bps: Option<Vec<f64>>,
 }
 
-/// The columns' names.
+/// What the columns are, and their names.
 pub fn heading(out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "Times until a page of the home is there, and until a ping is back; of 100, 95 take less than `95 %`.\n"
+    )?;
     let names: String = NEIGHBOURS.iter().map(|one| format!("{:>7}", one.name)).collect();
     writeln!(out, "{:<28}{:^16} {:^16} {:^28}", "", "the home's page", "its ping", "neighbours, Mbit/s")?;
     writeln!(out, "{:<28}{:>8}{:>8} {:>8}{:>8} {names}{:>7}", "", "mean", "95 %", "median", "95 %", "all")
@@ -75,6 +79,12 @@ pub fn conclusion(alone: &Figures, beside: &Figures, line_bps: f64) -> Option<St
     ))
 }
 
+/// What a gateway is for, in a sentence.
+pub fn without(alone: &Figures, unheld: &Figures) -> Option<String> {
+    let ([alone_s, _], [unheld_s, _]) = (alone.pages?, unheld.pages?);
+    Some(format!("Without a gateway it takes {:.2} times as long.", unheld_s / alone_s))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,9 +106,10 @@ mod tests {
         figures(0.2, Some(1.25e6)).print(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-        assert_eq!(lines[1].len(), lines[3].len(), "{text}");
-        assert!(lines[2].contains("  183 ms  366 ms") && lines[2].ends_with('-'), "{text}");
-        assert!(lines[3].ends_with("1.25   1.25   1.25   3.75"), "{text}");
+        let [.., names, alone, beside] = lines[..] else { panic!("{text}") };
+        assert_eq!(names.len(), beside.len(), "{text}");
+        assert!(alone.contains("  183 ms  366 ms") && alone.ends_with('-'), "{text}");
+        assert!(beside.ends_with("1.25   1.25   1.25   3.75"), "{text}");
     }
 
     #[test]
@@ -109,5 +120,6 @@ mod tests {
         assert_eq!((mean.ping, mean.neighbours_bps), (None, Some(vec![1e6; 3])));
         let said = conclusion(&all[0], &all[1], 4e6).unwrap();
         assert!(said.contains("3.00 times") && said.contains("3.0 Mbit/s of the line's 4"), "{said}");
+        assert_eq!(without(&all[0], &all[1]).unwrap(), "Without a gateway it takes 3.00 times as long.");
     }
 }

@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::ending::Ending;
 use clap::Args;
 use community::Community;
-use figures::{Figures, conclusion, heading};
+use figures::{Figures, conclusion, heading, without};
 use simulated::{Neighbours, play};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -139,7 +139,11 @@ impl Demo {
             figures.print(out)?;
             shown.push(figures);
         }
-        conclude(&shown[0], &shown[1], out)
+        conclude(&shown[0], &shown[1], out)?;
+        if let Some(words) = without(&shown[0], &shown[2]) {
+            writeln!(out, "{words}")?;
+        }
+        Ok(out.flush()?)
     }
 
     fn live(&self, out: &mut impl Write) -> Result<(), Failure> {
@@ -154,8 +158,11 @@ impl Demo {
         })?;
         let page = format!("http://{at}/");
         writeln!(out, "The owner's page: {page}   name: owner   password: {}", community.password)?;
-        let ends = self.seconds.map_or("Ctrl-C ends".into(), |seconds| format!("After {seconds} s it ends"));
-        writeln!(out, "{ends} and everything is removed.\n")?;
+        writeln!(out, "Open it in a browser on this machine, and log in.")?;
+        let ends = self
+            .seconds
+            .map_or("Ctrl-C ends the demo".into(), |seconds| format!("The demo ends after {seconds} s"));
+        writeln!(out, "{ends}, and everything of it is removed.\n")?;
         if !self.no_browser {
             browser::open(&page);
         }
@@ -164,6 +171,7 @@ impl Demo {
         let shown = self.rounds(&mut community, &ending, out);
         community.down()?;
         let shown = shown?;
+        writeln!(out, "\nEverything of the demo is removed.")?;
         let (alone, beside): (Vec<Figures>, Vec<Figures>) =
             shown.into_iter().partition(|figures| figures.neighbours_bps.is_none());
         if beside.is_empty() {
@@ -174,7 +182,9 @@ impl Demo {
         writeln!(out)?;
         alone.print(out)?;
         beside.print(out)?;
-        conclude(&alone, &beside, out)
+        conclude(&alone, &beside, out)?;
+        writeln!(out, "What it would be without a gateway: leeway demo --simulate")?;
+        Ok(out.flush()?)
     }
 
     /// Plays round after round until the end, and prints each.
