@@ -14,9 +14,10 @@ from leeway.lab.cache import Cache
 from leeway.lab.driver import run_experiment
 from leeway.lab.engines import Local
 from leeway.papers.scoreboard import tables
-from leeway.papers.scoreboard.line import Line, lines
+from leeway.papers.scoreboard.line import MARGIN, Line, lines
 from leeway.papers.scoreboard.measure import BULK, NOBODY, NOBODY_PRIORITY, OWN, PRIMARIES, REACTION, cases, reaction
 from leeway.papers.scoreboard.networks import Network, literature
+from leeway.papers.scoreboard.pictures import figures
 from leeway.papers.scoreboard.real import CONDITIONS, real
 from leeway.papers.scoreboard.rows import BOUNDS, ROWS, Row, chosen
 from leeway.papers.scoreboard.score import COLUMNS, Score, add_beside, add_reaction
@@ -259,6 +260,24 @@ def test_pictures(outcome):
         canvas = Canvas(figsize=figure.size)
         figure.draw(canvas)
         assert canvas.axes[0].has_data()
+
+
+def test_the_map_is_blue_up_to_the_margin_and_yellow_to_brown_beyond():
+    harm = [0.0, 0.07, 0.19, 0.21, 0.4, 0.6, 0.95]
+    made = line("x", newreno=harm, cubic=[0.0] * 7, web=[0.0] * 6 + [0.3])
+    picture = figures([made])[0]
+    assert f"blue is up to {MARGIN:g}" in picture.caption
+    canvas = Canvas(figsize=picture.size)
+    picture.draw(canvas)
+    mesh, dots = canvas.axes[0].collections
+    mesh.update_scalarmappable()
+    colours = mesh.get_facecolors()
+    assert [bool(blue > red) for red, _, blue, _ in colours] == [value <= MARGIN for value in harm]
+    # Lightest at the margin, and darker with each step away from it.
+    light = [0.3 * red + 0.6 * green + 0.1 * blue for red, green, blue, _ in colours]
+    assert light[:3] == sorted(light[:3]) and light[3:] == sorted(light[3:], reverse=True)
+    assert len({tuple(colour) for colour in colours}) == len(harm), "a colour for each step"
+    assert dots.get_offsets().tolist() == [[6.5, 0.5]], "answers are harmed on the last network alone"
 
 
 def test_the_page_explains_every_column():
