@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the program. As root, or with DESTDIR or PREFIX (/usr/local), for everybody: the program, a manual page for each
-# command, completions, the C headers, the systemd units and examples of what they read. Otherwise where cargo puts programs.
+# command, the pages for who shares a line, completions, the C headers, the systemd units and examples of what they read. Otherwise where cargo puts programs.
 # usage: tools/install.sh [uninstall]; LEEWAY_PROGRAM names a program that is built already
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 readonly prefix=${PREFIX:-/usr/local} root=${DESTDIR:-}
 # What was installed, a path in a line without DESTDIR, folders that were made with a slash at the end.
 readonly manifest=$root$prefix/share/leeway/manifest
+# Pages of docs/ for who shares a line.
+readonly pages=(operator.md gateway.md accounts.md)
 
 main() {
 	case ${1:-install} in
@@ -37,6 +39,10 @@ everything() {
 	for file in "$work"/man/*; do
 		put 644 "$file" "$prefix/share/man/man1/${file##*/}"
 	done
+	for file in "${pages[@]}"; do
+		page "docs/$file" >"$work/$file"
+		put 644 "$work/$file" "$prefix/share/doc/leeway/$file"
+	done
 	completions bash "$prefix/share/bash-completion/completions/leeway"
 	completions zsh "$prefix/share/zsh/site-functions/_leeway"
 	completions fish "$prefix/share/fish/vendor_completions.d/leeway.fish"
@@ -60,6 +66,14 @@ everything() {
 completions() {
 	"$program" completions "$1" >"$work/completions"
 	put 644 "$work/completions" "$2"
+}
+
+# A page of docs/ whose links lead to the pages beside it, and to the repository for what is not installed.
+page() {
+	local repository=https://github.com/leeway-net/leeway/blob/main beside
+	beside=$(IFS='|' && echo "${pages[*]//./\\.}")
+	sed -E -e "s#\]\(\.\./#]($repository/#g" -e "s#\]\(([a-z][a-z0-9/-]*\.(md|png))#]($repository/docs/\1#g" \
+		-e "s#\]\($repository/docs/($beside)#](\1#g" "$1"
 }
 
 # For pkg-config.

@@ -162,6 +162,7 @@ pub enum Command {
         check it: everything that is wrong, and what would be right\n\n\
         It runs in the foreground until SIGTERM or Ctrl-C. Root is needed for a relay, for clients without \
         configuration, and to see when the home is at work.\n\n\
+        From a bare box to the first neighbour: share/doc/leeway/operator.md of the installation.\n\n\
         Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage or a bad configuration.")]
     Gateway(Box<crate::gateway::GatewayArgs>),
     /// Keep the rules of a gateway; for `leeway gateway` itself.

@@ -87,6 +87,8 @@ fn lives_and_dies_in(suite: &str, folder: &Path, first: &Path, second: &Path) {
     assert!(debian.read("usr/share/leeway/gateway.toml").is_ok());
     assert!(debian.read("etc/leeway/gateway.toml").is_err(), "`leeway gateway init` writes it");
 
+    pages_of_the_operator(&debian);
+
     // What somebody has written survives an upgrade and a removal.
     std::fs::write(debian.0.join("etc/leeway/laws.conf"), "ledbat # mine\n").unwrap();
     std::fs::create_dir_all(debian.0.join("var/lib/leeway/relay")).unwrap();
@@ -108,6 +110,25 @@ fn lives_and_dies_in(suite: &str, folder: &Path, first: &Path, second: &Path) {
         left.iter().all(|name| name.starts_with("etc") && name.to_string_lossy().ends_with('-')),
         "{left:?}"
     );
+}
+
+/// The pages for who shares a line are there, the manual names the first, and their links lead to something.
+fn pages_of_the_operator(debian: &Debian) {
+    let folder = "usr/share/doc/leeway";
+    let manual = debian.succeed(&["zcat", "/usr/share/man/man1/leeway-gateway.1.gz"]).replace('\\', "");
+    assert!(manual.contains("share/doc/leeway/operator.md"), "{manual}");
+    let page = debian.read(&format!("{folder}/operator.md")).unwrap();
+    assert!(page.contains("sudo leeway gateway init"), "{page}");
+    for page in ["operator.md", "gateway.md", "accounts.md"] {
+        let text = debian.read(&format!("{folder}/{page}")).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            let there = file.is_empty() || debian.0.join(folder).join(file).is_file();
+            // What is not in the package is in the repository, and tools/check_links.py knows whether it is there.
+            let far = file.starts_with("https://");
+            assert!(there || far, "{page}: {link}");
+        }
+    }
 }
 
 #[test]

@@ -57,6 +57,7 @@ fn uninstall_leaves_what_was_there_before_install_and_nothing_else() {
         "usr/share/pkgconfig/leeway.pc",
         "usr/lib/systemd/system/leeway-relay.service",
         "usr/share/leeway/gateway.toml",
+        "usr/share/doc/leeway/operator.md",
     ] {
         assert!(root.join(file).is_file(), "{file}");
     }
