@@ -12,6 +12,7 @@ use crate::gate::Gate;
 use crate::http::{Proxy, Words};
 use crate::login::Logins;
 use crate::metering::{Bookkeeper, Meter};
+use crate::notes::{self as phrase, Note, Value};
 use crate::observe::Observer;
 use crate::page;
 use crate::policy::Policy;
@@ -174,7 +175,7 @@ impl Gateway {
             home,
             taken,
         };
-        gateway.operations.tell(gateway.words());
+        gateway.operations.tell(gateway.notes());
         let page = gateway.page.iter().filter_map(|(listener, _)| listener.local_addr().ok());
         gateway.operations.listens(gateway.addresses().into_iter().chain(page).collect());
         Ok(gateway)
@@ -206,22 +207,19 @@ impl Gateway {
     }
 
     /// What stays as it is until the end.
-    fn words(&self) -> Vec<String> {
-        let mut notices = Vec::new();
+    fn notes(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
         if self.operations.observation().is_some() {
             if let Some(Err(error)) = &self.home {
-                notices.push(format!("the home's packets cannot be seen: {error} (needs CAP_NET_RAW)"));
+                notes.push(Note::new(&phrase::HOME_NOT_OBSERVED, [Value::same(error)]));
             }
-            return notices;
+            return notes;
         }
         match &self.proxy.connector.upload {
-            None => notices.push("what is sent is not held back: `uplink` is \"none\"".into()),
+            None => notes.push(Note::new(&phrase::UPLINK_FREE, [])),
             Some(upload) => {
                 if let Some(error) = upload.blindness() {
-                    notices.push(format!(
-                        "nothing measures the uplink behind datagrams, which get 47 kbit/s while no TCP upload does: \
-                         no socket for echoes of ICMP: {error} (needs CAP_NET_RAW, or net.ipv4.ping_group_range)"
-                    ));
+                    notes.push(Note::new(&phrase::NO_ECHOES, [Value::same(error)]));
                 }
             }
         }
@@ -229,30 +227,21 @@ impl Gateway {
             && let Err(why) = self.proxy.connector.congestion()
             && !why.is_empty()
         {
-            notices.push(format!(
-                "uploads are held back by the window of the uplink alone, not by the kernel as well: {why} \
-                 (leeway kernel load ledbat, as root, needs Linux 6.10)"
-            ));
+            notes.push(Note::new(&phrase::NO_KERNEL_LAW, [Value::same(why)]));
         }
         for port in &self.taken {
-            notices.push(format!(
-                "clients without configuration get no answers from UDP port {port}: a program of this machine \
-                 has it at all addresses and does not share it; let it listen at one address"
-            ));
+            notes.push(Note::new(&phrase::PORT_TAKEN, [Value::same(port)]));
         }
         if let Some(Err(error)) = &self.home {
-            notices.push(format!(
-                "the home's packets cannot be seen, so nobody stands aside before they make a queue: {error} \
-                 (needs CAP_NET_RAW)"
-            ));
+            notes.push(Note::new(&phrase::HOME_UNSEEN, [Value::same(error)]));
         }
         if let Some(Err(error)) = &self.control {
-            notices.push(format!("`leeway gateway status` and `pause` cannot reach this gateway: {error}"));
+            notes.push(Note::new(&phrase::NO_CONTROL, [Value::same(error)]));
         }
         if self.budget.is_none() {
-            notices.push("downloads are not held back: there is no law".into());
+            notes.push(Note::new(&phrase::NO_LAW, []));
         }
-        notices
+        notes
     }
 
     /// Serves until `stop` is ready; then connections get a moment to end.

@@ -1,6 +1,7 @@
 //! Counts neighbours' bytes for the accounts, and applies the caps of the line to them.
 
 use crate::control::{ExportFormat, ExportRange};
+use crate::notes::{CLOCK_BACK, CLOCK_FORWARD, Note, Value};
 use crate::users::{User, Users};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -297,14 +298,11 @@ impl Meter {
     }
 
     /// What the owner should know of the machine's clock: that it jumped, and the accounts do not believe it yet.
-    pub(crate) fn jump_in_words(&self) -> Option<String> {
+    pub(crate) fn jump_note(&self) -> Option<Note> {
         let by = lock(&self.accounts).as_ref()?.jump()?.by;
-        let way = if by.is_negative() { "back" } else { "forward" };
+        let phrase = if by.is_negative() { &CLOCK_BACK } else { &CLOCK_FORWARD };
         let minutes = SignedDuration::from_mins((by.abs().as_secs() + 30) / 60);
-        Some(format!(
-            "the clock of this machine has jumped {way} by {minutes:#}; accounts and caps go on by the time before, \
-             and follow the clock once it has stayed there for ten minutes"
-        ))
+        Some(Note::new(phrase, [Value::same(format!("{minutes:#}"))]))
     }
 
     /// Where the accounts are.

@@ -4,6 +4,7 @@
 //! pass this machine. Its rate is not known before it is full: what it carried in its busiest second is a lower
 //! bound, and so is what that leaves of it.
 
+use crate::notes::{HOME_UNKNOWN, LOAD_UNKNOWN, Note, QUEUE_UNKNOWN, RATE_UNKNOWN, in_english};
 use crate::setup;
 use ipnet::IpNet;
 use leeway_net::{Error, interfaces, uplinks};
@@ -111,30 +112,19 @@ impl Observer {
             home_busy_s: (tally.can_see && self.sees_home).then_some(tally.busy_s),
             down: direction(0),
             up: direction(1),
-            unknown: self.unknown(),
+            unknown: in_english(&self.unknown()),
         }
     }
 
-    fn unknown(&self) -> Vec<String> {
+    /// What cannot be known without sending, or without seeing the home.
+    pub(crate) fn unknown(&self) -> Vec<Note> {
         let mut unknown = Vec::new();
         if self.interfaces.is_empty() {
-            unknown.push("what the line carries: this machine has no default route".to_owned());
+            unknown.push(Note::new(&LOAD_UNKNOWN, []));
         } else if !self.sees_home {
-            unknown.push(
-                "the home's traffic: its packets do not pass this machine (it is not the home's router, or `home` \
-                 does not name the home's network), so only this machine's own bytes were counted"
-                    .to_owned(),
-            );
+            unknown.push(Note::new(&HOME_UNKNOWN, []));
         }
-        unknown.push(
-            "the line's rate: it is no less than in the busiest second; how much more, only sending shows"
-                .to_owned(),
-        );
-        unknown.push(
-            "how long the queue on the line becomes, and whether the home would notice: only transfers of neighbours \
-             show it"
-                .to_owned(),
-        );
+        unknown.extend([&RATE_UNKNOWN, &QUEUE_UNKNOWN].map(|phrase| Note::new(phrase, [])));
         unknown
     }
 

@@ -1,6 +1,7 @@
 //! Addresses that a neighbour may reach: the public Internet, and nothing else.
 
 use crate::block::{Blocklist, List};
+use crate::notes::{BEHIND_UNKNOWN, HOME, Note, Value, WAN_UNKNOWN, in_english};
 use ipnet::IpNet;
 use leeway_net::{Attached, Attachment, special as special_address};
 use std::net::IpAddr;
@@ -136,6 +137,11 @@ impl Policy {
 
     /// What counts as the home, and what cannot be known of it, for the owner.
     pub fn home_in_words(&self) -> Vec<String> {
+        in_english(&self.home_notes())
+    }
+
+    /// The same as notes.
+    pub(crate) fn home_notes(&self) -> Vec<Note> {
         let now = self.attached.surroundings();
         // Named once, and only where a packet to it would leave this machine.
         let everywhere = |network: &IpNet| network.addr().is_loopback() || network.addr().is_multicast();
@@ -155,23 +161,14 @@ impl Policy {
         let named = self.home.iter().map(IpNet::to_string);
         let on_link = on_link.map(|(network, device)| format!("{network} ({device})"));
         let networks = named.chain(on_link).collect::<Vec<_>>().join(", ");
-        let mut words = vec![format!(
-            "the home, which users never reach: {}this machine, and networks that it joins later",
-            if networks.is_empty() { String::new() } else { format!("{networks}, ") }
-        )];
+        let networks = if networks.is_empty() { networks } else { networks + ", " };
+        let mut notes = vec![Note::new(&HOME, [Value::same(networks)])];
         let public = |address: &IpAddr| address.is_ipv4() && special_address(*address).is_none();
         if !now.own.iter().any(public) && !self.home.iter().any(|network| public(&network.addr())) {
-            words.push(
-                "the address of the home's router on the Internet is not known, so users may reach what that forwards \
-                 into the home: give it as `wan`"
-                    .into(),
-            );
+            notes.push(Note::new(&WAN_UNKNOWN, []));
         }
-        words.push(
-            "networks of the home behind other routers are not known, in particular those of IPv6: give them as `home`"
-                .into(),
-        );
-        words
+        notes.push(Note::new(&BEHIND_UNKNOWN, []));
+        notes
     }
 
     /// Whether somebody at this address may use the gateway.

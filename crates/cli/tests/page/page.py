@@ -248,6 +248,8 @@ def main() -> None:
             time.sleep(2)
             gone = {"es": "no responde", "ca": "no respon", "en": "does not answer"}[code]
             expect(page.locator("#peer-rows .standing").first).to_have_text(gone)
+            note = {"es": "indícalas como `home`", "ca": "indica-les com a `home`", "en": "give them as `home`"}[code]
+            expect(page.locator("section[aria-labelledby=notes]")).to_contain_text(note)
             looks(page)
             page.screenshot(path=pictures / f"page-320-{code}.png", full_page=True)
 

@@ -3,6 +3,7 @@
 //! The key is random, so nobody can choose a name whose hash equals that of a blocked name. By
 //! chance this happens to one query in 10^13 with a million names.
 
+use crate::notes::{ADDRESS_NO_NAME, LEADS_ELSEWHERE, NO_NAME, NOT_ASCII, OTHER_RULE, Phrase};
 use crate::resolve::is_name;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
@@ -24,7 +25,7 @@ impl Builder {
     ///
     /// # Errors
     /// Why it is none of these.
-    pub fn line(&mut self, line: &str) -> Result<(), &'static str> {
+    pub fn line(&mut self, line: &str) -> Result<(), &'static Phrase<0>> {
         // Ad blockers begin comments with `!`, and a file with its kind in brackets.
         if line.is_empty() || line.starts_with(['#', '!', '[']) {
             return Ok(());
@@ -41,8 +42,8 @@ impl Builder {
         };
         if !address.is_unspecified() && !address.is_loopback() {
             return Err(match words.next() {
-                Some(_) => "it leads a name to another address, which blocks nothing",
-                None => "an address is no name; it belongs into `networks`",
+                Some(_) => &LEADS_ELSEWHERE,
+                None => &ADDRESS_NO_NAME,
             });
         }
         // This machine's own names, and the address itself.
@@ -113,17 +114,17 @@ impl Domains {
 ///
 /// # Errors
 /// It is no name.
-pub fn bare(text: &str) -> Result<&str, &'static str> {
+pub fn bare(text: &str) -> Result<&str, &'static Phrase<0>> {
     if text.parse::<IpAddr>().is_ok() {
-        return Err("an address is no name; it belongs into `networks`");
+        return Err(&ADDRESS_NO_NAME);
     }
     let name = match text.strip_prefix("||") {
-        Some(rule) => rule.strip_suffix('^').ok_or("of rules for ad blockers only ||name^ blocks a name")?,
+        Some(rule) => rule.strip_suffix('^').ok_or(&OTHER_RULE)?,
         None => text.strip_prefix("*.").or_else(|| text.strip_prefix('.')).unwrap_or(text),
     };
     let name = name.strip_suffix('.').unwrap_or(name);
     if !name.is_ascii() {
-        return Err("a name has ASCII letters only; write it as DNS does (xn--...)");
+        return Err(&NOT_ASCII);
     }
-    if is_name(name) { Ok(name) } else { Err("it is no name") }
+    if is_name(name) { Ok(name) } else { Err(&NO_NAME) }
 }

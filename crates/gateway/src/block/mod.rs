@@ -5,6 +5,7 @@ mod domains;
 mod networks;
 
 use crate::config::ConfigError;
+use crate::notes::{BLOCKED, LINE_WRONG, LINES_WRONG, NOT_UTF8, Note, Phrase, Value, in_english};
 use domains::Domains;
 use ipnet::IpNet;
 use networks::Networks;
@@ -63,7 +64,7 @@ pub struct Blocklist {
     domains: Domains,
     networks: Networks,
     ports: BTreeSet<u16>,
-    notices: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl BlockConfig {
@@ -79,7 +80,7 @@ impl BlockConfig {
                 "give something like \"{example}\", or the absolute path of a file, such as \
                  \"/etc/leeway/blocked.txt\""
             );
-            Some((key, format!("block.{}: `{entry}`: {why}", list.name()), right))
+            Some((key, format!("block.{}: `{entry}`: {}", list.name(), why.english()), right))
         };
         let literals = self.entries().filter_map(|(key, list, entry)| match entry {
             Entry::File(_) => None,
@@ -126,16 +127,16 @@ impl Blocklist {
     pub fn read(config: &BlockConfig) -> Result<Blocklist, ConfigError> {
         config.check()?;
         let (mut names, mut networks) = (domains::Builder::default(), Vec::<IpNet>::new());
-        let mut notices = Vec::new();
+        let mut notes = Vec::new();
         for entry in &config.domains {
             match Entry::of(entry) {
-                Entry::File(path) => lines(path, &mut notices, |line| names.line(line))?,
+                Entry::File(path) => lines(path, &mut notes, |line| names.line(line))?,
                 Entry::Literal(name) => drop(names.line(name)),
             }
         }
         for entry in &config.networks {
             match Entry::of(entry) {
-                Entry::File(path) => lines(path, &mut notices, |line| {
+                Entry::File(path) => lines(path, &mut notes, |line| {
                     networks.extend(networks::line(line)?);
                     Ok(())
                 })?,
@@ -144,7 +145,7 @@ impl Blocklist {
         }
         let ports = config.ports.clone();
         let (domains, networks) = (names.build(), Networks::new(&networks));
-        let lists = Blocklist { domains, networks, ports, notices };
+        let lists = Blocklist { domains, networks, ports, notes };
         Ok(lists)
     }
 
@@ -165,14 +166,17 @@ impl Blocklist {
 
     /// How much is blocked, if anything, and which lines of the files are wrong.
     pub fn notices(&self) -> Vec<String> {
+        in_english(&self.notes())
+    }
+
+    /// The same as notes.
+    pub(crate) fn notes(&self) -> Vec<Note> {
         let counts = [self.domains.len(), self.networks.len(), self.ports.len()];
         if counts == [0; 3] {
-            return self.notices.clone();
+            return self.notes.clone();
         }
-        let [domains, networks, ports] = counts;
-        let blocked =
-            format!("blocked: {domains} domains, {networks} networks or ranges of addresses, {ports} ports");
-        std::iter::once(blocked).chain(self.notices.iter().cloned()).collect()
+        let blocked = Note::new(&BLOCKED, counts.map(Value::same));
+        std::iter::once(blocked).chain(self.notes.iter().cloned()).collect()
     }
 }
 
@@ -201,8 +205,8 @@ fn open(path: &Path) -> Result<File, ConfigError> {
 /// Gives each line to `take`, and says which it refuses.
 fn lines(
     path: &Path,
-    notices: &mut Vec<String>,
-    mut take: impl FnMut(&str) -> Result<(), &'static str>,
+    notes: &mut Vec<Note>,
+    mut take: impl FnMut(&str) -> Result<(), &'static Phrase<0>>,
 ) -> Result<(), ConfigError> {
     let failed = |error| ConfigError::File { path: PathBuf::from(path), error };
     let mut file = BufReader::with_capacity(1 << 16, open(path)?);
@@ -215,17 +219,20 @@ fn lines(
         number += 1;
         let bytes = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line) } else { &line[..] };
         let text = std::str::from_utf8(bytes);
-        if let Err(why) = text.map_err(|_| "it is no text in UTF-8").and_then(|text| take(text.trim())) {
+        if let Err(why) = text.map_err(|_| &NOT_UTF8).and_then(|text| take(text.trim())) {
             wrong += 1;
             if wrong <= NAMED {
                 let shown: String =
                     String::from_utf8_lossy(bytes).trim().chars().take(SHOWN).collect::<String>();
-                notices.push(format!("not blocked: {}:{number}: {shown:?}: {why}", path.display()));
+                let [file, number] = [Value::same(path.display()), Value::same(number)];
+                let values = [file, number, Value::same(format!("{shown:?}")), Value::of(why)];
+                notes.push(Note::new(&LINE_WRONG, values));
             }
         }
     }
     if wrong > NAMED {
-        notices.push(format!("not blocked: {}: {} more lines are wrong", path.display(), wrong - NAMED));
+        let values = [Value::same(path.display()), Value::same(wrong - NAMED)];
+        notes.push(Note::new(&LINES_WRONG, values));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Blocked networks, as ranges of addresses without overlaps.
 
+use crate::notes::{NO_NETWORK, Phrase};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -42,7 +43,7 @@ impl Networks {
 ///
 /// # Errors
 /// It is none.
-pub fn line(line: &str) -> Result<Option<IpNet>, &'static str> {
+pub fn line(line: &str) -> Result<Option<IpNet>, &'static Phrase<0>> {
     let text = line.split(['#', ';']).next().unwrap_or_default().trim();
     if text.is_empty() { Ok(None) } else { network(text).map(Some) }
 }
@@ -51,9 +52,9 @@ pub fn line(line: &str) -> Result<Option<IpNet>, &'static str> {
 ///
 /// # Errors
 /// It is neither.
-pub fn network(text: &str) -> Result<IpNet, &'static str> {
+pub fn network(text: &str) -> Result<IpNet, &'static Phrase<0>> {
     let alone = || text.parse::<IpAddr>().map(IpNet::from);
-    text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| "it is no network and no address")
+    text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| &NO_NETWORK)
 }
 
 fn number(address: IpAddr) -> u128 {

@@ -28,6 +28,7 @@ use crate::config::Config;
 use crate::gate::{Gate, LONGEST};
 use crate::http::Proxy;
 use crate::login::Logins;
+use crate::notes::{Note, in_english};
 use crate::observe::{Observation, Observer};
 use crate::users::{User, address_name};
 use jiff::{SignedDuration, Timestamp};
@@ -66,7 +67,7 @@ pub struct Operations {
     proxy: Arc<Proxy>,
     began: Instant,
     started: Timestamp,
-    notices: OnceLock<Vec<String>>,
+    notes: OnceLock<Vec<Note>>,
     addresses: OnceLock<Vec<SocketAddr>>,
     /// Who may see the page, if there is one.
     owners: Option<Arc<Logins>>,
@@ -80,10 +81,10 @@ pub struct Operations {
 impl Operations {
     /// Those of a gateway that runs by `config`.
     pub fn new(proxy: Arc<Proxy>, config: &Config, owners: Option<Arc<Logins>>) -> Operations {
-        let (notices, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let (notes, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let running = Mutex::new(Running::new(config));
         let (began, started) = (Instant::now(), Timestamp::now());
-        Operations { proxy, began, started, notices, addresses, owners, running, history, observer: None }
+        Operations { proxy, began, started, notes, addresses, owners, running, history, observer: None }
     }
 
     /// The same of a gateway that only observes, if there is an observer.
@@ -102,9 +103,9 @@ impl Operations {
     }
 
     /// What the owner should know of this gateway, from its start on.
-    pub fn tell(&self, notices: Vec<String>) {
+    pub(crate) fn tell(&self, notes: Vec<Note>) {
         // They are told once.
-        let _ = self.notices.set(notices);
+        let _ = self.notes.set(notes);
     }
 
     /// The addresses that it listens on.
@@ -113,17 +114,27 @@ impl Operations {
         let _ = self.addresses.set(addresses);
     }
 
-    /// What the owner should know.
+    /// What the owner should know, in English.
     pub fn notices(&self) -> Vec<String> {
+        in_english(&self.notes())
+    }
+
+    /// What the owner should know.
+    pub(crate) fn notes(&self) -> Vec<Note> {
         if self.observer.is_some() {
-            return self.notices.get().cloned().unwrap_or_default();
+            return self.notes.get().cloned().unwrap_or_default();
         }
         let policy = self.proxy.connector.policy();
-        let mut notices = policy.home_in_words();
-        notices.extend(policy.block.notices());
-        notices.extend(self.gate().meter().and_then(|meter| meter.jump_in_words()));
-        notices.extend(self.notices.get().into_iter().flatten().cloned());
-        notices
+        let mut notes = policy.home_notes();
+        notes.extend(policy.block.notes());
+        notes.extend(self.gate().meter().and_then(|meter| meter.jump_note()));
+        notes.extend(self.notes.get().into_iter().flatten().cloned());
+        notes
+    }
+
+    /// What an observing gateway cannot know.
+    pub(crate) fn unknown(&self) -> Vec<Note> {
+        self.observer.as_ref().map(|observer| observer.unknown()).unwrap_or_default()
     }
 
     /// Whether somebody at this address may use the gateway.

@@ -4,6 +4,7 @@ use super::{OperationError, Operations, ReloadRequest, Reloaded};
 use crate::block::Blocklist;
 use crate::config::{Config, ConfigError};
 use crate::login::People;
+use crate::notes::{COPY_OLD, Note, Value, in_english};
 use crate::policy::Policy;
 use leeway_guard::{SecretError, credential, read_secret};
 use std::collections::BTreeMap;
@@ -40,6 +41,13 @@ impl Operations {
     /// # Errors
     /// What is wrong, or needs a restart. Then nothing has changed.
     pub fn reload(&self, request: &ReloadRequest) -> Result<Reloaded, OperationError> {
+        let notes = self.reread(request)?;
+        let done = std::iter::once("the configuration was read again and holds".to_owned());
+        Ok(Reloaded { words: done.chain(in_english(&notes)).collect() })
+    }
+
+    /// The same, with what the owner should know.
+    pub(crate) fn reread(&self, request: &ReloadRequest) -> Result<Vec<Note>, OperationError> {
         let mut running = self.running();
         let source =
             running.source.as_ref().ok_or_else(|| wrong("this gateway has no file to read again"))?;
@@ -77,17 +85,11 @@ impl Operations {
         }
         secrets.retain(|path, _| credential(path).is_some());
         (running.config, running.secrets) = (config, secrets);
-        let mut words = vec!["the configuration was read again and holds".into()];
-        words.extend(block.notices());
+        let mut notes = block.notes();
         let files = config_files(&running.config);
-        words.extend(files.iter().filter(|path| is_copy(path, request, credential)).map(|path| {
-            format!(
-                "{} was not read again: systemd has given this gateway a copy of it, and root hands over a newer \
-                 one with: systemctl reload leeway-gateway",
-                path.display()
-            )
-        }));
-        Ok(Reloaded { words })
+        let copies = files.iter().filter(|path| is_copy(path, request, credential));
+        notes.extend(copies.map(|path| Note::new(&COPY_OLD, [Value::same(path.display())])));
+        Ok(notes)
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {

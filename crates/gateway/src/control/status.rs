@@ -191,13 +191,6 @@ pub struct Reloaded {
     pub words: Vec<String>,
 }
 
-impl Reloaded {
-    /// What the owner should know beside that it is done.
-    pub fn notices(self) -> Vec<String> {
-        self.words.into_iter().skip(1).collect()
-    }
-}
-
 /// What `/v1/export` is asked for; all without days.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

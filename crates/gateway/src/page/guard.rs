@@ -1,6 +1,6 @@
 //! What a request tells about its visitor, and the restrictions that every response states.
 
-use super::words::Language;
+use crate::language::Language;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 

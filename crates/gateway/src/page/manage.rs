@@ -74,10 +74,10 @@ pub async fn revoke(state: Shared, headers: HeaderMap, Form(form): Form<AccessFo
 pub async fn reload(state: Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = Ok(ReloadRequest::default());
-    match asked(&state, &visitor, &form.csrf, request, Operations::reload).await {
-        Ok(reloaded) => {
+    match asked(&state, &visitor, &form.csrf, request, Operations::reread).await {
+        Ok(notes) => {
             let words = visitor.language.words();
-            let done = Message::done(words.code, words.reloaded, reloaded.notices());
+            let done = Message::done(visitor.language, words.reloaded, &notes);
             state.home(&visitor, form.csrf, Some(done), StatusCode::OK)
         }
         Err(answer) => *answer,

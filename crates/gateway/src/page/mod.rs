@@ -15,8 +15,8 @@ pub mod sheet;
 mod view;
 mod words;
 
+pub use crate::language::Language;
 pub use config::PageConfig;
-pub use words::Language;
 
 use crate::control::Operations;
 use crate::login::{Denied, Logins};
@@ -367,9 +367,13 @@ impl Page {
         message: Option<view::Message>,
         status: StatusCode,
     ) -> Response {
-        let (now, notices) = (self.operations.now(), self.operations.notices());
+        let (now, notices) = (self.operations.now(), self.operations.notes());
+        let unknown = self.operations.unknown();
         let codes = self.operations.takes_codes();
-        html(&view::Home::new(visitor.language, csrf, message, now, notices).with_codes(codes), status)
+        html(
+            &view::Home::new(visitor.language, csrf, message, now, [&notices, &unknown]).with_codes(codes),
+            status,
+        )
     }
 
     fn act(

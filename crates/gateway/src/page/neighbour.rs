@@ -7,10 +7,11 @@
 
 use super::guard;
 use super::view::{VolumeRow, bytes, when};
-use super::words::{Language, Words};
+use super::words::Words;
 use crate::codes::Codes;
 use crate::control::own_volumes;
 use crate::http::{Proxy, credentials};
+use crate::language::Language;
 use crate::login::Denied;
 use crate::peers::route::{Asker, Route};
 use askama::Template;

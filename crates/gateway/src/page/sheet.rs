@@ -2,8 +2,9 @@
 
 use super::neighbour::terms;
 use super::view::when;
-use super::words::{Language, Words};
+use super::words::Words;
 use crate::control::Issued;
+use crate::language::Language;
 use crate::qr::Qr;
 use askama::Template;
 use std::net::IpAddr;

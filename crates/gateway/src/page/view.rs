@@ -1,8 +1,10 @@
 //! The pages as HTML. Askama escapes every value.
 
 use super::neighbour::terms;
-use super::words::{Language, Words};
+use super::words::Words;
 use crate::control::{self, Entrance, IssuedCode, Now, Sharing, Volume};
+use crate::language::Language;
+use crate::notes::Note;
 use crate::observe::Observation;
 use crate::peers::{Document, PeerStatus, Standing};
 use crate::qr::Qr;
@@ -137,8 +139,8 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(seen: Observation) -> Observed {
-        let Observation { seconds, sees_home, down, up, unknown, .. } = seen;
+    fn new(seen: Observation, unknown: Vec<String>) -> Observed {
+        let Observation { seconds, sees_home, down, up, .. } = seen;
         let spare = |bps: Option<f64>| bps.map_or("?".to_owned(), rate);
         let rates = [
             rate(down.mean_bps),
@@ -165,23 +167,25 @@ impl Message {
         Message { problem: true, lines: vec![(language, words.to_owned())] }
     }
 
-    /// It is done; with what the owner should know, in English.
-    pub fn done(language: &'static str, words: &str, notices: Vec<String>) -> Message {
-        let notices = notices.into_iter().map(|notice| ("en", notice));
-        Message { problem: false, lines: [(language, words.to_owned())].into_iter().chain(notices).collect() }
+    /// It is done; with what the owner should know.
+    pub fn done(language: Language, words: &str, notes: &[Note]) -> Message {
+        let code = language.words().code;
+        let notes = notes.iter().map(|note| (code, note.words(language)));
+        Message { problem: false, lines: [(code, words.to_owned())].into_iter().chain(notes).collect() }
     }
 }
 
 impl Home {
-    /// Of what is now.
+    /// Of what is now, with what the owner should know, and what an observing gateway cannot know.
     pub fn new(
         language: Language,
         csrf: String,
         message: Option<Message>,
         now: Now,
-        notices: Vec<String>,
+        [notices, unknown]: [&[Note]; 2],
     ) -> Home {
         let words = language.words();
+        let spoken = |notes: &[Note]| notes.iter().map(|note| note.words(language)).collect::<Vec<_>>();
         let state = match now.sharing {
             Sharing::On => words.sharing_on.to_owned(),
             Sharing::Observing => words.observing.to_owned(),
@@ -203,7 +207,7 @@ impl Home {
             csrf,
             message,
             paused: now.sharing != Sharing::On,
-            observed: now.observed.map(Observed::new),
+            observed: now.observed.map(|seen| Observed::new(seen, spoken(unknown))),
             state,
             pauses: [(hour, words.pause_1h), (night, words.pause_8h), (open, words.pause_open)],
             notice: match now.notice.answer {
@@ -236,7 +240,7 @@ impl Home {
                 })
                 .collect(),
             peers: now.peers.into_iter().map(|peer| PeerRow::new(words, peer)).collect(),
-            notices,
+            notices: spoken(notices),
             codes: false,
         }
     }
@@ -309,4 +313,47 @@ pub fn bytes(bytes: u64) -> String {
 
 fn rate(bps: f64) -> String {
     if bps < 1e6 { format!("{:.0} kbit/s", bps / 1e3) } else { format!("{:.1} Mbit/s", bps / 1e6) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Notice, Sample};
+    use crate::notes;
+    use crate::observe::Direction;
+
+    /// Nothing has happened yet; the gateway only observes.
+    fn now() -> Now {
+        let notice = Notice { answer: "notice_idle", now_ms: None, off_ms: None };
+        let (down, up) = (Direction::default(), Direction::default());
+        let (interfaces, unknown) = (vec![], vec!["in English for programs".to_owned()]);
+        let observed =
+            Observation { seconds: 1, interfaces, sees_home: false, home_busy_s: None, down, up, unknown };
+        Now {
+            sharing: Sharing::Observing,
+            notice,
+            sample: Sample { at: 0, down_bps: 0.0, up_bps: 0.0, queue_ms: None },
+            users: vec![],
+            volumes: vec![],
+            peers: vec![],
+            observed: Some(observed),
+        }
+    }
+
+    #[test]
+    fn every_note_is_in_the_language_of_the_page() {
+        let notes = notes::each();
+        for (language, ..) in Language::ALL {
+            let message = Message::done(language, "done", &notes);
+            let home = Home::new(language, String::new(), Some(message), now(), [&notes, &notes]);
+            let page = home.render().unwrap().replace("&#39;", "'").replace("&#34;", "\"");
+            for note in &notes {
+                let words = note.words(language);
+                assert!(page.matches(&words).count() >= 3, "{words}");
+                let english = language != Language::English && page.contains(&note.to_string());
+                assert!(!english, "{note}");
+            }
+            assert!(!page.contains("in English for programs"));
+        }
+    }
 }

@@ -1,0 +1,230 @@
+//! What the owner of a gateway should know, in each language of the page.
+
+use crate::language::Language;
+use std::fmt;
+
+/// A text in each language, in the order of [`Language`]. Values take the places of the `N` pairs of braces.
+#[derive(Debug)]
+pub struct Phrase<const N: usize>(Texts);
+
+/// A text in each language.
+type Texts = [&'static str; 3];
+
+impl Phrase<0> {
+    /// In English, as errors and programs have it.
+    pub fn english(&self) -> &'static str {
+        self.0[Language::English as usize]
+    }
+}
+
+/// A note: what to know, with its values.
+#[derive(Debug, Clone)]
+pub struct Note {
+    texts: &'static Texts,
+    values: Vec<Value>,
+}
+
+/// What takes the place of a pair of braces.
+#[derive(Debug, Clone)]
+pub enum Value {
+    /// The same in each language: a name, a number, an error of the system.
+    Same(String),
+    /// In each language.
+    Texts(&'static Texts),
+}
+
+impl Value {
+    /// The same in each language.
+    pub fn same(value: impl ToString) -> Value {
+        Value::Same(value.to_string())
+    }
+
+    /// A phrase as a part of another one.
+    pub fn of(phrase: &'static Phrase<0>) -> Value {
+        Value::Texts(&phrase.0)
+    }
+}
+
+impl Note {
+    /// Of a phrase and as many values as it takes.
+    pub fn new<const N: usize>(phrase: &'static Phrase<N>, values: [Value; N]) -> Note {
+        Note { texts: &phrase.0, values: values.into() }
+    }
+
+    /// In that language.
+    pub fn words(&self, language: Language) -> String {
+        let mut pieces = self.texts[language as usize].split("{}");
+        let mut text = pieces.next().unwrap_or_default().to_owned();
+        for (value, piece) in self.values.iter().zip(pieces) {
+            text += match value {
+                Value::Same(same) => same,
+                Value::Texts(texts) => texts[language as usize],
+            };
+            text += piece;
+        }
+        text
+    }
+}
+
+/// In English, for programs and the command line.
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words(Language::English))
+    }
+}
+
+/// The same notes as texts.
+pub fn in_english(notes: &[Note]) -> Vec<String> {
+    notes.iter().map(Note::to_string).collect()
+}
+
+macro_rules! phrases {
+    ($($name:ident[$values:literal]: $en:literal, $es:literal, $ca:literal;)*) => {
+        $(#[doc = $en] pub static $name: Phrase<$values> = Phrase([$en, $es, $ca]);)*
+        #[cfg(test)]
+        static ALL: &[(&Texts, usize)] = &[$((&$name.0, $values)),*];
+    };
+}
+
+phrases! {
+    HOME[1]: "the home, which users never reach: {}this machine, and networks that it joins later",
+        "la casa, a la que los vecinos nunca llegan: {}esta máquina y las redes a las que se una más tarde",
+        "la casa, on els veïns no arriben mai: {}aquesta màquina i les xarxes on entri més tard";
+    WAN_UNKNOWN[0]: "the address of the home's router on the Internet is not known, so users may reach what \
+         that forwards into the home: give it as `wan`",
+        "no se sabe la dirección en Internet del router de la casa, y los vecinos podrían llegar a lo que este \
+         reenvía a la casa: indícala como `wan`",
+        "no se sap l'adreça a Internet del router de la casa, i els veïns podrien arribar al que aquest reenvia \
+         cap a la casa: indica-la com a `wan`";
+    BEHIND_UNKNOWN[0]: "networks of the home behind other routers are not known, in particular those of IPv6: \
+         give them as `home`",
+        "no se conocen las redes de la casa detrás de otros routers, en particular las de IPv6: indícalas como \
+         `home`",
+        "no es coneixen les xarxes de la casa darrere d'altres routers, en particular les d'IPv6: indica-les \
+         com a `home`";
+    BLOCKED[3]: "blocked: {} domains, {} networks or ranges of addresses, {} ports",
+        "bloqueado: {} dominios, {} redes o rangos de direcciones, {} puertos",
+        "bloquejat: {} dominis, {} xarxes o rangs d'adreces, {} ports";
+    LINE_WRONG[4]: "not blocked: {}:{}: {}: {}", "no se bloquea: {}:{}: {}: {}", "no es bloqueja: {}:{}: {}: {}";
+    LINES_WRONG[2]: "not blocked: {}: {} more lines are wrong", "no se bloquea: {}: hay {} líneas más con errores",
+        "no es bloqueja: {}: hi ha {} línies més amb errors";
+    NOT_UTF8[0]: "it is no text in UTF-8", "no es texto en UTF-8", "no és text en UTF-8";
+    LEADS_ELSEWHERE[0]: "it leads a name to another address, which blocks nothing",
+        "lleva un nombre a otra dirección, lo que no bloquea nada",
+        "porta un nom a una altra adreça, cosa que no bloqueja res";
+    ADDRESS_NO_NAME[0]: "an address is no name; it belongs into `networks`",
+        "una dirección no es un nombre; va en `networks`", "una adreça no és un nom; va a `networks`";
+    OTHER_RULE[0]: "of rules for ad blockers only ||name^ blocks a name",
+        "de las reglas para bloqueadores de anuncios solo ||nombre^ bloquea un nombre",
+        "de les regles per a bloquejadors d'anuncis només ||nom^ bloqueja un nom";
+    NOT_ASCII[0]: "a name has ASCII letters only; write it as DNS does (xn--...)",
+        "un nombre solo tiene letras ASCII; escríbelo como en el DNS (xn--...)",
+        "un nom només té lletres ASCII; escriu-lo com al DNS (xn--...)";
+    NO_NAME[0]: "it is no name", "no es un nombre", "no és un nom";
+    NO_NETWORK[0]: "it is no network and no address", "no es ni una red ni una dirección",
+        "no és ni una xarxa ni una adreça";
+    CLOCK_BACK[1]: "the clock of this machine has jumped back by {}; accounts and caps go on by the time \
+         before, and follow the clock once it has stayed there for ten minutes",
+        "el reloj de esta máquina ha saltado {} hacia atrás; las cuentas y los límites siguen con la hora de \
+         antes, y seguirán al reloj cuando lleve diez minutos así",
+        "el rellotge d'aquesta màquina ha saltat {} enrere; els comptes i els límits continuen amb l'hora \
+         d'abans, i seguiran el rellotge quan faci deu minuts que hi és";
+    CLOCK_FORWARD[1]: "the clock of this machine has jumped forward by {}; accounts and caps go on by the time \
+         before, and follow the clock once it has stayed there for ten minutes",
+        "el reloj de esta máquina ha saltado {} hacia delante; las cuentas y los límites siguen con la hora de \
+         antes, y seguirán al reloj cuando lleve diez minutos así",
+        "el rellotge d'aquesta màquina ha saltat {} endavant; els comptes i els límits continuen amb l'hora \
+         d'abans, i seguiran el rellotge quan faci deu minuts que hi és";
+    UPLINK_FREE[0]: "what is sent is not held back: `uplink` is \"none\"", "lo que se envía no se frena: \
+         `uplink` es \"none\"",
+        "el que s'envia no es frena: `uplink` és \"none\"";
+    NO_ECHOES[1]: "nothing measures the uplink behind datagrams, which get 47 kbit/s while no TCP upload does: \
+         no socket for echoes of ICMP: {} (needs CAP_NET_RAW, or net.ipv4.ping_group_range)",
+        "nada mide la subida detrás de los datagramas, que tienen 47 kbit/s mientras nada suba por TCP: no hay \
+         socket para ecos de ICMP: {} (hace falta CAP_NET_RAW o net.ipv4.ping_group_range)",
+        "res no mesura la pujada darrere dels datagrames, que tenen 47 kbit/s mentre res no pugi per TCP: no hi \
+         ha socket per a ecos d'ICMP: {} (cal CAP_NET_RAW o net.ipv4.ping_group_range)";
+    NO_KERNEL_LAW[1]: "uploads are held back by the window of the uplink alone, not by the kernel as well: {} \
+         (leeway kernel load ledbat, as root, needs Linux 6.10)",
+        "las subidas las frena solo la ventana de la subida, y no también el núcleo: {} (leeway kernel load \
+         ledbat, como root, necesita Linux 6.10)",
+        "les pujades les frena només la finestra de la pujada, i no també el nucli: {} (leeway kernel load \
+         ledbat, com a root, necessita Linux 6.10)";
+    PORT_TAKEN[1]: "clients without configuration get no answers from UDP port {}: a program of this machine \
+         has it at all addresses and does not share it; let it listen at one address",
+        "los clientes sin configurar no reciben respuestas del puerto UDP {}: un programa de esta máquina lo \
+         tiene en todas las direcciones y no lo comparte; haz que escuche en una sola dirección",
+        "els clients sense configurar no reben respostes del port UDP {}: un programa d'aquesta màquina el té a \
+         totes les adreces i no el comparteix; fes que escolti en una sola adreça";
+    HOME_UNSEEN[1]: "the home's packets cannot be seen, so nobody stands aside before they make a queue: {} \
+         (needs CAP_NET_RAW)",
+        "no se ven los paquetes de la casa, y nadie se aparta antes de que formen cola: {} (hace falta \
+         CAP_NET_RAW)",
+        "no es veuen els paquets de la casa, i ningú no s'aparta abans que facin cua: {} (cal CAP_NET_RAW)";
+    HOME_NOT_OBSERVED[1]: "the home's packets cannot be seen: {} (needs CAP_NET_RAW)",
+        "no se ven los paquetes de la casa: {} (hace falta CAP_NET_RAW)",
+        "no es veuen els paquets de la casa: {} (cal CAP_NET_RAW)";
+    NO_CONTROL[1]: "`leeway gateway status` and `pause` cannot reach this gateway: {}",
+        "`leeway gateway status` y `pause` no llegan a esta pasarela: {}",
+        "`leeway gateway status` i `pause` no arriben a aquesta passarel·la: {}";
+    NO_LAW[0]: "downloads are not held back: there is no law", "las descargas no se frenan: no hay ninguna ley \
+         (`law`)",
+        "les baixades no es frenen: no hi ha cap llei (`law`)";
+    COPY_OLD[1]: "{} was not read again: systemd has given this gateway a copy of it, and root hands over a \
+         newer one with: systemctl reload leeway-gateway",
+        "{} no se ha vuelto a leer: systemd dio una copia a esta pasarela, y root entrega otra más nueva con: \
+         systemctl reload leeway-gateway",
+        "{} no s'ha tornat a llegir: systemd va donar una còpia a aquesta passarel·la, i root en lliura una de \
+         més nova amb: systemctl reload leeway-gateway";
+    LOAD_UNKNOWN[0]: "what the line carries: this machine has no default route",
+        "lo que lleva la línea: esta máquina no tiene ruta por defecto",
+        "el que porta la línia: aquesta màquina no té ruta per defecte";
+    HOME_UNKNOWN[0]: "the home's traffic: its packets do not pass this machine (it is not the home's router, or \
+         `home` does not name the home's network), so only this machine's own bytes were counted",
+        "el tráfico de la casa: sus paquetes no pasan por esta máquina (no es el router de la casa, o `home` no \
+         nombra su red), y solo se han contado los bytes de esta máquina",
+        "el trànsit de la casa: els seus paquets no passen per aquesta màquina (no és el router de la casa, o \
+         `home` no n'anomena la xarxa), i només s'han comptat els bytes d'aquesta màquina";
+    RATE_UNKNOWN[0]: "the line's rate: it is no less than in the busiest second; how much more, only sending \
+         shows",
+        "la velocidad de la línea: no es menor que en el segundo de más uso; cuánto más, solo se ve enviando",
+        "la velocitat de la línia: no és menor que en el segon de més ús; quant més, només es veu enviant";
+    QUEUE_UNKNOWN[0]: "how long the queue on the line becomes, and whether the home would notice: only \
+         transfers of neighbours show it",
+        "cuánto crece la cola en la línea, y si se notaría en casa: solo se ve en las transferencias de los \
+         vecinos",
+        "com creix la cua a la línia, i si es notaria a casa: només es veu en les transferències dels veïns";
+}
+
+/// A note of each phrase, with values that are words of no language.
+#[cfg(test)]
+pub fn each() -> Vec<Note> {
+    let values = |count: usize| (0..count).map(Value::same).collect();
+    ALL.iter().map(|(texts, count)| Note { texts, values: values(*count) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_phrase_is_in_each_language_with_all_of_its_values() {
+        for (texts, values) in ALL {
+            for text in *texts {
+                assert_eq!(text.matches("{}").count(), *values, "{text}");
+            }
+            let [english, spanish, catalan] = texts;
+            assert!(english != spanish && english != catalan && spanish != catalan, "{english}");
+        }
+    }
+
+    #[test]
+    fn values_stand_in_their_places() {
+        let values = [Value::same("a.txt"), Value::same(3), Value::same("\"x\""), Value::of(&NO_NAME)];
+        let note = Note::new(&LINE_WRONG, values);
+        assert_eq!(note.to_string(), "not blocked: a.txt:3: \"x\": it is no name");
+        assert_eq!(note.words(Language::Spanish), "no se bloquea: a.txt:3: \"x\": no es un nombre");
+        assert_eq!(note.words(Language::Catalan), "no es bloqueja: a.txt:3: \"x\": no és un nom");
+        assert_eq!(Note::new(&NO_LAW, []).to_string(), "downloads are not held back: there is no law");
+    }
+}
