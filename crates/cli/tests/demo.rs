@@ -84,8 +84,10 @@ fn the_community_moves_bytes_shows_its_page_and_leaves_nothing() {
     let mut child = demo.command(&["--seconds", "9"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = lines.find(|line| line.starts_with("The owner's page: ")).expect("it has a page");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let [.., page, "name:", "owner", "password:", password] = words[..] else { panic!("{line}") };
+    let page = line.split_whitespace().next_back().unwrap();
+    let login = lines.next().unwrap();
+    let words: Vec<&str> = login.split_whitespace().collect();
+    let [.., "name:", "owner", "password:", password] = words[..] else { panic!("{login}") };
     let page: SocketAddr = page.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
     assert!(page.ip().is_loopback());
 
@@ -112,7 +114,8 @@ fn the_community_moves_bytes_shows_its_page_and_leaves_nothing() {
     assert!(rates[0] < 4.1, "the line carries 4 Mbit/s: {row}");
     let alone = rest.iter().rfind(|line| line.contains("alone  ")).unwrap();
     assert!(alone.contains(" ms") && alone.trim_end().ends_with('-'), "{alone}");
-    let [.., removed, _, mean_alone, mean_beside, _, end, hint] = &rest[..] else { panic!("{rest:?}") };
+    assert!(rest.iter().all(|line| line.chars().count() <= 80), "{rest:?}");
+    let [.., removed, _, mean_alone, mean_beside, _, end, _, hint] = &rest[..] else { panic!("{rest:?}") };
     assert!(removed.contains("is removed") && mean_alone.starts_with("alone "), "{rest:?}");
     assert!(
         mean_beside.starts_with("with neighbours ") && end.contains("times as long as alone"),
@@ -197,7 +200,7 @@ fn without_root_the_simulator_shows_the_same() {
     let said = text(&output.stdout);
     for words in [
         "sudo leeway demo",
-        "of 100, 95 take less",
+        "Of 100, 95 take less",
         "alone",
         "with neighbours",
         "without a gateway",
@@ -207,6 +210,7 @@ fn without_root_the_simulator_shows_the_same() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(!said.contains("The owner's page"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let forced = demo.command(&["--simulate", "--seconds", "20"]).output().unwrap();
     let rows =
         |said: &str| said.lines().filter(|line| line.contains(" ms")).map(str::to_owned).collect::<Vec<_>>();

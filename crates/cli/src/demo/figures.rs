@@ -16,15 +16,15 @@ pub struct Figures {
     pub neighbours_bps: Option<Vec<f64>>,
 }
 
-/// What the columns are, and their names.
+/// What the columns are, and their names: 80 columns at most, as terminals have them.
 pub fn heading(out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "Times until a page of the home is there, and until a ping is back; of 100, 95 take less than `95 %`.\n"
+        "Times until a page of the home is there, and until a ping is back.\nOf 100, 95 take less than `95 %`.\n"
     )?;
-    let names: String = NEIGHBOURS.iter().map(|one| format!("{:>7}", one.name)).collect();
-    writeln!(out, "{:<28}{:^16} {:^16} {:^28}", "", "the home's page", "its ping", "neighbours, Mbit/s")?;
-    writeln!(out, "{:<28}{:>8}{:>8} {:>8}{:>8} {names}{:>7}", "", "mean", "95 %", "median", "95 %", "all")
+    let names: String = NEIGHBOURS.iter().map(|one| format!("{:>6}", one.name)).collect();
+    writeln!(out, "{:<24}{:^15}{:^16}{:^24}", "", "the home's page", "its ping", "neighbours, Mbit/s")?;
+    writeln!(out, "{:<24}{:>7}{:>8}{:>8}{:>8}{names}{:>6}", "", "mean", "95 %", "median", "95 %", "all")
 }
 
 impl Figures {
@@ -42,11 +42,11 @@ impl Figures {
         let ([mean, late], [median, long]) = (ms(self.pages), ms(self.ping));
         let rates: String = match &self.neighbours_bps {
             Some(rates) => {
-                rates.iter().chain([&self.together_bps()]).map(|bps| format!("{:>7.2}", bps * 1e-6)).collect()
+                rates.iter().chain([&self.together_bps()]).map(|bps| format!("{:>6.2}", bps * 1e-6)).collect()
             }
-            None => format!("{:>7}", "-").repeat(NEIGHBOURS.len() + 1),
+            None => format!("{:>6}", "-").repeat(NEIGHBOURS.len() + 1),
         };
-        writeln!(out, "{:<28}{mean:>8}{late:>8} {median:>8}{long:>8} {rates}", self.label)
+        writeln!(out, "{:<24}{mean:>7}{late:>8}{median:>8}{long:>8}{rates}", self.label)
     }
 
     /// The mean of several, each of which lasted as long.
@@ -71,8 +71,8 @@ impl Figures {
 pub fn conclusion(alone: &Figures, beside: &Figures, line_bps: f64) -> Option<String> {
     let ([alone_s, _], [beside_s, _]) = (alone.pages?, beside.pages?);
     Some(format!(
-        "With neighbours a page of the home takes {:.2} times as long as alone; they get {:.1} Mbit/s of the \
-         line's {:.0}.",
+        "With neighbours a page of the home takes {:.2} times as long as alone.\n\
+         They get {:.1} Mbit/s of the line's {:.0}.",
         beside_s / alone_s,
         beside.together_bps() * 1e-6,
         line_bps * 1e-6
@@ -106,10 +106,11 @@ mod tests {
         figures(0.2, Some(1.25e6)).print(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
         let [.., names, alone, beside] = lines[..] else { panic!("{text}") };
         assert_eq!(names.len(), beside.len(), "{text}");
-        assert!(alone.contains("  183 ms  366 ms") && alone.ends_with('-'), "{text}");
-        assert!(beside.ends_with("1.25   1.25   1.25   3.75"), "{text}");
+        assert!(alone.contains(" 183 ms  366 ms") && alone.ends_with('-'), "{text}");
+        assert!(beside.ends_with("1.25  1.25  1.25  3.75"), "{text}");
     }
 
     #[test]

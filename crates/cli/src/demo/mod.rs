@@ -110,7 +110,7 @@ pub fn run(demo: &Demo) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "A home and three neighbours share a line of {DOWN} ({UP} up, round trip 30 ms):\n\
+        "A home and three neighbours share a line of {DOWN} (up {UP}, 30 ms):\n\
          ann opens pages, ben downloads files, cleo watches a film of 1 Mbit/s.\n"
     )?;
     if demo.simulate || !rustix::process::geteuid().is_root() {
@@ -122,10 +122,7 @@ pub fn run(demo: &Demo) -> Result<(), Failure> {
 impl Demo {
     fn simulated(&self, out: &mut impl Write) -> Result<(), Failure> {
         if !self.simulate {
-            writeln!(
-                out,
-                "Without root, in the simulator; with hosts, a gateway and its page: sudo leeway demo\n"
-            )?;
+            writeln!(out, "Without root, in the simulator. With programs and the page: sudo leeway demo\n")?;
         }
         let seconds = self.seconds.map_or(SIMULATED_S, u64::from);
         heading(out)?;
@@ -133,7 +130,7 @@ impl Demo {
         for (label, neighbours) in [
             ("alone", Neighbours::Away),
             ("with neighbours", Neighbours::Sharing),
-            ("with them, without a gateway", Neighbours::Unheld),
+            ("without a gateway", Neighbours::Unheld),
         ] {
             let figures = play(label, neighbours, seconds)?;
             figures.print(out)?;
@@ -157,8 +154,8 @@ impl Demo {
             other => other,
         })?;
         let page = format!("http://{at}/");
-        writeln!(out, "The owner's page: {page}   name: owner   password: {}", community.password)?;
-        writeln!(out, "Open it in a browser on this machine, and log in.")?;
+        writeln!(out, "The owner's page: {page}")?;
+        writeln!(out, "Open it on this machine. name: owner   password: {}", community.password)?;
         let ends = self
             .seconds
             .map_or("Ctrl-C ends the demo".into(), |seconds| format!("The demo ends after {seconds} s"));
