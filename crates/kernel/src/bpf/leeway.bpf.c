@@ -75,14 +75,31 @@ static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
 	return skb->skb_mstamp_ns / 1000;
 }
 
+/* By itself, so that the verifier sees a number instead of the paths to it (alone.h). */
+__weak int leeway_in_pairs_alone(__u64 window, __u64 paced, __u32 mss, __u32 srtt_us, __u32 ca_state)
+{
+	return !paced && srtt_us && window >= mss && window < 2ULL * mss && ca_state < TCP_CA_RECOVERY;
+}
+
+/*
+ * Whether a window of one segment up to two leaves as pairs, two segments every 2/W round trips: a
+ * receiver that delays its acks keeps the ack of a lone segment until its timer expires, and that
+ * wait looks like a queue. In recovery every segment is answered at once.
+ */
+static __always_inline bool leeway_in_pairs(const struct tcp_sock *tp, const struct leeway_output *out)
+{
+	return leeway_in_pairs_alone(out->cwnd_q16 >> 16, out->pacing_bytes_per_s, tp->mss_cache,
+				     tp->srtt_us >> 3, BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state));
+}
+
 /*
  * Whether the window limits the sender, as for the kernel's own laws (tcp_is_cwnd_limited): in
- * slow start, half of the window in use is enough. Below one segment, and under a law that paces,
- * the pacing limits the sender; there, unsent data shows the limit.
+ * slow start, half of the window in use is enough. Below one segment, in pairs, and under a law that
+ * paces, the pacing limits the sender; there, unsent data shows the limit.
  */
 static __always_inline int leeway_limited(struct tcp_sock *tp, const struct leeway_output *out)
 {
-	if (out->cwnd_q16 >> 16 < tp->mss_cache || out->pacing_bytes_per_s)
+	if (leeway_in_pairs(tp, out) || out->cwnd_q16 >> 16 < tp->mss_cache || out->pacing_bytes_per_s)
 		return tp->write_seq != tp->snd_nxt;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return 1;
@@ -107,6 +124,39 @@ static __always_inline void leeway_see_rate(struct leeway_rate *rate, const stru
 	rate->app_limited = rs->is_app_limited;
 }
 
+/* How long an ack waits for the next segment: Linux (TCP_DELACK_MIN) less its tick; RFC 9293, 3.8.6.3. */
+#define LEEWAY_WAIT_MIN_US 30000
+#define LEEWAY_WAIT_MAX_US 500000
+
+#define LEEWAY_FEW 4 /* segments in flight; with more, waits are few among the samples */
+
+/*
+ * Whether an ack has waited for the receiver's timer: that of one segment, with few in flight, which
+ * took longer than the last one that was answered at once, by the timer or more.
+ */
+__weak int leeway_waited(const struct leeway_ack *ack __arg_nonnull, struct leeway_glue *g __arg_nonnull,
+			 __u32 mss)
+{
+	if (ack->last_kind == LEEWAY_LAST_EXACT)
+		g->answered_us = ack->rtt_us;
+	return ack->last_kind == LEEWAY_LAST_BOUND && ack->prior_inflight_bytes <= LEEWAY_FEW * (__u64)mss &&
+	       g->answered_us && ack->rtt_us > g->answered_us &&
+	       ack->rtt_us - g->answered_us >= LEEWAY_WAIT_MIN_US;
+}
+
+/*
+ * The timestamp of the newest segment acknowledged, which left rtt_us ago. The echo is that of the
+ * first one, which has waited at the receiver for the others. (The kernel has taken its own offset
+ * of timestamps from the echo.)
+ */
+__weak __u32 leeway_newest_sent(__u64 now_us, __u32 rtt_us, __u32 echo, __u32 resolution_us)
+{
+	__u32 unit_us = resolution_us ? resolution_us : 1; /* the verifier sees any number */
+	__u32 later = (__u32)((now_us - rtt_us) / unit_us) - echo;
+
+	return rtt_us && later <= LEEWAY_WAIT_MAX_US / unit_us ? echo + later : echo;
+}
+
 /*
  * A one-way delay sample: the receiver's clock minus the sender's, from the timestamps of this
  * acknowledgement. Only acknowledgements in sequence give a sample: behind a hole the receiver
@@ -115,12 +165,14 @@ static __always_inline void leeway_see_rate(struct leeway_rate *rate, const stru
 static __always_inline void leeway_see_owd(struct leeway_ack *ack, struct tcp_sock *tp)
 {
 	__u32 resolution_us = BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts) ? 1 : 1000;
+	__u32 sent;
 
 	if (leeway_config.timestamps == LEEWAY_TIMESTAMPS_OFF)
 		return;
 	if (!BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp) || !tp->rx_opt.rcv_tsecr)
 		return;
-	ack->owd_us = (tp->rx_opt.rcv_tsval - tp->rx_opt.rcv_tsecr) * resolution_us;
+	sent = leeway_newest_sent(tp->tcp_mstamp, ack->rtt_us, tp->rx_opt.rcv_tsecr, resolution_us);
+	ack->owd_us = (tp->rx_opt.rcv_tsval - sent) * resolution_us;
 	ack->owd_resolution_us = resolution_us;
 }
 
@@ -158,7 +210,9 @@ static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_so
 		ack->last_kind = leeway_sender_last(&g->common, ack->acked_bytes, mss, g->recovering);
 	}
 	leeway_see_rate(&ack->rate, tp, rs);
-	if (tp->snd_una != g->una)
+	if (leeway_waited(ack, g, mss) && out->cwnd_q16 >> 16 >= mss)
+		ack->rtt_us = 0;
+	else if (tp->snd_una != g->una)
 		leeway_see_owd(ack, tp);
 	g->una = tp->snd_una;
 	if (flag & FLAG_ECE && leeway_sender_marked(&g->common, tp->snd_una, tp->snd_nxt))
@@ -197,7 +251,8 @@ static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct soc
 }
 
 /*
- * The pacing rate. A window below one segment is paced: one segment every 1/W round trips.
+ * The pacing rate. A window below one segment is paced, one segment every 1/W round trips, and so is
+ * one that leaves in pairs.
  * Otherwise leeway_pace_stack() does what the kernel does for laws without cong_control: it sizes
  * TSO bursts, and paces under fq.
  *
@@ -205,26 +260,26 @@ static __always_inline void leeway_see_loss(struct leeway_loss *loss, struct soc
  * departure, which lies in the future, in its timestamp and in its round-trip time.
  */
 static __always_inline void leeway_set_pace(struct sock *sk, struct tcp_sock *tp, struct leeway_glue *g,
-					    const struct leeway_output *out)
+					    const struct leeway_output *out, bool pairs)
 {
 	__u64 srtt_us = tp->srtt_us >> 3, mss = tp->mss_cache, rate, packets;
-	bool below_one = out->cwnd_q16 >> 16 < tp->mss_cache;
+	bool is_rate = pairs || out->cwnd_q16 >> 16 < tp->mss_cache;
 
 	if (!srtt_us)
 		return;
 	if (out->pacing_bytes_per_s) {
 		rate = out->pacing_bytes_per_s;
-	} else if (below_one) {
+	} else if (is_rate) {
 		rate = leeway_pace_below_one(out, srtt_us);
 	} else {
 		packets = tp->snd_cwnd > tp->packets_out ? tp->snd_cwnd : tp->packets_out;
 		rate = leeway_pace_stack(packets * mss, tp->snd_cwnd, tp->snd_ssthresh, srtt_us);
 	}
 	sk->sk_pacing_rate = rate ? rate : 1;
-	if ((below_one || out->pacing_bytes_per_s) && sk->sk_pacing_status == SK_PACING_NONE) {
+	if ((is_rate || out->pacing_bytes_per_s) && sk->sk_pacing_status == SK_PACING_NONE) {
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 		g->paced = 1;
-	} else if (g->paced && !below_one && !out->pacing_bytes_per_s &&
+	} else if (g->paced && !is_rate && !out->pacing_bytes_per_s &&
 		   tp->tcp_wstamp_ns <= bpf_ktime_get_ns()) {
 		if (sk->sk_pacing_status == SK_PACING_NEEDED)
 			sk->sk_pacing_status = SK_PACING_NONE;
@@ -244,47 +299,59 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 	__u32 mss = tp->mss_cache ? tp->mss_cache : 1;
 	__u64 packets = leeway_sender_window(&g->common, out, mss) / mss;
 	__u64 ssthresh = TCP_INFINITE_SSTHRESH;
+	bool pairs = leeway_in_pairs(tp, out);
 
 	if (out->pacing_bytes_per_s && out->quantum > 1)
 		packets = leeway_max_u64(packets, 2 * leeway_min_u32(out->quantum, LEEWAY_BURST_MAX));
+	/* Whatever is on its way besides a pair is answered first. */
+	if (pairs)
+		packets = leeway_packets_in_flight(tp) ? 1 : 2;
 	packets = leeway_min_u64(packets, tp->snd_cwnd_clamp);
 	tp->snd_cwnd = packets ? (__u32)packets : 1;
 	if (out->ssthresh_bytes != LEEWAY_UNLIMITED)
 		ssthresh = leeway_min_u64(out->ssthresh_bytes / mss, TCP_INFINITE_SSTHRESH);
 	tp->snd_ssthresh = (__u32)ssthresh;
-	leeway_set_pace(sk, tp, g, out);
+	leeway_set_pace(sk, tp, g, out, pairs);
 }
 
 #define LEEWAY_TOGETHER_NS                                                                                   \
 	10000U /* between segments that leave together; leeway_line.h takes 30 us for one burst */
 
 /*
- * Whether the kernel would pace each segment of a quantum by itself: where the device has no segmentation offload
- * (GSO), a burst is one segment. Below one quantum in flight, lone segments would wait for the receiver's timer.
+ * How many segments leave together where the kernel would pace each by itself; 1: none. That is a
+ * quantum where the device has no segmentation offload (GSO), so that a burst is one segment: below
+ * one quantum in flight, lone segments would wait for the receiver's timer. And it is a pair.
  */
-static __always_inline bool leeway_paced_singly(const struct sock *sk, const struct tcp_sock *tp,
-						const struct leeway_output *out)
+static __always_inline __u32 leeway_together(const struct sock *sk, const struct tcp_sock *tp,
+					     const struct leeway_output *out)
 {
-	return sk->sk_gso_max_segs == 1 && out->pacing_bytes_per_s && out->quantum > 1 &&
-	       out->cwnd_q16 >> 16 < (__u64)out->quantum * tp->mss_cache;
+	if (leeway_in_pairs(tp, out))
+		return 2;
+	if (sk->sk_gso_max_segs == 1 && out->pacing_bytes_per_s && out->quantum > 1 &&
+	    out->cwnd_q16 >> 16 < (__u64)out->quantum * tp->mss_cache)
+		return out->quantum;
+	return 1;
 }
 
-/* The first segment of a quantum leaves: the next one follows at once. */
+/* The first of them leaves: the next one follows at once. Of a pair, the second one has to be there. */
 static __always_inline void leeway_quantum_begins(struct sock *sk, const struct tcp_sock *tp,
 						  const struct leeway_output *out)
 {
-	if (leeway_paced_singly(sk, tp, out))
+	if (leeway_together(sk, tp, out) > 1 &&
+	    (out->pacing_bytes_per_s || tp->write_seq - tp->snd_nxt > tp->mss_cache))
 		sk->sk_pacing_rate = (__u64)tp->mss_cache * 1000000000 / LEEWAY_TOGETHER_NS;
 }
 
-/* A further segment of a quantum may leave: the pause of the whole quantum follows the last one. */
+/* A further one may leave: the pause of all of them follows the last one. */
 static __always_inline void leeway_quantum_goes_on(struct sock *sk, const struct tcp_sock *tp,
 						   const struct leeway_output *out)
 {
-	__u32 flight = leeway_packets_in_flight(tp);
+	__u32 flight = leeway_packets_in_flight(tp), together = leeway_together(sk, tp, out);
+	__u64 rate = out->pacing_bytes_per_s ? out->pacing_bytes_per_s
+					     : leeway_pace_below_one(out, tp->srtt_us >> 3);
 
-	if (flight && flight + 1 == out->quantum && leeway_paced_singly(sk, tp, out))
-		sk->sk_pacing_rate = leeway_max_u64(out->pacing_bytes_per_s / out->quantum, 1);
+	if (flight && together > 1 && flight + 1 == together)
+		sk->sk_pacing_rate = leeway_max_u64(rate / together, 1);
 }
 
 /*

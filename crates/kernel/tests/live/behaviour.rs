@@ -1,7 +1,9 @@
 //! What a loaded law does.
 
+use crate::replay::Replayed;
 use crate::testbed::{Chance, Testbed, ready, unique};
 use crate::{Pinned, spec};
+use leeway_control::{Ack, Path};
 use leeway_kernel::{KernelError, Load, Loaded};
 use std::time::{Duration, Instant};
 
@@ -99,4 +101,37 @@ fn a_window_below_one_segment_still_sends() {
     eprintln!("below one segment: {own:.0} kbit/s beside {other:.0} of CUBIC");
     // One segment every round trip would be 48 kbit/s or more.
     assert!(own < 40.0 && other > 1000.0, "{own} beside {other} kbit/s");
+}
+
+/// A receiver that delays acks keeps that of a lone segment for 40 ms, which looks like a queue.
+#[test]
+fn a_window_of_one_segment_leaves_as_pairs_at_its_rate() {
+    if !ready() {
+        return;
+    }
+    // CUBIC holds 60 kB at 10 Mbit/s, 48 ms: far above the target, so the window falls to its floor.
+    let bed = Testbed::new("10mbit", "60k", Chance::None);
+    let mut primary = bed.flow("cubic");
+    let mut replay = Replayed::new("ledbat:target=5ms,floor=1,gain_down=10");
+    let mut flow = bed.flow(&replay.name);
+    while replay.seen.below_two.len() < 90 {
+        primary.send();
+        flow.send();
+        replay.read();
+    }
+    // Not the segments of the way down.
+    let settled = &replay.seen.below_two[30..];
+    let segments = |bytes: u64, path: &Path| bytes / u64::from(path.mss_bytes);
+    let inflight = |(ack, path): &(Ack, Path)| segments(ack.prior_inflight_bytes, path);
+    // The receiver answers a pair with one acknowledgement or, after a pause, with two.
+    let pairs = settled.iter().filter(|seen| inflight(seen) == 2).count();
+    let lone = settled.windows(2).filter(|two| inflight(&two[0]) != 2 && inflight(&two[1]) == 1).count();
+    // One segment a round trip, whatever leaves together; a busy machine only takes longer.
+    let spans =
+        settled[1..].iter().map(|(ack, path)| segments(ack.acked_bytes, path) * u64::from(path.srtt_us));
+    let (due_us, took_us) = (spans.sum::<u64>(), settled[59].0.now_us - settled[0].0.now_us);
+    eprintln!("{pairs} pairs and {lone} lone segments, {took_us} us for what is due in {due_us} us");
+    assert!(pairs > 4 * lone, "{pairs} pairs and {lone} lone segments");
+    assert!(took_us * 10 > due_us * 6, "{took_us} us for what is due in {due_us} us");
+    replay.report();
 }

@@ -3,7 +3,7 @@
 
 use crate::spec;
 use crate::testbed::{Flow, unique};
-use leeway_control::{Ack, Law, LawSpec};
+use leeway_control::{Ack, Law, LawSpec, Path};
 use leeway_kernel::{Event, Load, Record, Recording};
 use std::collections::HashMap;
 use std::fmt;
@@ -42,6 +42,8 @@ pub struct Seen {
     /// The first acknowledgements of a connection after a quarter of a second without any, and its
     /// initial window.
     pub restarts: Vec<(Ack, u32)>,
+    /// The acknowledgements after which the window was below two segments.
+    pub below_two: Vec<(Ack, Path)>,
     pub most_inflight_bytes: u64,
     pub app_limited: usize,
     /// Of the one-way delays, those samples that have one.
@@ -123,6 +125,9 @@ fn compare(spec: &LawSpec, sockets: &mut HashMap<u64, Socket>, seen: &mut Seen, 
             }
             seen.take(ack);
             law.on_ack(ack, path);
+            if law.window_bytes() < 2 * u64::from(path.mss_bytes) {
+                seen.below_two.push((*ack, *path));
+            }
         }
         Event::Loss(loss) => {
             seen.losses += 1;
