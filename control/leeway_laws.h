@@ -251,10 +251,6 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 		     "growth doubles each round trip until a queue of 3/4 target, up to this part of the "
 		     "window; 0: off",
 		     "after BIC-TCP (Xu 2004), max probing"),
-	LEEWAY_RATIO(ledbat, "retreat", retreat_permille, 0, 0, 1000000,
-		     "a round trip with a queue q of more than r targets takes 1 - r/q of the window, half "
-		     "at most; 0: off",
-		     "after ledbat-plus-plus 4.2"),
 	LEEWAY_CHOICE(ledbat, "window", whole, 0, "continuous|whole",
 		      "moves by any part of a packet, or by whole packets with a credit, as in ns-2",
 		      "TCP-LEDBAT (Valenti 2010)"),

@@ -24,13 +24,10 @@
  *   packets. Each segment acked adds (target - q) / target to a credit. A credit of a window is a
  *   packet more; a negative one a packet less at once, and the credit is then a packet short of
  *   full.
- * - retreat (off unless set) is ours, after the multiplicative decrease of LEDBAT++ (4.2): a packet
- *   per round trip takes seconds to leave a line whose rate has halved. A round trip whose least
- *   queue q is above so many targets r takes 1 - r/q of the window, half at most; the next one is
- *   not judged, because what it shows was sent before. Others' bursts, which are over within a
- *   round trip, are left to gain_down.
  * - segments (off unless set) is ours: target = max(target, n segments at the line's rate). What
  *   keeps a line busy is a queue of some segments; what others notice of it is its length in time.
+ *   The gain is per queue of those n segments. At a gain of one packet a round trip for a target of
+ *   one segment the loop's gain is 1, with a delay of more than a round trip: it swings.
  *   The rate is the highest delivery rate of the last 5 to 10 s, so it needs a stack that measures
  *   delivery rates (leeway_rate.h).
  * - delay=queue is for a caller that knows the base delay better than one connection can
@@ -55,7 +52,6 @@ struct leeway_ledbat_params {
 	leeway_u32 allowed_permille;    /* ALLOWED_INCREASE, thousandths of a segment */
 	leeway_u32 climb_permille;      /* 0: off */
 	leeway_u32 accelerate_permille; /* of the window, a round trip; 0: off */
-	leeway_u32 retreat_permille;    /* targets; 0: off */
 	leeway_u32 segments_permille;   /* least target in segments at the line's rate; 0: off */
 	leeway_u32 whole;               /* 1: the window moves by whole packets */
 };
@@ -69,16 +65,14 @@ struct leeway_ledbat {
 	leeway_u64 credit_q16; /* packets, where the window is whole packets */
 	leeway_u32 target_us;
 	leeway_u32 target_least_us;
+	leeway_u32 span_us; /* of those segments at the line's rate */
 	leeway_u32 segments_permille;
 	leeway_u32 gain_up_ppm;
 	leeway_u32 gain_down_ppm;
-	leeway_u32 retreat_permille;
 	leeway_u32 rate_limit_q16; /* of the decrease */
 	leeway_u32 allowed_permille;
 	leeway_u32 climb_permille;
 	leeway_u32 accelerate_q16; /* part of the window */
-	leeway_u32 retreat_us;     /* a queue that takes the window down in proportion; 0: none */
-	leeway_u32 least_us;       /* queue of this round trip */
 	leeway_u8 doublings;       /* of the gain */
 	leeway_u8 accelerates;     /* this round trip could have grown faster, and saw no queue in the end */
 	leeway_u8 whole;
@@ -86,24 +80,20 @@ struct leeway_ledbat {
 	struct leeway_delay delay;
 };
 
-/* Sets the target and what follows from it. */
-LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_us)
+/* Sets the target and what follows from it. The gain is per queue of span_us. */
+LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_us, leeway_u32 span_us)
 {
-	leeway_u64 retreat_us;
-
 	s->target_us = leeway_clamp_u32(target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
-	s->up_q40 = leeway_gain_q40(s->gain_up_ppm, s->target_us);
-	s->down_q40 = leeway_gain_q40(s->gain_down_ppm, s->target_us);
-	/* At most the longest queue that is told of, so that it fits. */
-	retreat_us = (leeway_u64)s->target_us * s->retreat_permille / 1000;
-	s->retreat_us = (leeway_u32)leeway_min_u64(retreat_us, 0xffffffffu);
+	span_us = leeway_clamp_u32(span_us, LEEWAY_TARGET_MIN_US, s->target_us);
+	s->up_q40 = leeway_gain_q40(s->gain_up_ppm, span_us);
+	s->down_q40 = leeway_gain_q40(s->gain_down_ppm, span_us);
 }
 
 /* The line's rate: a sample that the application limited can only show that it is higher. */
 LEEWAY_INLINE void leeway_ledbat_line(struct leeway_ledbat *s, const struct leeway_ack *ack, leeway_u32 mss)
 {
 	leeway_u64 rate = leeway_rate_bytes_per_s(&ack->rate);
-	leeway_u64 queue_us;
+	leeway_u32 queue_us;
 
 	if (!s->segments_permille)
 		return;
@@ -116,11 +106,13 @@ LEEWAY_INLINE void leeway_ledbat_line(struct leeway_ledbat *s, const struct leew
 	rate = leeway_max_u64(s->line_bytes_per_s[0], s->line_bytes_per_s[1]);
 	if (!ack->round_start || !rate)
 		return;
-	queue_us = (leeway_u64)s->segments_permille * mss * 1000 / rate;
-	queue_us = leeway_clamp_u32((leeway_u32)leeway_min_u64(queue_us, LEEWAY_TARGET_MAX_US),
-				    s->target_least_us, LEEWAY_TARGET_MAX_US);
-	if (queue_us != s->target_us)
-		leeway_ledbat_aim(s, (leeway_u32)queue_us);
+	queue_us = (leeway_u32)leeway_min_u64((leeway_u64)s->segments_permille * mss * 1000 / rate,
+					      LEEWAY_TARGET_MAX_US);
+	if (queue_us != s->span_us) {
+		s->span_us = queue_us;
+		leeway_ledbat_aim(s, leeway_clamp_u32(queue_us, s->target_least_us, LEEWAY_TARGET_MAX_US),
+				  queue_us);
+	}
 }
 
 LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leeway_ledbat_params *p,
@@ -129,9 +121,9 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	leeway_window_init(&s->w, &p->window, path);
 	s->gain_up_ppm = p->gain_up_ppm;
 	s->gain_down_ppm = p->gain_down_ppm;
-	s->retreat_permille = leeway_min_u32(p->retreat_permille, 1000000);
 	s->segments_permille = leeway_min_u32(p->segments_permille, 1000000);
-	leeway_ledbat_aim(s, p->target_us);
+	leeway_ledbat_aim(s, p->target_us, p->target_us);
+	s->span_us = 0;
 	s->target_least_us = s->target_us;
 	s->line_bytes_per_s[0] = 0;
 	s->line_bytes_per_s[1] = 0;
@@ -142,7 +134,6 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	s->allowed_permille = leeway_min_u32(p->allowed_permille, 1000000);
 	s->climb_permille = leeway_min_u32(p->climb_permille, 1000);
 	s->accelerate_q16 = leeway_permille_q16(leeway_min_u32(p->accelerate_permille, 1000));
-	s->least_us = ~0U;
 	s->doublings = 0;
 	s->accelerates = 0;
 	s->whole = p->whole != 0;
@@ -190,28 +181,6 @@ LEEWAY_INLINE void leeway_ledbat_grow(struct leeway_ledbat *s, leeway_u64 acked_
 	else
 		s->accelerates = !leeway_ledbat_queues(s);
 	leeway_raise(&s->w, leeway_min_u64(step_q16, acked_bytes << 16));
-}
-
-/*
- * A queue that was there for a whole round trip takes its part of the window at the beginning of
- * the next one.
- */
-LEEWAY_INLINE void leeway_ledbat_retreat(struct leeway_ledbat *s, const struct leeway_ack *ack, int sampled,
-					 leeway_u32 mss)
-{
-	leeway_u64 part_q16;
-
-	if (ack->round_start) {
-		part_q16 = 0;
-		if (s->least_us != ~0U && s->least_us > s->retreat_us && s->retreat_us)
-			part_q16 = ((leeway_u64)(s->least_us - s->retreat_us) << 16) / s->least_us;
-		part_q16 = leeway_min_u64(part_q16, LEEWAY_ONE_Q16 / 2);
-		if (part_q16)
-			leeway_yield(&s->w, (s->w.out.cwnd_q16 >> 16) * part_q16, mss);
-		s->least_us = part_q16 ? 0 : ~0U;
-	}
-	if (sampled)
-		s->least_us = leeway_min_u32(s->least_us, s->delay.queuing_us);
 }
 
 /* The step of one ack where the window is whole packets: tcp_ledbat_cong_avoid() of the module. */
@@ -282,11 +251,10 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 {
 	leeway_u32 mss = leeway_mss(path);
 	leeway_u64 acked_bytes = ack->acked_bytes;
-	int sampled = leeway_delay_on_ack(&s->delay, ack, path);
 
+	leeway_delay_on_ack(&s->delay, ack, path);
 	s->w.out.queuing_delay_us = s->delay.queuing_us;
 	leeway_ledbat_line(s, ack, mss);
-	leeway_ledbat_retreat(s, ack, sampled, mss);
 	leeway_ledbat_accelerate(s, ack);
 	if (leeway_marked(&s->w, ack, path)) {
 		leeway_back_off(&s->w, 500, mss, ack->now_us);

@@ -1,4 +1,4 @@
-//! Faster than a packet each round trip, up and down: `accelerate` and `retreat` of LEDBAT.
+//! Faster than a packet each round trip: `accelerate` of LEDBAT.
 
 mod common;
 
@@ -70,58 +70,4 @@ fn growth_does_not_double_while_the_window_is_not_used() {
     assert_eq!(packets(&law), 100.0);
     let grown = round(&mut law, &mut 500_000, 100, 0);
     assert!((0.9..1.01).contains(&grown), "{grown} packets");
-}
-
-/// With gains that do next to nothing.
-const RETREAT: &str = "ledbat:target=20ms,gain_up=0.001,gain_down=0.001,filter_length=1,retreat=2";
-
-/// A law that has seen the base, and when.
-fn after_base(text: &str) -> (Law, u64) {
-    let mut law = build(text, &path(100));
-    let mut now_us = 0;
-    round(&mut law, &mut now_us, 2, 0);
-    (law, now_us)
-}
-
-#[test]
-fn a_queue_that_stays_for_a_round_trip_takes_its_part_of_the_window() {
-    for (queue_us, expected) in [(39_999, 1.0), (50_000, 0.8), (80_000, 0.5), (800_000, 0.5)] {
-        let (mut law, mut now_us) = after_base(RETREAT);
-        round(&mut law, &mut now_us, 10, queue_us);
-        let before = packets(&law);
-        law.on_ack(&Ack { round_start: 1, ..ack(now_us + 1, queue_us) }, &path(10));
-        let left = packets(&law) / before;
-        assert!((left - expected).abs() < 0.01, "{queue_us} us: {left}");
-        // What was sent before the cut says nothing about it: one round trip is left alone, the one after that is not.
-        let kept = round(&mut law, &mut now_us, 10, queue_us);
-        assert!(kept.abs() < 0.01, "{kept} packets");
-        let before = packets(&law);
-        round(&mut law, &mut now_us, 10, queue_us);
-        round(&mut law, &mut now_us, 10, queue_us);
-        let left = packets(&law) / before;
-        assert!((left - expected).abs() < 0.01, "{queue_us} us, again: {left}");
-    }
-}
-
-#[test]
-fn a_burst_that_is_over_within_a_round_trip_and_silence_take_nothing() {
-    let (mut law, mut now_us) = after_base(RETREAT);
-    let before = packets(&law);
-    for _ in 0..10 {
-        round(&mut law, &mut now_us, 9, 200_000);
-        now_us += 1000;
-        law.on_ack(&ack(now_us, 0), &path(10));
-    }
-    let left = packets(&law) / before;
-    assert!((left - 1.0).abs() < 0.01, "{left}");
-    // A round trip without a sample, after one that showed a queue.
-    round(&mut law, &mut now_us, 9, 200_000);
-    let before = packets(&law);
-    for _ in 0..5 {
-        now_us += 50_000;
-        let unsampled = Ack { round_start: 1, rtt_us: 0, owd_resolution_us: 0, ..ack(now_us, 0) };
-        law.on_ack(&unsampled, &path(10));
-    }
-    let left = packets(&law) / before;
-    assert!((left - 0.5).abs() < 0.01, "one cut for one round trip: {left}");
 }

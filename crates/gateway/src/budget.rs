@@ -1,9 +1,10 @@
 //! The window that all downloads share, in real time and for tasks that wait.
 
-use crate::window::{Entry, Window};
+use crate::downlink::Downlink;
 use leeway_control::LawSpec;
-use leeway_net::Sight;
-use std::net::{IpAddr, Ipv4Addr};
+use leeway_net::{Segment, Sight};
+use leeway_share::FlowId;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -11,13 +12,13 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// How often those who wait look for bytes that have arrived.
-const TICK: Duration = Duration::from_millis(2);
+const TICK: Duration = Duration::from_millis(1);
 
 /// The shared window.
 #[derive(Debug)]
 pub struct Budget {
     start: Instant,
-    window: Mutex<Window>,
+    downlink: Mutex<Downlink>,
     blocked: Notify,
 }
 
@@ -38,27 +39,32 @@ pub struct State {
     pub aside_us: u64,
 }
 
+impl State {
+    /// That of a line.
+    pub fn of(line: leeway_share::State) -> State {
+        State {
+            window_bytes: line.window_bytes,
+            outstanding_bytes: line.granted_bytes,
+            queuing_delay_us: line.queuing_us,
+            srtt_us: u32::try_from(line.srtt_us).unwrap_or(u32::MAX),
+            waiting: line.asking,
+            aside_us: line.aside_us,
+        }
+    }
+}
+
 /// One connection's part in it.
 #[derive(Debug)]
 pub struct Flow {
     budget: Arc<Budget>,
-    number: u64,
-    user: u64,
+    number: FlowId,
 }
 
 impl Budget {
-    /// A budget under that law for the line that the home uses, too; [`Budget::drive`] keeps it going.
+    /// A budget under that law; [`Budget::drive`] keeps it going.
     pub fn new(spec: &LawSpec) -> Arc<Budget> {
-        Budget::with(Window::new(spec, true))
-    }
-
-    /// One for a way on which somebody else yields to the home.
-    pub fn sharing(spec: &LawSpec) -> Arc<Budget> {
-        Budget::with(Window::new(spec, false))
-    }
-
-    fn with(window: Window) -> Arc<Budget> {
-        Arc::new(Budget { start: Instant::now(), window: Mutex::new(window), blocked: Notify::new() })
+        let downlink = Mutex::new(Downlink::new(spec));
+        Arc::new(Budget { start: Instant::now(), downlink, blocked: Notify::new() })
     }
 
     /// Wakes those who wait: bytes that arrive at a connection which waits itself, time that passes. Never ends.
@@ -67,158 +73,141 @@ impl Budget {
             self.blocked.notified().await;
             let mut tick = tokio::time::interval(TICK);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
+            while self.work(|downlink, now_us| {
+                downlink.look(now_us);
+                downlink.is_busy()
+            }) {
                 tick.tick().await;
-                let mut window = self.lock();
-                if window.waiting() == 0 {
-                    break;
-                }
-                let now_us = self.now_us();
-                window.look(now_us);
-                window.expire(now_us);
-                let woken = window.grant(now_us);
-                drop(window);
-                woken.into_iter().for_each(Waker::wake);
             }
         }
     }
 
     /// A connection to `server` begins.
     pub fn flow(self: &Arc<Budget>, user: u64, server: IpAddr) -> Flow {
-        self.open(user, server, false)
+        let number = self.lock().open(self.now_us(), user, server);
+        Flow { budget: self.clone(), number }
     }
 
     /// Datagrams begin to come; [`Flow::poll_datagram`] lets them in.
     pub fn datagrams(self: &Arc<Budget>, user: u64) -> Flow {
-        self.open(user, IpAddr::V4(Ipv4Addr::UNSPECIFIED), true)
-    }
-
-    fn open(self: &Arc<Budget>, user: u64, server: IpAddr, datagrams: bool) -> Flow {
-        let number = self.lock().open(self.now_us(), user, server, datagrams);
-        Flow { budget: self.clone(), number, user }
+        let number = self.lock().datagrams(self.now_us(), user);
+        Flow { budget: self.clone(), number }
     }
 
     /// How it stands.
     pub fn state(&self) -> State {
-        self.lock().state()
+        self.lock().state(self.now_us())
     }
 
     /// The home is at work: who waits stands aside, or for what it has asked for.
-    pub fn home_seen(&self, sight: Sight) {
-        self.lock().home_seen(self.now_us(), sight);
+    pub fn home_seen(&self, sights: &[Sight]) {
+        let (mut downlink, now_us) = (self.lock(), self.now_us());
+        sights.iter().for_each(|sight| downlink.home_seen(now_us, *sight));
+    }
+
+    /// Packets of this host's connections: what they let through, and what arrived.
+    pub fn observed(&self, segments: &[Segment]) {
+        self.work(|downlink, now_us| {
+            for segment in segments {
+                let at_us = segment.at.saturating_duration_since(self.start).as_micros();
+                let at_us = u64::try_from(at_us).unwrap_or(u64::MAX).min(now_us);
+                downlink.observed(now_us, at_us, &segment.ends, segment.seen);
+            }
+        });
     }
 
     fn now_us(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Window> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Downlink> {
+        self.downlink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does `work`, and then gives away what there is.
+    fn work<T>(&self, work: impl FnOnce(&mut Downlink, u64) -> T) -> T {
+        let (result, woken) = {
+            let now_us = self.now_us();
+            let mut downlink = self.lock();
+            let result = work(&mut downlink, now_us);
+            (result, downlink.grant(now_us))
+        };
+        woken.into_iter().for_each(Waker::wake);
+        result
     }
 }
 
 impl Flow {
     /// The window that the connection should have before it is made, in bytes.
     pub fn window_bytes(&self) -> u32 {
-        self.budget.lock().entry(self.number).window_bytes() as u32
+        self.budget.lock().window_bytes(self.number) as u32
     }
 
     /// Whether a connection that is made now may have more than 64 KiB.
     pub fn may_be_large(&self) -> bool {
-        self.with(|window, entry, now_us| window.share(entry, now_us) > u64::from(u16::MAX))
+        let window_bytes = self.budget.state().window_bytes;
+        window_bytes > u64::from(u16::MAX)
     }
 
     /// The connection is there. Its handshake is no sample: small packets take less time on a slow line than full ones.
     pub fn connected(&self, socket: &Arc<TcpStream>) {
-        self.budget.lock().entry(self.number).connected(socket.clone());
+        self.budget.lock().connected(self.number, socket.clone());
     }
 
     /// A request is about to be sent: waits until the server may answer with the connection's window. While an answer is
     /// under way there is nothing to wait for.
     pub fn poll_start(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_ask(cx, 0, Window::start).map(drop)
+        self.poll(|downlink, _| downlink.start(self.number, cx.waker()).then_some(()))
     }
 
-    /// `unread` bytes are in the socket: waits until as many may follow them, and says how many to read. Where the window of
-    /// all has room, that of the connection grows to its part of it.
+    /// `unread` bytes are in the socket: waits until as many may follow them as are to be read, and says how many.
     pub fn poll_read(&self, cx: &mut Context<'_>, unread: u64) -> Poll<u64> {
-        self.poll_ask(cx, unread, |window, entry, now_us| window.follow(entry, now_us, unread))
+        self.poll(|downlink, _| downlink.follow(self.number, unread, cx.waker()))
     }
 
     /// A datagram has come: waits until its turn.
     pub fn poll_datagram(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<()> {
-        self.poll_ask(cx, bytes, |_, _, _| Some(bytes.max(1))).map(drop)
+        self.poll(|downlink, _| downlink.datagram(self.number, bytes, cx.waker()).then_some(()))
     }
 
-    /// So many bytes are in the socket now. What that leaves of the window is not given away before the flow has asked for
-    /// more, by [`Flow::poll_read`].
+    /// So many bytes are in the socket now.
     pub fn seen(&self, unread: u64) {
         let now_us = self.budget.now_us();
-        let mut window = self.budget.lock();
-        window.with(self.number, now_us, |window, entry, now_us| window.seen(entry, now_us, unread));
+        self.budget.lock().seen(now_us, self.number, unread);
     }
 
     /// So many were read, which opened the window.
     pub fn read(&self, bytes: u64) {
-        self.with(|window, entry, now_us| window.read(entry, now_us, bytes));
+        self.budget.work(|downlink, now_us| downlink.read(now_us, self.number, bytes));
     }
 
     /// The answer under way ends at that position.
     pub fn expect(&self, end: u64) {
-        self.with(|window, entry, _| window.expect(entry, end));
+        self.budget.work(|downlink, _| downlink.expect(self.number, end));
     }
 
     /// The answer has ended: nothing more will come until the next request.
     pub fn finish(&self) {
-        self.with(|window, entry, now_us| window.finish(entry, now_us, (self.user, self.number)));
+        self.budget.work(|downlink, _| downlink.finish(self.number));
     }
 
     /// Bytes read since the connection began.
     pub fn position(&self) -> u64 {
-        self.budget.lock().entry(self.number).position()
+        self.budget.lock().position(self.number)
     }
 
-    fn poll_ask(
-        &self,
-        cx: &mut Context<'_>,
-        wish: u64,
-        want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>,
-    ) -> Poll<u64> {
-        let (ready, woken) = {
-            let now_us = self.budget.now_us();
-            let mut window = self.budget.lock();
-            let ready = window.ask((self.user, self.number), now_us, cx.waker(), wish, want);
-            let woken = window.grant(now_us);
-            // What was asked for may have been granted at once.
-            (ready.or_else(|| window.granted(self.number)), woken)
-        };
-        woken.into_iter().for_each(Waker::wake);
-        if let Some(ready) = ready {
-            return Poll::Ready(ready);
+    fn poll<T>(&self, mut ask: impl FnMut(&mut Downlink, u64) -> Option<T>) -> Poll<T> {
+        // What was asked for may be granted at once.
+        let ready = self.budget.work(&mut ask).or_else(|| self.budget.work(ask));
+        if ready.is_none() {
+            self.budget.blocked.notify_one();
         }
-        self.budget.blocked.notify_one();
-        Poll::Pending
-    }
-
-    /// Does `work`, and then gives away what there is of the window.
-    fn with<T>(&self, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
-        let now_us = self.budget.now_us();
-        let mut window = self.budget.lock();
-        let result = window.with(self.number, now_us, work);
-        let woken = window.grant(now_us);
-        drop(window);
-        woken.into_iter().for_each(Waker::wake);
-        result
+        ready.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        let now_us = self.budget.now_us();
-        let mut window = self.budget.lock();
-        window.close(self.user, self.number);
-        let woken = window.grant(now_us);
-        drop(window);
-        woken.into_iter().for_each(Waker::wake);
+        self.budget.work(|downlink, _| downlink.close(self.number));
     }
 }

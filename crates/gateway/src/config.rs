@@ -25,8 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The law of the window that all downloads share, if nothing else is asked for.
-pub const LAW: &str =
-    "ledbat:target=28ms,gain_up=0.3,gain_down=0.3,slow_start=delay,accelerate=0.04,retreat=2";
+pub const LAW: &str = leeway_share::LAW;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -511,7 +510,7 @@ mod tests {
     #[test]
     fn none_is_no_law() {
         let law = |text: &str| Config::parse(text).unwrap().law.map(|law| law.to_string());
-        assert_eq!(law("").as_deref(), Some(LAW));
+        assert_eq!(law(""), Some(LAW.parse::<leeway_control::LawSpec>().unwrap().to_string()));
         assert_eq!(law("law = \"lp\"").as_deref(), Some("lp"));
         assert_eq!(law("law = \"none\""), None);
     }

@@ -88,6 +88,8 @@ pub struct Gateway {
     page: Option<(TcpListener, Arc<Logins>)>,
     /// Sees the home at work.
     home: Option<Result<Watch, leeway_net::Error>>,
+    /// Sees when servers were let through and what of them arrives.
+    segments: Option<Result<Watch, leeway_net::Error>>,
 }
 
 /// What is spoken at a listener.
@@ -116,8 +118,19 @@ impl Gateway {
     /// # Errors
     /// What cannot be had, and what would be right.
     pub fn with(privileged: Privileged, config: &Config) -> Result<Gateway, GatewayError> {
-        let Privileged { log, logins, page, listeners, datagrams, caretaker, relay, lookout, echo, taken } =
-            privileged;
+        let Privileged {
+            log,
+            logins,
+            page,
+            listeners,
+            datagrams,
+            caretaker,
+            relay,
+            lookout,
+            observer: segments,
+            echo,
+            taken,
+        } = privileged;
         let attached = Attached::follow(|_| {})?;
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let block = Arc::new(Blocklist::read(&config.block)?);
@@ -136,17 +149,19 @@ impl Gateway {
         let gate = Arc::new(gate.metered(meter));
         let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
         let budget = connector.budget.clone();
+        let budgets = [budget.clone(), connector.relay_budget.clone()];
         let connector = Arc::new(connector);
         let entrance = Entrance::of(&listeners, &connector.policy());
         let proxy = Arc::new(Proxy::new(connector, users, config, entrance));
+        let segments = segments.map(|observer| watch(observer, budgets));
         let observer = config.observe.then(|| Observer::new(&config.home)).transpose()?.map(Arc::new);
         let home = lookout.map(|lookout| {
             let observer = observer.clone();
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();
-            lookout?.watch(move |sight| {
-                budget.iter().for_each(|budget| budget.home_seen(sight));
-                upload.iter().for_each(|upload| upload.home_seen(sight));
+            lookout?.watch(move |sights| {
+                budget.iter().for_each(|budget| budget.home_seen(sights));
+                upload.iter().for_each(|upload| upload.home_seen(sights));
                 relay.iter().for_each(|relay| relay.home_seen());
                 observer.iter().for_each(|observer| observer.home_seen());
             })
@@ -173,6 +188,7 @@ impl Gateway {
             operations,
             page,
             home,
+            segments,
             taken,
         };
         gateway.operations.tell(gateway.notes());
@@ -234,6 +250,9 @@ impl Gateway {
         }
         if let Some(Err(error)) = &self.home {
             notes.push(Note::new(&phrase::HOME_UNSEEN, [Value::same(error)]));
+        }
+        if let Some(Err(error)) = &self.segments {
+            notes.push(Note::new(&phrase::SERVERS_UNSEEN, [Value::same(error)]));
         }
         if let Some(Err(error)) = &self.control {
             notes.push(Note::new(&phrase::NO_CONTROL, [Value::same(error)]));
@@ -316,6 +335,14 @@ async fn gone(caretaker: Option<&Caretaker>) {
     while caretaker.lives() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// Tells the budgets what packets of this host's connections do.
+fn watch(
+    observer: Result<leeway_net::Observer, leeway_net::Error>,
+    budgets: [Option<Arc<Budget>>; 2],
+) -> Result<leeway_net::Watch, leeway_net::Error> {
+    observer?.watch(move |segments| budgets.iter().flatten().for_each(|budget| budget.observed(segments)))
 }
 
 /// The owner's socket, and the gate that keeps a pause over a restart. Whoever has the socket has the state.

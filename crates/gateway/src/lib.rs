@@ -6,12 +6,10 @@
 //! ([`policy`], [`resolve`]). They share one window for downloads ([`budget`]), and a control
 //! law keeps that window as large as the spare capacity of the line. The gateway holds downloads
 //! back from the receiving end: it grants no more than the window, to one transfer as to a
-//! hundred small ones ([`admission`]). While a relay on the Internet is there ([`relay`]), the
+//! hundred small ones ([`leeway_share`]). While a relay on the Internet is there ([`relay`]), the
 //! relay sends downloads under a law instead.
 
 pub mod accounts;
-pub mod admission;
-mod answers;
 pub mod block;
 pub mod budget;
 pub mod caretaker;
@@ -21,13 +19,11 @@ pub mod codes;
 pub mod config;
 pub mod control;
 mod datagrams;
-pub mod delay;
 mod divert;
 pub mod dns;
 mod door;
+mod downlink;
 mod echo;
-mod edges;
-mod feedback;
 pub mod gate;
 mod gateway;
 pub mod http;
@@ -36,9 +32,11 @@ pub mod login;
 pub mod metering;
 mod notes;
 pub mod observe;
+mod observed;
 mod openapi;
 pub mod page;
 pub mod password;
+mod paths;
 mod pause;
 pub mod peers;
 pub mod policy;
@@ -57,7 +55,6 @@ pub mod uplink;
 pub mod upload;
 pub mod upstream;
 pub mod users;
-mod window;
 
 pub use config::{Config, law_or_none};
 pub use divert::leftovers;

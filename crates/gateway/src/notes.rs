@@ -161,6 +161,11 @@ phrases! {
         "no se ven los paquetes de la casa, y nadie se aparta antes de que formen cola: {} (hace falta \
          CAP_NET_RAW)",
         "no es veuen els paquets de la casa, i ningú no s'aparta abans que facin cua: {} (cal CAP_NET_RAW)";
+    SERVERS_UNSEEN[1]: "the packets of servers cannot be seen, so delays are measured where they are read: {} \
+         (needs CAP_NET_RAW)",
+        "no se ven los paquetes de los servidores, y los retardos se miden donde se leen: {} (hace falta \
+         CAP_NET_RAW)",
+        "no es veuen els paquets dels servidors, i els retards es mesuren on es llegeixen: {} (cal CAP_NET_RAW)";
     HOME_NOT_OBSERVED[1]: "the home's packets cannot be seen: {} (needs CAP_NET_RAW)",
         "no se ven los paquetes de la casa: {} (hace falta CAP_NET_RAW)",
         "no es veuen els paquets de la casa: {} (cal CAP_NET_RAW)";

@@ -11,7 +11,7 @@ use crate::login::{Log, Logins};
 use crate::relay::Relay;
 use crate::socket;
 use crate::transparent;
-use leeway_net::{Lookout, sysctl};
+use leeway_net::{Lookout, Observer, sysctl};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
 use std::io;
@@ -37,6 +37,8 @@ pub struct Privileged {
     pub(crate) relay: Option<Arc<Relay>>,
     /// Sees the home at work.
     pub(crate) lookout: Option<Result<Lookout, leeway_net::Error>>,
+    /// Sees the packets of connections with servers.
+    pub(crate) observer: Option<Result<Observer, leeway_net::Error>>,
     pub(crate) echo: io::Result<Echo>,
     /// Ports from which nobody can answer for servers.
     pub(crate) taken: Vec<u16>,
@@ -83,6 +85,7 @@ impl Privileged {
             caretaker,
             relay,
             lookout: (!config.home.is_empty()).then(|| Lookout::new(&config.home)),
+            observer: config.law.as_ref().map(|_| Observer::new(&config.clients)),
             echo: Echo::open(),
             taken: Vec::new(),
         };

@@ -1,7 +1,8 @@
 //! Socket options that the standard library lacks.
 
+use crate::downlink::MSS_BYTES;
 use crate::uplink::Acknowledged;
-use crate::window::MSS_BYTES;
+use leeway_net::Ends;
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::fmt::Debug;
@@ -144,8 +145,8 @@ fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
 /// What the kernel knows of what a connection receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
-    /// Round-trip time in microseconds; 0 where it has none yet.
-    pub rtt_us: u32,
+    /// The least round-trip time of what this end has sent, in microseconds: none is shorter.
+    pub least_rtt_us: u32,
     /// Segments that came before others which were sent earlier.
     pub out_of_order: u32,
 }
@@ -157,6 +158,9 @@ pub trait Receiver: Debug + Send + Sync {
 
     /// What the kernel knows of what came.
     fn received(&self) -> Option<Received>;
+
+    /// By what its packets are known.
+    fn ends(&self) -> Option<Ends>;
 
     /// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
     fn segment_bytes(&self) -> Option<u32>;
@@ -179,9 +183,13 @@ impl Receiver for TcpStream {
         let info = tcp_info(self)?;
         let number = |at: usize| Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk()?));
         Some(Received {
-            rtt_us: number(offset_of!(libc::tcp_info, tcpi_rcv_rtt))?,
+            least_rtt_us: number(offset_of!(libc::tcp_info, tcpi_min_rtt))?,
             out_of_order: number(offset_of!(libc::tcp_info, tcpi_rcv_ooopack))?,
         })
+    }
+
+    fn ends(&self) -> Option<Ends> {
+        Some(Ends { here: self.local_addr().ok()?, there: self.peer_addr().ok()? })
     }
 
     fn segment_bytes(&self) -> Option<u32> {

@@ -6,6 +6,7 @@ use crate::socket;
 use crate::uplink::Uplink;
 use leeway_control::LawSpec;
 use leeway_net::Sight;
+use leeway_share::FlowId;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -33,14 +34,14 @@ pub struct Upload {
 #[derive(Debug)]
 struct Shared {
     uplink: Uplink,
-    sockets: BTreeMap<u64, Arc<TcpStream>>,
+    sockets: BTreeMap<FlowId, Arc<TcpStream>>,
 }
 
 /// One connection's part in it, or that of one client's datagrams.
 #[derive(Debug)]
 pub struct Sender {
     upload: Arc<Upload>,
-    number: u64,
+    number: FlowId,
 }
 
 impl Upload {
@@ -58,12 +59,13 @@ impl Upload {
 
     /// How it stands.
     pub fn state(&self) -> State {
-        self.lock().uplink.state()
+        self.lock().uplink.state(self.now_us())
     }
 
     /// The home is at work: who waits stands aside.
-    pub fn home_seen(&self, sight: Sight) {
-        self.lock().uplink.home_seen(self.now_us(), sight);
+    pub fn home_seen(&self, sights: &[Sight]) {
+        let (mut shared, now_us) = (self.lock(), self.now_us());
+        sights.iter().for_each(|sight| shared.uplink.home_seen(now_us, *sight));
     }
 
     /// A connection of `user` to `server` begins, or nothing that leaves by the line.
@@ -108,7 +110,7 @@ impl Upload {
     /// Asks the sockets.
     fn look(&self) {
         let mut shared = self.lock();
-        let waiting: Vec<u64> = shared.uplink.unacknowledged().collect();
+        let waiting: Vec<FlowId> = shared.uplink.unacknowledged().collect();
         for flow in waiting {
             if let Some(told) = shared.sockets.get(&flow).and_then(socket::acknowledged) {
                 shared.uplink.acked(self.now_us(), flow, told);

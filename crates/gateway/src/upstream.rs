@@ -147,7 +147,7 @@ impl Connector {
             relay_budget: relay
                 .as_ref()
                 .and_then(|_| config.relay.as_ref()?.window.as_ref())
-                .map(Budget::sharing),
+                .map(Budget::new),
             relay,
             gate,
             blocked: Default::default(),

@@ -1,6 +1,6 @@
 //! A lookout on a loopback device, where every packet goes out and comes in: needs root and `ip`.
 
-use leeway_net::{Lookout, Sight, Watch, ip};
+use leeway_net::{Lookout, Watch, What, ip};
 use nix::sched::{CloneFlags, unshare};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -18,33 +18,45 @@ fn possible() -> bool {
     possible
 }
 
+/// What is seen in all.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Sum {
+    connects: u64,
+    requests: u64,
+    brought_bytes: u64,
+}
+
 /// Adds up what is seen of `10.1.0.1` and others.
 struct Seen {
-    sum: Arc<Mutex<Sight>>,
+    sum: Arc<Mutex<Sum>>,
     _watch: Watch,
 }
 
 impl Seen {
     fn new(home: &[&str]) -> Seen {
         let home: Vec<_> = home.iter().map(|text| text.parse().unwrap()).collect();
-        let sum = Arc::<Mutex<Sight>>::default();
+        let sum = Arc::<Mutex<Sum>>::default();
         let adding = Arc::clone(&sum);
-        let seen = move |sight: Sight| {
+        let seen = move |sights: &[leeway_net::Sight]| {
             let mut sum = adding.lock().unwrap();
-            sum.connects += sight.connects;
-            sum.asked += sight.asked;
-            sum.brought_bytes += sight.brought_bytes;
+            for sight in sights {
+                match sight.what {
+                    What::Connects => sum.connects += 1,
+                    What::Sends(_) => sum.requests += 1,
+                    What::Brings(bytes) => sum.brought_bytes += bytes,
+                }
+            }
         };
         Seen { sum, _watch: Lookout::new(&home).unwrap().watch(seen).unwrap() }
     }
 
-    fn sum(&self) -> Sight {
+    fn sum(&self) -> Sum {
         *self.sum.lock().unwrap()
     }
 
     /// What is seen of `act`, which returns when all that it sent has arrived. A packet of a size
     /// that nothing else has comes after it: when that has been read, so has all that was before.
-    fn by(&self, act: impl FnOnce()) -> Sight {
+    fn by(&self, act: impl FnOnce()) -> Sum {
         let before = self.sum();
         act();
         send("10.9.0.1", "10.1.0.1", LAST_BYTES - 28);
@@ -57,9 +69,9 @@ impl Seen {
             assert!(start.elapsed() < Duration::from_secs(60), "the lookout has gone");
             std::thread::sleep(Duration::from_millis(1));
         };
-        Sight {
+        Sum {
             connects: after.connects - before.connects,
-            asked: after.asked - before.asked,
+            requests: after.requests - before.requests,
             brought_bytes: after.brought_bytes - before.brought_bytes - LAST_BYTES as u64,
         }
     }
@@ -68,12 +80,12 @@ impl Seen {
 /// The packet that ends a look: longer than any that is looked at.
 const LAST_BYTES: usize = 1465;
 
-const NOTHING: Sight = Sight { connects: 0, asked: 0, brought_bytes: 0 };
-const CONNECTS: Sight = Sight { connects: 1, ..NOTHING };
-const ASKS: Sight = Sight { asked: 1, ..NOTHING };
+const NOTHING: Sum = Sum { connects: 0, requests: 0, brought_bytes: 0 };
+const CONNECTS: Sum = Sum { connects: 1, ..NOTHING };
+const ASKS: Sum = Sum { requests: 1, ..NOTHING };
 
-fn brings(brought_bytes: u64) -> Sight {
-    Sight { brought_bytes, ..NOTHING }
+fn brings(brought_bytes: u64) -> Sum {
+    Sum { brought_bytes, ..NOTHING }
 }
 
 /// Sends a datagram, and waits until it has arrived: what a device takes in is counted then.

@@ -2,7 +2,7 @@
 //! foreground of 64 connections with requests:
 //! `cargo run --release -p leeway-share --example ns_per_grant`.
 
-use leeway_share::{Certainty, FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};
+use leeway_share::{FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ fn run(users: u64, flows: u64) -> f64 {
         if let Some((at_us, flow, bytes)) = under_way.pop_front() {
             now_us = at_us.max(now_us + bytes / 12);
             let rtt_us = 20_000 + (now_us - at_us) as u32;
-            let sample = Sample { path: flow.number() % 50, rtt_us, certainty: Certainty::Exact };
+            let sample = Sample::exact(flow.number() % 50, rtt_us);
             line.arrived(now_us, flow, bytes, Some(sample));
             line.ask(flow, u64::MAX).expect("it is open");
         } else {

@@ -3,10 +3,11 @@
 //! ```text
 //! q = sample - base(path)  base: the least exact sample of the path in the last five to ten minutes
 //! q <= last q + time since then, and <= q x bytes that came in the time q / (rate x q)
+//!                          with the rate of now, the higher of the last two half seconds
 //! rate = the highest of the last five to ten seconds, each over half a second, of background and foreground together
 //! ```
 //!
-//! Several samples make one delay: the 40th percentile of a quarter of a round trip. What the other two lines leave out is
+//! Several samples make one delay: the 40th percentile of a quarter of a round trip, each weighted by what came of its flow. What the other two lines leave out is
 //! a pause of one server, or of all, and no queue of the line.
 //!
 //! Each path (a network of servers) has a base of its own; what they have in common is the queue of the line. The base
@@ -34,6 +35,30 @@ pub struct Sample {
     pub rtt_us: u32,
     /// What it says.
     pub certainty: Certainty,
+    /// How long it took until what was sent before it was known to have arrived, in microseconds: the round-trip time, and longer
+    /// where acknowledgements are few.
+    pub known_us: u32,
+}
+
+impl Sample {
+    /// Bytes on `path` took `rtt_us`.
+    pub fn exact(path: u64, rtt_us: u32) -> Sample {
+        Sample { path, rtt_us, certainty: Certainty::Exact, known_us: rtt_us }
+    }
+
+    /// Bytes on `path` take `rtt_us` or longer.
+    pub fn bound(path: u64, rtt_us: u32) -> Sample {
+        Sample { certainty: Certainty::LowerBound, ..Sample::exact(path, rtt_us) }
+    }
+}
+
+/// What is known of a flow's delays.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Own {
+    /// What its last exact sample showed, in microseconds.
+    pub queuing_us: u32,
+    /// What has arrived of it since then, in bytes: its next sample speaks for them.
+    pub bytes: u64,
 }
 
 /// What a sample said.
@@ -67,7 +92,8 @@ pub struct Estimator {
 #[derive(Debug, Default)]
 struct Part {
     since_us: u64,
-    queuing_us: Vec<u32>,
+    /// Delays, and the bytes for which each speaks.
+    samples: Vec<(u32, u64)>,
 }
 
 /// The least of this half of the memory, and of the half before.
@@ -84,8 +110,18 @@ struct Rate {
     span_bytes: u64,
     since_us: u64,
     highest: [u64; 2],
-    /// All bytes until then, of the last [`Policy::rate_span_us`].
-    recent: VecDeque<(u64, u64)>,
+    /// Of the last two spans.
+    last: [u64; 2],
+    all: Recent,
+    /// Of the foreground.
+    foreground: Recent,
+}
+
+/// Bytes of the last [`Policy::rate_span_us`].
+#[derive(Debug, Default)]
+struct Recent {
+    /// All bytes until then.
+    until: VecDeque<(u64, u64)>,
     bytes: u64,
 }
 
@@ -105,8 +141,8 @@ impl Estimator {
         }
     }
 
-    /// The queuing delay that a sample of a flow shows, whose last one showed `own_us`.
-    pub fn observe(&mut self, now_us: u64, sample: Sample, own_us: &mut u32) -> Heard {
+    /// The queuing delay that a sample of a flow shows, of which that is known.
+    pub fn observe(&mut self, now_us: u64, sample: Sample, own: &mut Own) -> Heard {
         let known = self.paths.get(&sample.path).map(Base::least_us);
         let base_us = match (sample.certainty, known) {
             (Certainty::Exact, _) => self.learn(now_us, sample.path, sample.rtt_us),
@@ -115,9 +151,11 @@ impl Estimator {
         };
         let seen_us = sample.rtt_us.saturating_sub(base_us);
         let exact = sample.certainty == Certainty::Exact;
-        let doubt = self.overtakes(now_us, seen_us) && !(exact && seen_us <= own_us.saturating_mul(2));
+        let doubt =
+            self.overtakes(now_us, seen_us) && !(exact && seen_us <= own.queuing_us.saturating_mul(2));
+        let bytes = if exact { std::mem::take(&mut own.bytes) } else { 0 };
         if exact {
-            *own_us = seen_us;
+            own.queuing_us = seen_us;
         }
         if doubt {
             return Heard::Doubt;
@@ -125,18 +163,18 @@ impl Estimator {
         let seen_us = self.of_the_line(now_us, seen_us);
         match sample.certainty {
             Certainty::Exact => {
-                self.smooth(sample.rtt_us.into(), base_us.into());
+                self.smooth(sample.known_us.into(), base_us.into());
                 if known.is_none() && self.exact_us.is_some() {
                     return Heard::Nothing; // it was what it is measured by
                 }
                 (self.fifo_us, self.exact_us) = (seen_us, Some(now_us));
-                match self.part.add(now_us, seen_us, self.srtt_us, &self.policy) {
+                match self.part.add(now_us, seen_us, bytes, self.srtt_us, &self.policy) {
                     Some(queuing_us) => self.queuing_us = queuing_us,
                     None => return Heard::Nothing,
                 }
             }
             Certainty::LowerBound => {
-                let stale_us = Policy::round_trips(self.policy.stale_percent, self.srtt_us);
+                let stale_us = Policy::round_trips(self.policy.hold_percent, self.srtt_us);
                 let stale = self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us);
                 if !stale && seen_us <= self.queuing_us {
                     return Heard::Nothing;
@@ -144,6 +182,8 @@ impl Estimator {
                 self.queuing_us = seen_us;
                 if stale {
                     self.exact_us = Some(now_us);
+                    // The path may have become longer than anything that is waited for.
+                    self.smooth(u64::from(sample.known_us).min(self.policy.first_hold_us), base_us.into());
                 }
             }
         }
@@ -154,18 +194,36 @@ impl Estimator {
     pub fn arrived(&mut self, now_us: u64, bytes: u64) {
         let rate = &mut self.rate;
         rate.span_bytes += bytes;
-        rate.keep(now_us, bytes, &self.policy);
+        rate.all.keep(now_us, bytes, &self.policy);
         let passed_us = now_us.saturating_sub(rate.span_us);
         if passed_us < self.policy.rate_span_us {
             return;
         }
         let seen = rate.span_bytes.saturating_mul(1_000_000) / passed_us;
         (rate.span_us, rate.span_bytes) = (now_us, 0);
+        rate.last = [seen, rate.last[0]];
         if now_us >= rate.since_us + self.policy.rate_memory_us {
             rate.since_us = now_us;
             rate.highest = [0, rate.highest[0]];
         }
         rate.highest[0] = rate.highest[0].max(seen);
+    }
+
+    /// `bytes` have come over the line, to the foreground.
+    pub fn foreground(&mut self, now_us: u64, bytes: u64) {
+        self.arrived(now_us, bytes);
+        self.rate.foreground.keep(now_us, bytes, &self.policy);
+    }
+
+    /// The part of the last queuing delay that bytes of the background made, in microseconds: a packet waits for those
+    /// that come while it waits.
+    pub fn background_us(&self, now_us: u64) -> u32 {
+        let from_us = now_us.saturating_sub(self.queuing_us.into());
+        let (all, foreground) = (self.rate.all.since(from_us), self.rate.foreground.since(from_us));
+        match all {
+            0 => self.queuing_us,
+            _ => (u64::from(self.queuing_us) * all.saturating_sub(foreground) / all) as u32,
+        }
     }
 
     /// The last queuing delay, in microseconds.
@@ -204,8 +262,8 @@ impl Estimator {
     /// time, at the line's rate; in the pause of a server, or before a late acknowledgement, it brings less.
     fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
         let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
-        let most = self.rate_bytes_per_s().saturating_mul(span_us) / 1_000_000;
-        let came = self.rate.since(now_us.saturating_sub(span_us));
+        let most = self.rate.last[0].max(self.rate.last[1]).saturating_mul(span_us) / 1_000_000;
+        let came = self.rate.all.since(now_us.saturating_sub(span_us));
         if came >= most { delay_us } else { (u64::from(delay_us) * came / most) as u32 }
     }
 
@@ -220,7 +278,7 @@ impl Estimator {
 
     /// The base of `path` after an exact sample.
     fn learn(&mut self, now_us: u64, path: u64, rtt_us: u32) -> u32 {
-        if self.paths.len() as u64 >= self.policy.paths_max && !self.paths.contains_key(&path) {
+        if self.paths.len() as u64 >= self.policy.remembered_max && !self.paths.contains_key(&path) {
             let oldest = self.paths.iter().min_by_key(|(_, base)| base.used_us).map(|(&path, _)| path);
             oldest.map(|oldest| self.paths.remove(&oldest));
         }
@@ -240,40 +298,46 @@ impl Estimator {
 
 impl Part {
     /// One more sample; what the part says where this is its last.
-    fn add(&mut self, now_us: u64, seen_us: u32, srtt_us: u64, policy: &Policy) -> Option<u32> {
-        self.queuing_us.push(seen_us);
+    fn add(&mut self, now_us: u64, seen_us: u32, bytes: u64, srtt_us: u64, policy: &Policy) -> Option<u32> {
+        self.samples.push((seen_us, bytes.max(1)));
         let passed_us = now_us.saturating_sub(self.since_us);
-        let count = self.queuing_us.len();
-        let enough = count as u64 >= policy.part_samples;
+        let enough = self.samples.len() as u64 >= policy.part_samples;
         if passed_us < srtt_us / policy.round_parts || !enough && passed_us < srtt_us {
             return None;
         }
         self.since_us = now_us;
-        let at = count * policy.quantile_percent as usize / 100;
-        let (_, &mut queuing_us, _) = self.queuing_us.select_nth_unstable(at.min(count - 1));
-        self.queuing_us.clear();
-        Some(queuing_us)
+        self.samples.sort_unstable();
+        let mut left =
+            self.samples.iter().map(|&(_, bytes)| bytes).sum::<u64>() * policy.quantile_percent / 100;
+        let at = self.samples.iter().find(|&&(_, bytes)| {
+            let here = left < bytes;
+            left = left.saturating_sub(bytes);
+            here
+        });
+        let queuing_us = at.map(|&(queuing_us, _)| queuing_us);
+        self.samples.clear();
+        queuing_us
     }
 }
 
-impl Rate {
+impl Recent {
     fn keep(&mut self, now_us: u64, bytes: u64, policy: &Policy) {
         self.bytes = self.bytes.wrapping_add(bytes);
-        match self.recent.back_mut() {
+        match self.until.back_mut() {
             Some((at_us, until)) if now_us < *at_us + policy.burst_us => *until = self.bytes,
-            _ => self.recent.push_back((now_us, self.bytes)),
+            _ => self.until.push_back((now_us, self.bytes)),
         }
-        while self.recent.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
-            self.recent.pop_front();
+        while self.until.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
+            self.until.pop_front();
         }
     }
 
     /// Bytes that have come since then.
     fn since(&self, from_us: u64) -> u64 {
-        let before = self.recent.partition_point(|&(at_us, _)| at_us <= from_us);
+        let before = self.until.partition_point(|&(at_us, _)| at_us <= from_us);
         let until = match before.checked_sub(1) {
-            Some(last) => self.recent[last].1,
-            None if self.recent.is_empty() => self.bytes,
+            Some(last) => self.until[last].1,
+            None if self.until.is_empty() => self.bytes,
             None => 0,
         };
         self.bytes.wrapping_sub(until)
@@ -292,11 +356,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn exact(path: u64, rtt_us: u32) -> Sample {
-        Sample { path, rtt_us, certainty: Certainty::Exact }
+        Sample::exact(path, rtt_us)
     }
 
     fn bound(path: u64, rtt_us: u32) -> Sample {
-        Sample { certainty: Certainty::LowerBound, ..exact(path, rtt_us) }
+        Sample::bound(path, rtt_us)
     }
 
     /// One sample is a part of a round trip, and counts.
@@ -308,7 +372,7 @@ mod tests {
 
     /// What a flow's first sample says.
     fn first(estimator: &mut Estimator, now_us: u64, sample: Sample) -> Heard {
-        estimator.observe(now_us, sample, &mut 0)
+        estimator.observe(now_us, sample, &mut Own::default())
     }
 
     #[test]
@@ -350,8 +414,13 @@ mod tests {
     fn a_part_of_a_round_trip_says_one_delay() {
         let mut estimator = Estimator::new(&Policy::default());
         // Of flows of which each has met as much before.
-        let mut observe =
-            |now_us, queuing_us: u32| estimator.observe(now_us, exact(1, 20_000 + queuing_us), &mut 60_000);
+        let mut observe = |now_us, queuing_us: u32| {
+            estimator.observe(
+                now_us,
+                exact(1, 20_000 + queuing_us),
+                &mut Own { queuing_us: 60_000, bytes: 0 },
+            )
+        };
         observe(0, 0);
         let late_us = [60_000u32, 3_000, 900, 50_000, 3_500, 2_000, 40_000];
         let heard: Vec<Heard> = (0..7).map(|n| observe(100 + 100 * n as u64, late_us[n])).collect();
@@ -363,14 +432,14 @@ mod tests {
     #[test]
     fn a_pause_that_others_contradict_is_no_queue() {
         let mut estimator = alone();
-        let (mut going_us, mut pausing_us) = (0, 0);
+        let (mut going, mut pausing) = (Own::default(), Own::default());
         for n in 0..50 {
-            estimator.observe(n * 1_000, exact(1, 20_000), &mut going_us);
+            estimator.observe(n * 1_000, exact(1, 20_000), &mut going);
         }
-        assert_eq!(estimator.observe(50_000, exact(1, 70_000), &mut pausing_us), Heard::Doubt);
+        assert_eq!(estimator.observe(50_000, exact(1, 70_000), &mut pausing), Heard::Doubt);
         assert_eq!(estimator.queuing_us(), 0);
         // What it is granted after that takes as long: the flow has a queue of its own, as behind a fair queue.
-        assert_eq!(estimator.observe(71_000, exact(1, 70_000), &mut pausing_us), Heard::New(50_000));
+        assert_eq!(estimator.observe(71_000, exact(1, 70_000), &mut pausing), Heard::New(50_000));
     }
 
     /// 1.46 MB/s are known. In 20 ms of a queue 29 kB come; in a pause of all servers nothing.
@@ -411,17 +480,17 @@ mod tests {
         /// A bound never lowers a base, whatever comes in whatever order; the memory is bounded.
         #[test]
         fn bounds_teach_nothing(samples in proptest::collection::vec((0u64..9, 1u32..500_000, any::<bool>(), 0u64..2_000_000), 1..200)) {
-            let policy = Policy::default().with("paths_max", 5).unwrap();
+            let policy = Policy::default().with("remembered_max", 5).unwrap();
             let (mut all, mut alone) = (Estimator::new(&policy), Estimator::new(&policy));
             let mut now_us = 0;
             for (path, rtt_us, is_exact, step_us) in samples {
                 now_us += step_us;
                 if is_exact {
-                    all.observe(now_us, exact(path, rtt_us), &mut 0);
-                    alone.observe(now_us, exact(path, rtt_us), &mut 0);
+                    all.observe(now_us, exact(path, rtt_us), &mut Own::default());
+                    alone.observe(now_us, exact(path, rtt_us), &mut Own::default());
                     prop_assert_eq!(all.learned(), alone.learned());
                 } else {
-                    all.observe(now_us, bound(path, rtt_us), &mut 0);
+                    all.observe(now_us, bound(path, rtt_us), &mut Own::default());
                 }
                 prop_assert!(all.paths.len() <= 5);
             }

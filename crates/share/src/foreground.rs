@@ -94,7 +94,7 @@ impl Foreground {
         self.seen_us = Some(now_us);
         let mut known = self.take(connection).unwrap_or_else(|| {
             // Of too many the one that is looked at next goes: most likely it is over.
-            if self.connections.len() as u64 >= self.policy.connections_max
+            if self.connections.len() as u64 >= self.policy.remembered_max
                 && let Some(&(_, next)) = self.due.first()
             {
                 self.take(next);
@@ -377,7 +377,7 @@ mod tests {
         /// Whatever is seen: what is expected is bounded, and over some round trips after the last of it; so is the memory.
         #[test]
         fn expectations_end(sights in proptest::collection::vec((0u64..9, 0u8..3, 0u64..100_000, 0u64..300_000), 1..200)) {
-            let policy = Policy::default().with("connections_max", 4).unwrap();
+            let policy = Policy::default().with("remembered_max", 4).unwrap();
             let mut foreground = Foreground::new(&policy);
             let (mut now_us, mut sum) = (1, 0);
             for (connection, kind, bytes, step_us) in sights {

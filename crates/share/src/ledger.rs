@@ -6,8 +6,9 @@ use crate::id::{ById, FlowId};
 use std::collections::BTreeSet;
 
 /// Bytes granted and not arrived.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ledger {
+    segment_bytes: u64,
     accounts: ById<FlowId, Account>,
     granted_bytes: u64,
     /// When something of each account was last heard of, and whose it is.
@@ -17,11 +18,19 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct Account {
     granted_bytes: u64,
-    /// When something was last granted to an empty account, or arrived.
+    /// When something was last granted to an empty account, or the last full segment arrived.
     heard_us: u64,
+    /// Has arrived since then.
+    came_bytes: u64,
 }
 
 impl Ledger {
+    /// Nothing is granted. Of who sends less than `segment_bytes` in the time that a grant is held nothing was heard: what he
+    /// does not use is given up.
+    pub fn new(segment_bytes: u64) -> Ledger {
+        Ledger { segment_bytes, accounts: ById::default(), granted_bytes: 0, waiting: BTreeSet::new() }
+    }
+
     /// Granted to all and not arrived, in bytes.
     pub fn granted_bytes(&self) -> u64 {
         self.granted_bytes
@@ -44,7 +53,7 @@ impl Ledger {
         }
         let account = self.accounts.entry(flow).or_default();
         if account.granted_bytes == 0 {
-            account.heard_us = now_us;
+            (account.heard_us, account.came_bytes) = (now_us, 0);
             self.waiting.insert((now_us, flow));
         }
         account.granted_bytes += bytes;
@@ -55,9 +64,12 @@ impl Ledger {
     pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> u64 {
         let taken = self.forgo(flow, bytes);
         if let Some(account) = self.accounts.get_mut(&flow) {
-            self.waiting.remove(&(account.heard_us, flow));
-            account.heard_us = now_us;
-            self.waiting.insert((now_us, flow));
+            account.came_bytes += bytes;
+            if account.came_bytes >= self.segment_bytes {
+                self.waiting.remove(&(account.heard_us, flow));
+                (account.heard_us, account.came_bytes) = (now_us, 0);
+                self.waiting.insert((now_us, flow));
+            }
         }
         taken
     }
@@ -105,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_arrives_makes_room() {
-        let (mut ledger, flow) = (Ledger::default(), FlowId::new(1));
+        let (mut ledger, flow) = (Ledger::new(1000), FlowId::new(1));
         ledger.grant(10, flow, 1000);
         ledger.grant(20, flow, 1000);
         assert_eq!(ledger.arrived(30, flow, 1500), 1500);
@@ -116,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_silent_are_given_up_and_those_who_are_heard_are_not() {
-        let (mut ledger, [silent, heard]) = (Ledger::default(), [1, 2].map(FlowId::new));
+        let (mut ledger, [silent, heard]) = (Ledger::new(1000), [1, 2].map(FlowId::new));
         ledger.grant(10, silent, 1000);
         ledger.grant(10, heard, 3000);
         ledger.arrived(90, heard, 1000);
@@ -132,7 +144,7 @@ mod tests {
         /// Bytes are conserved: granted = arrived + forgone + expired + outstanding, for each flow and in the sum.
         #[test]
         fn bytes_are_conserved(steps in proptest::collection::vec((0u8..5, 0u64..5, 0u64..5000), 1..400)) {
-            let mut ledger = Ledger::default();
+            let mut ledger = Ledger::new(1000);
             let mut outstanding = [0u64; 5];
             for (now_us, (step, number, bytes)) in steps.into_iter().enumerate() {
                 let (now_us, flow) = (now_us as u64, FlowId::new(number));

@@ -14,8 +14,8 @@ use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
 /// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least: on a fast line
 /// a foreground's request of two round trips is 4 ms longer then. Of five samples the median counts: behind a fair queue
 /// some flow always meets no queue at all, and a burst of the foreground is a few samples.
-pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.5,gain_down=1,floor=1,filter_length=1,\
-                       slow_start=delay,accelerate=0.1,retreat=2";
+pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.25,gain_down=0.25,floor=1,\
+                       filter_length=1,slow_start=delay,accelerate=0.1";
 
 /// A base round trip for laws that go by round-trip times: they are told this and the queuing delay.
 const TOLD_BASE_US: u32 = 1_000_000;
@@ -38,10 +38,16 @@ pub struct Line {
     round_start: bool,
     /// What has arrived in this round trip and in the one before, of background and foreground.
     round_bytes: [u64; 2],
+    /// What has arrived for the foreground since the law was told last.
+    foreground_bytes: u64,
     /// The last delay sample.
     sampled_us: Option<u64>,
     expired_bytes: u64,
     expired: Vec<FlowId>,
+    lost_us: Option<u64>,
+    aside_us: u64,
+    /// Somebody waits since then while the foreground expects something.
+    aside_since_us: Option<u64>,
 }
 
 /// What to do now.
@@ -81,6 +87,8 @@ pub struct State {
     pub present: bool,
     /// Granted bytes that were given up because nothing came of them.
     pub expired_bytes: u64,
+    /// For how long somebody has waited while the foreground expected something, in microseconds.
+    pub aside_us: u64,
 }
 
 impl Line {
@@ -90,7 +98,7 @@ impl Line {
             policy: *policy,
             law: spec.build(&path(policy, 0, 0)),
             scheduler: Scheduler::new(policy.turn_bytes),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(policy.segment_bytes),
             foreground: Foreground::new(policy),
             estimator: Estimator::new(policy),
             pacer: Pacer::default(),
@@ -100,9 +108,13 @@ impl Line {
             round_end_us: 0,
             round_start: false,
             round_bytes: [0; 2],
+            foreground_bytes: 0,
             sampled_us: None,
             expired_bytes: 0,
             expired: Vec::new(),
+            lost_us: None,
+            aside_us: 0,
+            aside_since_us: None,
         }
     }
 
@@ -142,8 +154,10 @@ impl Line {
         // A window is several grants: one that waits for all of another to arrive leaves the line idle for a round trip.
         let part = self.window_bytes() / self.policy.window_parts / segment * segment;
         let burst_bytes = self.burst_bytes();
-        self.scheduler.set_quantum(burst_bytes);
-        let most = burst_bytes.min(part).max(segment);
+        self.set_quantum(burst_bytes);
+        // Who has nothing needs enough to begin with.
+        let least = if granted == 0 { self.policy.grant_segments * segment } else { segment };
+        let most = burst_bytes.min(part).max(least);
         let asked = bytes.min(most).min(reach_bytes.saturating_sub(granted));
         if asked == 0 {
             self.scheduler.withdraw(flow);
@@ -153,9 +167,47 @@ impl Line {
         Ok(asked)
     }
 
+    /// The same of a datagram: it goes whole or not at all.
+    ///
+    /// # Errors
+    /// [`ShareError::UnknownFlow`].
+    pub fn ask_whole(&mut self, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
+        let granted = self.ledger.granted_to(flow);
+        let reach = self.flows.get(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
+        let srtt_us = self.estimator.srtt_us();
+        let reach_bytes = reach.bytes(self.estimator.queuing_us(), srtt_us, &self.policy);
+        self.set_quantum(self.burst_bytes());
+        if granted > 0 && granted + bytes > reach_bytes {
+            self.scheduler.withdraw(flow);
+            return Ok(0);
+        }
+        self.scheduler.ask(flow, bytes);
+        Ok(bytes)
+    }
+
+    /// `bytes` of `flow` were let through beyond what it was granted: they are under way as well, and its user
+    /// has had them. What it asked for is withdrawn.
+    pub fn charge(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
+        if self.flows.contains_key(&flow) {
+            self.scheduler.grant(flow, bytes);
+            self.ledger.grant(now_us, flow, bytes);
+        }
+    }
+
     /// `flow` wants nothing now.
     pub fn withdraw(&mut self, flow: FlowId) {
         self.scheduler.withdraw(flow);
+    }
+
+    /// `bytes` that were granted to `flow` will not come.
+    pub fn forgo(&mut self, flow: FlowId, bytes: u64) {
+        self.ledger.forgo(flow, bytes);
+    }
+
+    /// What `flow` can have under way, in bytes, as far as is known.
+    pub fn reach_bytes(&self, flow: FlowId) -> u64 {
+        let (queuing_us, srtt_us) = (self.estimator.queuing_us(), self.estimator.srtt_us());
+        self.flows.get(&flow).map_or(0, |reach| reach.bytes(queuing_us, srtt_us, &self.policy))
     }
 
     /// `flow` has what it wanted: `unused` granted bytes will not come, and its turn is over.
@@ -173,11 +225,12 @@ impl Line {
             self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
         let mut heard = Heard::Nothing;
         if let Some(reach) = self.flows.get_mut(&flow) {
+            reach.own.bytes += bytes;
             if let Some(sample) = sample {
-                heard = self.estimator.observe(now_us, sample, &mut reach.queuing_us);
+                heard = self.estimator.observe(now_us, sample, &mut reach.own);
             }
             let rtt_us = sample.and_then(|sample| self.estimator.rtt_us(sample.path));
-            reach.arrived(now_us, bytes, rtt_us);
+            reach.arrived(now_us, bytes, rtt_us, self.estimator.srtt_us());
         }
         // After the sample: what came with it did not delay it.
         self.estimator.arrived(now_us, bytes);
@@ -189,6 +242,7 @@ impl Line {
 
     /// `bytes`, sent at `sent_us` at the earliest, were lost.
     pub fn lost(&mut self, now_us: u64, bytes: u64, sent_us: u64) {
+        self.lost_us = Some(now_us);
         let loss = Loss { now_us, lost_bytes: bytes, sent_us, ..Loss::default() };
         self.law.on_loss(&loss, &self.path());
     }
@@ -198,9 +252,10 @@ impl Line {
         let (srtt_us, base_us) = (self.estimator.srtt_us(), self.estimator.base_us());
         self.foreground.seen(now_us, connection, sight, srtt_us, base_us);
         if let Sight::Bytes(bytes) = sight {
-            self.estimator.arrived(now_us, bytes);
+            self.estimator.foreground(now_us, bytes);
             self.begin_round(now_us);
             self.round_bytes[0] += bytes;
+            self.foreground_bytes += bytes;
         }
     }
 
@@ -209,12 +264,15 @@ impl Line {
         let rate = self.estimator.rate_bytes_per_s();
         self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
         self.expire(now_us);
+        self.aside_us += self.aside_since_us.take().map_or(0, |since_us| now_us.saturating_sub(since_us));
         let Some((flow, bytes)) = self.scheduler.head() else {
-            return self.expires_us().map_or(Next::Blocked, Next::Wait);
+            return self.expires_us(now_us).map_or(Next::Blocked, Next::Wait);
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
-        let alone = self.ledger.granted_bytes() == 0 && expected == 0;
+        // Without a sample nothing is known of the line, so in slow start something is always under way.
+        let slow_start = self.law.output().phase() == Phase::SlowStart;
+        let alone = self.ledger.granted_bytes() == 0 && (expected == 0 || slow_start);
         let fits = alone || self.ledger.room(self.window_bytes(), expected) >= bytes;
         let paced = now_us >= self.pacer.next_us();
         if self.starvation.covers(bytes) || fits && paced {
@@ -224,10 +282,23 @@ impl Line {
             self.pacer.sent(now_us, bytes, self.pacing_bytes_per_s(), &self.policy);
             return Next::Grant { flow, bytes };
         }
+        self.aside_since_us = Some(now_us).filter(|_| expected > 0);
         let room_us = if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us() };
         let due_us = self.starvation.due_us(bytes, rate, &self.policy);
-        let wake = [room_us, due_us, self.expires_us()].into_iter().flatten().min();
+        let wake = [room_us, due_us, self.expires_us(now_us)].into_iter().flatten().min();
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
+    }
+
+    /// How long a grant of which nothing arrives is held, in microseconds. Where no delay was heard of for a while nothing
+    /// is known of the line, as in the beginning.
+    pub fn hold_us(&self, now_us: u64) -> u64 {
+        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        match self.sampled_us {
+            Some(sampled_us) if now_us > sampled_us + self.policy.first_hold_us => {
+                hold_us.max(self.policy.first_hold_us)
+            }
+            _ => hold_us,
+        }
     }
 
     /// Flows whose grants were given up since this was asked last: those that still want something ask again.
@@ -248,7 +319,23 @@ impl Line {
             asking: self.scheduler.asking(),
             present: self.foreground.is_present(now_us),
             expired_bytes: self.expired_bytes,
+            aside_us: self.aside_us,
         }
+    }
+
+    /// What all flows have under way, in bytes.
+    pub fn granted_bytes(&self) -> u64 {
+        self.ledger.granted_bytes()
+    }
+
+    /// Flows that wait.
+    pub fn asking(&self) -> usize {
+        self.scheduler.asking()
+    }
+
+    /// Smoothed round-trip time in microseconds; 0 before the first sample.
+    pub fn srtt_us(&self) -> u64 {
+        self.estimator.srtt_us()
     }
 
     /// What `flow` has under way, in bytes.
@@ -256,15 +343,27 @@ impl Line {
         self.ledger.granted_to(flow)
     }
 
-    /// The law's window, never below a segment.
-    fn window_bytes(&self) -> u64 {
+    /// The law's window, never below a segment: what foreground and background may have under way together, in bytes.
+    pub fn window_bytes(&self) -> u64 {
         (self.law.output().cwnd_q16 >> 16).max(self.policy.segment_bytes)
+    }
+
+    /// How much `flow` may be granted before its server hears of it, which is when something comes: a burst, and what it has
+    /// saved up.
+    pub fn ahead_bytes(&self, flow: FlowId) -> u64 {
+        self.burst_bytes() + self.scheduler.saved_bytes(flow)
     }
 
     /// What is granted together: what a sender needs, and on a fast line what a timer cannot resolve.
     fn burst_bytes(&self) -> u64 {
         let timer = self.estimator.rate_bytes_per_s().saturating_mul(self.policy.burst_us) / 1_000_000;
         (timer / self.policy.segment_bytes).max(self.policy.grant_segments) * self.policy.segment_bytes
+    }
+
+    /// Turns are of two segments at least, where one is granted at a time too: a receiver acknowledges a single one late
+    /// (RFC 5681, 4.2).
+    fn set_quantum(&mut self, burst_bytes: u64) {
+        self.scheduler.set_quantum(burst_bytes.max(2 * self.policy.segment_bytes));
     }
 
     /// 1.25 windows a round trip, 2 in slow start; 0 before the first round-trip time.
@@ -279,18 +378,19 @@ impl Line {
         }
     }
 
-    fn expires_us(&self) -> Option<u64> {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+    fn expires_us(&self, now_us: u64) -> Option<u64> {
+        let hold_us = self.hold_us(now_us);
         self.ledger.oldest_us().map(|oldest_us| oldest_us + hold_us)
     }
 
     /// Grants of which nothing comes are given to others.
     fn expire(&mut self, now_us: u64) {
-        let hold_us = self.policy.hold_us(self.estimator.srtt_us());
+        let hold_us = self.hold_us(now_us);
         let Some(until_us) = now_us.checked_sub(hold_us) else { return };
         for (flow, bytes) in self.ledger.expire(until_us) {
             self.expired_bytes += bytes;
             self.expired.push(flow);
+            self.scheduler.rest(flow); // its turn is over
             if let Some(reach) = self.flows.get_mut(&flow) {
                 reach.silent();
             }
@@ -313,11 +413,12 @@ impl Line {
         if queuing_us.is_some() {
             self.sampled_us = Some(now_us);
         }
-        let stale_us = Policy::round_trips(self.policy.stale_percent, self.estimator.srtt_us());
+        let stale_us = Policy::round_trips(self.policy.hold_percent, self.estimator.srtt_us());
         if self.sampled_us.is_none_or(|sampled_us| now_us > sampled_us + stale_us) {
             return;
         }
-        let queuing_us = self.estimator.queuing_us();
+        // A queue of what the foreground asked for is not the background's: the ledger makes room for it.
+        let queuing_us = self.estimator.background_us(now_us).saturating_sub(self.allowed_us(now_us));
         let slow_start = self.law.output().phase() == Phase::SlowStart;
         let waiting = self.scheduler.asking() > 0;
         // A sender that sends less than it may does not use the window, whatever was granted.
@@ -327,9 +428,12 @@ impl Line {
         // Who waits does so because the next grant does not fit: the window is used as far as grants go.
         let prior = if waiting { prior.max(self.window_bytes()) } else { prior.max(bytes) };
         let rtt_us = TOLD_BASE_US.saturating_add(queuing_us);
+        // The window is that of both, so in slow start what came for both opens it; of a long silence no more than a window.
+        let foreground_bytes = std::mem::take(&mut self.foreground_bytes).min(self.window_bytes());
+        let acked_bytes = if slow_start { bytes + foreground_bytes } else { bytes };
         let ack = Ack {
             now_us,
-            acked_bytes: bytes,
+            acked_bytes,
             prior_inflight_bytes: prior,
             rtt_us,
             owd_us: queuing_us,
@@ -346,6 +450,17 @@ impl Line {
             ..Ack::default()
         };
         self.law.on_ack(&ack, &self.path());
+    }
+
+    /// The queue beyond the law's target that harms nobody, in microseconds: some segments while the foreground is away.
+    fn allowed_us(&self, now_us: u64) -> u32 {
+        let rate = self.estimator.rate_bytes_per_s();
+        let lossy = self.lost_us.is_some_and(|lost_us| now_us < lost_us + self.policy.lossless_us);
+        if rate == 0 || lossy || self.foreground.is_present(now_us) {
+            return 0;
+        }
+        let bytes = self.policy.away_segments * self.policy.segment_bytes;
+        u32::try_from(bytes.saturating_mul(1_000_000) / rate).unwrap_or(u32::MAX)
     }
 
     fn path(&self) -> Path {

@@ -87,20 +87,18 @@ policy! {
         "The same in slow start, whose window doubles in a round trip (Linux: tcp_pacing_ss_ratio).";
     burst_us = 1_000, 0..=100_000, "microseconds",
         "Grants that are late by up to this long are given together: what a timer cannot resolve.";
-    reach_segments = 10, 1..=1000, "segments",
-        "What a sender that has sent nothing can send at once (RFC 6928); with each byte that has arrived by one more \
-         (RFC 5681, 3.1). A grant beyond it would lie idle.";
+    reach_segments = 4, 1..=1000, "segments",
+        "What a flow is granted of which nothing is known: as the law's first window. With each byte that has arrived it can \
+         have one more under way (RFC 5681, 3.1). A grant beyond what a server sends lies idle.";
     hold_percent = 200, 100..=2000, "hundredths of a round trip",
-        "A grant of which nothing has arrived after this is given to others: twice the round trip, because senders \
-         acknowledge late and retransmit.";
+        "A grant of which nothing has arrived after this is given to others, and a delay of longer ago says nothing: twice \
+         the round trip, because senders acknowledge late and retransmit.";
     hold_least_us = 50_000, 0..=10_000_000, "microseconds",
         "Added to `hold_percent`: a delayed acknowledgement (40 ms in Linux) and a timer's tick.";
     first_hold_us = 1_000_000, 1_000..=60_000_000, "microseconds",
         "Before the first round-trip time is known (RFC 6298, 2.1).";
     base_us = 300_000_000, 1_000_000..=3_600_000_000, "microseconds",
         "Half of the memory of a path's base delay (RFC 6817, 4.2: ten minutes).";
-    paths_max = 4096, 1..=1_000_000, "paths",
-        "Paths that have a base of their own; the one that was used longest ago is forgotten.";
     flows_max = 100_000, 1..=10_000_000, "flows",
         "Flows that can be open. Bounds the memory.";
     rate_span_us = 500_000, 10_000..=10_000_000, "microseconds",
@@ -114,8 +112,6 @@ policy! {
     quantile_percent = 40, 0..=99, "hundredths of the samples",
         "Which of a part's samples is its delay. Programs read late and servers are slow, so it is not the highest; behind \
          a fair queue some flow always meets no queue, so it is not the least.";
-    stale_percent = 200, 100..=10_000, "hundredths of a round trip",
-        "A lower bound of the delay counts as the delay where nothing exact was heard for this long.";
     answers = 8, 1..=1000, "answers",
         "Over which the usual length of the foreground's answers is averaged: the objects of a page.";
     answer_max_bytes = 262_144, 1_460..=16_777_216, "bytes",
@@ -124,11 +120,17 @@ policy! {
         "A request of the foreground whose answer has not begun after this is not waited for: the server thinks.";
     gap_percent = 150, 100..=10_000, "hundredths of a round trip",
         "An answer of which nothing came for this long is over. A sender in slow start pauses for a round trip.";
-    connections_max = 1024, 1..=1_000_000, "connections",
-        "Connections of the foreground that are told apart; the one that was silent longest is forgotten.";
+    remembered_max = 4096, 1..=1_000_000, "entries",
+        "Paths, and connections of the foreground, that are told apart; the one that was used longest ago is forgotten.";
     transfer_percent = 200, 100..=1000, "hundredths of a round trip's bytes",
         "What is expected of a transfer, of what came of it in the last round trip. A transfer that is held up doubles \
          (RFC 5681, slow start): with room for that it is never background that holds it up.";
+    away_segments = 3, 0..=1000, "segments",
+        "Queue that background may keep beyond the law's target while the foreground is away. It keeps a line busy whose \
+         grants come in bursts; the first answer of a foreground that comes back waits for it.";
+    lossless_us = 30_000_000, 0..=3_600_000_000, "microseconds",
+        "After a loss the queue stays within the law's target for this long: the buffer is short, or an AQM drops what \
+         waits. Longer than a window takes to come back from a loss.";
     away_us = 500_000, 10_000..=600_000_000, "microseconds",
         "The foreground is away after this time without a packet. Longer than the gap between two requests of a page.";
 }
@@ -147,6 +149,12 @@ impl Policy {
         }
         *self.field(name).expect("every constant is a field") = value;
         Ok(self)
+    }
+
+    /// The same for bytes that are sent here, and not asked for: they leave when they are granted, a segment at a time, so
+    /// nothing comes in bursts for which a line needs a queue.
+    pub fn for_sending(self) -> Policy {
+        Policy { grant_segments: 1, away_segments: 0, ..self }
     }
 
     /// `percent` hundredths of a round trip of `srtt_us`, in microseconds.

@@ -3,13 +3,14 @@
 //! As a receiver sizes its buffer (Fisk and Feng 2001, dynamic right-sizing): twice what came in the last round trip of
 //! its path, by which a slow start doubles. A server that is slow, or pauses, is so granted little more than it sends.
 
+use crate::estimator::Own;
 use crate::policy::Policy;
 
 /// Of one flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reach {
-    /// What its last sample showed.
-    pub queuing_us: u32,
+    /// What its samples showed.
+    pub own: Own,
     /// Of its path, as it was known last.
     rtt_us: u64,
     round_us: u64,
@@ -25,17 +26,18 @@ impl Reach {
         if self.rounds < 2 {
             return policy.reach_segments * policy.segment_bytes;
         }
-        let alone = u64::from(self.queuing_us) > u64::from(queuing_us) + srtt_us / policy.round_parts;
+        let alone = u64::from(self.own.queuing_us) > u64::from(queuing_us) + srtt_us / policy.round_parts;
         let came = self.round_bytes[0].max(self.round_bytes[1]);
         let reach = if alone { came } else { 2 * came };
         reach.max(policy.grant_segments * policy.segment_bytes)
     }
 
-    /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known.
-    pub fn arrived(&mut self, now_us: u64, bytes: u64, rtt_us: Option<u64>) {
+    /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known; over all paths it is `srtt_us`.
+    pub fn arrived(&mut self, now_us: u64, bytes: u64, rtt_us: Option<u64>, srtt_us: u64) {
         self.rtt_us = rtt_us.unwrap_or(self.rtt_us);
-        if now_us >= self.round_us + self.rtt_us {
-            let empty = now_us >= self.round_us + 2 * self.rtt_us.max(1);
+        let rtt_us = if self.rtt_us == 0 { srtt_us } else { self.rtt_us };
+        if now_us >= self.round_us + rtt_us {
+            let empty = now_us >= self.round_us + 2 * rtt_us.max(1);
             self.round_bytes = [0, if empty { 0 } else { self.round_bytes[0] }];
             self.round_us = now_us;
             self.rounds += 1;
@@ -59,7 +61,7 @@ mod tests {
     fn after(segments: u64) -> Reach {
         let mut reach = Reach::default();
         for n in 0..10 * segments {
-            reach.arrived(n * 20_000 / segments, SEGMENT, Some(20_000));
+            reach.arrived(n * 20_000 / segments, SEGMENT, Some(20_000), 0);
         }
         reach
     }
@@ -69,8 +71,8 @@ mod tests {
     }
 
     #[test]
-    fn a_new_sender_can_send_ten_segments_and_then_twice_what_came() {
-        assert_eq!(segments(&Reach::default()), 10);
+    fn a_new_sender_can_send_four_segments_and_then_twice_what_came() {
+        assert_eq!(segments(&Reach::default()), 4);
         assert_eq!(segments(&after(30)), 60);
         assert_eq!(segments(&after(1)), 2, "a slow one");
     }
@@ -85,9 +87,9 @@ mod tests {
     #[test]
     fn a_queue_of_its_own_does_not_become_longer() {
         let mut reach = after(30);
-        reach.queuing_us = 7_000;
+        reach.own.queuing_us = 7_000;
         assert_eq!(segments(&reach), 60, "others meet as much, but for 5 ms");
-        reach.queuing_us = 7_001;
+        reach.own.queuing_us = 7_001;
         assert_eq!(segments(&reach), 30);
     }
 }

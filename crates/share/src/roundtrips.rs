@@ -4,34 +4,43 @@
 //! byte is among them, the last one was waited for least: it counts. The last byte of a grant would show a queue of
 //! the grant itself.
 
+use crate::estimator::Certainty;
 use std::collections::VecDeque;
 
 /// The grants of one flow of which nothing has come. Positions count bytes since the connection began.
 #[derive(Debug, Default)]
 pub struct RoundTrips {
-    timed: VecDeque<(u64, u64)>,
+    timed: VecDeque<Opened>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    from: u64,
+    at_us: u64,
+    certainty: Certainty,
 }
 
 impl RoundTrips {
-    /// At `now_us` the bytes from position `from` on were let through.
-    pub fn opened(&mut self, from: u64, now_us: u64) {
-        if self.timed.back().is_none_or(|&(last, _)| last < from) {
-            self.timed.push_back((from, now_us));
+    /// At `now_us` the bytes from position `from` on were let through; at the latest then, where that is a lower bound of how
+    /// long they take.
+    pub fn opened(&mut self, from: u64, now_us: u64, certainty: Certainty) {
+        if self.timed.back().is_none_or(|last| last.from < from) {
+            self.timed.push_back(Opened { from, at_us: now_us, certainty });
         }
     }
 
     /// Everything before `position` has come: the round-trip time that this shows, in microseconds.
-    pub fn arrived(&mut self, position: u64, now_us: u64) -> Option<u32> {
+    pub fn arrived(&mut self, position: u64, now_us: u64) -> Option<(u32, Certainty)> {
         let mut last = None;
-        while let Some((_, at_us)) = self.timed.pop_front_if(|&mut (from, _)| from < position) {
-            last = Some(passed_us(at_us, now_us));
+        while let Some(opened) = self.timed.pop_front_if(|opened| opened.from < position) {
+            last = Some((passed_us(opened.at_us, now_us), opened.certainty));
         }
         last
     }
 
     /// Nothing came of what was granted: how long a round trip takes at least, in microseconds.
     pub fn given_up(&mut self, now_us: u64) -> Option<u32> {
-        let least = self.timed.back().map(|&(_, at_us)| passed_us(at_us, now_us));
+        let least = self.timed.back().map(|opened| passed_us(opened.at_us, now_us));
         self.clear();
         least
     }
@@ -49,13 +58,14 @@ fn passed_us(at_us: u64, now_us: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::estimator::Certainty::{Exact, LowerBound};
 
     #[test]
     fn the_first_byte_of_a_grant_is_timed() {
         let mut round_trips = RoundTrips::default();
-        round_trips.opened(0, 1_000);
+        round_trips.opened(0, 1_000, Exact);
         assert_eq!(round_trips.arrived(0, 9_000), None, "nothing has come");
-        assert_eq!(round_trips.arrived(1460, 21_000), Some(20_000));
+        assert_eq!(round_trips.arrived(1460, 21_000), Some((20_000, Exact)));
         assert_eq!(
             round_trips.arrived(2920, 30_000),
             None,
@@ -67,16 +77,16 @@ mod tests {
     #[test]
     fn segments_that_are_read_together_are_no_queue_of_each_other() {
         let mut round_trips = RoundTrips::default();
-        (0..3).for_each(|n| round_trips.opened(n * 1460, n * 7_000));
-        assert_eq!(round_trips.arrived(3 * 1460, 35_000), Some(21_000));
+        (0..3).for_each(|n| round_trips.opened(n * 1460, n * 7_000, Exact));
+        assert_eq!(round_trips.arrived(3 * 1460, 35_000), Some((21_000, Exact)));
     }
 
     #[test]
     fn a_grant_of_which_nothing_comes_says_how_long_it_takes_at_least() {
         let mut round_trips = RoundTrips::default();
         assert_eq!(round_trips.given_up(5), None);
-        round_trips.opened(0, 0);
-        round_trips.opened(1460, 40_000);
+        round_trips.opened(0, 0, Exact);
+        round_trips.opened(1460, 40_000, LowerBound);
         assert_eq!(round_trips.given_up(100_000), Some(60_000));
         assert_eq!(round_trips.arrived(2920, 110_000), None, "it was given up");
     }

@@ -21,11 +21,16 @@ pub struct Scheduler {
     /// Flows that ask in the middle of their turn, by the turn's number.
     going: BTreeMap<u64, FlowId>,
     /// Users of whom a flow waits for its turn, by their place in the round.
-    round: BTreeMap<u64, UserId>,
+    round: BTreeMap<Place, UserId>,
     /// The next place in a round, and the next turn's number.
     place: u64,
     asking: usize,
+    /// To all, ever.
+    given_bytes: i64,
 }
+
+/// Those who have saved something up come first, then all others in the order in which they came.
+type Place = (bool, u64);
 
 #[derive(Debug, Default)]
 struct User {
@@ -33,9 +38,13 @@ struct User {
     /// What turns that its flows are in the middle of may still take.
     promised: i64,
     flows: usize,
-    place: u64,
+    /// To its flows, ever.
+    given_bytes: i64,
+    /// What all had been given when a grant left none of its flows waiting.
+    left: Option<i64>,
+    place: Place,
     /// Its flows that wait for their turn, by their place.
-    round: BTreeMap<u64, FlowId>,
+    round: BTreeMap<Place, FlowId>,
 }
 
 #[derive(Debug)]
@@ -46,7 +55,9 @@ struct Flow {
     given_bytes: i64,
     /// The number of the turn that it is in the middle of; then the deficit is above zero.
     turn: Option<u64>,
-    place: u64,
+    /// What its user had been given when a grant left it with nothing to wait for.
+    left: Option<i64>,
+    place: Place,
     ask_bytes: Option<u64>,
 }
 
@@ -62,6 +73,7 @@ impl Scheduler {
             round: BTreeMap::new(),
             place: 0,
             asking: 0,
+            given_bytes: 0,
         }
     }
 
@@ -73,7 +85,16 @@ impl Scheduler {
     /// A flow of `user` begins.
     pub fn open(&mut self, user: UserId, flow: FlowId) {
         if let Entry::Vacant(vacant) = self.flows.entry(flow) {
-            vacant.insert(Flow { user, deficit: 0, given_bytes: 0, turn: None, place: 0, ask_bytes: None });
+            let place = Place::default();
+            vacant.insert(Flow {
+                user,
+                deficit: 0,
+                given_bytes: 0,
+                turn: None,
+                left: None,
+                place,
+                ask_bytes: None,
+            });
             self.users.entry(user).or_default().flows += 1;
         }
     }
@@ -117,10 +138,11 @@ impl Scheduler {
             self.leave(flow);
         }
         let one = self.flows.get_mut(&flow).expect("found above");
-        one.turn = None;
+        (one.turn, one.left) = (None, None);
         one.given_bytes = 0;
         one.deficit = one.deficit.min(0);
         let owner = self.users.get_mut(&user).expect("a flow's user is known");
+        owner.left = None;
         owner.promised -= turn_rest;
         // More than a turn of its own is not saved up.
         owner.deficit = owner.deficit.min(owner.promised + self.turn_bytes);
@@ -137,6 +159,11 @@ impl Scheduler {
     /// What `flow` asks for.
     pub fn wants(&self, flow: FlowId) -> Option<u64> {
         self.flows.get(&flow)?.ask_bytes
+    }
+
+    /// What `flow` has saved up.
+    pub fn saved_bytes(&self, flow: FlowId) -> u64 {
+        self.flows.get(&flow).map_or(0, |one| u64::try_from(one.deficit).unwrap_or(0))
     }
 
     /// The flow that is next, and what it asks for.
@@ -160,13 +187,17 @@ impl Scheduler {
         one.turn = if one.deficit > 0 { one.turn.or(Some(self.place)) } else { None };
         owner.promised += one.promised();
         owner.deficit = owner.deficit.saturating_sub(bytes);
+        owner.given_bytes = owner.given_bytes.saturating_add(bytes);
+        self.given_bytes = self.given_bytes.saturating_add(bytes);
+        one.left = Some(owner.given_bytes);
+        owner.left = Some(self.given_bytes).filter(|_| owner.round.is_empty());
         self.place += 1;
         // A user who has given away all it has lets the next go first.
         if !owner.round.is_empty() && owner.deficit <= owner.promised {
             let user = one.user;
             self.round.remove(&owner.place);
-            owner.place = self.place;
-            self.round.insert(self.place, user);
+            owner.place = (true, self.place);
+            self.round.insert(owner.place, user);
             self.place += 1;
         }
     }
@@ -180,8 +211,8 @@ impl Scheduler {
                 break user;
             }
             self.round.remove(&place);
-            owner.place = self.place;
-            self.round.insert(self.place, user);
+            owner.place = (true, self.place);
+            self.round.insert(owner.place, user);
             self.place += 1;
         };
         let owner = self.users.get_mut(&user)?;
@@ -194,13 +225,14 @@ impl Scheduler {
                 return Some(flow);
             }
             owner.round.remove(&place);
-            one.place = self.place;
-            owner.round.insert(self.place, flow);
+            one.place = (true, self.place);
+            owner.round.insert(one.place, flow);
             self.place += 1;
         }
     }
 
-    /// A flow that asks takes its place.
+    /// A flow that asks takes its place. A flow that is granted something asks again when that has come. What it would have been given
+    /// meanwhile it has saved up, and so has its user where no other flow of his asked.
     fn enter(&mut self, flow: FlowId) {
         let one = self.flows.get_mut(&flow).expect("the caller has found it");
         if let Some(turn) = one.turn {
@@ -208,12 +240,19 @@ impl Scheduler {
             return;
         }
         let owner = self.users.get_mut(&one.user).expect("a flow's user is known");
-        one.place = self.place;
+        let saved = |given: i64, left: Option<i64>, others: usize| {
+            left.map_or(0, |left| (given - left) / (others as i64 + 1))
+        };
         if owner.round.is_empty() {
-            owner.place = self.place;
-            self.round.insert(self.place, one.user);
+            let saved = saved(self.given_bytes, owner.left.take(), self.round.len());
+            owner.deficit = (owner.deficit + saved).min(owner.deficit.max(owner.promised + self.turn_bytes));
+            owner.place = (owner.deficit <= owner.promised, self.place);
+            self.round.insert(owner.place, one.user);
         }
-        owner.round.insert(self.place, flow);
+        let saved = saved(owner.given_bytes, one.left.take(), owner.round.len());
+        one.deficit = (one.deficit + saved).min(one.deficit.max(self.turn_bytes));
+        one.place = (one.deficit <= 0, self.place);
+        owner.round.insert(one.place, flow);
         self.place += 1;
     }
 

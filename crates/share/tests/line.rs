@@ -1,6 +1,6 @@
 //! A direction of the line as a whole: what holds whatever happens.
 
-use leeway_share::{Certainty, FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};
+use leeway_share::{FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ fn line(policy: &Policy) -> Line {
 }
 
 fn exact(rtt_us: u64) -> Option<Sample> {
-    Some(Sample { path: 1, rtt_us: rtt_us as u32, certainty: Certainty::Exact })
+    Some(Sample::exact(1, rtt_us as u32))
 }
 
 /// A line of `rate` bytes per second on which background always wants more, beside a foreground that asks for `answer` bytes

@@ -63,8 +63,9 @@ impl Gateway {
     /// The gateway of `spec`.
     pub fn new(spec: &scenario::Gateway) -> Gateway {
         let policy = spec.policy().unwrap_or_default(); // checked when the scenario was read
+        let [down, up] = spec.laws();
         Gateway {
-            lines: spec.laws().map(|law| Line::new(&law, &policy)),
+            lines: [Line::new(&down, &policy), Line::new(&up, &policy.for_sending())],
             owners: Default::default(),
             policy,
             read_delay: spec.read_delay,
@@ -276,7 +277,7 @@ impl Engine {
         if flow.receiver.is_in_order() || !download {
             let position = if download { flow.receiver.next() } else { flow.sender.first_unacked() };
             let rtt_us = permit.round_trips.arrived(u64::from(position) * mss, now_us);
-            let sample = rtt_us.map(|rtt_us| exact(flow.group, rtt_us.into()));
+            let sample = rtt_us.map(|(rtt_us, _)| exact(flow.group, rtt_us.into()));
             let heard = line.arrived(now_us, permit.id, std::mem::take(&mut permit.unread), sample);
             if heard == Heard::Doubt {
                 permit.round_trips.clear();
@@ -368,7 +369,7 @@ impl Engine {
         let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
         let from = permit.edge.max(reached);
         permit.edge = from.saturating_add(segments);
-        permit.round_trips.opened(u64::from(from) * u64::from(profile.mss), now.micros());
+        permit.round_trips.opened(u64::from(from) * u64::from(profile.mss), now.micros(), Certainty::Exact);
         if upload {
             flow.sender.edge = permit.edge;
             return self.pump(index);
@@ -398,9 +399,5 @@ impl Engine {
 const DUPLICATES: u32 = 3;
 
 fn exact(path: u32, rtt_us: u64) -> Sample {
-    Sample {
-        path: path.into(),
-        rtt_us: u32::try_from(rtt_us).unwrap_or(u32::MAX).max(1),
-        certainty: Certainty::Exact,
-    }
+    Sample::exact(path.into(), u32::try_from(rtt_us).unwrap_or(u32::MAX).max(1))
 }

@@ -3,7 +3,7 @@
 use super::{Join, read};
 use crate::Failure;
 use ipnet::IpNet;
-use leeway_net::Lookout;
+use leeway_net::{Lookout, Sight};
 use leeway_selection::{Choice, Gateway, Observation, Policy, Reason, Selector, Status as Standing};
 use leeway_tunnel::several::SeveralHost;
 use leeway_tunnel::wire::Welcome;
@@ -133,7 +133,7 @@ pub async fn stay(
     let _watch = match home {
         [] => None,
         home => {
-            let tell = move |_| {
+            let tell = move |_: &[Sight]| {
                 all.iter().filter_map(|tunnel| lock(&tunnel.client).clone()).for_each(|it| it.at_work())
             };
             Some(Lookout::new(home).and_then(|lookout| lookout.watch(tell)).map_err(Error::from)?)

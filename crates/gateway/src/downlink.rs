@@ -1,0 +1,569 @@
+//! What all downloads share, and what each connection has of it: receive windows that a [`Line`] of the sharing opens.
+//!
+//! A grant lets a server send so many bytes more: they are read from the socket, which moves the right edge of the receive
+//! window, or the window grows by them. What comes while nothing is granted stays in the socket, where it closes the
+//! window. Datagrams have no window; each waits for a grant of its length, and counts as under way for a round trip.
+//!
+//! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
+
+use crate::budget::State;
+use crate::observed::{Arrived, Observed};
+use crate::paths::{self, UNBOUNDED, policy};
+use crate::socket::Receiver;
+use leeway_control::LawSpec;
+use leeway_net::{Ends, Seen, Sight};
+use leeway_share::{Certainty, FlowId, Heard, Line, Next, Sample, UserId};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// A full segment on Ethernet.
+pub const MSS_BYTES: u32 = 1460;
+/// What every host takes (RFC 9293, 3.7.1): a server that says less does not make windows smaller.
+const LEAST_MSS_BYTES: u64 = 536;
+/// The smallest window of one connection: two segments, because a sender cuts its segments to half of the window.
+const LEAST_BYTES: u64 = 2 * MSS_BYTES as u64;
+/// The largest: what Linux gives a connection by default.
+const MOST_BYTES: u64 = 6 << 20;
+/// Windows up to this are filled at once by a new connection (RFC 6928).
+const BURST_BYTES: u64 = 10 * MSS_BYTES as u64;
+/// Bytes that are read within this time have just come.
+const AT_ONCE_US: u64 = 1000;
+
+const KNOWN: &str = "the flow is known until it is dropped";
+
+/// The line as downloads see it, and those who have some of it.
+#[derive(Debug)]
+pub struct Downlink {
+    line: Line,
+    flows: BTreeMap<FlowId, Entry>,
+    /// Whose packets are observed.
+    connections: HashMap<Ends, FlowId>,
+}
+
+/// A flow. Positions count bytes since the connection began.
+#[derive(Debug)]
+struct Entry {
+    /// What has one base delay; 0 for datagrams.
+    path: u64,
+    /// By which its packets are known, once it is connected.
+    ends: Option<Ends>,
+    /// What they show; nothing where they are not seen.
+    observed: Option<Observed>,
+    socket: Option<Arc<dyn Receiver>>,
+    mss: u64,
+    /// Its window; the server may send up to `read + window`.
+    window: u64,
+    /// What its buffer holds: after a larger window more than this one.
+    held: u64,
+    /// Up to here the server was ever let through.
+    edge: u64,
+    arrived: u64,
+    arrived_us: u64,
+    /// Where what came last begins.
+    unread_from: u64,
+    /// So far beyond `edge` the kernel has let the server through; nothing where it was not seen to.
+    slack: Option<u64>,
+    read: u64,
+    /// Where the answer under way ends, if that is known.
+    end: Option<u64>,
+    round_trips: leeway_share::RoundTrips,
+    asked_us: u64,
+    /// Segments that came before their time, as the kernel counted them then.
+    out_of_order: u32,
+    /// Datagrams that count as under way: since when, and their bytes.
+    datagrams: VecDeque<(u64, u64)>,
+    waits: Waits,
+    waker: Option<Waker>,
+}
+
+/// What a flow waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Nothing.
+    Not,
+    /// So many bytes more, all of them.
+    Whole(u64),
+    /// Some that let it read what is there.
+    Read,
+    /// Some by which its window grows with what it reads next.
+    More,
+    /// It has got what it waited for, and does not know yet.
+    Granted,
+}
+
+impl Downlink {
+    /// A line of which nothing is known, under the law of `spec`.
+    pub fn new(spec: &LawSpec) -> Downlink {
+        Downlink { line: Line::new(spec, &policy()), flows: BTreeMap::new(), connections: HashMap::new() }
+    }
+
+    /// How it stands.
+    pub fn state(&mut self, now_us: u64) -> State {
+        State::of(self.line.state(now_us))
+    }
+
+    /// The home is at work.
+    pub fn home_seen(&mut self, now_us: u64, sight: Sight) {
+        self.line.foreground(now_us, sight.connection, paths::down(sight.what));
+    }
+
+    /// A connection of `user` to `server` begins; its number.
+    pub fn open(&mut self, now_us: u64, user: u64, server: IpAddr) -> FlowId {
+        self.enter(user, Entry::new(now_us, paths::of(server)))
+    }
+
+    /// Datagrams of `user` begin to come; their number.
+    pub fn datagrams(&mut self, now_us: u64, user: u64) -> FlowId {
+        self.enter(user, Entry::new(now_us, 0))
+    }
+
+    fn enter(&mut self, user: u64, entry: Entry) -> FlowId {
+        let flow = self.line.open(UserId(user)).expect(UNBOUNDED);
+        self.flows.insert(flow, entry);
+        flow
+    }
+
+    /// A flow ends, and what it has under way with it.
+    pub fn close(&mut self, flow: FlowId) {
+        if let Some(ends) = self.flows.remove(&flow).and_then(|entry| entry.ends) {
+            self.connections.remove(&ends);
+        }
+        self.line.close(flow);
+    }
+
+    /// The connection of `flow` is there. A window is so many of its segments, because a sender keeps back what is less than one:
+    /// that would be under way and not come.
+    pub fn connected(&mut self, flow: FlowId, socket: Arc<dyn Receiver>) {
+        let ends = socket.ends();
+        self.connections.extend(ends.map(|ends| (ends, flow)));
+        let entry = self.entry(flow);
+        entry.ends = ends;
+        entry.mss =
+            socket.segment_bytes().map_or(entry.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, entry.mss));
+        let least = 2 * entry.mss;
+        if socket.bound_window(entry.bound(least), 0).is_ok() {
+            (entry.window, entry.edge) = (least, least);
+            // The first segment changes what the kernel makes of that: it has to be told again.
+            entry.held = 0;
+        }
+        entry.socket = Some(socket);
+    }
+
+    /// The window of `flow`, in bytes.
+    pub fn window_bytes(&self, flow: FlowId) -> u64 {
+        self.flows.get(&flow).map_or(LEAST_BYTES, |entry| entry.window)
+    }
+
+    /// Bytes of `flow` that were read since its connection began.
+    pub fn position(&self, flow: FlowId) -> u64 {
+        self.flows.get(&flow).map_or(0, |entry| entry.read)
+    }
+
+    /// A request is about to be sent: whether the server may answer with the connection's window. While an answer is under
+    /// way it need not be asked for.
+    pub fn start(&mut self, flow: FlowId, waker: &Waker) -> bool {
+        if let Some(ready) = self.waited(flow, waker) {
+            return ready;
+        }
+        let under_way = self.line.granted_to(flow) > 0;
+        let entry = self.entry(flow);
+        if under_way || entry.read < entry.arrived {
+            return true;
+        }
+        entry.end = None;
+        entry.forget();
+        let window = entry.whole(entry.window);
+        self.wait(flow, Waits::Whole(window), waker);
+        false
+    }
+
+    /// `unread` bytes are in the socket: how many of them may be read now, if any.
+    pub fn follow(&mut self, flow: FlowId, unread: u64, waker: &Waker) -> Option<u64> {
+        if let Some(false) = self.waited(flow, waker) {
+            return None;
+        }
+        let free = self.free(flow, unread);
+        if free >= unread.min(self.entry(flow).mss) {
+            return Some(free);
+        }
+        // A server that has as much under way as it can goes on when that has come, or is given up.
+        if self.wait(flow, Waits::Read, waker) > 0 || self.line.granted_to(flow) > 0 || free == 0 {
+            return None;
+        }
+        self.entry(flow).waits = Waits::Not;
+        Some(free)
+    }
+
+    /// A datagram of `bytes` has come: whether it may be let in.
+    pub fn datagram(&mut self, flow: FlowId, bytes: u64, waker: &Waker) -> bool {
+        self.waited(flow, waker).unwrap_or_else(|| {
+            self.wait(flow, Waits::Whole(bytes.max(1)), waker);
+            false
+        })
+    }
+
+    /// Whether what `flow` waited for was granted; nothing where it did not wait.
+    fn waited(&mut self, flow: FlowId, waker: &Waker) -> Option<bool> {
+        let entry = self.entry(flow);
+        match entry.waits {
+            Waits::Not | Waits::More => return None,
+            Waits::Granted => entry.waits = Waits::Not,
+            Waits::Whole(_) | Waits::Read => entry.waker = Some(waker.clone()),
+        }
+        Some(entry.waits == Waits::Not)
+    }
+
+    /// `flow` waits, until a grant ends that.
+    fn wait(&mut self, flow: FlowId, waits: Waits, waker: &Waker) -> u64 {
+        let entry = self.entry(flow);
+        (entry.waits, entry.waker) = (waits, Some(waker.clone()));
+        self.ask(flow)
+    }
+
+    /// What `flow` may read without a grant, of `unread` bytes: what does not move its edge beyond what was granted, and the
+    /// end of an answer, behind which nothing comes.
+    fn free(&self, flow: FlowId, unread: u64) -> u64 {
+        let Some(entry) = self.flows.get(&flow) else { return 0 };
+        let granted = entry.arrived + self.line.granted_to(flow);
+        if entry.end.is_some_and(|end| granted >= end) {
+            return unread;
+        }
+        granted.max(entry.edge).saturating_sub(entry.read + 2 * entry.mss).min(unread)
+    }
+
+    /// Asks for what `flow` waits for; how many bytes of it are asked for now.
+    fn ask(&mut self, flow: FlowId) -> u64 {
+        let reach = self.line.reach_bytes(flow);
+        let granted_to = self.line.granted_to(flow);
+        let Some(entry) = self.flows.get(&flow) else { return 0 };
+        let asked = match entry.waits {
+            Waits::Not | Waits::Granted => return 0,
+            Waits::Whole(bytes) if entry.path == 0 => self.line.ask_whole(flow, bytes),
+            Waits::Whole(bytes) => self.line.ask(flow, bytes),
+            Waits::Read | Waits::More => {
+                let granted = entry.arrived + granted_to;
+                let to_come = entry.end.map_or(u64::MAX, |end| end.saturating_sub(granted));
+                let same = entry.edge.max(entry.arrived + entry.window).saturating_sub(granted);
+                let growth = reach.min(entry.most()).saturating_sub(entry.window);
+                self.line.ask(flow, (same + growth).min(to_come))
+            }
+        };
+        asked.unwrap_or(0)
+    }
+
+    /// A packet between these ends did that at `at_us`.
+    pub fn observed(&mut self, now_us: u64, at_us: u64, ends: &Ends, seen: Seen) {
+        let Some(&flow) = self.connections.get(ends) else { return };
+        let entry = self.entry(flow);
+        let observed = entry.observed.get_or_insert_default();
+        match seen {
+            Seen::Announced { acknowledged, edge } => {
+                observed.announced(at_us, acknowledged, edge);
+                self.charge(now_us, flow, edge);
+            }
+            Seen::Sent => observed.sent(at_us),
+            Seen::Arrived { from, bytes } => {
+                if let Some(Arrived { position, round_trip }) =
+                    observed.arrived(at_us, from, bytes, entry.mss)
+                {
+                    let position = position.max(entry.arrived);
+                    self.came(now_us, flow, position, round_trip);
+                }
+            }
+        }
+    }
+
+    /// The kernel has let the server of `flow` through up to `edge`. While something comes it announces the
+    /// window again before anything was read, so that is more than was granted: it counts as under way.
+    fn charge(&mut self, now_us: u64, flow: FlowId, edge: u64) {
+        let granted_to = self.line.granted_to(flow);
+        let entry = self.entry(flow);
+        let granted = entry.arrived + granted_to;
+        let edge = edge.min(entry.end.unwrap_or(u64::MAX));
+        let beyond = entry.whole(edge.saturating_sub(granted));
+        if granted_to > 0 && beyond > 0 {
+            self.line.charge(now_us, flow, beyond);
+            self.ask(flow);
+        }
+    }
+
+    /// `unread` bytes of `flow` are in the socket now.
+    pub fn seen(&mut self, now_us: u64, flow: FlowId, unread: u64) {
+        self.arrived(now_us, flow, unread);
+        let entry = self.entry(flow);
+        if let Some(socket) = &entry.socket
+            && entry.window <= BURST_BYTES
+        {
+            // A delayed acknowledgement of a small window lets the server time out.
+            socket.acknowledge_at_once();
+        }
+    }
+
+    /// `bytes` of `flow` were read, which opened the window as far as was granted.
+    pub fn read(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
+        let (granted_to, srtt_us) = (self.line.granted_to(flow), self.line.srtt_us());
+        let entry = self.entry(flow);
+        // Certain is that all that is read has just come; and that the server could send no more, which it has shown, or of which
+        // nothing has come for a round trip.
+        let at_once = now_us <= entry.arrived_us + AT_ONCE_US && entry.unread_from == entry.read;
+        let waited = entry.slack.is_some() || now_us >= entry.arrived_us + srtt_us;
+        let full = entry.arrived + entry.mss > entry.edge + entry.slack.unwrap_or(0) && waited;
+        entry.read += bytes;
+        entry.arrived = entry.arrived.max(entry.read);
+        let exact = full || at_once && entry.read == entry.arrived;
+        let edge = entry.edge.max(entry.arrived + granted_to);
+        let wanted = entry.whole(edge.saturating_sub(entry.read)).min(entry.most()).max(2 * entry.mss);
+        let held = wanted.max(entry.edge.saturating_sub(entry.read));
+        let told =
+            |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted), entry.bound(held)).is_ok();
+        if (wanted, held) != (entry.window, entry.held) && entry.socket.as_ref().is_none_or(told) {
+            entry.held = held;
+            entry.window = wanted;
+        }
+        let edge = entry.read + entry.window;
+        if edge > entry.edge && entry.observed.is_some() {
+            entry.edge = edge;
+        } else if edge > entry.edge {
+            let certainty = if exact { Certainty::Exact } else { Certainty::LowerBound };
+            entry.round_trips.opened(entry.edge + entry.slack.unwrap_or(0), now_us, certainty);
+            entry.edge = edge;
+        }
+        // Who sends less than a segment does not need a larger window.
+        let all = entry.read == entry.arrived && bytes >= entry.mss;
+        if matches!(entry.waits, Waits::Not | Waits::More) && all {
+            entry.waits = Waits::More;
+            self.ask(flow);
+        }
+    }
+
+    /// The answer of `flow` ends at that position.
+    pub fn expect(&mut self, flow: FlowId, end: u64) {
+        let entry = self.entry(flow);
+        entry.end = Some(end);
+        let to_come = end.saturating_sub(entry.arrived);
+        let excess = self.line.granted_to(flow).saturating_sub(to_come);
+        self.line.forgo(flow, excess);
+    }
+
+    /// The answer of `flow` has ended: nothing more will come until the next request.
+    pub fn finish(&mut self, flow: FlowId) {
+        self.line.withdraw(flow);
+        self.line.rest(flow, self.line.granted_to(flow));
+        let entry = self.entry(flow);
+        entry.forget();
+        entry.waits = Waits::Not;
+    }
+
+    /// Looks into the sockets of flows that wait, whose tasks do not; and datagrams have arrived after a round trip.
+    pub fn look(&mut self, now_us: u64) {
+        let srtt_us = self.line.srtt_us();
+        let waits = |entry: &Entry| entry.waits == Waits::Read || !entry.datagrams.is_empty();
+        let comes = |flow| self.line.granted_to(flow) > 0;
+        let flows = self.flows.iter().filter(|&(&flow, entry)| waits(entry) && comes(flow));
+        let waiting: Vec<FlowId> = flows.map(|(&flow, _)| flow).collect();
+        for flow in waiting {
+            let entry = self.entry(flow);
+            let over = entry.datagrams.partition_point(|&(at_us, _)| at_us + srtt_us <= now_us);
+            let bytes: u64 = entry.datagrams.drain(..over).map(|(_, bytes)| bytes).sum();
+            let unread = entry.socket.as_ref().and_then(|socket| socket.unread());
+            if bytes > 0 {
+                self.line.arrived(now_us, flow, bytes, None);
+            }
+            if let Some(unread) = unread {
+                self.arrived(now_us, flow, unread);
+            }
+            self.ask(flow);
+        }
+    }
+
+    /// Gives away what there is; who can go on.
+    #[must_use]
+    pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        loop {
+            let next = self.line.next(now_us);
+            let expired = self.line.take_expired();
+            let again = !expired.is_empty();
+            for flow in expired {
+                self.given_up(now_us, flow);
+            }
+            match next {
+                Next::Grant { flow, bytes } => woken.extend(self.granted(now_us, flow, bytes)),
+                _ if again => {}
+                _ => return woken,
+            }
+        }
+    }
+
+    /// Flows that wait.
+    pub fn is_busy(&self) -> bool {
+        self.line.asking() > 0 || self.flows.values().any(|entry| !entry.datagrams.is_empty())
+    }
+
+    fn granted(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> Option<Waker> {
+        let granted_to = self.line.granted_to(flow);
+        let entry = self.flows.get_mut(&flow)?;
+        match &mut entry.waits {
+            Waits::Not | Waits::Granted => return None,
+            Waits::Whole(missing) if *missing > bytes => {
+                *missing -= bytes;
+                self.ask(flow);
+                return None;
+            }
+            Waits::Whole(_) if entry.path == 0 => entry.datagrams.push_back((now_us, bytes)),
+            Waits::Whole(_) => match &mut entry.observed {
+                Some(observed) => observed.ask(),
+                // The first byte of the answer comes a round trip after the request.
+                None => entry.round_trips.opened(entry.arrived, now_us, Certainty::Exact),
+            },
+            Waits::More => {
+                entry.waits = Waits::Not;
+                let ahead = (entry.arrived + granted_to).saturating_sub(entry.edge);
+                if ahead < self.line.ahead_bytes(flow) {
+                    entry.waits = Waits::More;
+                    self.ask(flow);
+                }
+                return None;
+            }
+            Waits::Read => {}
+        }
+        entry.waits = Waits::Granted;
+        entry.waker.take()
+    }
+
+    /// Nothing came of what `flow` was granted: its server has nothing to send, or round trips take longer than that.
+    fn given_up(&mut self, now_us: u64, flow: FlowId) {
+        let Some(entry) = self.flows.get_mut(&flow) else { return };
+        let least_us = match &mut entry.observed {
+            Some(observed) => observed.given_up(now_us),
+            None => entry.round_trips.given_up(now_us),
+        };
+        if let Some(least_us) = least_us {
+            let sample = Sample::bound(entry.path, least_us);
+            self.line.arrived(now_us, flow, 0, Some(sample));
+        }
+        if self.entry(flow).waits == Waits::More {
+            self.entry(flow).waits = Waits::Not;
+        }
+        self.ask(flow);
+    }
+
+    fn arrived(&mut self, now_us: u64, flow: FlowId, unread: u64) {
+        let entry = self.entry(flow);
+        let position = entry.read + unread;
+        if position <= entry.arrived {
+            return;
+        }
+        (entry.unread_from, entry.arrived_us) = (entry.arrived, now_us);
+        let mut round_trip = None;
+        if entry.observed.is_none() {
+            // The kernel opens the window when bytes come, read or not, while there is room in its buffer.
+            let beyond = Some(position.saturating_sub(entry.edge)).filter(|&beyond| beyond > 0);
+            entry.slack = entry.slack.max(beyond);
+            round_trip = entry.round_trips.arrived(position, now_us);
+        }
+        self.came(now_us, flow, position, round_trip);
+    }
+
+    /// Everything before `position` has come, and shows this round trip, if any.
+    fn came(&mut self, now_us: u64, flow: FlowId, position: u64, mut round_trip: Option<(u32, Certainty)>) {
+        let srtt_us = self.line.srtt_us();
+        let entry = self.entry(flow);
+        let bytes = position.saturating_sub(entry.arrived);
+        entry.arrived = position;
+        let mut lost = false;
+        if (now_us >= entry.asked_us + srtt_us || round_trip.is_some())
+            && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
+        {
+            entry.asked_us = now_us;
+            let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
+            let early = received.out_of_order.wrapping_sub(before);
+            lost = early >= entry.duplicates();
+            round_trip = round_trip.map(|(rtt_us, certainty)| (rtt_us.max(received.least_rtt_us), certainty));
+            if early > 0 {
+                // What was sent twice says nothing of the path (RFC 6298, 3).
+                round_trip = None;
+                entry.forget();
+            }
+        }
+        let (path, mss, end) = (entry.path, entry.mss, entry.end);
+        if lost {
+            self.line.lost(now_us, mss, now_us.saturating_sub(srtt_us));
+        }
+        let sample =
+            round_trip.map(|(rtt_us, certainty)| Sample { certainty, ..Sample::exact(path, rtt_us) });
+        if self.line.arrived(now_us, flow, bytes, sample) == Heard::Doubt {
+            self.entry(flow).forget();
+        }
+        if let Some(end) = end {
+            let excess = self.line.granted_to(flow).saturating_sub(end.saturating_sub(position));
+            self.line.forgo(flow, excess);
+        }
+    }
+
+    fn entry(&mut self, flow: FlowId) -> &mut Entry {
+        self.flows.get_mut(&flow).expect(KNOWN)
+    }
+}
+
+impl Entry {
+    fn new(now_us: u64, path: u64) -> Entry {
+        Entry {
+            path,
+            ends: None,
+            observed: None,
+            socket: None,
+            mss: MSS_BYTES.into(),
+            window: LEAST_BYTES,
+            held: LEAST_BYTES,
+            edge: LEAST_BYTES,
+            arrived: 0,
+            arrived_us: now_us,
+            unread_from: 0,
+            slack: None,
+            read: 0,
+            end: None,
+            round_trips: leeway_share::RoundTrips::default(),
+            asked_us: 0,
+            out_of_order: 0,
+            datagrams: VecDeque::new(),
+            waits: Waits::Not,
+            waker: None,
+        }
+    }
+
+    /// What is under way shows no round trip.
+    fn forget(&mut self) {
+        self.round_trips.clear();
+        self.observed.iter_mut().for_each(Observed::clear);
+    }
+
+    /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because memory is not
+    /// counted to the byte.
+    fn bound(&self, window: u64) -> u32 {
+        (window + self.mss / 2) as u32
+    }
+
+    /// So many bytes in whole segments.
+    fn whole(&self, bytes: u64) -> u64 {
+        bytes / self.mss * self.mss
+    }
+
+    /// So many segments that come before their time say that one was lost: three (RFC 5681, 3.2), less where there are not so
+    /// many (RFC 5827, 3.1).
+    fn duplicates(&self) -> u32 {
+        (self.window / self.mss).saturating_sub(1).clamp(1, 3) as u32
+    }
+
+    /// Its largest window now. What may follow the answer under way is as much as on a new connection, so that the next one
+    /// does not begin with all that the one before had in the end, at once and before anybody can see the home.
+    fn most(&self) -> u64 {
+        let rest = self.end.map_or(MOST_BYTES, |end| end.saturating_sub(self.read));
+        (rest.div_ceil(self.mss) * self.mss + 2 * self.mss).min(MOST_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What the sharing ([`leeway_share`]) is told by a program on sockets: its constants, and numbers of paths. A network of servers
+//! and packets of one size have one base delay.
+
+use leeway_net::What;
+use leeway_share::{Policy, Sight};
+use std::net::IpAddr;
+
+/// Why a flow can always be opened.
+pub const UNBOUNDED: &str = "flows are bounded by the places of users";
+
+/// The constants of both directions. A timer of this program comes up to 2 ms late: every millisecond, to
+/// the millisecond.
+pub fn policy() -> Policy {
+    Policy { burst_us: 2_000, flows_max: u64::MAX, ..Policy::default() }
+}
+
+/// What the home's packet says of what comes to it.
+pub fn down(what: What) -> Sight {
+    match what {
+        What::Connects => Sight::Connect,
+        What::Sends(_) => Sight::Request,
+        What::Brings(bytes) => Sight::Bytes(bytes),
+    }
+}
+
+/// And of what leaves it.
+pub fn up(what: What) -> Option<Sight> {
+    match what {
+        What::Sends(bytes) => Some(Sight::Bytes(bytes)),
+        _ => None,
+    }
+}
+
+/// Full segments to or from `server`.
+pub fn of(server: IpAddr) -> u64 {
+    // Networks of /24 and /48, told apart by the topmost bits.
+    match server.to_canonical() {
+        IpAddr::V4(address) => u64::from(u32::from(address) >> 8),
+        IpAddr::V6(address) => (u128::from(address) >> 80) as u64 | 1 << 62,
+    }
+}
+
+/// Small packets that `server` echoes: on a slow line they take less time.
+pub fn echo(server: IpAddr) -> u64 {
+    of(server) | 1 << 63
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_and_a_size_are_a_path() {
+        let [near, beside, far, six] =
+            ["9.9.9.9", "9.9.9.200", "9.9.8.9", "2001:db8::1"].map(|text| text.parse().unwrap());
+        assert_eq!(of(near), of(beside));
+        let mut all = vec![of(near), of(far), of(six), echo(near), echo(six)];
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 5);
+        assert_eq!(of("::ffff:9.9.9.9".parse().unwrap()), of(near));
+    }
+}

@@ -1,0 +1,332 @@
+//! What the packets of this host's own TCP connections show: when a packet announced more window,
+//! and when data arrived.
+//!
+//! No socket and no clock: headers and their times go in, [`Seen`] come out. Positions count bytes
+//! from the first byte that the other end sends (RFC 9293, 3.4: the sequence number after its SYN).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+const TCP: u8 = 6;
+const IPV6_HEADER: usize = 40;
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+/// Kind and length of the option that scales windows (RFC 7323, 2.2), and its largest value.
+const WINDOW_SCALE: u8 = 3;
+const SCALE_MAX: u8 = 14;
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ends {
+    /// This host's.
+    pub here: SocketAddr,
+    /// The other.
+    pub there: SocketAddr,
+}
+
+/// What a packet did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// This host acknowledged all data before a position, and announced up to which one more may come.
+    Announced {
+        /// Everything before it has arrived.
+        acknowledged: u64,
+        /// The right edge of the window.
+        edge: u64,
+    },
+    /// This host sent data.
+    Sent,
+    /// Data from this position arrived.
+    Arrived {
+        /// Position of the first byte.
+        from: u64,
+        /// Bytes of data.
+        bytes: u64,
+    },
+}
+
+/// Which way a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To this host.
+    In,
+    /// From this host.
+    Out,
+}
+
+/// The connections that this host began, as far as their first packets were seen.
+///
+/// The memory is bounded: connections of which nothing was seen for as long as `most` others were
+/// seen are forgotten.
+#[derive(Debug)]
+pub struct Connections {
+    most: usize,
+    now: HashMap<Ends, Connection>,
+    before: HashMap<Ends, Connection>,
+}
+
+/// A connection that this host began.
+#[derive(Debug, Clone, Copy)]
+struct Connection {
+    /// The scale that this host's SYN offered.
+    scale: Option<u8>,
+    /// Sequence number of the other end's first byte; nothing before its SYN was seen.
+    first: Option<u32>,
+    /// The position up to which data has arrived or been announced: later ones are counted from there.
+    near: u64,
+}
+
+impl Connections {
+    /// At most twice `most` connections are known.
+    pub fn new(most: usize) -> Connections {
+        Connections { most: most.max(1), now: HashMap::new(), before: HashMap::new() }
+    }
+
+    /// What the packet shows of which `header` is the beginning of its IP header and TCP header.
+    pub fn see(&mut self, way: Way, header: &[u8]) -> Option<(Ends, [Option<Seen>; 2])> {
+        let packet = Packet::parse(header)?;
+        let ends = match way {
+            Way::In => Ends { here: packet.destination, there: packet.source },
+            Way::Out => Ends { here: packet.source, there: packet.destination },
+        };
+        if way == Way::Out && packet.flags & (SYN | ACK) == SYN {
+            self.keep(ends, Connection { scale: packet.scale, first: None, near: 0 });
+            return None;
+        }
+        let mut connection = self.take(&ends)?;
+        if packet.flags & RST != 0 {
+            return None;
+        }
+        let seen = connection.see(way, &packet);
+        self.keep(ends, connection);
+        Some((ends, seen))
+    }
+
+    fn take(&mut self, ends: &Ends) -> Option<Connection> {
+        self.now.remove(ends).or_else(|| self.before.remove(ends))
+    }
+
+    fn keep(&mut self, ends: Ends, connection: Connection) {
+        if self.now.len() >= self.most {
+            self.before = std::mem::take(&mut self.now);
+        }
+        self.now.insert(ends, connection);
+    }
+}
+
+impl Connection {
+    fn see(&mut self, way: Way, packet: &Packet) -> [Option<Seen>; 2] {
+        match way {
+            Way::In if packet.flags & SYN != 0 => {
+                self.first = Some(packet.sequence.wrapping_add(1));
+                self.scale = self.scale.filter(|_| packet.scale.is_some());
+                [None; 2]
+            }
+            Way::In if packet.data > 0 => {
+                let from = self.position(packet.sequence);
+                self.near = self.near.max(from.unwrap_or(0) + packet.data);
+                [from.map(|from| Seen::Arrived { from, bytes: packet.data }), None]
+            }
+            Way::Out if packet.flags & ACK != 0 => {
+                let window = u64::from(packet.window) << self.scale.unwrap_or(0);
+                let announced = self
+                    .position(packet.acknowledged)
+                    .map(|acknowledged| Seen::Announced { acknowledged, edge: acknowledged + window });
+                [announced, (packet.data > 0).then_some(Seen::Sent)]
+            }
+            _ => [None; 2],
+        }
+    }
+
+    /// The position of a sequence number: of all that have it the one nearest to what was seen.
+    fn position(&self, sequence: u32) -> Option<u64> {
+        let near = self.first?.wrapping_add(self.near as u32);
+        let distance = i64::from(sequence.wrapping_sub(near).cast_signed());
+        self.near.checked_add_signed(distance)
+    }
+}
+
+/// What a TCP packet says.
+struct Packet {
+    source: SocketAddr,
+    destination: SocketAddr,
+    sequence: u32,
+    acknowledged: u32,
+    flags: u8,
+    window: u16,
+    /// In a SYN.
+    scale: Option<u8>,
+    data: u64,
+}
+
+impl Packet {
+    fn parse(header: &[u8]) -> Option<Packet> {
+        let short = |at: usize| Some(u16::from_be_bytes(*header.get(at..)?.first_chunk()?));
+        let word = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
+        let four = |at: usize| Some(IpAddr::from(*header.get(at..)?.first_chunk::<4>()?));
+        let six = |at: usize| Some(IpAddr::from(*header.get(at..)?.first_chunk::<16>()?));
+        let (source, destination, protocol, tcp, end) = match header.first()? >> 4 {
+            4 => (four(12)?, four(16)?, *header.get(9)?, usize::from(header[0] & 0xf) * 4, short(2)?.into()),
+            // Extension headers are hardly ever there; such a packet is not seen.
+            6 => (six(8)?, six(24)?, *header.get(6)?, IPV6_HEADER, usize::from(short(4)?) + IPV6_HEADER),
+            _ => return None,
+        };
+        let options = tcp + 20;
+        let data = tcp + usize::from(*header.get(tcp + 12)? >> 4) * 4;
+        let flags = *header.get(tcp + 13)?;
+        if protocol != TCP || data < options || end < data {
+            return None;
+        }
+        let scale = if flags & SYN == 0 { None } else { scale(header.get(options..data)?) };
+        Some(Packet {
+            source: SocketAddr::new(source, short(tcp)?),
+            destination: SocketAddr::new(destination, short(tcp + 2)?),
+            sequence: word(tcp + 4)?,
+            acknowledged: word(tcp + 8)?,
+            flags: flags & (FIN | SYN | RST | ACK),
+            window: short(tcp + 14)?,
+            scale,
+            data: (end - data) as u64,
+        })
+    }
+}
+
+/// The option that scales windows, of a SYN's options.
+fn scale(mut options: &[u8]) -> Option<u8> {
+    const END: u8 = 0;
+    const NOTHING: u8 = 1;
+    loop {
+        options = match options {
+            [] | [END, ..] => return None,
+            [NOTHING, rest @ ..] => rest,
+            [WINDOW_SCALE, 3, scale, ..] => return Some((*scale).min(SCALE_MAX)),
+            [_, length, ..] => options.get(usize::from(*length).max(2)..)?,
+            [_] => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HERE: [u8; 4] = [10, 0, 0, 1];
+    const THERE: [u8; 4] = [9, 9, 9, 9];
+    const ENDS: [u16; 2] = [40_000, 443];
+
+    /// A packet of the connection, without what is beyond its headers.
+    fn packet(
+        way: Way,
+        sequence: u32,
+        acknowledged: u32,
+        flags: u8,
+        window: u16,
+        options: &[u8],
+        data: u16,
+    ) -> Vec<u8> {
+        let tcp = 20 + options.len();
+        let mut header = vec![0x45, 0];
+        header.extend((20 + tcp as u16 + data).to_be_bytes());
+        header.extend([0, 0, 0, 0, 64, TCP, 0, 0]);
+        let (from, to) = if way == Way::Out { (0, 1) } else { (1, 0) };
+        for end in [from, to] {
+            header.extend([HERE, THERE][end]);
+        }
+        for end in [from, to] {
+            header.extend(ENDS[end].to_be_bytes());
+        }
+        header.extend(sequence.to_be_bytes());
+        header.extend(acknowledged.to_be_bytes());
+        header.extend([(tcp as u8 / 4) << 4, flags]);
+        header.extend(window.to_be_bytes());
+        header.extend([0; 4]);
+        header.extend(options);
+        header
+    }
+
+    const SCALED: [u8; 8] = [2, 4, 5, 180, NOTHING, WINDOW_SCALE, 3, 7];
+    const NOTHING: u8 = 1;
+
+    fn announced(acknowledged: u64, window: u64) -> Seen {
+        Seen::Announced { acknowledged, edge: acknowledged + window }
+    }
+
+    fn known(first: u32, theirs: &[u8]) -> Connections {
+        let mut connections = Connections::new(8);
+        let syn = packet(Way::Out, 77, 0, SYN, 2920, &SCALED, 0);
+        assert_eq!(connections.see(Way::Out, &syn), None);
+        let answer = packet(Way::In, first.wrapping_sub(1), 78, SYN | ACK, 65_000, theirs, 0);
+        assert_eq!(connections.see(Way::In, &answer).unwrap().1, [None; 2]);
+        connections
+    }
+
+    #[test]
+    fn what_was_announced_and_what_arrives_are_counted_from_the_first_byte() {
+        let first = u32::MAX - 2000;
+        let mut connections = known(first, &SCALED);
+        let request = packet(Way::Out, 78, first, ACK, 20, &[], 100);
+        let (ends, seen) = connections.see(Way::Out, &request).unwrap();
+        assert_eq!((ends.here.port(), ends.there.to_string().as_str()), (40_000, "9.9.9.9:443"));
+        assert_eq!(seen, [Some(announced(0, 20 * 128)), Some(Seen::Sent)]);
+        for from in [0, 1460, 2920] {
+            let data = packet(Way::In, first.wrapping_add(from), 178, ACK, 500, &[], 1460);
+            let seen = connections.see(Way::In, &data).unwrap().1;
+            assert_eq!(
+                seen[0],
+                Some(Seen::Arrived { from: from.into(), bytes: 1460 }),
+                "also where numbers wrap"
+            );
+        }
+        let update = packet(Way::Out, 178, first.wrapping_add(4380), ACK, 23, &[], 0);
+        assert_eq!(connections.see(Way::Out, &update).unwrap().1, [Some(announced(4380, 23 * 128)), None]);
+    }
+
+    #[test]
+    fn a_window_has_no_scale_where_the_other_end_has_none() {
+        let mut connections = known(5, &[]);
+        let request = packet(Way::Out, 78, 5, ACK, 2920, &[], 100);
+        assert_eq!(connections.see(Way::Out, &request).unwrap().1[0], Some(announced(0, 2920)));
+    }
+
+    #[test]
+    fn connections_of_others_and_ended_ones_are_not_known() {
+        let mut connections = Connections::new(8);
+        assert_eq!(connections.see(Way::In, &packet(Way::In, 1, 1, ACK, 1, &[], 1000)), None);
+        let mut connections = known(5, &SCALED);
+        assert_eq!(connections.see(Way::In, &packet(Way::In, 5, 78, RST, 0, &[], 0)), None);
+        assert_eq!(connections.see(Way::In, &packet(Way::In, 5, 78, ACK, 1, &[], 1000)), None);
+    }
+
+    #[test]
+    fn what_was_not_seen_for_long_is_forgotten() {
+        let mut connections = known(5, &SCALED);
+        for port in 0..20u16 {
+            let mut syn = packet(Way::Out, 77, 0, SYN, 2920, &SCALED, 0);
+            syn[20..22].copy_from_slice(&port.to_be_bytes());
+            connections.see(Way::Out, &syn);
+        }
+        assert!(connections.now.len() + connections.before.len() <= 16);
+        assert_eq!(connections.see(Way::In, &packet(Way::In, 5, 78, ACK, 1, &[], 1000)), None);
+    }
+
+    proptest! {
+        /// Strangers' bytes do no harm.
+        #[test]
+        fn any_header_is_read(way in prop_oneof![Just(Way::In), Just(Way::Out)],
+                              flags in any::<u8>(), change in proptest::collection::vec((0usize..80, any::<u8>()), 0..8),
+                              length in 0usize..80) {
+            let mut connections = known(5, &SCALED);
+            let mut header = packet(way, 5, 78, flags, 9, &[0; 40], 1000);
+            for (at, byte) in change {
+                if let Some(old) = header.get_mut(at) {
+                    *old = byte;
+                }
+            }
+            header.truncate(length);
+            connections.see(way, &header);
+        }
+    }
+}
