@@ -11,7 +11,7 @@
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use leeway_control::{Ack, Law, LawSpec, Path};
 use leeway_queue::{AnyQueue, BuildContext, Dequeued, Packet, Queue, QueueSpec};
-use leeway_share::{Certainty, FlowId, LAW, Line, Next, Policy, Sample, UserId};
+use leeway_share::{FlowId, LAW, Line, Next, Policy, Sample, UserId};
 use leeway_sim::scenario::Scenario;
 use leeway_units::{Duration, Rate, Size, Time};
 use std::collections::VecDeque;
@@ -126,7 +126,7 @@ fn grants((mut line, flows): (Line, Vec<FlowId>)) -> u64 {
         }
         while underway.front().is_some_and(|first| first.0 <= now_us) {
             let Some((at_us, sent_us, flow, bytes)) = underway.pop_front() else { break };
-            let sample = Sample { path: 1, rtt_us: (at_us - sent_us) as u32, certainty: Certainty::Exact };
+            let sample = Sample::exact(1, (at_us - sent_us) as u32);
             line.arrived(now_us, flow, bytes, Some(sample));
             line.ask(flow, u64::MAX).unwrap();
         }

@@ -40,6 +40,8 @@ pub struct Downlink {
     flows: BTreeMap<FlowId, Entry>,
     /// Whose packets are observed.
     connections: HashMap<Ends, FlowId>,
+    /// Those who can go on without a grant.
+    woken: Vec<Waker>,
 }
 
 /// A flow. Positions count bytes since the connection began.
@@ -96,7 +98,12 @@ enum Waits {
 impl Downlink {
     /// A line of which nothing is known, under the law of `spec`.
     pub fn new(spec: &LawSpec) -> Downlink {
-        Downlink { line: Line::new(spec, &policy()), flows: BTreeMap::new(), connections: HashMap::new() }
+        Downlink {
+            line: Line::new(spec, &policy()),
+            flows: BTreeMap::new(),
+            connections: HashMap::new(),
+            woken: Vec::new(),
+        }
     }
 
     /// How it stands.
@@ -376,12 +383,19 @@ impl Downlink {
             }
             self.ask(flow);
         }
+        // All has come that was granted, and nothing more is to come.
+        for (&flow, entry) in &mut self.flows {
+            if entry.waits == Waits::Read && !self.line.asks(flow) && self.line.granted_to(flow) == 0 {
+                entry.waits = Waits::Granted;
+                self.woken.extend(entry.waker.take());
+            }
+        }
     }
 
     /// Gives away what there is; who can go on.
     #[must_use]
     pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
-        let mut woken = Vec::new();
+        let mut woken = std::mem::take(&mut self.woken);
         loop {
             let next = self.line.next(now_us);
             let expired = self.line.take_expired();
@@ -397,9 +411,10 @@ impl Downlink {
         }
     }
 
-    /// Flows that wait.
+    /// Whether time alone changes anything: somebody waits, if only for what he was granted to come or to be given up.
     pub fn is_busy(&self) -> bool {
-        self.line.asking() > 0 || self.flows.values().any(|entry| !entry.datagrams.is_empty())
+        let waits = |entry: &Entry| matches!(entry.waits, Waits::Whole(_) | Waits::Read);
+        self.line.asking() > 0 || self.flows.values().any(|entry| waits(entry) || !entry.datagrams.is_empty())
     }
 
     fn granted(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> Option<Waker> {

@@ -323,6 +323,11 @@ impl Line {
         }
     }
 
+    /// Whether `flow` waits.
+    pub fn asks(&self, flow: FlowId) -> bool {
+        self.scheduler.wants(flow).is_some()
+    }
+
     /// What all flows have under way, in bytes.
     pub fn granted_bytes(&self) -> u64 {
         self.ledger.granted_bytes()
