@@ -91,6 +91,8 @@ enum Waits {
     Read,
     /// Some by which its window grows with what it reads next.
     More,
+    /// The same, until it has missed more than its server can be told of when something comes.
+    Ahead,
     /// It has got what it waited for, and does not know yet.
     Granted,
 }
@@ -215,7 +217,7 @@ impl Downlink {
     fn waited(&mut self, flow: FlowId, waker: &Waker) -> Option<bool> {
         let entry = self.entry(flow);
         match entry.waits {
-            Waits::Not | Waits::More => return None,
+            Waits::Not | Waits::More | Waits::Ahead => return None,
             Waits::Granted => entry.waits = Waits::Not,
             Waits::Whole(_) | Waits::Read => entry.waker = Some(waker.clone()),
         }
@@ -246,7 +248,7 @@ impl Downlink {
         let granted_to = self.line.granted_to(flow);
         let Some(entry) = self.flows.get(&flow) else { return 0 };
         let asked = match entry.waits {
-            Waits::Not | Waits::Granted => return 0,
+            Waits::Not | Waits::Granted | Waits::Ahead => return 0,
             Waits::Whole(bytes) if entry.path == 0 => self.line.ask_whole(flow, bytes),
             Waits::Whole(bytes) => self.line.ask(flow, bytes),
             Waits::Read | Waits::More => {
@@ -339,7 +341,7 @@ impl Downlink {
         }
         // Who sends less than a segment does not need a larger window.
         let all = entry.read == entry.arrived && bytes >= entry.mss;
-        if matches!(entry.waits, Waits::Not | Waits::More) && all {
+        if matches!(entry.waits, Waits::Not | Waits::More | Waits::Ahead) && all {
             entry.waits = Waits::More;
             self.ask(flow);
         }
@@ -383,6 +385,9 @@ impl Downlink {
             }
             self.ask(flow);
         }
+        let ahead = self.flows.iter().filter(|(_, entry)| entry.waits == Waits::Ahead);
+        let ahead: Vec<FlowId> = ahead.map(|(&flow, _)| flow).collect();
+        ahead.into_iter().for_each(|flow| self.go_ahead(flow));
         // All has come that was granted, and nothing more is to come.
         for (&flow, entry) in &mut self.flows {
             if entry.waits == Waits::Read && !self.line.asks(flow) && self.line.granted_to(flow) == 0 {
@@ -418,10 +423,9 @@ impl Downlink {
     }
 
     fn granted(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> Option<Waker> {
-        let granted_to = self.line.granted_to(flow);
         let entry = self.flows.get_mut(&flow)?;
         match &mut entry.waits {
-            Waits::Not | Waits::Granted => return None,
+            Waits::Not | Waits::Granted | Waits::Ahead => return None,
             Waits::Whole(missing) if *missing > bytes => {
                 *missing -= bytes;
                 self.ask(flow);
@@ -434,18 +438,25 @@ impl Downlink {
                 None => entry.round_trips.opened(entry.arrived, now_us, Certainty::Exact),
             },
             Waits::More => {
-                entry.waits = Waits::Not;
-                let ahead = (entry.arrived + granted_to).saturating_sub(entry.edge);
-                if ahead < self.line.ahead_bytes(flow) {
-                    entry.waits = Waits::More;
-                    self.ask(flow);
-                }
+                entry.waits = Waits::Ahead;
+                self.go_ahead(flow);
                 return None;
             }
             Waits::Read => {}
         }
         entry.waits = Waits::Granted;
         entry.waker.take()
+    }
+
+    /// `flow` asks for more if its server can be told of that when something comes.
+    fn go_ahead(&mut self, flow: FlowId) {
+        let granted = self.line.granted_to(flow);
+        let most = self.line.ahead_bytes(flow);
+        let entry = self.entry(flow);
+        if (entry.arrived + granted).saturating_sub(entry.edge) < most {
+            entry.waits = Waits::More;
+            self.ask(flow);
+        }
     }
 
     /// Nothing came of what `flow` was granted: its server has nothing to send, or round trips take longer than that.
@@ -459,7 +470,7 @@ impl Downlink {
             let sample = Sample::bound(entry.path, least_us);
             self.line.arrived(now_us, flow, 0, Some(sample));
         }
-        if self.entry(flow).waits == Waits::More {
+        if matches!(self.entry(flow).waits, Waits::More | Waits::Ahead) {
             self.entry(flow).waits = Waits::Not;
         }
         self.ask(flow);

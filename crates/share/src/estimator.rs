@@ -59,6 +59,8 @@ pub struct Own {
     pub queuing_us: u32,
     /// What has arrived of it since then, in bytes: its next sample speaks for them.
     pub bytes: u64,
+    /// Less comes of it than of others: a queue of its own would be shorter than theirs.
+    pub little: bool,
 }
 
 /// What a sample said.
@@ -151,8 +153,8 @@ impl Estimator {
         };
         let seen_us = sample.rtt_us.saturating_sub(base_us);
         let exact = sample.certainty == Certainty::Exact;
-        let doubt =
-            self.overtakes(now_us, seen_us) && !(exact && seen_us <= own.queuing_us.saturating_mul(2));
+        let own_queue = exact && !own.little && seen_us <= own.queuing_us.saturating_mul(2);
+        let doubt = self.overtakes(now_us, seen_us) && !own_queue;
         let bytes = if exact { std::mem::take(&mut own.bytes) } else { 0 };
         if exact {
             own.queuing_us = seen_us;
@@ -251,6 +253,11 @@ impl Estimator {
         self.rate.highest[0].max(self.rate.highest[1])
     }
 
+    /// What the line brings now, in bytes per second: the higher of the last two spans.
+    pub fn rate_now_bytes_per_s(&self) -> u64 {
+        self.rate.last[0].max(self.rate.last[1])
+    }
+
     /// Whether with this queue a packet would have been overtaken by the last one that showed a delay, as is not possible
     /// in one queue: it was sent later than it might have been.
     fn overtakes(&self, now_us: u64, queuing_us: u32) -> bool {
@@ -262,7 +269,7 @@ impl Estimator {
     /// time, at the line's rate; in the pause of a server, or before a late acknowledgement, it brings less.
     fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
         let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
-        let most = self.rate.last[0].max(self.rate.last[1]).saturating_mul(span_us) / 1_000_000;
+        let most = self.rate_now_bytes_per_s().saturating_mul(span_us) / 1_000_000;
         let came = self.rate.all.since(now_us.saturating_sub(span_us));
         if came >= most { delay_us } else { (u64::from(delay_us) * came / most) as u32 }
     }
@@ -418,7 +425,7 @@ mod tests {
             estimator.observe(
                 now_us,
                 exact(1, 20_000 + queuing_us),
-                &mut Own { queuing_us: 60_000, bytes: 0 },
+                &mut Own { queuing_us: 60_000, ..Own::default() },
             )
         };
         observe(0, 0);
@@ -438,7 +445,11 @@ mod tests {
         }
         assert_eq!(estimator.observe(50_000, exact(1, 70_000), &mut pausing), Heard::Doubt);
         assert_eq!(estimator.queuing_us(), 0);
-        // What it is granted after that takes as long: the flow has a queue of its own, as behind a fair queue.
+        // What it is granted after that takes as long: its server is slow where less comes of it than of others.
+        pausing.little = true;
+        assert_eq!(estimator.observe(70_000, exact(1, 70_000), &mut pausing), Heard::Doubt);
+        // Else the flow has a queue of its own, as behind a fair queue.
+        pausing.little = false;
         assert_eq!(estimator.observe(71_000, exact(1, 70_000), &mut pausing), Heard::New(50_000));
     }
 

@@ -36,6 +36,11 @@ impl Ledger {
         self.granted_bytes
     }
 
+    /// Flows that have anything under way.
+    pub fn flows(&self) -> usize {
+        self.accounts.len()
+    }
+
     /// Granted to `flow` and not arrived, in bytes.
     pub fn granted_to(&self, flow: FlowId) -> u64 {
         self.accounts.get(&flow).map_or(0, |account| account.granted_bytes)

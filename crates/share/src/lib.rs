@@ -14,7 +14,7 @@
 //! let mut line = Line::new(&LAW.parse()?, &Policy::default());
 //! let flow = line.open(UserId(1))?;
 //! line.ask(flow, 100_000)?;
-//! assert_eq!(line.next(0), Next::Grant { flow, bytes: 1460 });
+//! assert_eq!(line.next(0), Next::Grant { flow, bytes: 2920 });
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

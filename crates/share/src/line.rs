@@ -223,9 +223,11 @@ impl Line {
     pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64, sample: Option<Sample>) -> Heard {
         let prior =
             self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
+        let mean = self.estimator.rate_now_bytes_per_s() / (self.ledger.flows() as u64).max(1);
         let mut heard = Heard::Nothing;
         if let Some(reach) = self.flows.get_mut(&flow) {
             reach.own.bytes += bytes;
+            reach.own.little = reach.rate_bytes_per_s().is_some_and(|rate| rate < mean / 2);
             if let Some(sample) = sample {
                 heard = self.estimator.observe(now_us, sample, &mut reach.own);
             }
@@ -270,9 +272,8 @@ impl Line {
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
-        // Without a sample nothing is known of the line, so in slow start something is always under way.
-        let slow_start = self.law.output().phase() == Phase::SlowStart;
-        let alone = self.ledger.granted_bytes() == 0 && (expected == 0 || slow_start);
+        // Without a sample nothing is known of the line, so until the first one something is always under way.
+        let alone = self.ledger.granted_bytes() == 0 && (expected == 0 || self.sampled_us.is_none());
         let fits = alone || self.ledger.room(self.window_bytes(), expected) >= bytes;
         let paced = now_us >= self.pacer.next_us();
         if self.starvation.covers(bytes) || fits && paced {
@@ -353,10 +354,13 @@ impl Line {
         (self.law.output().cwnd_q16 >> 16).max(self.policy.segment_bytes)
     }
 
-    /// How much `flow` may be granted before its server hears of it, which is when something comes: a burst, and what it has
-    /// saved up.
+    /// How much `flow` may be granted before its server hears of it, which is when something comes: a burst, what it has
+    /// saved up, and what it has less under way than others in the mean. Else those who have little under way never wait when
+    /// there is room, because room is made by what comes, and then he waits to whom it came.
     pub fn ahead_bytes(&self, flow: FlowId) -> u64 {
-        self.burst_bytes() + self.scheduler.saved_bytes(flow)
+        let missing = (self.ledger.granted_bytes() / (self.ledger.flows() as u64).max(1))
+            .saturating_sub(self.ledger.granted_to(flow));
+        self.burst_bytes() + self.scheduler.saved_bytes(flow).max(missing.min(self.policy.turn_bytes))
     }
 
     /// What is granted together: what a sender needs, and on a fast line what a timer cannot resolve.

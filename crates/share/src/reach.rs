@@ -45,6 +45,12 @@ impl Reach {
         self.round_bytes[0] += bytes;
     }
 
+    /// What comes of it, in bytes per second, once that is known.
+    pub fn rate_bytes_per_s(&self) -> Option<u64> {
+        let came = self.round_bytes[0].max(self.round_bytes[1]);
+        (self.rounds >= 2).then(|| came.saturating_mul(1_000_000).checked_div(self.rtt_us))?
+    }
+
     /// Nothing came of what was granted.
     pub fn silent(&mut self) {
         (self.round_bytes, self.rounds) = ([0; 2], u64::MAX / 2);
