@@ -330,12 +330,17 @@ fn a_caller_that_subtracts_the_base_is_believed() {
 
 /// What the window does within a round trip at a queue of 30 ms, where the line brings `rate_bytes_per_s`.
 fn grows_at_30_ms(params: &str, rate_bytes_per_s: u64) -> bool {
+    grows_after_20_s(params, |_| rate_bytes_per_s)
+}
+
+/// The same where the line brings what `rate` says at each time in milliseconds.
+fn grows_after_20_s(params: &str, rate: impl Fn(u64) -> u64) -> bool {
     let mut law = ledbat(&format!(",delay=queue,target=5ms{params}"));
     let mut window = 0;
     for n in 0..200u64 {
         let mut told = Ack { round_start: 1, ..owd(n * 100_000, 30_000) };
         told.rate = leeway_control::Rate {
-            delivered_bytes: rate_bytes_per_s,
+            delivered_bytes: rate(n * 100),
             interval_us: 1_000_000,
             ..leeway_control::Rate::default()
         };
@@ -355,4 +360,15 @@ fn the_target_is_some_segments_at_the_line_s_rate_but_never_below_its_least() {
     assert!(!grows_at_30_ms(",segments=4", 1000 * mss));
     assert!(!grows_at_30_ms("", 100 * mss), "off unless set");
     assert!(!grows_at_30_ms(",segments=4", 0), "without a rate the target is the least");
+}
+
+#[test]
+fn the_line_s_rate_is_the_highest_of_five_to_ten_seconds() {
+    let mss = u64::from(path(10).mss_bytes);
+    let slower_from = |from_ms: u64| {
+        grows_after_20_s(",segments=4", |now_ms| if now_ms < from_ms { 200 * mss } else { 100 * mss })
+    };
+    assert!(!slower_from(17_000), "for three seconds");
+    assert!(!slower_from(15_300), "for almost five");
+    assert!(slower_from(9_000), "for eleven");
 }

@@ -71,3 +71,13 @@ fn growth_does_not_double_while_the_window_is_not_used() {
     let grown = round(&mut law, &mut 500_000, 100, 0);
     assert!((0.9..1.01).contains(&grown), "{grown} packets");
 }
+
+/// However fast a gain is: what an acknowledgement adds is no more than what it acknowledges (RFC 6817, 2.4.2).
+#[test]
+fn growth_is_at_most_what_was_acknowledged() {
+    let mut law = build("ledbat:target=20ms,gain_up=10", &path(2));
+    let before = packets(&law);
+    law.on_ack(&ack(50_000, 0), &path(2));
+    let grown = packets(&law) - before;
+    assert!((grown - 1.0).abs() < 0.01, "{grown} packets with one acknowledged");
+}
