@@ -28,8 +28,8 @@ typedef __INT64_TYPE__ leeway_s64;
 
 #define LEEWAY_INLINE static inline __attribute__((always_inline, unused))
 /*
- * A function whose loop has so many paths that a kernel's verifier should judge it by itself:
- * whoever loads the laws into one gives it a storage class that keeps it apart.
+ * A function whose loop multiplies the paths of its caller, so that a kernel's verifier should judge
+ * it by itself: whoever loads the laws into one gives it a storage class that keeps it apart.
  */
 #ifndef LEEWAY_ALONE
 #define LEEWAY_ALONE LEEWAY_INLINE

@@ -9,8 +9,8 @@
  * Startup (slow start), Drain (yielding), ProbeBW: DOWN, CRUISE, REFILL, UP (avoidance), ProbeRTT (slowdown).
  *
  * Scope and limitations:
- * - A quantum is one segment, so that offload_budget (5.5.8) is never the bound. The draft leaves the quantum to the
- *   sender.
+ * - A quantum is one segment, so that offload_budget (5.5.8) is never the bound. The draft leaves the
+ *   quantum to the sender.
  * - leeway_bbr_path.h has those of its model. A law does not hear of spurious recoveries (5.5.11).
  * - After a timeout the window is one segment, and what it was at the next round trip (5.6.4.4).
  * - The window does not grow while the application is the limit.

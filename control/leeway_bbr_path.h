@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * BBR's model of the path (draft-ietf-ccwg-bbr-06, 5.5): the largest delivery rate, the smallest round-trip time, what
- * is acknowledged at once, and what losses say of rate and flight. Sections and names in comments are the draft's.
+ * BBR's model of the path (draft-ietf-ccwg-bbr-06, 5.5): the largest delivery rate, the smallest
+ * round-trip time, what is acknowledged at once, and what losses say of rate and flight. Sections and
+ * names in comments are the draft's.
  *
  * Scope and limitations:
- * - The draft judges every lost segment by its own record; an ack says what was lost since its newest segment left, and
- *   what was in flight then. Where it does not (Linux), both are those since the start of the round trip.
+ * - The draft judges every lost segment by its own record; an ack says what was lost since its newest
+ *   segment left, and what was in flight then. Where it does not (Linux), both are those since the
+ *   start of the round trip.
  * - Of losses, the acks that found some are counted for the end of Startup (5.3.1.3), not their ranges.
  * - extra_acked (5.5.9) is the maximum of two slots of five round trips.
  * - That a connection restarts from idle (5.4.1) shows with the first ack.
