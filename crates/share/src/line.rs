@@ -437,9 +437,8 @@ impl Line {
         // Who waits does so because the next grant does not fit: the window is used as far as grants go.
         let prior = if waiting { prior.max(self.window_bytes()) } else { prior.max(bytes) };
         let rtt_us = TOLD_BASE_US.saturating_add(queuing_us);
-        // The window is that of both, so in slow start what came for both opens it; of a long silence no more than a window.
-        let foreground_bytes = std::mem::take(&mut self.foreground_bytes).min(self.window_bytes());
-        let acked_bytes = if slow_start { bytes + foreground_bytes } else { bytes };
+        // The window is that of both, so what came for both moves it; of a long silence no more than a window.
+        let acked_bytes = bytes + std::mem::take(&mut self.foreground_bytes).min(self.window_bytes());
         let ack = Ack {
             now_us,
             acked_bytes,

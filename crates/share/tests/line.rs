@@ -86,6 +86,38 @@ fn beside_a_foreground_that_takes_all_background_gets_its_min_share() {
     }
 }
 
+/// Ten connections of the home have answers of fifteen segments each in turn, 1.46 MB/s in all: more than a window after
+/// losses, so background gets its least share, from which the window would take minutes to grow.
+#[test]
+fn what_comes_for_the_foreground_opens_the_window() {
+    let mut line = line(&Policy::default());
+    let flow = line.open(UserId(1)).unwrap();
+    line.ask(flow, u64::MAX).unwrap();
+    let mut due = BTreeMap::new();
+    for ms in 0..10_000u64 {
+        let (now_us, connection) = (ms * 1_000, ms % 10);
+        if ms % 150 < 10 {
+            line.foreground(now_us, connection, Sight::Request);
+        }
+        line.foreground(now_us, connection, Sight::Bytes(1460));
+        while let Some(bytes) = due.first_entry().filter(|due| *due.key() <= now_us).map(|due| due.remove()) {
+            line.arrived(now_us, flow, bytes, exact(RTT_US));
+            line.ask(flow, u64::MAX).unwrap();
+        }
+        while let Next::Grant { bytes, .. } = line.next(now_us) {
+            *due.entry(now_us + RTT_US).or_default() += bytes;
+            line.ask(flow, u64::MAX).unwrap();
+        }
+        if ms < 2_000 && ms % 100 == 0 {
+            line.lost(now_us, 1460, now_us - RTT_US.min(now_us));
+        }
+        if ms == 2_000 {
+            assert!(line.window_bytes() < 30_000, "{} bytes after losses", line.window_bytes());
+        }
+    }
+    assert!(line.window_bytes() > 200_000, "{} bytes", line.window_bytes());
+}
+
 #[test]
 fn one_who_asks_without_being_open_is_told() {
     let mut other = line(&Policy::default());
