@@ -1,8 +1,9 @@
-"""Draws the picture of the README from a report that `leeway sim --out` has written.
+"""Draws a picture of rates and queuing delay from a report that `leeway sim --out` has written.
 
 usage: picture.py REPORT.html PICTURE.svg
 
-A column for each point of the report's sweep, a row for the rates of the flows, one for the queuing delay.
+A column for each point of the report's sweep over a law, a row for the rates of the flows, background first, and one
+for the queuing delay.
 """
 
 import json
@@ -21,14 +22,14 @@ text { font: 13px system-ui, sans-serif; fill: #45443f }
 .axis { stroke: #c8c6bf; stroke-width: 1 }
 .grid { stroke: #e7e5df; stroke-width: 1 }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round }
-.backup { stroke: #2a78d6 } .backup-text { fill: #1c5cab }
-.download { stroke: #d9622b } .download-text { fill: #a84416 }
+.background { stroke: #2a78d6 } .background-text { fill: #1c5cab }
+.foreground { stroke: #d9622b } .foreground-text { fill: #a84416 }
 .queue { stroke: #6b6a64 }
 @media (prefers-color-scheme: dark) {
   text { fill: #c3c2bb } .title { fill: #f4f3ee }
   .axis { stroke: #55544f } .grid { stroke: #34342f }
-  .backup { stroke: #5b9bea } .backup-text { fill: #86b6ef }
-  .download { stroke: #e8804f } .download-text { fill: #f0a17c }
+  .background { stroke: #5b9bea } .background-text { fill: #86b6ef }
+  .foreground { stroke: #e8804f } .foreground-text { fill: #f0a17c }
   .queue { stroke: #a3a29b }
 }
 """
@@ -98,15 +99,16 @@ def column(point: dict[str, Any], x: float, width: float) -> list[str]:
     times, seconds = charts["time_s"], point["duration_s"]
     rates = Panel(x, TOP, width, seconds, 12)
     delays = Panel(x, TOP + ROW + ROW_GAP, width, seconds, 100)
-    law = point["label"].partition("=")[2].strip()
-    parts = [text(x, 16, f"The backup runs {law}", "start", "title"), *rates.frame([0, 5, 10], False)]
+    parameter, _, law = point["label"].partition(" = ")
+    subject, law = parameter.split(".")[1], law.partition(":")[0]
+    parts = [text(x, 16, f"The {subject} runs {law}", "start", "title"), *rates.frame([0, 5, 10], False)]
     parts += [text(x, TOP - 8, "rates, Mbit/s", "start"), text(x, delays.y - 8, "queuing delay, ms", "start")]
-    for flow in charts["flows"]:
+    # A name stands where its line is: that of the background at the start, the other one's in the middle.
+    for flow, kind, place in zip(charts["flows"], ("background", "foreground"), (0.16, 0.5), strict=True):
         values = [None if rate is None else rate / 1e6 for rate in flow["rate_bps"]]
-        parts.append(rates.line(times, trimmed(values), flow["name"]))
-        # A name stands where its line is: the backup's at the start, the download's in the middle.
-        place = 0.16 if flow["name"] == "backup" else 0.5
-        parts.append(text(x + place * width, TOP + 12, flow["name"], "middle", f"{flow['name']}-text"))
+        parts.append(rates.line(times, trimmed(values), kind))
+        name = flow["name"].partition(" (")[0]
+        parts.append(text(x + place * width, TOP + 12, name, "middle", f"{kind}-text"))
     parts += delays.frame([0, 25, 50, 75, 100], True)
     packet_ms = 1500 * 8e3 / link["rate_bps"]
     parts.append(delays.line(times, [queue * packet_ms for queue in charts["links"][0]["queue_pkt"]], "queue"))
