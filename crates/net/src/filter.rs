@@ -1,11 +1,13 @@
-//! Programs of classic BPF (linux/filter.h) that choose what a packet socket gets: whose packets, of
+//! Packet sockets, and programs of classic BPF (linux/filter.h) that choose what they get: whose packets, of
 //! which protocol. A packet that a program drops costs no more than the program.
 
 use ipnet::IpNet;
-use socket2::SockFilter;
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use std::io;
+use std::time::Duration;
 
 /// The protocols of a packet socket, by their numbers on Ethernet.
-pub(crate) const ALL: u16 = 0x0003;
+const ALL: u16 = 0x0003;
 pub(crate) const IPV4: u32 = 0x0800;
 pub(crate) const IPV6: u32 = 0x86dd;
 pub(crate) const TCP: u32 = 6;
@@ -35,6 +37,19 @@ pub(crate) mod op {
 }
 
 pub(crate) type Code = Vec<SockFilter>;
+
+/// Longest wait of a read, after which a thread looks whether it should end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A packet socket of all devices that gets what `program` passes, and holds `buffer_bytes` of it.
+pub(crate) fn open(program: &[SockFilter], buffer_bytes: usize) -> io::Result<Socket> {
+    let protocol = Protocol::from(i32::from(ALL.to_be()));
+    let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
+    socket.attach_filter(program)?;
+    socket.set_recv_buffer_size(buffer_bytes)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
 
 pub(crate) const fn plain(code: u16, value: u32) -> SockFilter {
     SockFilter::new(code, 0, 0, value)

@@ -7,12 +7,11 @@
 //! to each other or to addresses of this host in the same networks.
 
 use crate::Error;
-use crate::filter::{ALL, Code, DROP, Header, OUTGOING, TCP, by_family, join, member, op, plain, when};
+use crate::filter::{Code, DROP, Header, OUTGOING, TCP, by_family, join, member, op, open, plain, when};
 use ipnet::IpNet;
 use rustix::net::{RecvFlags, recv};
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{SockFilter, Socket};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +25,6 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const SYN: u32 = 0x02;
 const PSH: u32 = 0x08;
 
-/// Longest wait for a packet.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Packets of one report at most.
 const SIGHTS: usize = 4096;
 /// Pause between two reports; nobody needs an observation earlier.
@@ -51,9 +48,9 @@ pub struct Sight {
 pub enum What {
     /// It requests a connection.
     Connects,
-    /// It requests something else, or sends so many bytes.
+    /// It requests something else, or sends bytes.
     Sends(u64),
-    /// It brings so many bytes.
+    /// It brings bytes.
     Brings(u64),
 }
 
@@ -71,15 +68,8 @@ impl Lookout {
     /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a
     /// hundred at the least.
     pub fn new(networks: &[IpNet]) -> Result<Lookout, Error> {
-        let open = || -> io::Result<Socket> {
-            let protocol = Protocol::from(i32::from(ALL.to_be()));
-            let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
-            socket.attach_filter(&by_family(networks, of_family))?;
-            socket.set_recv_buffer_size(BUFFER_BYTES)?;
-            socket.set_read_timeout(Some(PATIENCE))?;
-            Ok(socket)
-        };
-        let socket = open().map_err(|error| Error::System { what: "look out for packets", error })?;
+        let socket = open(&by_family(networks, of_family), BUFFER_BYTES)
+            .map_err(|error| Error::System { what: "look out for packets", error })?;
         Ok(Lookout { socket, networks: networks.to_vec() })
     }
 

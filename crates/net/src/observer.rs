@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::connections::{Connections, Ends, Seen, Way};
 use crate::filter::{
-    ALL, Code, DROP, Header, INCOMING, OUTGOING, TCP, by_family, join, member, op, plain, when,
+    Code, DROP, Header, INCOMING, OUTGOING, TCP, by_family, join, member, op, open, plain, when,
 };
 use crate::lookout::Watch;
 use ipnet::IpNet;
@@ -12,8 +12,8 @@ use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, LinkAddr, MsgFlags, MultiHeaders, recvmmsg, setsockopt};
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::time::{ClockId, clock_gettime};
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
-use std::io::{self, IoSliceMut};
+use socket2::{SockFilter, Socket};
+use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,6 @@ const CONNECTIONS: usize = 65_536;
 const HEADER_BYTES: usize = 60 + 60;
 /// Packets of one report.
 const PACKETS: usize = 64;
-/// Longest wait for a packet.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between two reports; nobody needs one earlier.
 const PAUSE: Duration = Duration::from_millis(1);
 /// A packet that is said to be older has a clock in between that was set.
@@ -55,16 +53,11 @@ impl Observer {
     /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a hundred at
     /// the least.
     pub fn new(apart: &[IpNet]) -> Result<Observer, Error> {
-        let open = || -> io::Result<Socket> {
-            let protocol = Protocol::from(i32::from(ALL.to_be()));
-            let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
-            socket.attach_filter(&by_family(apart, of_family))?;
-            socket.set_recv_buffer_size(BUFFER_BYTES)?;
-            socket.set_read_timeout(Some(PATIENCE))?;
+        let socket = open(&by_family(apart, of_family), BUFFER_BYTES).and_then(|socket| {
             setsockopt(&socket, ReceiveTimestampns, &true)?;
-            Ok(socket)
-        };
-        open().map(Observer).map_err(|error| Error::System { what: "observe connections", error })
+            Ok(Observer(socket))
+        });
+        socket.map_err(|error| Error::System { what: "observe connections", error })
     }
 
     /// Calls `seen` with what packets did, in their order and at most a thousand times a second, in a

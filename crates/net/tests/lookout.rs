@@ -1,22 +1,13 @@
 //! A lookout on a loopback device, where every packet goes out and comes in: needs root and `ip`.
 
+mod common;
+
+use common::possible;
 use leeway_net::{Lookout, Watch, What, ip};
-use nix::sched::{CloneFlags, unshare};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// Whether this can run here; says why not, and fails where everything has to be tested.
-fn possible() -> bool {
-    let possible = unshare(CloneFlags::CLONE_NEWNET).is_ok();
-    let all = std::env::var("LEEWAY_REQUIRE_ALL").is_ok_and(|value| value == "1");
-    assert!(possible || !all, "LEEWAY_REQUIRE_ALL=1, but this test lacks root");
-    if !possible {
-        eprintln!("skipped: this test lacks root");
-    }
-    possible
-}
 
 /// What is seen in all.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -1,22 +1,13 @@
 //! The observer on a loopback device, where both ends of a connection are this host's: needs root and `ip`.
 
+mod common;
+
+use common::possible;
 use leeway_net::{Ends, Observer, Seen, Segment, ip};
-use nix::sched::{CloneFlags, unshare};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// Whether this can run here; says why not, and fails where everything has to be tested.
-fn possible() -> bool {
-    let possible = unshare(CloneFlags::CLONE_NEWNET).is_ok();
-    let all = std::env::var("LEEWAY_REQUIRE_ALL").is_ok_and(|value| value == "1");
-    assert!(possible || !all, "LEEWAY_REQUIRE_ALL=1, but this test lacks root");
-    if !possible {
-        eprintln!("skipped: this test lacks root");
-    }
-    possible
-}
 
 /// A server sends `ANSWER` bytes after one of the client's, on a device with packets of 1500 bytes.
 const ANSWER: usize = 20_000;
