@@ -38,7 +38,7 @@ impl Bench {
         starts() || starts()
     }
 
-    /// What `flow` may read of so many bytes now.
+    /// What `flow` may read of `unread` bytes now.
     fn follows(&mut self, flow: FlowId, unread: u64) -> Option<u64> {
         let mut follows = || {
             let ready = self.downlink.follow(flow, unread, Waker::noop());
@@ -562,7 +562,7 @@ fn a_way_that_becomes_longer_is_noticed() {
     line.rtt_us = 400_000;
     line.run(20_000_000);
     let srtt_us = line.bench.state().srtt_us;
-    assert!((350_000..900_000).contains(&srtt_us), "{srtt_us} us");
+    assert!((390_000..900_000).contains(&srtt_us), "{srtt_us} us");
 }
 
 /// Somebody who asks servers that never answer, again and again, over as many connections as he may have.
@@ -653,7 +653,7 @@ fn a_short_queue_is_not_kept_full() {
             let lost = (line.lost - lost) as f64 * SEGMENT as f64 / bytes;
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {packets} packets");
             assert!(used > 0.75, "{case}: {used}");
-            assert!(lost < 0.12, "{case}: {lost}");
+            assert!(lost < 0.07, "{case}: {lost}");
         }
     }
 }

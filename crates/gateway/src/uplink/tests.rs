@@ -153,7 +153,7 @@ fn a_fast_line_is_used_too() {
         (0..4).for_each(|user| line.add(user, tcp));
         line.run(20 * S);
         let (rate, p99_us) = line.run(10 * S);
-        assert!(p99_us <= 20_000 && rate >= 1_250_000, "tcp {tcp}: {rate} B/s, {p99_us} us");
+        assert!(p99_us <= 18_000 && rate >= 1_250_000, "tcp {tcp}: {rate} B/s, {p99_us} us");
     }
 }
 
@@ -186,7 +186,7 @@ fn a_user_with_64_connections_sends_what_a_user_with_one_sends() {
     let [many, one, datagrams] = [1, 2, 3].map(|user| line.of(user));
     for other in [one, datagrams] {
         // The window is four segments, and a connection has two of them at most before it is acknowledged.
-        assert!(many.abs_diff(other) < many / 3, "{many}, {one}, {datagrams}");
+        assert!(many.abs_diff(other) < many / 5, "{many}, {one}, {datagrams}");
     }
 }
 
