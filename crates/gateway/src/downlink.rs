@@ -1,8 +1,10 @@
-//! What all downloads share, and what each connection has of it: receive windows that a [`Line`] of the sharing opens.
+//! The window that all downloads share, and the part of each connection: receive windows that a
+//! [`Line`] of the sharing opens.
 //!
-//! A grant lets a server send so many bytes more: they are read from the socket, which moves the right edge of the receive
-//! window, or the window grows by them. What comes while nothing is granted stays in the socket, where it closes the
-//! window. Datagrams have no window; each waits for a grant of its length, and counts as under way for a round trip.
+//! A grant of n bytes lets a server send n bytes more: they are read from the socket, which moves the
+//! right edge of the receive window, or the window grows by them. Bytes that arrive without a grant
+//! stay in the socket, where they close the window. Datagrams have no window: each waits for a grant
+//! of its length, and counts as under way for a round trip.
 //!
 //! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
 
@@ -142,8 +144,8 @@ impl Downlink {
         self.line.close(flow);
     }
 
-    /// The connection of `flow` is there. A window is so many of its segments, because a sender keeps back what is less than one:
-    /// that would be under way and not come.
+    /// The connection of `flow` is there. Its window is a whole number of segments: a sender keeps back
+    /// less than one, which would count as under way and not come.
     pub fn connected(&mut self, flow: FlowId, socket: Arc<dyn Receiver>) {
         let ends = socket.ends();
         self.connections.extend(ends.map(|ends| (ends, flow)));
@@ -314,8 +316,8 @@ impl Downlink {
     pub fn read(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
         let (granted_to, srtt_us) = (self.line.granted_to(flow), self.line.srtt_us());
         let entry = self.entry(flow);
-        // Certain is that all that is read has just come; and that the server could send no more, which it has shown, or of which
-        // nothing has come for a round trip.
+        // A sample is exact if all that is read has just come, or if the server could send no more: it has
+        // shown that, or nothing has come for a round trip.
         let at_once = now_us <= entry.arrived_us + AT_ONCE_US && entry.unread_from == entry.read;
         let waited = entry.slack.is_some() || now_us >= entry.arrived_us + srtt_us;
         let full = entry.arrived + entry.mss > entry.edge + entry.slack.unwrap_or(0) && waited;
@@ -365,36 +367,46 @@ impl Downlink {
         entry.waits = Waits::Not;
     }
 
-    /// Looks into the sockets of flows that wait, whose tasks do not; and datagrams have arrived after a round trip.
+    /// Looks into the sockets of flows that wait, because their tasks do not. Datagrams count as arrived
+    /// after a round trip.
     pub fn look(&mut self, now_us: u64) {
         let srtt_us = self.line.srtt_us();
-        let waits = |entry: &Entry| entry.waits == Waits::Read || !entry.datagrams.is_empty();
-        let comes = |flow| self.line.granted_to(flow) > 0;
-        let flows = self.flows.iter().filter(|&(&flow, entry)| waits(entry) && comes(flow));
-        let waiting: Vec<FlowId> = flows.map(|(&flow, _)| flow).collect();
+        let waits =
+            |entry: &Entry| matches!(entry.waits, Waits::Read | Waits::Ahead) || !entry.datagrams.is_empty();
+        let waiting = self.flows.iter().filter(|(_, entry)| waits(entry));
+        let waiting: Vec<FlowId> = waiting.map(|(&flow, _)| flow).collect();
         for flow in waiting {
+            if self.entry(flow).waits == Waits::Ahead {
+                self.go_ahead(flow);
+                continue;
+            }
+            if self.line.granted_to(flow) > 0 {
+                self.look_at(now_us, flow, srtt_us);
+            }
+            // All has come that was granted, and nothing more is to come.
+            let over = !self.line.asks(flow) && self.line.granted_to(flow) == 0;
             let entry = self.entry(flow);
-            let over = entry.datagrams.partition_point(|&(at_us, _)| at_us + srtt_us <= now_us);
-            let bytes: u64 = entry.datagrams.drain(..over).map(|(_, bytes)| bytes).sum();
-            let unread = entry.socket.as_ref().and_then(|socket| socket.unread());
-            if bytes > 0 {
-                self.line.arrived(now_us, flow, bytes, None);
-            }
-            if let Some(unread) = unread {
-                self.arrived(now_us, flow, unread);
-            }
-            self.ask(flow);
-        }
-        let ahead = self.flows.iter().filter(|(_, entry)| entry.waits == Waits::Ahead);
-        let ahead: Vec<FlowId> = ahead.map(|(&flow, _)| flow).collect();
-        ahead.into_iter().for_each(|flow| self.go_ahead(flow));
-        // All has come that was granted, and nothing more is to come.
-        for (&flow, entry) in &mut self.flows {
-            if entry.waits == Waits::Read && !self.line.asks(flow) && self.line.granted_to(flow) == 0 {
+            if over && entry.waits == Waits::Read {
                 entry.waits = Waits::Granted;
-                self.woken.extend(entry.waker.take());
+                let waker = entry.waker.take();
+                self.woken.extend(waker);
             }
         }
+    }
+
+    /// What of `flow` has come, and asks for more.
+    fn look_at(&mut self, now_us: u64, flow: FlowId, srtt_us: u64) {
+        let entry = self.entry(flow);
+        let over = entry.datagrams.partition_point(|&(at_us, _)| at_us + srtt_us <= now_us);
+        let bytes: u64 = entry.datagrams.drain(..over).map(|(_, bytes)| bytes).sum();
+        let unread = entry.socket.as_ref().and_then(|socket| socket.unread());
+        if bytes > 0 {
+            self.line.arrived(now_us, flow, bytes, None);
+        }
+        if let Some(unread) = unread {
+            self.arrived(now_us, flow, unread);
+        }
+        self.ask(flow);
     }
 
     /// Gives away what there is; who can go on.
@@ -577,8 +589,8 @@ impl Entry {
         bytes / self.mss * self.mss
     }
 
-    /// So many segments that come before their time say that one was lost: three (RFC 5681, 3.2), less where there are not so
-    /// many (RFC 5827, 3.1).
+    /// The number of segments out of order that says that one was lost: three (RFC 5681, 3.2), less in a
+    /// window of fewer (RFC 5827, 3.1).
     fn duplicates(&self) -> u32 {
         (self.window / self.mss).saturating_sub(1).clamp(1, 3) as u32
     }

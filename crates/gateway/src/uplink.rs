@@ -62,7 +62,7 @@ struct Flow {
     acknowledges: bool,
     /// It is closed, and stays until its bytes have arrived or are given up.
     closed: bool,
-    /// It waits to send so many bytes.
+    /// Bytes that it waits to send.
     wanted: u64,
     /// Granted, not sent.
     credit: u64,
