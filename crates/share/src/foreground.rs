@@ -39,6 +39,8 @@ pub struct Foreground {
     /// Moving average of answers, in bytes; nothing before the first.
     usual_bytes: Option<u64>,
     seen_us: Option<u64>,
+    /// What its own end of the line says that it expects, in bytes, and until when that counts.
+    told: (u64, u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +86,18 @@ impl Foreground {
             expected_bytes: 0,
             usual_bytes: None,
             seen_us: None,
+            told: (0, 0),
         }
+    }
+
+    /// Its own end of the line says that it expects `bytes`. That counts until the end says something else, and for
+    /// [`Policy::wait_percent`] at most: what it says can be lost.
+    pub fn told(&mut self, now_us: u64, bytes: u64, srtt_us: u64) {
+        self.seen_us = Some(now_us);
+        self.told = (
+            bytes,
+            now_us + self.policy.hold_least_us + Policy::round_trips(self.policy.wait_percent, srtt_us),
+        );
     }
 
     /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and `base_us`
@@ -136,7 +149,10 @@ impl Foreground {
     /// What the foreground has asked for and not got, in bytes.
     pub fn expected_bytes(&mut self, now_us: u64, srtt_us: u64) -> u64 {
         self.sweep(now_us, srtt_us);
-        self.expected_bytes
+        if now_us >= self.told.1 {
+            self.told = (0, 0);
+        }
+        self.expected_bytes + self.told.0
     }
 
     /// What an answer usually is, in bytes; 0 before the first.
@@ -151,7 +167,8 @@ impl Foreground {
 
     /// When the expectation may change although nothing is seen, in microseconds.
     pub fn deadline_us(&self) -> Option<u64> {
-        self.due.first().map(|&(due_us, _)| due_us)
+        let told_us = (self.told.0 > 0).then_some(self.told.1);
+        self.due.first().map(|&(due_us, _)| due_us).into_iter().chain(told_us).min()
     }
 
     /// A connection, out of the sum.
@@ -371,6 +388,20 @@ mod tests {
         assert!(!foreground.is_present(T));
         foreground.seen(T, 1, Sight::Bytes(100), RTT_US, RTT_US);
         assert!(foreground.is_present(T + 499_999) && !foreground.is_present(T + 500_000));
+    }
+
+    #[test]
+    fn what_its_own_end_says_counts_until_it_says_something_else() {
+        let mut foreground = Foreground::new(&Policy::default());
+        foreground.told(T, ANSWER, RTT_US);
+        let until_us = foreground.deadline_us().unwrap();
+        assert_eq!(until_us, T + 3 * RTT_US + 50_000);
+        assert_eq!(foreground.expected_bytes(until_us - 1, RTT_US), ANSWER);
+        assert_eq!(foreground.expected_bytes(until_us, RTT_US), 0, "what ended it was lost");
+        foreground.told(2 * T, ANSWER, RTT_US);
+        foreground.told(2 * T + 1, 0, RTT_US);
+        assert_eq!((foreground.expected_bytes(2 * T + 1, RTT_US), foreground.deadline_us()), (0, None));
+        assert!(foreground.is_present(2 * T + 2));
     }
 
     proptest! {

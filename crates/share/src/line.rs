@@ -167,20 +167,15 @@ impl Line {
         Ok(asked)
     }
 
-    /// The same of a datagram: it goes whole or not at all.
+    /// The same of a datagram that is in hand: it goes whole or not at all, and its sender can send it.
     ///
     /// # Errors
     /// [`ShareError::UnknownFlow`].
     pub fn ask_whole(&mut self, flow: FlowId, bytes: u64) -> Result<u64, ShareError> {
-        let granted = self.ledger.granted_to(flow);
-        let reach = self.flows.get(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
-        let srtt_us = self.estimator.srtt_us();
-        let reach_bytes = reach.bytes(self.estimator.queuing_us(), srtt_us, &self.policy);
-        self.set_quantum(self.burst_bytes());
-        if granted > 0 && granted + bytes > reach_bytes {
-            self.scheduler.withdraw(flow);
-            return Ok(0);
+        if !self.flows.contains_key(&flow) {
+            return Err(ShareError::UnknownFlow(flow.number()));
         }
+        self.set_quantum(self.burst_bytes());
         self.scheduler.ask(flow, bytes);
         Ok(bytes)
     }
@@ -254,11 +249,23 @@ impl Line {
         let (srtt_us, base_us) = (self.estimator.srtt_us(), self.estimator.base_us());
         self.foreground.seen(now_us, connection, sight, srtt_us, base_us);
         if let Sight::Bytes(bytes) = sight {
-            self.estimator.foreground(now_us, bytes);
-            self.begin_round(now_us);
-            self.round_bytes[0] += bytes;
-            self.foreground_bytes += bytes;
+            self.foreground_came(now_us, bytes);
         }
+    }
+
+    /// The other end of the line sees the foreground, and says that it expects `expected_bytes` now and that
+    /// `came_bytes` more have come to it.
+    pub fn foreground_told(&mut self, now_us: u64, expected_bytes: u64, came_bytes: u64) {
+        self.foreground.told(now_us, expected_bytes, self.estimator.srtt_us());
+        self.foreground_came(now_us, came_bytes);
+    }
+
+    /// `bytes` have come to the foreground.
+    fn foreground_came(&mut self, now_us: u64, bytes: u64) {
+        self.estimator.foreground(now_us, bytes);
+        self.begin_round(now_us);
+        self.round_bytes[0] += bytes;
+        self.foreground_bytes += bytes;
     }
 
     /// The next grant. Call it after anything has happened and at the time that it names, until it grants nothing.

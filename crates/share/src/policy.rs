@@ -157,6 +157,11 @@ impl Policy {
         Policy { grant_segments: 1, away_segments: 0, ..self }
     }
 
+    /// The same for a program whose timer comes up to 2 ms late: every millisecond, to the millisecond.
+    pub fn for_timers(self) -> Policy {
+        Policy { burst_us: 2_000, ..self }
+    }
+
     /// `percent` hundredths of a round trip of `srtt_us`, in microseconds.
     pub(crate) fn round_trips(percent: u64, srtt_us: u64) -> u64 {
         srtt_us.saturating_mul(percent) / 100
