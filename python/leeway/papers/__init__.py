@@ -8,6 +8,7 @@ from leeway.papers import rossi2010
 from leeway.papers import kuhn2013
 from leeway.papers import komnios2014
 from leeway.papers import trang2014
+from leeway.papers import dimogerontakis2017
 from leeway.papers import ns2
 from leeway.papers import swarm
 from leeway.papers import community
@@ -15,6 +16,7 @@ from leeway.papers import scoreboard
 
 __all__ = [
     "community",
+    "dimogerontakis2017",
     "komnios2014",
     "kuhn2013",
     "ns2",
