@@ -147,8 +147,7 @@ class Pair:
         if not self.agrees and not self.cause:
             return Claim.open(f"{text} (live {self.live:g}, cause unknown)", self.simulated)
         bounds = (self.live * (1 - WITHIN), self.live * (1 + WITHIN))
-        found = self.simulated if self.agrees else Interval.of([self.simulated.mean])
-        return Claim.number(text, f"{self.live:g} (live)", found, bounds, why=self.cause)
+        return Claim.number(text, f"{self.live:g} (live)", self.simulated, bounds, why=self.cause)
 
 
 def points(rows: Sequence[Row]) -> Points:

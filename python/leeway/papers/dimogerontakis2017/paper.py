@@ -25,6 +25,10 @@ SHAPER = (
     "dimogerontakis2017:difference-shaper: objects of nine packets are in the line's queue before a shaper behind it "
     "can hold them back; the paper's shaper is itself the bottleneck"
 )
+RATIO = (
+    "dimogerontakis2017:difference-ratio: the line's queue is full at each of the three ratios; where neighbours ask "
+    "for less than is left, the home's mean is less than a tenth of that"
+)
 NOTES = (
     "`borrowing` is a shaper on the gateway, behind the line for downloads; `borrowing-line` and the queues stand at "
     "the line in both directions. `proxy` is a gateway that reads what has come up to 2 ms later, as a program on "
@@ -128,6 +132,7 @@ def sensitivity(measured: Measured, points: Points) -> list[Claim]:
             "sensitive (taken as: above 1.2)",
             Interval.of([max(borrowed) / min(borrowed)]),
             (1.2, INF),
+            why=RATIO,
         )
     ]
     for mechanism in (PROXY, PACKETS):

@@ -108,7 +108,7 @@ SETUPS: dict[str, Setup] = {
     "transfer": replace(OVERLOAD, home=greedy(1, 500_000), duration_s=20.0),
     **{f"{size / 1000:g} kB": sized(size) for size in (2_500, 12_500, 62_500)},
     **{f"1:{per_s / 5:g}": ratio(per_s) for per_s in (12.5, 25.0, 50.0)},
-    "small home": edge(True, 60.0),
+    "small home": edge(True, 30.0),
     "large home": edge(False, 60.0),
     "small home, 15 s": edge(True, 15.0),
     "large home, 15 s": edge(False, 15.0),
