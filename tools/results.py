@@ -23,6 +23,7 @@ PAPERS = {
     "kuhn2013": "Kuhn 2013",
     "komnios2014": "Komnios 2014",
     "trang2014": "Trang 2014",
+    "dimogerontakis2017": "Dimogerontakis 2017",
     "swarm": "Swarms",
     "community": "Communities of gateways",
 }
