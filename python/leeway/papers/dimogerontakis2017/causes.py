@@ -10,7 +10,7 @@ BURST = (
     "the live ones"
 )
 START = f"{_PREFIX}start: the neighbours' window is still growing when the round ends"
-LATE_UPLOADS = f"{_PREFIX}late: the live figures are those of a gateway that hears of its uploads 100 ms late"
+LATE_UPLOADS = f"{_PREFIX}late: a gateway that hears of its uploads 100 ms late has figures near the live ones"
 
 
 def cause(setup: str, mechanism: str, figure: str) -> str:

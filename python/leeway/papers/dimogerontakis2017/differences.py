@@ -271,7 +271,7 @@ def looks_late(setting: Setting) -> Steps:
     """A busy machine reads late. The gateway reads up to 2, 10, 20, 50 and 100 ms late, and hosts send up to 5 ms late.
 
     A gateway that is late leaves the home more and neighbours less. The live gateway on 10 Mbit/s leaves both less
-    than the simulated one, so this alone is not why. For uploads the figures of 100 ms are those of the live gateway.
+    than the simulated one, so this alone is not why. For uploads the figures of 100 ms are near the live ones.
     """
     spans = setting.pick(("2 ms", "20 ms", "100 ms"), ("2 ms", "10 ms", "20 ms", "50 ms", "100 ms"))
     names = ("overload", "10 Mbit/s", "upload")

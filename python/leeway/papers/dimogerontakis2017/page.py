@@ -36,7 +36,7 @@ def rendered(found: Iterable[Pair], runs: int) -> str:
     found = list(found)
     agree = sum(pair.agrees for pair in found)
     lines = [
-        f"{agree} of {len(found)} figures are within {100 * WITHIN:.0f} %; the others are in bold. "
+        f"{agree} of {len(found)} figures are within {100 * WITHIN:.0f} %; the others are in bold.",
         f"Engine {leeway.ENGINE}, means over {runs} seeds.",
         "",
         "| setup | mechanism | home, x mean | home, x p99 | neighbours / s | other | differs because |",
