@@ -14,7 +14,9 @@ pub fn datagram(bytes: &[u8]) {
         Ok(Datagram::Half { stamp_us, id, second, part }) => {
             [wire::half_header(stamp_us, id, second).as_slice(), part].concat()
         }
-        Ok(Datagram::AtWork) => wire::AT_WORK_DATAGRAM.to_vec(),
+        Ok(Datagram::Foreground { expected_bytes, came_bytes }) => {
+            wire::foreground_datagram(expected_bytes, came_bytes).to_vec()
+        }
         Ok(Datagram::Report(report)) => wire::report_datagram(&report).to_vec(),
         Ok(Datagram::Standing(standing)) => wire::standing_datagram(&standing).to_vec(),
         Err(_) => return,

@@ -106,7 +106,8 @@ async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet])
     let _watch = match home {
         [] => None,
         home => {
-            let watch = Lookout::new(home).and_then(|lookout| lookout.watch(move |_| told.at_work()));
+            let watch =
+                Lookout::new(home).and_then(|lookout| lookout.watch(move |sights| told.home_seen(sights)));
             Some(watch.map_err(Error::from)?)
         }
     };
@@ -187,10 +188,7 @@ async fn tell(client: Arc<Client>, verbose: bool) {
             }
             _ = tick.tick(), if verbose => {
                 if let Some(steering) = client.steering() {
-                    eprintln!(
-                        "leeway join: {} {}: window {} B, round trip {} us, queuing {} us",
-                        steering.law, steering.phase, steering.window_bytes, steering.srtt_us, steering.queuing_us
-                    );
+                    eprintln!("leeway join: {steering}");
                 }
             }
         }

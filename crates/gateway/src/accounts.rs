@@ -84,9 +84,9 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
             gauge(
                 "leeway_gateway_relay_upload_window_bytes",
                 "The window of what is sent to the relay.",
-                steering.window_bytes as f64,
+                steering.line.window_bytes as f64,
             );
-            let seconds = f64::from(steering.queuing_us) / 1e6;
+            let seconds = f64::from(steering.line.queuing_us) / 1e6;
             gauge(
                 "leeway_gateway_relay_upload_queuing_delay_seconds",
                 "Its law's estimate of the queue.",

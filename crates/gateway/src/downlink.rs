@@ -117,7 +117,7 @@ impl Downlink {
 
     /// The home is at work.
     pub fn home_seen(&mut self, now_us: u64, sight: Sight) {
-        self.line.foreground(now_us, sight.connection, paths::down(sight.what));
+        self.line.foreground(now_us, sight.connection, leeway_tunnel::foreground::down(sight.what));
     }
 
     /// A connection of `user` to `server` begins; its number.

@@ -162,7 +162,7 @@ impl Gateway {
             lookout?.watch(move |sights| {
                 budget.iter().for_each(|budget| budget.home_seen(sights));
                 upload.iter().for_each(|upload| upload.home_seen(sights));
-                relay.iter().for_each(|relay| relay.home_seen());
+                relay.iter().for_each(|relay| relay.home_seen(sights));
                 observer.iter().for_each(|observer| observer.home_seen());
             })
         });

@@ -1,34 +1,15 @@
 //! What the sharing ([`leeway_share`]) is told by a program on sockets: its constants, and numbers of paths. A network of servers
 //! and packets of one size have one base delay.
 
-use leeway_net::What;
-use leeway_share::{Policy, Sight};
+use leeway_share::Policy;
 use std::net::IpAddr;
 
 /// Why a flow can always be opened.
 pub const UNBOUNDED: &str = "flows are bounded by the places of users";
 
-/// The constants of both directions. A timer of this program comes up to 2 ms late: every millisecond, to
-/// the millisecond.
+/// The constants of both directions.
 pub fn policy() -> Policy {
-    Policy { burst_us: 2_000, flows_max: u64::MAX, ..Policy::default() }
-}
-
-/// What the home's packet says of what comes to it.
-pub fn down(what: What) -> Sight {
-    match what {
-        What::Connects => Sight::Connect,
-        What::Sends(_) => Sight::Request,
-        What::Brings(bytes) => Sight::Bytes(bytes),
-    }
-}
-
-/// And of what leaves it.
-pub fn up(what: What) -> Option<Sight> {
-    match what {
-        What::Sends(bytes) => Some(Sight::Bytes(bytes)),
-        _ => None,
-    }
+    Policy { flows_max: u64::MAX, ..Policy::default().for_timers() }
 }
 
 /// Full segments to or from `server`.

@@ -8,6 +8,7 @@
 use crate::caretaker::Caretaker;
 use crate::config::RelayConfig;
 use crate::gateway::GatewayError;
+use leeway_net::Sight;
 use leeway_tunnel::wire::Welcome;
 use leeway_tunnel::{Client, ClientOptions, Error, Inward, Status, Steering, Token, Tun};
 use std::fmt;
@@ -90,10 +91,10 @@ impl Relay {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.steering()
     }
 
-    /// Tells the relay that the home is at work, so that the relay's traffic waits.
-    pub fn home_seen(&self) {
+    /// The home was seen: what the relay sends waits for what the home expects.
+    pub fn home_seen(&self, sights: &[Sight]) {
         if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
-            client.at_work();
+            client.home_seen(sights);
         }
     }
 

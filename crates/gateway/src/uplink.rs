@@ -95,7 +95,7 @@ impl Uplink {
 
     /// The home is at work.
     pub fn home_seen(&mut self, now_us: u64, sight: Sight) {
-        if let Some(up) = paths::up(sight.what) {
+        if let Some(up) = leeway_tunnel::foreground::up(sight.what) {
             self.line.foreground(now_us, sight.connection, up);
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::egress::{Egress, Next, Parcel};
 use crate::inward::Inward;
-use crate::law::Line;
 use crate::owd::Meter;
 use crate::pool::source;
+use crate::sender::{Leave, Sender};
 use crate::standing::{Standing, Tell};
 use crate::wire::{self, Datagram, HALF_HEADER, PACKET_HEADER};
 use bytes::{Bytes, BytesMut};
@@ -98,63 +98,51 @@ impl Ends {
 }
 
 /// Carries packets until the connection ends.
-pub(crate) async fn carry(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
+pub(crate) async fn carry(connection: &Connection, sender: &Sender, ends: &Ends) -> ConnectionError {
     tokio::select! {
-        error = send(connection, line, ends) => error,
-        error = receive(connection, line, ends) => error,
+        error = send(connection, sender, ends) => error,
+        error = receive(connection, sender, ends) => error,
     }
 }
 
-async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
+async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> ConnectionError {
     let mut next_id = 0u16;
-    // Where acknowledgements are sparse: when the next packet may go.
-    let mut not_before: Option<Instant> = None;
+    // Out of the queue, and not allowed to go yet.
+    let mut head: Option<Parcel> = None;
     let mut tell = ends.tell.clone();
     // One that is lost is followed by another.
-    let say = |standing: Standing| {
-        let _ = connection.send_datagram(Bytes::copy_from_slice(&wire::standing_datagram(&standing)));
+    let say = |datagram: &[u8]| {
+        let _ = connection.send_datagram(Bytes::copy_from_slice(datagram));
     };
     loop {
-        let mut wait = None;
+        let mut wake: Option<Instant> = None;
         let mut burst = 0;
-        if line.take_at_work() {
-            // One that is lost is followed by another.
-            let _ = connection.send_datagram(Bytes::from_static(&wire::AT_WORK_DATAGRAM));
+        if let Some((expected_bytes, came_bytes)) = sender.tell() {
+            say(&wire::foreground_datagram(expected_bytes, came_bytes));
         }
         loop {
-            let waiting = SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space());
-            if let Some(span) = line.full(waiting as u64) {
-                wait = Some(Instant::now() + span);
-                break;
-            }
-            if let Some(at) = not_before
-                && at > Instant::now()
-            {
-                wait = Some(at);
-                break;
-            }
-            if let Some(span) = line.aside(|| ends.egress.is_waiting()) {
-                wait = Some(Instant::now() + span);
-                break;
-            }
-            let parcel = match ends.egress.pop() {
+            let parcel = match head.take().map_or_else(|| ends.egress.pop(), Next::Parcel) {
                 Next::Parcel(parcel) => parcel,
                 Next::After(span) => {
-                    wait = Some(Instant::now() + span);
+                    wake = Some(Instant::now() + span);
                     break;
                 }
                 Next::Empty => break,
             };
             let length = parcel.packet().len();
+            let waiting = SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space());
+            match sender.leave(length as u64, waiting as u64) {
+                Leave::Now => {}
+                later => {
+                    head = Some(parcel);
+                    wake = sender.instant(later);
+                    break;
+                }
+            }
             ends.counts.count_sent(length);
-            if let Err(error) = hand_over(connection, line, parcel, &mut next_id) {
+            if let Err(error) = hand_over(connection, sender, parcel, &mut next_id) {
                 return error;
             }
-            not_before = line.gap(length as u64).map(|gap| {
-                // A timer that was late takes nothing away, but two packets do not go at once.
-                let now = Instant::now();
-                not_before.map_or(now, |at| at.max(now - gap / 2)) + gap
-            });
             burst += 1;
             if burst == BATCH {
                 // What arrives has its turn, too.
@@ -162,13 +150,14 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
                 burst = 0;
             }
         }
+        let wake = wake.into_iter().chain(sender.tell_at()).min();
         // A connection that ends while nothing moves is seen by the receiving half.
-        let at = wait.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+        let at = wake.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         tokio::select! {
-            () = ends.egress.arrival() => {}
-            () = line.room() => {}
-            standing = tell.next() => say(standing),
-            () = tokio::time::sleep_until(at), if wait.is_some() => {}
+            () = ends.egress.arrival(), if head.is_none() => {}
+            () = sender.room() => {}
+            standing = tell.next() => say(&wire::standing_datagram(&standing)),
+            () = tokio::time::sleep_until(at), if wake.is_some() => {}
         }
     }
 }
@@ -177,11 +166,11 @@ async fn send(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionEr
 /// take it now: IP may lose it.
 fn hand_over(
     connection: &Connection,
-    line: &Line,
+    sender: &Sender,
     parcel: Parcel,
     next_id: &mut u16,
 ) -> Result<(), ConnectionError> {
-    let stamp_us = line.clock().stamp_us();
+    let stamp_us = sender.clock().stamp_us();
     let Some(longest) = connection.max_datagram_size() else { return Ok(()) };
     let length = parcel.packet().len();
     if length + PACKET_HEADER <= longest {
@@ -205,7 +194,7 @@ fn sent(result: Result<(), SendDatagramError>) -> Result<(), ConnectionError> {
     }
 }
 
-async fn receive(connection: &Connection, line: &Line, ends: &Ends) -> ConnectionError {
+async fn receive(connection: &Connection, sender: &Sender, ends: &Ends) -> ConnectionError {
     let mut meter = Meter::default();
     let mut halves = Halves::default();
     let mut batch = Vec::with_capacity(BATCH);
@@ -215,7 +204,7 @@ async fn receive(connection: &Connection, line: &Line, ends: &Ends) -> Connectio
             Err(error) => return error,
         };
         while let Some(bytes) = next {
-            arrived(connection, line, ends, &mut meter, &mut halves, &mut batch, bytes);
+            arrived(connection, sender, ends, &mut meter, &mut halves, &mut batch, bytes);
             next = if batch.len() < BATCH { at_hand(connection) } else { None };
         }
         if !batch.is_empty() {
@@ -237,7 +226,7 @@ fn at_hand(connection: &Connection) -> Option<Bytes> {
 
 fn arrived(
     connection: &Connection,
-    line: &Line,
+    sender: &Sender,
     ends: &Ends,
     meter: &mut Meter,
     halves: &mut Halves,
@@ -250,15 +239,18 @@ fn arrived(
         Ok(Datagram::Half { stamp_us, id, second, part }) => {
             (stamp_us, halves.add(id, second, bytes.slice_ref(part)))
         }
-        Ok(Datagram::Report(report)) => return line.report(report),
-        Ok(Datagram::AtWork) => return line.stand_aside(),
+        Ok(Datagram::Report(report)) => return sender.report(report),
+        Ok(Datagram::Foreground { expected_bytes, came_bytes }) => {
+            return sender.foreground_told(expected_bytes, came_bytes);
+        }
         Ok(Datagram::Standing(standing)) => return ends.heard(standing),
         Err(_) => {
             ends.counts.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
     };
-    if let Some(report) = meter.arrived(line.clock().stamp_us(), stamp_us, length) {
+    sender.packet_came();
+    if let Some(report) = meter.arrived(sender.clock().stamp_us(), stamp_us, length) {
         // One that is lost is followed by another.
         let _ = connection.send_datagram(Bytes::copy_from_slice(&wire::report_datagram(&report)));
     }

@@ -5,20 +5,21 @@ use crate::carry::{Counts, Ends, carry};
 use crate::egress::Egress;
 use crate::identity::client_tls;
 use crate::inward::Inward;
-use crate::law::{LAW, Line, Steering};
 use crate::quic::{self, ALIVE, CLOSE_AGAIN, HANDSHAKE};
+use crate::sender::{LAW, Sender, Steering};
 use crate::standing::{Standing, Tell};
 use crate::stream;
 use crate::token::Token;
 use crate::wire::{Greeting, Welcome};
 use leeway_control::{LawError, LawSpec};
+use leeway_net::Sight;
 use leeway_queue::QueueSpec;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint, EndpointConfig};
 use quinn_proto::RandomConnectionIdGenerator;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// The congestion control of the kernel over TCP, if nothing else is asked for.
@@ -27,11 +28,6 @@ pub const CONGESTION: &str = "leeway_ledbat";
 /// Waiting between tries: this, doubled each time, up to the second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
-
-/// Interval at which the server is told that the foreground is active. The server believes it for twice this time.
-const TELL_EVERY: Duration = Duration::from_millis(30);
-/// A server that has sent nothing for this time has nothing that could wait for the foreground.
-const MOVING: Duration = Duration::from_secs(3);
 
 /// The longest packet on a tunnel that fits into a packet of Ethernet with all headers, over IPv4
 /// and IPv6, in bytes.
@@ -95,18 +91,8 @@ pub struct Client {
     egress: Arc<Egress>,
     counts: Arc<Counts>,
     status: watch::Sender<Status>,
-    line: watch::Sender<Option<Arc<Line>>>,
-    told: Mutex<Told>,
+    sender: watch::Sender<Option<Arc<Sender>>>,
     standing: Arc<Mutex<Option<Standing>>>,
-}
-
-/// When the server was told that people are at work.
-#[derive(Debug, Clone, Copy)]
-struct Told {
-    at: Instant,
-    /// Packets that have come from there, and when there were more of them.
-    received: u64,
-    moved: Instant,
 }
 
 impl Client {
@@ -120,7 +106,6 @@ impl Client {
         let servers =
             found.map_err(|error| Error::Lost(format!("cannot look up {}: {error}", token.address)))?;
         let egress = Arc::new(Egress::new(&options.queue));
-        let now = Instant::now();
         Ok(Client {
             options,
             token,
@@ -128,8 +113,7 @@ impl Client {
             egress,
             counts: Arc::default(),
             status: watch::Sender::new(Status::Connecting),
-            line: watch::Sender::new(None),
-            told: Mutex::new(Told { at: now, received: 0, moved: now }),
+            sender: watch::Sender::new(None),
             standing: Arc::default(),
         })
     }
@@ -156,23 +140,15 @@ impl Client {
 
     /// What the law is doing; nothing over TCP or while there is no connection.
     pub fn steering(&self) -> Option<Steering> {
-        self.line.borrow().as_ref().map(|line| line.steering())
+        self.sender.borrow().as_ref().map(|sender| sender.steering())
     }
 
-    /// The foreground of this end's line is active: asks the server to let its traffic wait for a
-    /// moment ([`crate::Standby`]). Sends a message only while something arrives from the server,
-    /// and no more often than needed. Over TCP it does nothing.
-    pub fn at_work(&self) {
-        let line = self.line.borrow();
-        let Some(line) = &*line else { return };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let (now, received) = (Instant::now(), self.counts.received().0);
-        if received != told.received {
-            *told = Told { received, moved: now, ..*told };
-        }
-        if now.duration_since(told.moved) < MOVING && now.duration_since(told.at) >= TELL_EVERY {
-            told.at = now;
-            line.at_work();
+    /// The foreground at this end of the line was seen: what the server sends waits for what the foreground expects, and
+    /// so does what this end sends. The server is told only while something arrives from it. Over TCP this does
+    /// nothing.
+    pub fn home_seen(&self, sights: &[Sight]) {
+        if let Some(sender) = &*self.sender.borrow() {
+            sender.home_seen(sights);
         }
     }
 
@@ -193,7 +169,7 @@ impl Client {
                     self.egress.clear();
                     self.status.send_replace(Status::Up(welcome));
                     let error = self.carry(tunnel, inward).await;
-                    self.line.send_replace(None);
+                    self.sender.send_replace(None);
                     error
                 }
                 Err(error) => error,
@@ -217,10 +193,10 @@ impl Client {
         let told = Some(Arc::clone(&self.standing));
         let ends = Ends { egress, inward, from: None, counts, silence, tell: Tell::default(), told };
         let error = match tunnel {
-            Tunnel::Quic { connection, line, endpoint } => {
-                self.line.send_replace(Some(Arc::clone(&line)));
+            Tunnel::Quic { connection, sender, endpoint } => {
+                self.sender.send_replace(Some(Arc::clone(&sender)));
                 let closing = Closing { connection, endpoint };
-                let error = carry(&closing.connection, &line, &ends).await;
+                let error = carry(&closing.connection, &sender, &ends).await;
                 quic::explain(&error)
             }
             Tunnel::Tcp(connected) => stream::carry(*connected, &ends).await,
@@ -251,12 +227,12 @@ impl Client {
     }
 
     async fn connect_quic(&self, server: SocketAddr, law: &LawSpec) -> Result<(Tunnel, Welcome), Error> {
-        let line = Line::new(law.clone());
+        let sender = Sender::new(law.clone());
         let tls = client_tls(&self.token.secret, self.token.server)?;
         let crypto =
             QuicClientConfig::try_from(Arc::new(tls)).map_err(|error| Error::Options(error.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(quic::transport(&line, self.options.silence));
+        config.transport_config(quic::transport(&sender, self.options.silence));
         let any: IpAddr =
             if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = quic::socket(SocketAddr::new(any, 0), self.options.mark)?;
@@ -284,9 +260,9 @@ impl Client {
             let demanded = welcome.law.parse().map_err(|error| {
                 Error::Refused(format!("the server demands a law that this program does not have: {error}"))
             })?;
-            line.demand(demanded);
+            sender.demand(demanded);
         }
-        Ok((Tunnel::Quic { connection, line, endpoint }, welcome))
+        Ok((Tunnel::Quic { connection, sender, endpoint }, welcome))
     }
 
     async fn greet_quic(&self, connection: &Connection) -> Result<Greeting, Error> {
@@ -324,7 +300,7 @@ impl std::fmt::Debug for Client {
 
 /// A connection that has been welcomed.
 enum Tunnel {
-    Quic { connection: Connection, line: Arc<Line>, endpoint: Endpoint },
+    Quic { connection: Connection, sender: Arc<Sender>, endpoint: Endpoint },
     Tcp(Box<stream::Connected>),
 }
 

@@ -1,32 +1,31 @@
 //! IP over QUIC or TCP, sent under a control law.
 //!
 //! A [`Server`] gives addresses to clients that have a [`Token`]. A [`Client`] connects and
-//! stays connected. Between them go IP packets. Over QUIC they are datagrams, under any law of
-//! [`leeway_control`], which is told one-way delays ([`owd`]). Over TCP they are under any law
-//! of the kernel. A queue discipline stands in front of the law's window ([`Egress`]).
+//! stays connected. Between them go IP packets. Over QUIC they are datagrams, and the sharing
+//! ([`leeway_share`]) says when each may go, by one-way delays ([`owd`]) and by what the foreground
+//! at the client's end expects ([`foreground`]). Over TCP they are under any law of the kernel. A queue
+//! discipline stands in front ([`Egress`]).
 //!
 //! Each end either has a TUN device ([`Tun`], [`host`]) or belongs to a program that gives and
 //! takes packets itself ([`Inward`], [`Switch`]). Only [`wire`] reads what comes from the
 //! network.
 
-mod base;
 mod carry;
 mod client;
 mod device;
 mod egress;
 mod error;
+pub mod foreground;
 pub mod host;
 mod identity;
 mod inward;
-mod law;
 pub mod owd;
 mod pool;
 mod quic;
 mod roster;
-mod scale;
+mod sender;
 mod server;
 pub mod several;
-mod standby;
 mod standing;
 mod stream;
 mod survey;
@@ -35,7 +34,6 @@ mod throng;
 mod token;
 pub mod wire;
 
-pub use base::Base;
 pub use carry::Counts;
 pub use client::{CONGESTION, Client, ClientOptions, MTU, Status, Transport};
 pub use device::{Reader, Tun};
@@ -43,13 +41,11 @@ pub use egress::{Egress, Next, Parcel};
 pub use error::Error;
 pub use identity::{Admission, Denied, Fingerprint, Secret};
 pub use inward::Inward;
-pub use law::{LAW, LawFactory, Line, Steering};
 pub use pool::{Network4, Pool, destination, source};
 pub use quic::SILENCE;
 pub use roster::{Invited, Paused, Roster, parse_clients};
-pub use scale::Scale;
+pub use sender::{LAW, Steering};
 pub use server::{Server, ServerOptions};
-pub use standby::Standby;
 pub use standing::Standing;
 pub use switch::{Member, Switch};
 pub use token::{Token, TokenError};

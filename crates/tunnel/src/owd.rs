@@ -11,8 +11,7 @@
 //!
 //! All arithmetic is modulo 2^32 microseconds.
 
-use crate::base::is_before;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How often the receiver reports, in microseconds.
 pub const REPORT_EVERY_US: u32 = 5_000;
@@ -60,6 +59,11 @@ impl Clock {
     pub fn epoch(&self) -> Instant {
         self.0
     }
+
+    /// When this clock shows so many microseconds.
+    pub fn at(&self, micros: u64) -> tokio::time::Instant {
+        (self.0 + Duration::from_micros(micros)).into()
+    }
 }
 
 /// The receiver's part.
@@ -92,6 +96,11 @@ impl Meter {
         self.last_us = Some(now_us);
         Some(report)
     }
+}
+
+/// Whether `a` comes before `b`, modulo 2^32.
+pub(crate) fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
 }
 
 #[cfg(test)]

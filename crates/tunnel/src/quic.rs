@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::carry::SEND_BUFFER;
 use crate::identity::{Denied, Fingerprint, explain_alert};
-use crate::law::{LawFactory, Line};
+use crate::sender::{Factory, Sender};
 use crate::wire::{self, FRAME_LIMIT, Frame, Greeting};
 use quinn::{
     ApplicationClose, Connection, ConnectionError, MtuDiscoveryConfig, RecvStream, SendStream,
@@ -31,7 +31,7 @@ const LARGEST_PAYLOAD: u16 = 1472;
 const SOCKET_BUFFER: usize = 4 << 20;
 
 /// Limits and law of one connection. The connection ends when the peer has been silent for `silence`.
-pub(crate) fn transport(line: &Arc<Line>, silence: Duration) -> Arc<TransportConfig> {
+pub(crate) fn transport(sender: &Arc<Sender>, silence: Duration) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(LARGEST_PAYLOAD);
@@ -45,7 +45,7 @@ pub(crate) fn transport(line: &Arc<Line>, silence: Duration) -> Arc<TransportCon
         .datagram_receive_buffer_size(Some(SEND_BUFFER))
         .datagram_send_buffer_size(SEND_BUFFER)
         .mtu_discovery_config(Some(discovery))
-        .congestion_controller_factory(Arc::new(LawFactory(Arc::clone(line))));
+        .congestion_controller_factory(Arc::new(Factory(Arc::clone(sender))));
     Arc::new(config)
 }
 

@@ -5,10 +5,10 @@ use crate::carry::{Counts, Ends, carry};
 use crate::egress::Egress;
 use crate::identity::{Admission, Denied, Fingerprint, server_tls};
 use crate::inward::Inward;
-use crate::law::Line;
 use crate::pool::{Network4, Pool};
 use crate::quic::{self, CLOSE_AGAIN, CLOSE_FOR_GOOD, HANDSHAKE};
 use crate::roster::{Invited, Roster};
+use crate::sender::Sender;
 use crate::standing::{Standing, Tell};
 use crate::stream;
 use crate::survey::{LOOK_EVERY, Survey};
@@ -125,8 +125,8 @@ impl Server {
             log: Box::new(log),
         };
         let server = Server { endpoint, listener, shared: Arc::new(shared), tls };
-        // Its line is never used: each connection brings its own.
-        let config = server.config(&Line::new(server.shared.options.law.clone()))?;
+        // Its sender is never used: each connection brings its own.
+        let config = server.config(&Sender::new(server.shared.options.law.clone()))?;
         server.endpoint.set_server_config(Some(config));
         Ok(server)
     }
@@ -189,8 +189,8 @@ impl Server {
             incoming.refuse();
             return;
         };
-        let line = Line::new(self.shared.options.law.clone());
-        let Ok(config) = self.config(&line) else { return };
+        let sender = Sender::new(self.shared.options.law.clone());
+        let Ok(config) = self.config(&sender) else { return };
         let shared = Arc::clone(&self.shared);
         connections.spawn(async move {
             let Ok(connecting) = incoming.accept_with(Arc::new(config)) else { return };
@@ -199,7 +199,7 @@ impl Server {
                 () = place.displaced() => return,
             };
             match connection {
-                Ok(Ok(connection)) => serve(&shared, &connection, &line, place).await,
+                Ok(Ok(connection)) => serve(&shared, &connection, &sender, place).await,
                 Ok(Err(error)) => {
                     quic::denial(&error).into_iter().for_each(|denied| shared.denied(from, denied))
                 }
@@ -208,12 +208,12 @@ impl Server {
         });
     }
 
-    fn config(&self, line: &Arc<Line>) -> Result<quinn::ServerConfig, Error> {
+    fn config(&self, sender: &Arc<Sender>) -> Result<quinn::ServerConfig, Error> {
         let crypto = QuicServerConfig::try_from(Arc::clone(&self.tls))
             .map_err(|error| Error::Options(error.to_string()))?;
         let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
         config
-            .transport_config(quic::transport(line, quic::SILENCE))
+            .transport_config(quic::transport(sender, quic::SILENCE))
             .max_incoming(HANDSHAKES)
             .incoming_buffer_size(16 << 10)
             .incoming_buffer_size_total((16 << 10) * HANDSHAKES as u64);
@@ -294,7 +294,7 @@ impl Shared {
         &self,
         invited: &Invited,
         from: SocketAddr,
-        line: Option<Arc<Line>>,
+        sender: Option<Arc<Sender>>,
     ) -> Result<Arc<Member>, Error> {
         Ok(Arc::new(Member {
             name: invited.name.clone(),
@@ -302,7 +302,7 @@ impl Shared {
             from,
             egress: Arc::new(Egress::new(&self.options.queue)),
             counts: Arc::new(Counts::default()),
-            line,
+            sender,
             replaced: Notify::new(),
         }))
     }
@@ -353,7 +353,7 @@ pub(crate) fn words(denied: Denied) -> &'static str {
 pub(crate) const REPLACED: &str = "another connection uses the same token; every machine needs its own";
 
 /// Serves a client over QUIC whose key TLS has accepted.
-async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place: Place) {
+async fn serve(shared: &Shared, connection: &Connection, sender: &Arc<Sender>, place: Place) {
     let (key, invited) = match shared.admit(quic::peer(connection)) {
         Ok(known) => known,
         Err(denied) => {
@@ -362,7 +362,7 @@ async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place
         }
     };
     let greeted = tokio::select! {
-        greeted = tokio::time::timeout(HANDSHAKE, greet(shared, connection, &invited, line)) => greeted,
+        greeted = tokio::time::timeout(HANDSHAKE, greet(shared, connection, &invited, sender)) => greeted,
         () = place.displaced() => return connection.close(CLOSE_AGAIN, b"the server is busy"),
     };
     let member = match greeted {
@@ -374,7 +374,7 @@ async fn serve(shared: &Shared, connection: &Connection, line: &Arc<Line>, place
     shared.joined(&member, "QUIC");
     let ends = shared.ends(&member);
     let why = tokio::select! {
-        error = carry(connection, line, &ends) => quic::explain(&error).to_string(),
+        error = carry(connection, sender, &ends) => quic::explain(&error).to_string(),
         () = member.replaced.notified() => {
             connection.close(CLOSE_FOR_GOOD, REPLACED.as_bytes());
             "the same token came again".into()
@@ -391,14 +391,14 @@ async fn greet(
     shared: &Shared,
     connection: &Connection,
     invited: &Invited,
-    line: &Arc<Line>,
+    sender: &Arc<Sender>,
 ) -> Result<Arc<Member>, Error> {
     let (mut send, mut receive) =
         connection.accept_bi().await.map_err(|error| Error::Lost(error.to_string()))?;
     let Greeting::Hello { mtu, .. } = quic::greeting(&mut receive).await? else {
         return Err(Error::Refused("a client begins with a hello".into()));
     };
-    let member = shared.member(invited, connection.remote_address(), Some(Arc::clone(line)))?;
+    let member = shared.member(invited, connection.remote_address(), Some(Arc::clone(sender)))?;
     let law = shared.options.demand.as_ref().map(ToString::to_string).unwrap_or_default();
     quic::greet(&mut send, &shared.welcome(member.addresses, mtu, law)).await?;
     let _ = send.finish();

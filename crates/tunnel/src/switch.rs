@@ -2,8 +2,8 @@
 
 use crate::carry::Counts;
 use crate::egress::{Egress, Parcel};
-use crate::law::{Line, Steering};
 use crate::pool::destination;
+use crate::sender::{Sender, Steering};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,7 +24,7 @@ pub struct Member {
     /// What went through.
     pub counts: Arc<Counts>,
     /// The law towards it; nothing over TCP, where the kernel has it.
-    pub(crate) line: Option<Arc<Line>>,
+    pub(crate) sender: Option<Arc<Sender>>,
     /// Told when it has to go because the same client connected again.
     pub(crate) replaced: Notify,
 }
@@ -32,12 +32,12 @@ pub struct Member {
 impl Member {
     /// What the law towards it is doing; nothing over TCP.
     pub fn steering(&self) -> Option<Steering> {
-        self.line.as_ref().map(|line| line.steering())
+        self.sender.as_ref().map(|sender| sender.steering())
     }
 
     /// Total time for which packets waited for the client's foreground; 0 over TCP.
     pub fn stood_aside(&self) -> Duration {
-        self.line.as_ref().map_or(Duration::ZERO, |line| line.stood_aside())
+        self.sender.as_ref().map_or(Duration::ZERO, |sender| sender.stood_aside())
     }
 
     /// Bytes carried, and the time for which packets waited for the foreground, as text.

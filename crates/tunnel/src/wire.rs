@@ -1,4 +1,4 @@
-//! The messages between the two ends, as bytes; version 1. Big-endian.
+//! The messages between the two ends, as bytes; version 2. Big-endian.
 //!
 //! Over QUIC, the client opens the first stream. It carries a [`Greeting`] each way, and every
 //! datagram is a [`Datagram`]. Over TCP, the one stream carries [`frame`]s: greetings first,
@@ -10,7 +10,7 @@ use crate::standing::Standing;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The protocol's name and version, as ALPN; another version is another name, which TLS refuses.
-pub const PROTOCOL: &[u8] = b"leeway-tunnel/1";
+pub const PROTOCOL: &[u8] = b"leeway-tunnel/2";
 
 /// Bytes in front of a packet in its buffer, so that any header fits without a copy.
 pub const HEADROOM: usize = 8;
@@ -84,9 +84,13 @@ pub enum Datagram<'a> {
     },
     /// What the receiver saw of delays.
     Report(Report),
-    /// The foreground of the sender's line is active: packets for that line wait at the receiver
-    /// ([`crate::Standby`]).
-    AtWork,
+    /// The foreground at the sender's end of the line: packets for that line wait at the receiver.
+    Foreground {
+        /// Bytes that it expects.
+        expected_bytes: u32,
+        /// Bytes that have come to it, since any beginning and modulo 2^32.
+        came_bytes: u32,
+    },
     /// How the server stands.
     Standing(Standing),
 }
@@ -112,7 +116,7 @@ const PACKET: u8 = 16;
 const FIRST_HALF: u8 = 17;
 const SECOND_HALF: u8 = 18;
 const REPORT: u8 = 19;
-const AT_WORK: u8 = 20;
+const FOREGROUND: u8 = 20;
 const STANDING: u8 = 21;
 
 /// Bytes of a datagram before its packet.
@@ -154,8 +158,13 @@ pub fn report_datagram(report: &Report) -> [u8; 11] {
     bytes
 }
 
-/// The datagram that says that the foreground of the line is active.
-pub const AT_WORK_DATAGRAM: [u8; 1] = [AT_WORK];
+/// What is said of the foreground, as a datagram.
+pub fn foreground_datagram(expected_bytes: u32, came_bytes: u32) -> [u8; 9] {
+    let mut bytes = [FOREGROUND; 9];
+    bytes[1..5].copy_from_slice(&expected_bytes.to_be_bytes());
+    bytes[5..].copy_from_slice(&came_bytes.to_be_bytes());
+    bytes
+}
 
 /// Bytes of how a server stands.
 const STANDING_BYTES: usize = 13;
@@ -199,9 +208,10 @@ impl<'a> Datagram<'a> {
                 input.end()?;
                 Ok(Datagram::Report(report))
             }
-            AT_WORK => {
+            FOREGROUND => {
+                let (expected_bytes, came_bytes) = (input.u32()?, input.u32()?);
                 input.end()?;
-                Ok(Datagram::AtWork)
+                Ok(Datagram::Foreground { expected_bytes, came_bytes })
             }
             STANDING => {
                 let standing = input.standing()?;

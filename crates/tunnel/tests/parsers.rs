@@ -28,7 +28,9 @@ proptest! {
         let report = Report { delay_us: stamp_us, stamp_us: !stamp_us, packets: id };
         let reported = wire::report_datagram(&report);
         prop_assert_eq!(Datagram::read(&reported), Ok(Datagram::Report(report)));
-        prop_assert_eq!(Datagram::read(&wire::AT_WORK_DATAGRAM), Ok(Datagram::AtWork));
+        let foreground = wire::foreground_datagram(stamp_us, !stamp_us);
+        let (expected_bytes, came_bytes) = (stamp_us, !stamp_us);
+        prop_assert_eq!(Datagram::read(&foreground), Ok(Datagram::Foreground { expected_bytes, came_bytes }));
         let some = |number: u32| (number > 0).then_some(number);
         let load_permille = id % 1001;
         let standing = Standing { paused_s: some(stamp_us), users: id, rate_kbps: some(!stamp_us), load_permille };
@@ -37,7 +39,7 @@ proptest! {
         let framed = wire::standing_frame(&standing);
         let (body, used) = wire::frame(&framed).unwrap().unwrap();
         prop_assert_eq!((Frame::read(body), used), (Ok(Frame::Standing(standing)), framed.len()));
-        for whole in [reported.as_slice(), &wire::AT_WORK_DATAGRAM, &told] {
+        for whole in [reported.as_slice(), &foreground, &told] {
             let longer = [whole, &bytes].concat();
             prop_assert!(Datagram::read(&longer).is_err());
         }

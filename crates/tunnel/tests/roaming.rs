@@ -82,5 +82,5 @@ async fn a_client_that_moves_keeps_its_connection() {
             server.log
         );
     }
-    assert!(bob.client.steering().is_some_and(|steering| steering.srtt_us > 0));
+    assert!(bob.client.steering().is_some_and(|steering| steering.line.srtt_us > 0));
 }

@@ -83,7 +83,7 @@ async fn another_version_hears_it() {
     let state = tempfile::tempdir().unwrap();
     let server = Running::start(state.path(), options(anywhere()));
     let mut endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    for protocol in [b"leeway-tunnel/0".as_slice(), b"h3"] {
+    for protocol in [b"leeway-tunnel/1".as_slice(), b"h3"] {
         let crypto = QuicClientConfig::try_from(anonymous(protocol)).unwrap();
         endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
         let error = endpoint.connect(server.address, "leeway").unwrap().await.unwrap_err();
@@ -91,7 +91,7 @@ async fn another_version_hears_it() {
         assert!(error.to_string().contains("peer doesn't support any known protocol"), "{error}");
     }
     // The right version, but no key: TLS itself says that one is needed.
-    let crypto = QuicClientConfig::try_from(anonymous(b"leeway-tunnel/1")).unwrap();
+    let crypto = QuicClientConfig::try_from(anonymous(b"leeway-tunnel/2")).unwrap();
     endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
     let connecting = endpoint.connect(server.address, "leeway").unwrap();
     let error = match connecting.await {

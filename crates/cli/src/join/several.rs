@@ -60,7 +60,7 @@ impl Tunnel {
 
     fn round_trip(&self) -> Span {
         let steering = lock(&self.client).as_ref().and_then(|client| client.steering());
-        steering.map_or(Span::ZERO, |steering| Span::from_micros(steering.srtt_us))
+        steering.map_or(Span::ZERO, |steering| Span::from_micros(steering.line.srtt_us))
     }
 
     /// How the relay stands, by its own words.
@@ -133,8 +133,9 @@ pub async fn stay(
     let _watch = match home {
         [] => None,
         home => {
-            let tell = move |_: &[Sight]| {
-                all.iter().filter_map(|tunnel| lock(&tunnel.client).clone()).for_each(|it| it.at_work())
+            let tell = move |sights: &[Sight]| {
+                let clients = all.iter().filter_map(|tunnel| lock(&tunnel.client).clone());
+                clients.for_each(|client| client.home_seen(sights));
             };
             Some(Lookout::new(home).and_then(|lookout| lookout.watch(tell)).map_err(Error::from)?)
         }
@@ -231,15 +232,7 @@ fn say(tunnel: &Tunnel, state: &State) {
 
 fn measure(tunnel: &Tunnel) {
     if let Some(steering) = lock(&tunnel.client).as_ref().and_then(|client| client.steering()) {
-        eprintln!(
-            "leeway join: {}: {} {}: window {} B, round trip {} us, queuing {} us",
-            tunnel.token.address,
-            steering.law,
-            steering.phase,
-            steering.window_bytes,
-            steering.srtt_us,
-            steering.queuing_us
-        );
+        eprintln!("leeway join: {}: {steering}", tunnel.token.address);
     }
 }
 

@@ -1,0 +1,571 @@
+//! When a connection of QUIC may send: a line of the sharing ([`leeway_share`]), and what quinn and the peer tell it.
+//!
+//! quinn tells of acknowledgements and losses, the peer of one-way delays ([`owd`](crate::owd)) and of the foreground at
+//! its end of the line ([`foreground`](crate::foreground)). The line says whether the next packet may go.
+//!
+//! # Scope and limitations
+//! - quinn's own window is without bounds: packets are counted and paced before quinn has them. What quinn sends besides
+//!   (acknowledgements, reports, signs of life) counts as under way, and is not held back.
+//! - quinn says how much is in flight with each acknowledgement only. In between, packets that carry
+//!   acknowledgements alone are counted as well.
+//! - quinn does not say how many bytes were marked. A mark counts as the loss of one segment (RFC 3168, 5).
+//! - A queue on the way back that is there all the time counts as one of this direction after a while: 6 ms a minute. It
+//!   cannot be told from two clocks that drift apart.
+
+use crate::foreground::Home;
+use crate::owd::{Clock, Report, is_before};
+use leeway_control::LawSpec;
+use leeway_net::Sight;
+use leeway_share::{FlowId, Line, Next, Policy, Sample, State, UserId};
+use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use quinn_proto::RttEstimator;
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// The default law of both ends.
+pub const LAW: &str = leeway_share::LAW;
+
+/// quinn's window: quinn never holds a packet back. Above 2^32 quinn does not pace either.
+const NO_WINDOW: u64 = 1 << 40;
+/// Packets that may wait inside quinn for the socket.
+const AHEAD_BYTES: u64 = 256 * 1024;
+/// What came to the foreground since a message that is older than this came at an unknown time, and says nothing.
+const RECENT_US: u64 = 1_000_000;
+/// Two clocks drift apart by one part in this many at most: 100 ppm, the most of usual quartz crystals.
+const DRIFT: u64 = 10_000;
+/// A report about a packet that was sent longer ago is none.
+const LONGEST_US: u32 = 60_000_000;
+
+/// The sending half of one connection.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    clock: Clock,
+    inner: Mutex<Inner>,
+    /// Notified when something happened after which a packet may go.
+    room: Notify,
+}
+
+/// How a sender stands, for people to read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Steering {
+    /// The law with its parameters.
+    pub law: String,
+    /// The line as the sharing knows it.
+    pub line: State,
+}
+
+impl fmt::Display for Steering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let State { window_bytes, granted_bytes, expected_bytes, srtt_us, queuing_us, .. } = self.line;
+        write!(
+            f,
+            "{}: window {window_bytes} B, under way {granted_bytes} B, home expects {expected_bytes} B, round trip \
+             {srtt_us} us, queuing {queuing_us} us",
+            self.law
+        )
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    law: LawSpec,
+    line: Line,
+    /// Everything in the tunnel: the queue in front says whose packet is next.
+    flow: FlowId,
+    /// Sent and not known to have arrived, in bytes.
+    in_flight: u64,
+    /// When the last acknowledgement came, or something was sent while nothing was in flight.
+    heard_us: u64,
+    /// Losses of packets that were sent until then are known.
+    recovery_us: u64,
+    /// quinn's round-trip times, in microseconds; 0 before the first.
+    srtt_us: u32,
+    min_rtt_us: u32,
+    /// What the way back takes at least, plus the difference of the two clocks, modulo 2^32 microseconds; and when that was
+    /// last seen.
+    back: Option<(u32, u64)>,
+    /// The foreground at this end.
+    home: Home,
+    /// What the peer said last has come to the foreground at its end, in bytes modulo 2^32, and when the peer said so.
+    came: Option<(u32, u64)>,
+}
+
+/// What to do with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It goes.
+    Now,
+    /// Not before that, in microseconds of the clock, unless something happens.
+    At(u64),
+    /// Not before something happens.
+    Blocked,
+}
+
+impl Sender {
+    /// That of a new connection, under `law`.
+    pub fn new(law: LawSpec) -> Arc<Self> {
+        let inner = Mutex::new(Inner::new(law));
+        Arc::new(Sender { clock: Clock::start(), inner, room: Notify::new() })
+    }
+
+    /// The clock of this end's timestamps.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Another law, which the server asked for.
+    pub fn demand(&self, law: LawSpec) {
+        *self.inner() = Inner::new(law);
+    }
+
+    /// Whether a packet of `bytes` may go, behind `waiting` bytes that quinn has and the socket has not.
+    pub fn leave(&self, bytes: u64, waiting: u64) -> Leave {
+        self.inner().leave(self.clock.micros(), bytes, waiting)
+    }
+
+    /// Waits until something happened after which a packet may go.
+    pub async fn room(&self) {
+        self.room.notified().await;
+    }
+
+    /// The peer reported a one-way delay.
+    pub fn report(&self, report: Report) {
+        self.inner().report(self.clock.micros(), report);
+        self.room.notify_one();
+    }
+
+    /// The peer says that the foreground at its end expects so many bytes, and that so many have come to it, modulo 2^32.
+    pub fn foreground_told(&self, expected_bytes: u32, came_bytes: u32) {
+        let now_us = self.clock.micros();
+        let mut inner = self.inner();
+        let before = inner.came.replace((came_bytes, now_us));
+        let more = before
+            .filter(|(_, at_us)| now_us < at_us + RECENT_US)
+            .map(|(before, _)| came_bytes.wrapping_sub(before));
+        inner.line.foreground_told(now_us, expected_bytes.into(), more.unwrap_or(0).into());
+        drop(inner);
+        self.room.notify_one();
+    }
+
+    /// The foreground at this end was seen.
+    pub fn home_seen(&self, sights: &[Sight]) {
+        let now_us = self.clock.micros();
+        let mut inner = self.inner();
+        let Inner { home, line, srtt_us, min_rtt_us, .. } = &mut *inner;
+        for sight in sights {
+            home.seen(now_us, *sight, u64::from(*srtt_us), u64::from(*min_rtt_us));
+            if let Some(up) = crate::foreground::up(sight.what) {
+                line.foreground(now_us, sight.connection, up);
+            }
+        }
+        drop(inner);
+        self.room.notify_one();
+    }
+
+    /// A packet came from the peer: there is something that could wait for the foreground.
+    pub fn packet_came(&self) {
+        let now_us = self.clock.micros();
+        if self.inner().home.background(now_us) {
+            self.room.notify_one();
+        }
+    }
+
+    /// What the peer has to be told of the foreground at this end now: expected bytes, and those that came.
+    pub fn tell(&self) -> Option<(u32, u32)> {
+        let now_us = self.clock.micros();
+        let mut inner = self.inner();
+        let srtt_us = inner.srtt_us.into();
+        inner.home.tell(now_us, srtt_us)
+    }
+
+    /// When to ask that again.
+    pub fn tell_at(&self) -> Option<tokio::time::Instant> {
+        let inner = self.inner();
+        inner.home.tell_us(inner.srtt_us.into()).map(|at_us| self.clock.at(at_us))
+    }
+
+    /// When to ask again for a packet.
+    pub fn instant(&self, leave: Leave) -> Option<tokio::time::Instant> {
+        match leave {
+            Leave::Now | Leave::Blocked => None,
+            Leave::At(at_us) => Some(self.clock.at(at_us)),
+        }
+    }
+
+    /// How it stands.
+    pub fn steering(&self) -> Steering {
+        let now_us = self.clock.micros();
+        let mut inner = self.inner();
+        // quinn knows the round trip also where nothing but signs of life is sent.
+        let line = State { srtt_us: inner.srtt_us.into(), ..inner.line.state(now_us) };
+        Steering { law: inner.law.to_string(), line }
+    }
+
+    /// For how long packets have waited while the foreground expected something.
+    pub fn stood_aside(&self) -> Duration {
+        Duration::from_micros(self.steering().line.aside_us)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of quinn's clock.
+    fn micros(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.clock.epoch()).as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Inner {
+    fn new(law: LawSpec) -> Inner {
+        let mut line = Line::new(&law, &Policy::default().for_sending().for_timers());
+        let flow = line.open(UserId(0)).expect("a new line has no flows");
+        Inner {
+            law,
+            line,
+            flow,
+            in_flight: 0,
+            heard_us: 0,
+            recovery_us: 0,
+            srtt_us: 0,
+            min_rtt_us: 0,
+            back: None,
+            home: Home::default(),
+            came: None,
+        }
+    }
+
+    /// The connection has another path, of which nothing is known. The foreground stays.
+    fn restart(&mut self) {
+        let home = std::mem::take(&mut self.home);
+        *self = Inner { home, ..Inner::new(self.law.clone()) };
+    }
+
+    fn leave(&mut self, now_us: u64, bytes: u64, waiting: u64) -> Leave {
+        if waiting >= AHEAD_BYTES {
+            return Leave::Blocked;
+        }
+        self.count(now_us, waiting);
+        if self.line.ask_whole(self.flow, bytes).is_err() {
+            return Leave::Blocked;
+        }
+        loop {
+            let next = self.line.next(now_us);
+            let expired = !self.line.take_expired().is_empty();
+            return match next {
+                Next::Grant { .. } => Leave::Now,
+                _ if expired => continue,
+                Next::Wait(at_us) => Leave::At(at_us),
+                Next::Blocked => Leave::Blocked,
+            };
+        }
+    }
+
+    /// What is under way is what quinn says. Of a peer that is silent nothing is: quinn asks it less and less often.
+    fn count(&mut self, now_us: u64, waiting: u64) {
+        if now_us > self.heard_us + self.line.hold_us(now_us) {
+            self.in_flight = 0;
+        }
+        let (under_way, granted) = (self.in_flight + waiting, self.line.granted_to(self.flow));
+        if under_way > granted {
+            self.line.charge(now_us, self.flow, under_way - granted);
+        } else {
+            self.line.forgo(self.flow, granted - under_way);
+        }
+    }
+
+    fn sent(&mut self, now_us: u64, bytes: u64) {
+        if self.in_flight == 0 {
+            self.heard_us = now_us;
+        }
+        self.in_flight += bytes;
+    }
+
+    fn acked(&mut self, now_us: u64, bytes: u64, in_flight: u64) {
+        self.heard_us = now_us;
+        self.line.arrived(now_us, self.flow, bytes, None);
+        self.in_flight = in_flight;
+    }
+
+    fn lost(&mut self, now_us: u64, bytes: u64, sent_us: u64) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        // Once a round trip (RFC 9002, 7.3.1).
+        if sent_us > self.recovery_us || self.recovery_us == 0 {
+            self.recovery_us = now_us;
+            self.line.lost(now_us, bytes.max(Policy::default().segment_bytes), sent_us);
+        }
+    }
+
+    fn report(&mut self, now_us: u64, report: Report) {
+        let seen_us = (now_us as u32).wrapping_sub(report.stamp_us);
+        if self.srtt_us == 0 || seen_us > LONGEST_US {
+            return;
+        }
+        let way_back_us = seen_us.wrapping_sub(report.delay_us);
+        let least = self.back.map(|(least_us, at_us)| {
+            least_us.wrapping_add(u32::try_from((now_us - at_us) / DRIFT).unwrap_or(u32::MAX))
+        });
+        let back_us = match least {
+            Some(least_us) if is_before(least_us, way_back_us) => least_us,
+            _ => {
+                self.back = Some((way_back_us, now_us));
+                way_back_us
+            }
+        };
+        let rtt_us = report.delay_us.wrapping_add(back_us);
+        let sample = Sample { known_us: self.srtt_us, ..Sample::exact(0, rtt_us) };
+        self.line.arrived(now_us, self.flow, 0, Some(sample));
+    }
+}
+
+/// Makes what quinn takes for the congestion controllers of one connection: one for each path.
+#[derive(Debug)]
+pub(crate) struct Factory(pub Arc<Sender>);
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
+        self.0.inner().restart();
+        Box::new(Ear { sender: Arc::clone(&self.0), acked_bytes: 0 })
+    }
+}
+
+/// Hears what quinn knows of one path.
+#[derive(Clone)]
+struct Ear {
+    sender: Arc<Sender>,
+    /// Of this batch of acknowledgements.
+    acked_bytes: u64,
+}
+
+impl Controller for Ear {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _: u64) {
+        let now_us = self.sender.micros(now);
+        self.sender.inner().sent(now_us, bytes);
+    }
+
+    fn on_ack(&mut self, _: Instant, _: Instant, bytes: u64, _: bool, rtt: &RttEstimator) {
+        self.acked_bytes += bytes;
+        let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
+        let mut inner = self.sender.inner();
+        (inner.srtt_us, inner.min_rtt_us) = (micros(rtt.get()), micros(rtt.min()));
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+        let (now_us, bytes) = (self.sender.micros(now), std::mem::take(&mut self.acked_bytes));
+        self.sender.inner().acked(now_us, bytes, in_flight);
+        self.sender.room.notify_one();
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, _: bool, lost_bytes: u64) {
+        let (now_us, sent_us) = (self.sender.micros(now), self.sender.micros(sent));
+        self.sender.inner().lost(now_us, lost_bytes, sent_us);
+        self.sender.room.notify_one();
+    }
+
+    fn on_mtu_update(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        NO_WINDOW
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.sender.steering().line.window_bytes;
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        NO_WINDOW
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    const PACKET: u64 = 1400;
+    /// Each way, in microseconds.
+    const WAY_US: u64 = 20_000;
+
+    /// A line that takes `packet_us` for each packet, with packets always waiting to be sent.
+    struct Bottleneck {
+        inner: Inner,
+        now_us: u64,
+        packet_us: u64,
+        /// When each packet was sent, and when it leaves the line.
+        under_way: VecDeque<(u64, u64)>,
+        arrived: u64,
+        queuing_us: Vec<u64>,
+        /// Clock of the other end less that of this end, and what it gains in a million.
+        apart_us: u32,
+        drift_ppm: i64,
+        reported_us: u64,
+    }
+
+    impl Bottleneck {
+        fn new(packet_us: u64) -> Bottleneck {
+            Bottleneck {
+                inner: Inner::new(LAW.parse().unwrap()),
+                now_us: 1_000_000,
+                packet_us,
+                under_way: VecDeque::new(),
+                arrived: 0,
+                queuing_us: Vec::new(),
+                apart_us: 0,
+                drift_ppm: 0,
+                reported_us: 0,
+            }
+        }
+
+        /// In steps of half a millisecond.
+        fn until(&mut self, end_us: u64) {
+            while self.now_us < end_us {
+                self.now_us += 500;
+                self.hear();
+                while self.inner.leave(self.now_us, PACKET, 0) == Leave::Now {
+                    self.inner.sent(self.now_us, PACKET);
+                    let free_us = self.under_way.back().map_or(0, |&(_, leaves_us)| leaves_us);
+                    self.under_way.push_back((self.now_us, free_us.max(self.now_us) + self.packet_us));
+                }
+            }
+        }
+
+        fn hear(&mut self) {
+            while let Some((sent_us, leaves_us)) =
+                self.under_way.pop_front_if(|&mut (_, leaves_us)| leaves_us + 2 * WAY_US <= self.now_us)
+            {
+                let queuing_us = leaves_us - self.packet_us - sent_us;
+                let rtt_us = (self.now_us - sent_us) as u32;
+                let Inner { srtt_us, min_rtt_us, .. } = &mut self.inner;
+                *srtt_us = if *srtt_us == 0 { rtt_us } else { (7 * *srtt_us + rtt_us) / 8 };
+                *min_rtt_us = if *min_rtt_us == 0 { rtt_us } else { rtt_us.min(*min_rtt_us) };
+                self.inner.acked(self.now_us, PACKET, self.under_way.len() as u64 * PACKET);
+                self.arrived += 1;
+                self.queuing_us.push(queuing_us);
+                if self.now_us >= self.reported_us + 5_000 {
+                    self.reported_us = self.now_us;
+                    let gained_us = (self.now_us as i64 * self.drift_ppm / 1_000_000) as u32;
+                    let way_us = (leaves_us + WAY_US - sent_us) as u32;
+                    let delay_us = way_us.wrapping_add(self.apart_us).wrapping_add(gained_us);
+                    let stamp_us = sent_us as u32;
+                    self.inner.report(self.now_us, Report { delay_us, stamp_us, packets: 1 });
+                }
+            }
+        }
+
+        /// What arrives in a second from now, as a part of what can, and the longest queue of those packets.
+        fn second(&mut self) -> (f64, u64) {
+            let (before, first) = (self.arrived, self.queuing_us.len());
+            self.until(self.now_us + 1_000_000);
+            let longest_us = self.queuing_us[first..].iter().copied().max().unwrap_or(0);
+            ((self.arrived - before) as f64 * self.packet_us as f64 / 1e6, longest_us)
+        }
+    }
+
+    #[test]
+    fn a_line_is_filled_with_a_short_queue_whatever_the_clocks_say() {
+        for (packet_us, apart_us) in [(6_000, 0), (6_000, u32::MAX - 40_000), (1_000, 7), (200, 1 << 31)] {
+            let mut line = Bottleneck { apart_us, ..Bottleneck::new(packet_us) };
+            line.until(15_000_000);
+            let (used, longest_us) = line.second();
+            assert!(used > 0.93, "{packet_us} us a packet: {used}");
+            assert!(
+                longest_us < 8 * packet_us.max(2_000),
+                "{packet_us} us a packet: {longest_us} us of queue"
+            );
+        }
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_do_no_harm() {
+        for drift_ppm in [-100, 100] {
+            let mut line = Bottleneck { drift_ppm, ..Bottleneck::new(6_000) };
+            line.until(1_800_000_000);
+            let (used, longest_us) = line.second();
+            assert!(used > 0.9 && longest_us < 60_000, "{drift_ppm} ppm: {used}, {longest_us} us of queue");
+        }
+    }
+
+    #[test]
+    fn packets_wait_for_what_the_foreground_expects_and_go_on_when_it_has_come() {
+        let mut line = Bottleneck::new(1_000);
+        line.until(15_000_000);
+        let told = |line: &mut Bottleneck, expected_bytes| {
+            line.inner.line.foreground_told(line.now_us, expected_bytes, 0);
+        };
+        let (before, window) = (line.arrived, line.inner.line.window_bytes());
+        // What is under way comes, and then nothing for as long as it counts.
+        for n in 1..=20 {
+            told(&mut line, 2 * window);
+            line.until(15_000_000 + n * 10_000);
+        }
+        assert!(line.arrived - before <= 1 + window / PACKET, "{} packets", line.arrived - before);
+        assert!(line.inner.line.state(line.now_us).aside_us > 100_000);
+        told(&mut line, 0);
+        line.until(line.now_us + 100_000);
+        assert!(line.second().0 > 0.8, "it goes on");
+        // The message that ends it is lost.
+        told(&mut line, 2 * window);
+        line.until(line.now_us + 1_000_000);
+        assert!(line.second().0 > 0.8, "it goes on by itself");
+    }
+
+    #[test]
+    fn a_home_that_always_expects_something_leaves_a_hundredth() {
+        let mut line = Bottleneck::new(1_000);
+        line.until(15_000_000);
+        line.until(15_100_000);
+        let before = line.arrived;
+        for n in 1..=4_000 {
+            line.inner.line.foreground_told(line.now_us, 1 << 30, 12_500);
+            line.until(15_100_000 + n * 10_000);
+        }
+        let share = (line.arrived - before) as f64 / 40_000.0;
+        assert!((0.005..0.03).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn of_a_peer_that_is_silent_nothing_is_under_way() {
+        let mut line = Bottleneck::new(6_000);
+        line.until(15_000_000);
+        let under_way = line.under_way.len();
+        assert!(under_way > 0);
+        // Everything is lost from here on.
+        line.under_way.clear();
+        let mut sent = 0;
+        while line.now_us < 17_000_000 {
+            line.now_us += 500;
+            if line.inner.leave(line.now_us, PACKET, 0) == Leave::Now {
+                line.inner.sent(line.now_us, PACKET);
+                sent += 1;
+            }
+        }
+        assert!((1..200).contains(&sent), "{sent} packets in two seconds");
+    }
+
+    #[test]
+    fn losses_of_one_round_trip_are_one_loss() {
+        let mut line = Bottleneck::new(1_000);
+        line.until(15_000_000);
+        let windows: Vec<u64> = [14_990_000, 14_995_000, 15_000_001]
+            .into_iter()
+            .map(|sent_us| {
+                line.inner.lost(15_000_000, PACKET, sent_us);
+                line.inner.line.window_bytes()
+            })
+            .collect();
+        assert!(windows[1] == windows[0] && windows[2] < windows[1], "{windows:?}");
+    }
+}
