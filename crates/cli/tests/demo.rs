@@ -23,7 +23,9 @@ impl Demo {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(leeway());
+        // Who started these tests may have had signals ignored, as shells do for what runs in the background.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,TERM,HUP").arg(leeway());
         command.args(["demo", "--no-browser"]).args(arguments).env("TMPDIR", self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
