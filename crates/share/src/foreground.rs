@@ -90,8 +90,8 @@ impl Foreground {
         }
     }
 
-    /// Its own end of the line says that it expects `bytes`. That counts until the end says something else, and for
-    /// [`Policy::wait_percent`] at most: what it says can be lost.
+    /// The foreground's own end of the line says that it expects `bytes`. That counts until the next message of
+    /// that end, and for [`Policy::wait_percent`] at most: messages can be lost.
     pub fn told(&mut self, now_us: u64, bytes: u64, srtt_us: u64) {
         self.seen_us = Some(now_us);
         self.told = (

@@ -253,8 +253,8 @@ impl Line {
         }
     }
 
-    /// The other end of the line sees the foreground, and says that it expects `expected_bytes` now and that
-    /// `came_bytes` more have come to it.
+    /// The foreground's own end of the line says that the foreground expects `expected_bytes` now, and that
+    /// `came_bytes` more have come.
     pub fn foreground_told(&mut self, now_us: u64, expected_bytes: u64, came_bytes: u64) {
         self.foreground.told(now_us, expected_bytes, self.estimator.srtt_us());
         self.foreground_came(now_us, came_bytes);
