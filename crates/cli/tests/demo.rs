@@ -23,7 +23,7 @@ impl Demo {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        // Who started these tests may have had signals ignored, as shells do for what runs in the background.
+        // Shells ignore signals for programs in the background, and so would the tests' programs.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,TERM,HUP").arg(leeway());
         command.args(["demo", "--no-browser"]).args(arguments).env("TMPDIR", self.folder.path());

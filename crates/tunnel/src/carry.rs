@@ -133,9 +133,12 @@ async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> Connecti
             let waiting = SEND_BUFFER.saturating_sub(connection.datagram_send_buffer_space());
             match sender.leave(length as u64, waiting as u64) {
                 Leave::Now => {}
-                later => {
+                Leave::At(at_us) => {
+                    (head, wake) = (Some(parcel), Some(sender.clock().at(at_us)));
+                    break;
+                }
+                Leave::Blocked => {
                     head = Some(parcel);
-                    wake = sender.instant(later);
                     break;
                 }
             }
@@ -150,7 +153,8 @@ async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> Connecti
                 burst = 0;
             }
         }
-        let wake = wake.into_iter().chain(sender.tell_at()).min();
+        let tell_at = sender.tell_us().map(|at_us| sender.clock().at(at_us));
+        let wake = wake.into_iter().chain(tell_at).min();
         // A connection that ends while nothing moves is seen by the receiving half.
         let at = wake.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         tokio::select! {
@@ -208,6 +212,7 @@ async fn receive(connection: &Connection, sender: &Sender, ends: &Ends) -> Conne
             next = if batch.len() < BATCH { at_hand(connection) } else { None };
         }
         if !batch.is_empty() {
+            sender.packets_came();
             ends.inward.deliver(&batch);
             batch.clear();
             tokio::task::yield_now().await;
@@ -249,7 +254,6 @@ fn arrived(
             return;
         }
     };
-    sender.packet_came();
     if let Some(report) = meter.arrived(sender.clock().stamp_us(), stamp_us, length) {
         // One that is lost is followed by another.
         let _ = connection.send_datagram(Bytes::copy_from_slice(&wire::report_datagram(&report)));

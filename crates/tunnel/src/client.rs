@@ -143,9 +143,8 @@ impl Client {
         self.sender.borrow().as_ref().map(|sender| sender.steering())
     }
 
-    /// The foreground at this end of the line was seen: what the server sends waits for what the foreground expects, and
-    /// so does what this end sends. The server is told only while something arrives from it. Over TCP this does
-    /// nothing.
+    /// The foreground at this end of the line was seen: packets of both ends wait for the bytes that the
+    /// foreground expects. The server is told only while it sends something. Over TCP this does nothing.
     pub fn home_seen(&self, sights: &[Sight]) {
         if let Some(sender) = &*self.sender.borrow() {
             sender.home_seen(sights);

@@ -1,8 +1,10 @@
-//! What the client tells the server of the foreground at the client's end of the line: the bytes that it expects.
+//! What the client tells the server of the foreground at the client's end of the line: the bytes that the
+//! foreground expects.
 //!
-//! The client sees the requests of the home ([`leeway_net::Lookout`]), and knows how long responses usually are
-//! ([`Foreground`]). The server holds packets back by that many bytes until the responses have come. So the server is told
-//! at once when more is expected, and otherwise a few times in a round trip.
+//! The client sees the requests of the home ([`leeway_net::Lookout`]), and knows how long responses
+//! usually are ([`Foreground`]). The server leaves that many bytes of its window free until the responses
+//! have come. So the server is told at once when more is expected, and otherwise a few times in a round
+//! trip.
 //!
 //! There is no clock here: times are arguments, in microseconds.
 

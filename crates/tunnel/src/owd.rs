@@ -60,7 +60,7 @@ impl Clock {
         self.0
     }
 
-    /// When this clock shows so many microseconds.
+    /// When this clock shows `micros`.
     pub fn at(&self, micros: u64) -> tokio::time::Instant {
         (self.0 + Duration::from_micros(micros)).into()
     }

@@ -1,16 +1,17 @@
-//! When a connection of QUIC may send: a line of the sharing ([`leeway_share`]), and what quinn and the peer tell it.
+//! When a connection of QUIC may send: a line of the sharing ([`leeway_share`]), fed by quinn and the peer.
 //!
-//! quinn tells of acknowledgements and losses, the peer of one-way delays ([`owd`](crate::owd)) and of the foreground at
-//! its end of the line ([`foreground`](crate::foreground)). The line says whether the next packet may go.
+//! quinn tells of acknowledgements and losses. The peer tells of one-way delays ([`owd`](crate::owd)) and
+//! of the foreground at its end of the line ([`foreground`](crate::foreground)). The line says whether
+//! the next packet may go.
 //!
 //! # Scope and limitations
-//! - quinn's own window is without bounds: packets are counted and paced before quinn has them. What quinn sends besides
-//!   (acknowledgements, reports, signs of life) counts as under way, and is not held back.
-//! - quinn says how much is in flight with each acknowledgement only. In between, packets that carry
-//!   acknowledgements alone are counted as well.
+//! - quinn's own window is without bounds: packets are counted and paced before quinn has them. Other
+//!   packets of quinn (acknowledgements, reports, signs of life) count as under way, and are not held back.
+//! - quinn says how many bytes are in flight with each acknowledgement only. In between, packets that
+//!   carry acknowledgements alone are counted as well.
 //! - quinn does not say how many bytes were marked. A mark counts as the loss of one segment (RFC 3168, 5).
-//! - A queue on the way back that is there all the time counts as one of this direction after a while: 6 ms a minute. It
-//!   cannot be told from two clocks that drift apart.
+//! - A queue on the way back that stays counts as one of this direction, 6 ms more each minute. Two clocks
+//!   that drift apart look the same.
 
 use crate::foreground::Home;
 use crate::owd::{Clock, Report, is_before};
@@ -32,7 +33,8 @@ pub const LAW: &str = leeway_share::LAW;
 const NO_WINDOW: u64 = 1 << 40;
 /// Packets that may wait inside quinn for the socket.
 const AHEAD_BYTES: u64 = 256 * 1024;
-/// What came to the foreground since a message that is older than this came at an unknown time, and says nothing.
+/// Bytes that came to the foreground since a message that is older than this came at an unknown time: they
+/// say nothing.
 const RECENT_US: u64 = 1_000_000;
 /// Two clocks drift apart by one part in this many at most: 100 ppm, the most of usual quartz crystals.
 const DRIFT: u64 = 10_000;
@@ -84,12 +86,13 @@ struct Inner {
     /// quinn's round-trip times, in microseconds; 0 before the first.
     srtt_us: u32,
     min_rtt_us: u32,
-    /// What the way back takes at least, plus the difference of the two clocks, modulo 2^32 microseconds; and when that was
-    /// last seen.
+    /// The least time of the way back plus the difference of the two clocks, modulo 2^32 microseconds, and
+    /// when that was last seen.
     back: Option<(u32, u64)>,
     /// The foreground at this end.
     home: Home,
-    /// What the peer said last has come to the foreground at its end, in bytes modulo 2^32, and when the peer said so.
+    /// Bytes modulo 2^32 that have come to the foreground at the peer's end, by the peer's last message, and
+    /// the time of that message.
     came: Option<(u32, u64)>,
 }
 
@@ -118,7 +121,9 @@ impl Sender {
 
     /// Another law, which the server asked for.
     pub fn demand(&self, law: LawSpec) {
-        *self.inner() = Inner::new(law);
+        let mut inner = self.inner();
+        inner.law = law;
+        inner.restart();
     }
 
     /// Whether a packet of `bytes` may go, behind `waiting` bytes that quinn has and the socket has not.
@@ -137,7 +142,8 @@ impl Sender {
         self.room.notify_one();
     }
 
-    /// The peer says that the foreground at its end expects so many bytes, and that so many have come to it, modulo 2^32.
+    /// The peer's message about the foreground at its end: bytes that the foreground expects, and bytes that
+    /// have come to it, modulo 2^32.
     pub fn foreground_told(&self, expected_bytes: u32, came_bytes: u32) {
         let now_us = self.clock.micros();
         let mut inner = self.inner();
@@ -165,8 +171,8 @@ impl Sender {
         self.room.notify_one();
     }
 
-    /// A packet came from the peer: there is something that could wait for the foreground.
-    pub fn packet_came(&self) {
+    /// Packets came from the peer, so there are some that could wait for the foreground.
+    pub fn packets_came(&self) {
         let now_us = self.clock.micros();
         if self.inner().home.background(now_us) {
             self.room.notify_one();
@@ -181,18 +187,10 @@ impl Sender {
         inner.home.tell(now_us, srtt_us)
     }
 
-    /// When to ask that again.
-    pub fn tell_at(&self) -> Option<tokio::time::Instant> {
+    /// When to ask that again, in microseconds of the clock.
+    pub fn tell_us(&self) -> Option<u64> {
         let inner = self.inner();
-        inner.home.tell_us(inner.srtt_us.into()).map(|at_us| self.clock.at(at_us))
-    }
-
-    /// When to ask again for a packet.
-    pub fn instant(&self, leave: Leave) -> Option<tokio::time::Instant> {
-        match leave {
-            Leave::Now | Leave::Blocked => None,
-            Leave::At(at_us) => Some(self.clock.at(at_us)),
-        }
+        inner.home.tell_us(inner.srtt_us.into())
     }
 
     /// How it stands.
@@ -238,7 +236,7 @@ impl Inner {
         }
     }
 
-    /// The connection has another path, of which nothing is known. The foreground stays.
+    /// Another path, of which nothing is known, or another law. The foreground stays.
     fn restart(&mut self) {
         let home = std::mem::take(&mut self.home);
         *self = Inner { home, ..Inner::new(self.law.clone()) };
@@ -264,7 +262,8 @@ impl Inner {
         }
     }
 
-    /// What is under way is what quinn says. Of a peer that is silent nothing is: quinn asks it less and less often.
+    /// Counts the bytes that quinn says are in flight as under way; of a peer that is silent none, because quinn
+    /// probes such a peer less and less often.
     fn count(&mut self, now_us: u64, waiting: u64) {
         if now_us > self.heard_us + self.line.hold_us(now_us) {
             self.in_flight = 0;
@@ -284,8 +283,8 @@ impl Inner {
         self.in_flight += bytes;
     }
 
-    fn acked(&mut self, now_us: u64, bytes: u64, in_flight: u64) {
-        self.heard_us = now_us;
+    fn acked(&mut self, now_us: u64, bytes: u64, in_flight: u64, (srtt_us, min_rtt_us): (u32, u32)) {
+        (self.heard_us, self.srtt_us, self.min_rtt_us) = (now_us, srtt_us, min_rtt_us);
         self.line.arrived(now_us, self.flow, bytes, None);
         self.in_flight = in_flight;
     }
@@ -293,7 +292,7 @@ impl Inner {
     fn lost(&mut self, now_us: u64, bytes: u64, sent_us: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         // Once a round trip (RFC 9002, 7.3.1).
-        if sent_us > self.recovery_us || self.recovery_us == 0 {
+        if sent_us > self.recovery_us {
             self.recovery_us = now_us;
             self.line.lost(now_us, bytes.max(Policy::default().segment_bytes), sent_us);
         }
@@ -328,7 +327,7 @@ pub(crate) struct Factory(pub Arc<Sender>);
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
         self.0.inner().restart();
-        Box::new(Ear { sender: Arc::clone(&self.0), acked_bytes: 0 })
+        Box::new(Ear { sender: Arc::clone(&self.0), acked: None })
     }
 }
 
@@ -336,8 +335,8 @@ impl ControllerFactory for Factory {
 #[derive(Clone)]
 struct Ear {
     sender: Arc<Sender>,
-    /// Of this batch of acknowledgements.
-    acked_bytes: u64,
+    /// Bytes of this batch of acknowledgements, and the round-trip times after it in microseconds: smoothed, least.
+    acked: Option<(u64, (u32, u32))>,
 }
 
 impl Controller for Ear {
@@ -347,15 +346,14 @@ impl Controller for Ear {
     }
 
     fn on_ack(&mut self, _: Instant, _: Instant, bytes: u64, _: bool, rtt: &RttEstimator) {
-        self.acked_bytes += bytes;
         let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
-        let mut inner = self.sender.inner();
-        (inner.srtt_us, inner.min_rtt_us) = (micros(rtt.get()), micros(rtt.min()));
+        let before = self.acked.map_or(0, |(bytes, _)| bytes);
+        self.acked = Some((before + bytes, (micros(rtt.get()), micros(rtt.min()))));
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
-        let (now_us, bytes) = (self.sender.micros(now), std::mem::take(&mut self.acked_bytes));
-        self.sender.inner().acked(now_us, bytes, in_flight);
+        let Some((bytes, rtt_us)) = self.acked.take() else { return };
+        self.sender.inner().acked(self.sender.micros(now), bytes, in_flight, rtt_us);
         self.sender.room.notify_one();
     }
 
@@ -373,7 +371,7 @@ impl Controller for Ear {
 
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.sender.steering().line.window_bytes;
+        metrics.congestion_window = self.sender.inner().line.window_bytes();
         metrics
     }
 
@@ -448,10 +446,12 @@ mod tests {
             {
                 let queuing_us = leaves_us - self.packet_us - sent_us;
                 let rtt_us = (self.now_us - sent_us) as u32;
-                let Inner { srtt_us, min_rtt_us, .. } = &mut self.inner;
-                *srtt_us = if *srtt_us == 0 { rtt_us } else { (7 * *srtt_us + rtt_us) / 8 };
-                *min_rtt_us = if *min_rtt_us == 0 { rtt_us } else { rtt_us.min(*min_rtt_us) };
-                self.inner.acked(self.now_us, PACKET, self.under_way.len() as u64 * PACKET);
+                let Inner { srtt_us, min_rtt_us, .. } = self.inner;
+                let rtt_us = match srtt_us {
+                    0 => (rtt_us, rtt_us),
+                    _ => ((7 * srtt_us + rtt_us) / 8, rtt_us.min(min_rtt_us)),
+                };
+                self.inner.acked(self.now_us, PACKET, self.under_way.len() as u64 * PACKET, rtt_us);
                 self.arrived += 1;
                 self.queuing_us.push(queuing_us);
                 if self.now_us >= self.reported_us + 5_000 {
