@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from leeway.lab import Claim, Outcome, Setting, experiment
 from leeway.papers.common import with_causes
+from leeway.papers.dimogerontakis2017.causes import BURST
 from leeway.papers.dimogerontakis2017.measure import Measured, Points, at_least, at_most, cases
 from leeway.papers.dimogerontakis2017.network import ALONE, BEST, PACKETS, PROXY
 from leeway.papers.dimogerontakis2017.paper import NOTES, drawn
@@ -17,10 +18,6 @@ SHARED = (BEST, PROXY, PACKETS)
 GATEWAYS = (PROXY, PACKETS)
 LONG = ("100 ms", "600 ms", "0.5 BDP", "1 BDP", "3 BDP", "10 BDP")
 """Lines with a round trip of 100 ms or more, of which nothing is asked."""
-BURST = (
-    "dimogerontakis2017:difference-burst: nine segments that a server sends at once just fit into a buffer of eight "
-    "packets and the one that is sent; whatever is there before costs one of them"
-)
 
 
 def recorded(measured: Measured, setup: str) -> list[Claim]:

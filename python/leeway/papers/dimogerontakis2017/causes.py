@@ -6,14 +6,14 @@ from leeway.papers.dimogerontakis2017.network import PROXY
 
 _PREFIX = "dimogerontakis2017:difference-"
 BURST = (
-    f"{_PREFIX}burst: the home's answer just fits into this buffer; with one or two packets less the figures are near "
-    "the live ones"
+    f"{_PREFIX}burst: nine segments that a server sends at once just fit into a buffer of eight packets and the one "
+    "that is sent; whatever is there before costs one of them"
 )
 START = f"{_PREFIX}start: the neighbours' window is still growing when the round ends"
 LATE_UPLOADS = f"{_PREFIX}late: a gateway that hears of its uploads 100 ms late has figures near the live ones"
 
 
-def cause(setup: str, mechanism: str, figure: str) -> str:
+def cause(setup: str, mechanism: str) -> str:
     """The experiment that shows why a figure differs, and a sentence; empty where nothing is shown.
 
     Not known is, among others, why the live `borrowing` protects the home better than a shaper of the same rates, and

@@ -139,7 +139,7 @@ class Pair:
     @property
     def cause(self) -> str:
         """Why they differ, as far as an experiment shows it."""
-        return "" if self.agrees else cause(self.setup, self.mechanism, self.figure)
+        return "" if self.agrees else cause(self.setup, self.mechanism)
 
     def claim(self) -> Claim:
         """Of what differs for no known reason there is no claim: the difference is recorded."""

@@ -324,10 +324,10 @@ def _neighbours(setup: Setup, how: Mechanism, changes: dict[str, Any]) -> list[F
         return _once(NEIGHBOURS, load, asked_at(load, 0.0, setup.end_s), changes, **fields)
     if held:
         fields |= {"flows_per_user": load.connections}
-    return [_flow(NEIGHBOURS, load, changes, count=load.users * load.connections, app=_busy(load), **fields)]
+    return [_flow(NEIGHBOURS, load, changes, count=load.users * load.connections, app=busy(load), **fields)]
 
 
-def _busy(load: Load) -> dict[str, Any]:
+def busy(load: Load) -> dict[str, Any]:
     """What a connection does that always has a request under way."""
     if load.keep:
         # Objects that are uploaded one behind the other are one upload without end.

@@ -11,6 +11,8 @@ from leeway.papers.dimogerontakis2017.network import ALONE, AT_LINE, BEST, BORRO
 from leeway.papers.dimogerontakis2017.setups import NOT_PLAYED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from leeway.lab.experiment import Steps
 
 QUEUES = ("priority", "sfq", "codel", "fq_codel")
@@ -145,16 +147,22 @@ def sensitivity(measured: Measured, points: Points) -> list[Claim]:
     return claims
 
 
+def compared(setups: Sequence[str], setting: Setting, name: str, what: str) -> Steps:
+    """The setups of one of figures 9 to 12, with every mechanism whose sensitivity is studied."""
+    points = dict.fromkeys(setups, SENSITIVE)
+    measured = Measured((yield cases(points, setting)))
+    figure = drawn(measured, name, points, what)
+    return Outcome(with_causes(sensitivity(measured, points)), [figure], [measured.table(points)], NOTES)
+
+
 @experiment("dimogerontakis2017:fig9", title="The same load in objects of other sizes (figure 9)")
 def fig9(setting: Setting) -> Steps:
     """Objects of 2.5, 12.5 and 62.5 kB.
 
     Published: borrowing depends on the size, tunnels under a law that yields do not.
     """
-    points = dict.fromkeys(("2.5 kB", "12.5 kB", "62.5 kB"), SENSITIVE)
-    measured = Measured((yield cases(points, setting)))
-    figure = drawn(measured, "sizes", points, "The same load in objects of other sizes.")
-    return Outcome(with_causes(sensitivity(measured, points)), [figure], [measured.table(points)], NOTES)
+    sizes = ("2.5 kB", "12.5 kB", "62.5 kB")
+    return (yield from compared(sizes, setting, "sizes", "The same load in objects of other sizes."))
 
 
 @experiment("dimogerontakis2017:fig10", title="More and fewer neighbours for the same home (figure 10)")
@@ -164,10 +172,8 @@ def fig10(setting: Setting) -> Steps:
     Published: borrowing depends on the ratio, tunnels under a law that yields do not. Neighbours who ask for more than
     they get have all their connections busy, so 1:5 and 1:10 are the same here.
     """
-    points = dict.fromkeys(("1:2.5", "1:5", "1:10"), SENSITIVE)
-    measured = Measured((yield cases(points, setting)))
-    figure = drawn(measured, "ratios", points, "More and fewer neighbours.")
-    return Outcome(with_causes(sensitivity(measured, points)), [figure], [measured.table(points)], NOTES)
+    ratios = ("1:2.5", "1:5", "1:10")
+    return (yield from compared(ratios, setting, "ratios", "More and fewer neighbours."))
 
 
 @experiment("dimogerontakis2017:fig11", title="Small objects beside objects 150 times as large (figures 11 and 12)")
@@ -176,10 +182,8 @@ def fig11(setting: Setting) -> Steps:
 
     Published: borrowing depends on who has the small objects, tunnels under a law that yields do not.
     """
-    points = dict.fromkeys(("small home", "large home"), SENSITIVE)
-    measured = Measured((yield cases(points, setting)))
-    figure = drawn(measured, "edges", points, "Small objects of one class, large ones of the other.")
-    return Outcome(with_causes(sensitivity(measured, points)), [figure], [measured.table(points)], NOTES)
+    edges = ("small home", "large home")
+    return (yield from compared(edges, setting, "edges", "Small objects of one class, large ones of the other."))
 
 
 @experiment("dimogerontakis2017:fig13", title="The home's ping under overload (figure 13)")
