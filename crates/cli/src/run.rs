@@ -197,9 +197,7 @@ pub struct Reap {
 /// Waits for the end of the command's cgroup and takes it away.
 pub fn reap(reap: &Reap) -> Result<(), Failure> {
     if !reap.detach {
-        let confinement = leeway_kernel::confinement(&reap.name)?;
-        confinement.wait()?;
-        return Ok(confinement.remove()?);
+        return Ok(leeway_kernel::confinement(&reap.name)?.remove_when_empty()?);
     }
     leeway_kernel::confinement(&reap.name)?.leave()?;
     // Pipes and locks of the command are not ours to hold.

@@ -126,16 +126,25 @@ impl Confinement {
         Ok((undo.keep()?, changed))
     }
 
-    /// Waits until the last process of the cgroup has ended.
+    /// Waits until the last process of the cgroup has ended, and takes the policy off.
     ///
     /// # Errors
     /// The file system's.
-    pub fn wait(&self) -> Result<(), KernelError> {
-        // A cgroup that is gone needs no wait.
-        let Ok(cgroup) = Cgroup::open(&self.cgroup) else { return Ok(()) };
-        cgroup.wait_until_empty().map_err(|error| {
-            KernelError::failed(format!("wait for cgroup /{}", self.cgroup.display()))(&error)
-        })
+    pub fn remove_when_empty(&self) -> Result<(), KernelError> {
+        loop {
+            // A cgroup that is gone needs no wait.
+            if let Ok(cgroup) = Cgroup::open(&self.cgroup) {
+                cgroup.wait_until_empty().map_err(|error| {
+                    KernelError::failed(format!("wait for cgroup /{}", self.cgroup.display()))(&error)
+                })?;
+            }
+            let all = Locked::new()?;
+            // A cgroup in the making is empty as well, until the lock is free.
+            let there = Cgroup::open(&self.cgroup).ok().filter(|cgroup| cgroup.id() == self.id);
+            if there.is_none_or(|cgroup| !cgroup.is_populated()) {
+                return self.remove_from(&all);
+            }
+        }
     }
 
     /// Moves another process here, such as a child of the first.
@@ -161,7 +170,10 @@ impl Confinement {
     /// # Errors
     /// The file system's.
     pub fn remove(&self) -> Result<(), KernelError> {
-        let all = Locked::new()?;
+        self.remove_from(&Locked::new()?)
+    }
+
+    fn remove_from(&self, all: &Locked) -> Result<(), KernelError> {
         // Another process may have detached it first, and the name may be in use again.
         let same = Config::pinned(&self.folder).is_some_and(|config| config.cgroup == self.id);
         if same { all.remove(&self.name) } else { Ok(()) }

@@ -239,8 +239,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Waits for the end of a command and takes its cgroup away.
 fn clean_up(confinement: &Confinement) {
-    let removed = confinement.wait().and_then(|()| confinement.remove());
-    if let Err(error) = removed {
+    if let Err(error) = confinement.remove_when_empty() {
         eprintln!("leeway helper: {}: {error}", Path::new(&confinement.cgroup).display());
     }
 }

@@ -4,11 +4,14 @@
 use crate::replay::Replayed;
 use crate::testbed::{Chance, End, Testbed, ready, unique};
 use crate::{Pinned, spec};
-use leeway_kernel::{KernelError, Load, Loaded, check_btf};
+use leeway_kernel::{
+    Asker, Confinement, KernelError, Load, Loaded, Policy, Process, check_btf, confinements,
+};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the build script made of `tests/bpf`.
@@ -101,6 +104,42 @@ fn a_law_begins_when_there_is_memory_for_its_state() {
 
 /// Loading takes what the verifier takes, a few microseconds an instruction; the count does not
 /// depend on the machine.
+#[test]
+fn who_cleans_up_waits_for_a_cgroup_in_the_making() {
+    if !ready() {
+        return;
+    }
+    let policy = Policy { law: spec("newreno"), dscp: None, receive: None };
+    let asker = Asker { uid: 0, what: "a test".to_owned() };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let all = confinements().expect("they can be listed");
+                for one in all.into_iter().filter(|one| one.asker.what == asker.what) {
+                    scope.spawn(move || one.remove_when_empty());
+                }
+            }
+        });
+        let outcomes: Vec<bool> = (0..20)
+            .map(|_| {
+                let mut child = Command::new("sleep").arg("60").spawn().expect("a process");
+                let process = Process::of(child.id()).expect("it runs");
+                let made = Confinement::of_process(&process, &policy, &asker).expect("a cgroup");
+                std::thread::sleep(Duration::from_millis(20));
+                let confined = !made.is_over() && made.account().is_ok();
+                child.kill().and_then(|()| child.wait().map(drop)).expect("it can be killed");
+                confined
+            })
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(outcomes.iter().all(|confined| *confined), "{outcomes:?}");
+    });
+    wait_for("all cleaned up", || {
+        confinements().is_ok_and(|all| all.iter().all(|one| one.asker.what != asker.what))
+    });
+}
+
 #[test]
 fn the_verifier_is_done_with_a_law_soon() {
     if !ready() {
