@@ -212,7 +212,8 @@ def main() -> None:
         assert page.locator("#user-rows script, #user-rows img").count() == 0
         expect(page.locator("#chart canvas")).to_be_visible()
         expect(page.locator("#volumes")).to_contain_text("used of")
-        expect(page.locator("#rate-down")).to_contain_text("Mbit/s")
+        # On a busy machine the rate may be small, as the gateway takes waits for the processor for queues.
+        expect(page.locator("#rate-down")).to_have_text(re.compile(r"^[1-9][\d.,]* [kM]bit/s$"))
         time.sleep(8)
         page.screenshot(path=pictures / "page-light.png", full_page=True)
         looks_everywhere(page)
