@@ -142,7 +142,8 @@ fn changed(now: &Config, new: &Config) -> Vec<Note> {
         ("[limits]", now.limits == new.limits),
     ]
     .into_iter()
-    .filter_map(|(name, same)| (!same).then(|| Note::of(Value::same(name))))
+    .filter(|(_, same)| !same)
+    .map(|(name, _)| Note::of(Value::same(name)))
     .chain((now.users_file.is_some() != new.users_file.is_some()).then(|| Note::new(&phrase::USERS_FILE, [])))
     .collect()
 }
