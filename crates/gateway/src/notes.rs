@@ -131,7 +131,10 @@ pub fn in_english(notes: &[Note]) -> Vec<String> {
 /// Phrases with the number of their values, each in English, Spanish and Catalan.
 macro_rules! phrases {
     ($($name:ident[$values:literal]: $en:literal, $es:literal, $ca:literal;)*) => {
-        $(#[doc = $en] pub static $name: $crate::notes::Phrase<$values> = $crate::notes::Phrase([$en, $es, $ca]);)*
+        $(
+            #[doc = concat!("`` ", $en, " ``")]
+            pub static $name: $crate::notes::Phrase<$values> = $crate::notes::Phrase([$en, $es, $ca]);
+        )*
         #[cfg(test)]
         pub(crate) static ALL: &[(&$crate::notes::Texts, usize)] = &[$((&$name.0, $values)),*];
     };
