@@ -1,8 +1,11 @@
 //! Whether neighbours are served at the moment, and the reason if not.
 
 use crate::metering::{Answer, Leave, Meter};
+use crate::notes::{Note, Value};
+use crate::page::{moment, neighbour};
 pub use crate::pause::Pause;
 use crate::pause::{Held, Reading, boot_id};
+use crate::refusals as phrase;
 use crate::users::User;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -251,22 +254,16 @@ impl Closed {
         self.until.map_or(600, |until| until.duration_since(Timestamp::now()).as_secs() + 1).max(1)
     }
 
-    /// For the neighbour.
-    pub fn words(&self, zone: &TimeZone) -> String {
-        match self.why {
-            Why::Revoked => return "the owner of this line has taken back your access".into(),
-            Why::Cap(reason) => {
-                let words = Verdict::Paused { until: self.until, reason }.words(zone);
-                return words.trim_end_matches('.').to_owned();
-            }
-            Why::Paused => {}
-        }
-        match self.until {
-            Some(until) => format!(
-                "the owner of this line has paused sharing until {}",
-                until.to_zoned_datetime(zone.clone()).strftime("%A %-d %B, %H:%M")
-            ),
-            None => "the owner of this line has paused sharing until further notice".into(),
+    /// For the neighbour, in the time zone of the line.
+    pub fn note(&self, zone: &TimeZone) -> Note {
+        let until = self.until.map(|until| Value::same(moment(until, zone)));
+        let why = |reason| Value::each(|language| neighbour::why(language.words(), reason));
+        match (self.why, until) {
+            (Why::Revoked, _) => Note::new(&phrase::REVOKED, []),
+            (Why::Paused, None) => Note::new(&phrase::PAUSED, []),
+            (Why::Paused, Some(until)) => Note::new(&phrase::PAUSED_UNTIL, [until]),
+            (Why::Cap(reason), None) => Note::new(&phrase::CAPPED, [why(reason)]),
+            (Why::Cap(reason), Some(until)) => Note::new(&phrase::CAPPED_UNTIL, [until, why(reason)]),
         }
     }
 }

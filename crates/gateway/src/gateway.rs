@@ -228,7 +228,7 @@ impl Gateway {
         let mut notes = Vec::new();
         if self.operations.observation().is_some() {
             if let Some(Err(error)) = &self.home {
-                notes.push(Note::new(&phrase::HOME_NOT_OBSERVED, [Value::same(error)]));
+                notes.push(Note::new(&phrase::HOME_NOT_OBSERVED, [of_system(error)]));
             }
             return notes;
         }
@@ -236,7 +236,7 @@ impl Gateway {
             None => notes.push(Note::new(&phrase::UPLINK_FREE, [])),
             Some(upload) => {
                 if let Some(error) = upload.blindness() {
-                    notes.push(Note::new(&phrase::NO_ECHOES, [Value::same(error)]));
+                    notes.push(Note::new(&phrase::NO_ECHOES, [Value::error(error)]));
                 }
             }
         }
@@ -244,19 +244,25 @@ impl Gateway {
             && let Err(why) = self.proxy.connector.congestion()
             && !why.is_empty()
         {
-            notes.push(Note::new(&phrase::NO_KERNEL_LAW, [Value::same(why)]));
+            notes.push(Note::new(&phrase::NO_KERNEL_LAW, [Value::Notes(why.to_vec())]));
         }
         for port in &self.taken {
             notes.push(Note::new(&phrase::PORT_TAKEN, [Value::same(port)]));
         }
         if let Some(Err(error)) = &self.home {
-            notes.push(Note::new(&phrase::HOME_UNSEEN, [Value::same(error)]));
+            notes.push(Note::new(&phrase::HOME_UNSEEN, [of_system(error)]));
         }
         if let Some(Err(error)) = &self.segments {
-            notes.push(Note::new(&phrase::SERVERS_UNSEEN, [Value::same(error)]));
+            notes.push(Note::new(&phrase::SERVERS_UNSEEN, [of_system(error)]));
         }
         if let Some(Err(error)) = &self.control {
-            notes.push(Note::new(&phrase::NO_CONTROL, [Value::same(error)]));
+            let why = match error {
+                SocketError::Taken(path) => Note::new(&phrase::SOCKET_TAKEN, [Value::same(path.display())]),
+                SocketError::System(path, error) => {
+                    Note::new(&phrase::SOCKET_FAILED, [Value::same(path.display()), Value::error(error)])
+                }
+            };
+            notes.push(Note::new(&phrase::NO_CONTROL, [Value::Notes(vec![why])]));
         }
         if self.budget.is_none() {
             notes.push(Note::new(&phrase::NO_LAW, []));
@@ -408,6 +414,16 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
             }
             drop(place);
         });
+    }
+}
+
+/// What the system has refused, for a note.
+fn of_system(error: &leeway_net::Error) -> Value {
+    match error {
+        leeway_net::Error::System { error: cause, .. } | leeway_net::Error::Missing { error: cause, .. } => {
+            Value::caused(error, cause)
+        }
+        leeway_net::Error::Program { .. } => Value::said(error),
     }
 }
 

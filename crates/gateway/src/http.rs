@@ -6,11 +6,14 @@ use crate::client::Asks;
 use crate::config::{Config, Limits};
 use crate::control::Entrance;
 use crate::gate::{Closed, Why};
+use crate::language::Language;
 use crate::login::Denied;
+use crate::notes::{Note, Phrase, Value};
 use crate::page::neighbour::{self, Asked};
 use crate::peers::Peers;
 use crate::peers::answer;
 use crate::pool::Pool;
+use crate::refusals as phrase;
 use crate::resolve::ResolveError;
 use crate::tunnel;
 use crate::upstream::{ConnectError, Connector, Upstream, Way};
@@ -85,9 +88,10 @@ impl Proxy {
 
     /// The answer to a request.
     pub async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr, asks: Asks) -> Answer {
+        let language = neighbour::accepted(request.headers());
         if !self.connector.policy().is_client(client) {
             // A reload removed this client. New connections of it are refused earlier.
-            let answer = say(StatusCode::FORBIDDEN, "your address may not use this gateway any more");
+            let answer = say(StatusCode::FORBIDDEN, &Note::new(&phrase::STRANGER_NOW, []), language);
             return answer.map(|body| Content { body, asks });
         }
         if let Some(asked) = Asked::of(&request, self) {
@@ -112,9 +116,9 @@ impl Proxy {
                 // What failed because the user's access was taken meanwhile has a better reason.
                 let answered = answered
                     .map_err(|failure| if user.is_revoked() { Closed::REVOKED.into() } else { failure });
-                answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector))
+                answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector, language))
             }
-            Err(denied) => ask_again(denied),
+            Err(denied) => ask_again(denied, language),
         };
         answer.map(|body| Content { body, asks })
     }
@@ -142,12 +146,12 @@ impl Proxy {
         asks: &Asks,
     ) -> Result<Plain, Failure> {
         if request.uri().scheme().is_some() {
-            return Err(Failure::Bad("CONNECT needs host:port"));
+            return Err(Failure::Bad(&phrase::CONNECT_WHERE));
         }
         let (host, port) = target(request.uri(), None)?;
         if asks.turn().is_some() && !request.body().is_end_stream() {
             // RFC 9110, 9.3.6: nobody knows whether it is for the proxy or for the server.
-            return Err(Failure::Bad("CONNECT has no body"));
+            return Err(Failure::Bad(&phrase::CONNECT_BODY));
         }
         let addresses = self.connector.addresses(host, port).await?;
         let upstream = self.connector.connect(user, &addresses).await?;
@@ -174,7 +178,7 @@ impl Proxy {
         user: &Arc<User>,
     ) -> Result<Plain, Failure> {
         if request.uri().scheme_str() != Some("http") {
-            return Err(Failure::Bad("this is a proxy: ask it for http:// addresses, or CONNECT"));
+            return Err(Failure::Bad(&phrase::A_PROXY));
         }
         let mut request = request;
         if !count_forwards(&mut request)? {
@@ -200,18 +204,18 @@ impl Proxy {
                 Some(Ok(response)) => return self.incoming(response, server, mark, user),
                 Some(Err(mut error)) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(Failure::Server(error.into_error())),
+                    None => return Err(Failure::BrokeOff),
                 },
                 None => return Err(Failure::Slow(self.limits.answer_s)),
             }
         }
         let upstream = self.connector.connect(user, &addresses).await?;
-        let mut server = Server::start(upstream, addresses[0]).await.map_err(Failure::Server)?;
+        let mut server = Server::start(upstream, addresses[0]).await.map_err(|_| Failure::BrokeOff)?;
         let mark = server.mark();
         let answered = server.sender.send_request(request);
         match unless_silent(&sending, limit, answered).await {
             Some(Ok(response)) => self.incoming(response, server, mark, user),
-            Some(Err(error)) => Err(Failure::Server(error)),
+            Some(Err(_)) => Err(Failure::BrokeOff),
             None => Err(Failure::Slow(self.limits.answer_s)),
         }
     }
@@ -408,11 +412,12 @@ impl Body for Download {
 
 /// Why there is no answer of a server.
 enum Failure {
-    Bad(&'static str),
+    Bad(&'static Phrase<0>),
     /// A body in a form that another proxy might read differently.
     Coding,
     Connect(ConnectError),
-    Server(hyper::Error),
+    /// The server has, or what it says is not HTTP.
+    BrokeOff,
     /// To a protocol that nobody asked for.
     Switched,
     Slow(u64),
@@ -433,34 +438,32 @@ impl From<Closed> for Failure {
 }
 
 impl Failure {
-    fn answer(&self, user: &User, connector: &Connector) -> Plain {
-        let (status, text) = match self {
-            Failure::Closed(closed) => return Words::closed(closed, &connector.gate.zone()).answer(),
-            Failure::Bad(text) => (StatusCode::BAD_REQUEST, (*text).to_owned()),
-            Failure::Coding => {
-                (StatusCode::NOT_IMPLEMENTED, "no transfer coding but `chunked` is passed on".to_owned())
-            }
+    fn answer(&self, user: &User, connector: &Connector, language: Language) -> Plain {
+        let (status, note) = match self {
+            Failure::Closed(closed) => return Words::closed(closed, &connector.gate.zone()).answer(language),
+            Failure::Bad(why) => (StatusCode::BAD_REQUEST, Note::new(why, [])),
+            Failure::Coding => (StatusCode::NOT_IMPLEMENTED, Note::new(&phrase::CODING, [])),
             Failure::Connect(error) => {
                 let words = Words::connect(error);
                 if [StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS].contains(&words.status) {
                     connector.refused(user, error.refusal());
                 }
-                return words.answer();
+                return words.answer(language);
             }
-            Failure::Server(error) => (StatusCode::BAD_GATEWAY, format!("the server: {error}")),
-            Failure::Switched => (StatusCode::BAD_GATEWAY, "the server speaks something else".to_owned()),
+            Failure::BrokeOff => (StatusCode::BAD_GATEWAY, Note::new(&phrase::BROKE_OFF, [])),
+            Failure::Switched => (StatusCode::BAD_GATEWAY, Note::new(&phrase::SOMETHING_ELSE, [])),
             Failure::Slow(seconds) => {
-                (StatusCode::GATEWAY_TIMEOUT, format!("the server has not answered for {seconds} s"))
+                (StatusCode::GATEWAY_TIMEOUT, Note::new(&phrase::SILENT, [Value::same(seconds)]))
             }
         };
-        say(status, &text)
+        say(status, &note, language)
     }
 }
 
 /// What the gateway itself says.
 pub struct Words {
     status: StatusCode,
-    text: String,
+    note: Note,
     /// For `Retry-After`.
     retry_s: Option<i64>,
 }
@@ -468,14 +471,13 @@ pub struct Words {
 impl Words {
     /// To somebody whose address is no client's.
     pub fn stranger() -> Words {
-        let text = "your address may not use this gateway".into();
-        Words { status: StatusCode::FORBIDDEN, text, retry_s: None }
+        Words { status: StatusCode::FORBIDDEN, note: Note::new(&phrase::STRANGER, []), retry_s: None }
     }
 
     /// To somebody who has too many connections to the gateway.
     pub fn full() -> Words {
-        let text = "you have too many connections at a time, or all of you together have".into();
-        Words { status: StatusCode::TOO_MANY_REQUESTS, text, retry_s: Some(SOON_S) }
+        let note = Note::new(&phrase::FULL, []);
+        Words { status: StatusCode::TOO_MANY_REQUESTS, note, retry_s: Some(SOON_S) }
     }
 
     /// To somebody who is not served now.
@@ -484,7 +486,7 @@ impl Words {
             Why::Revoked => StatusCode::FORBIDDEN,
             Why::Paused | Why::Cap(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Words { status, text: closed.words(zone), retry_s: closed.retry_s() }
+        Words { status, note: closed.note(zone), retry_s: closed.retry_s() }
     }
 
     /// About a connection that leads nowhere.
@@ -496,12 +498,12 @@ impl Words {
             error if error.refusal().is_some() => (StatusCode::FORBIDDEN, None),
             _ => (StatusCode::BAD_GATEWAY, None),
         };
-        Words { status, text: error.to_user(), retry_s }
+        Words { status, note: error.to_user(), retry_s }
     }
 
-    /// The whole answer to a request that was not read.
+    /// The whole answer to a request that was not read, so it is in every language.
     pub fn unread(&self) -> String {
-        let body = format!("leeway gateway: {}\n", self.text);
+        let body: String = Language::ALL.iter().map(|(language, ..)| line(&self.note, *language)).collect();
         let retry = self.retry_s.map_or(String::new(), |seconds| format!("Retry-After: {seconds}\r\n"));
         format!(
             "HTTP/1.1 {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{retry}\
@@ -511,8 +513,8 @@ impl Words {
         )
     }
 
-    fn answer(&self) -> Plain {
-        let mut answer = say(self.status, &self.text);
+    fn answer(&self, language: Language) -> Plain {
+        let mut answer = say(self.status, &self.note, language);
         if let Some(seconds) = self.retry_s {
             answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
@@ -521,9 +523,9 @@ impl Words {
 }
 
 /// The answer to who is not let in.
-fn ask_again(denied: Denied) -> Plain {
-    let (status, text) = denied_words(denied);
-    let mut answer = say(status, &text);
+fn ask_again(denied: Denied, language: Language) -> Plain {
+    let (status, note) = denied_note(denied);
+    let mut answer = say(status, &note, language);
     let (name, value) = match denied {
         Denied::Wrong => {
             (header::PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"leeway gateway\""))
@@ -536,30 +538,28 @@ fn ask_again(denied: Denied) -> Plain {
     answer
 }
 
-fn denied_words(denied: Denied) -> (StatusCode, String) {
-    let words = |status, text: &str| (status, text.to_owned());
-    match denied {
-        Denied::Wrong => words(
-            StatusCode::PROXY_AUTHENTICATION_REQUIRED,
-            "a name and a password are needed; who has a voucher gives its code as name, and any password",
-        ),
-        Denied::Later(_) => {
-            words(StatusCode::TOO_MANY_REQUESTS, "too many wrong passwords or codes came from you")
+fn denied_note(denied: Denied) -> (StatusCode, Note) {
+    let (status, phrase) = match denied {
+        Denied::Wrong => (StatusCode::PROXY_AUTHENTICATION_REQUIRED, &phrase::NAME_NEEDED),
+        Denied::Later(_) => (StatusCode::TOO_MANY_REQUESTS, &phrase::GUESSED),
+        Denied::Busy => (StatusCode::SERVICE_UNAVAILABLE, &phrase::BUSY),
+        Denied::Store => (StatusCode::SERVICE_UNAVAILABLE, &phrase::NO_CODES_NOW),
+        Denied::Revoked => (StatusCode::FORBIDDEN, &phrase::TAKEN_BACK),
+        Denied::Void(until) => {
+            let until = Value::same(until.strftime("%Y-%m-%d %H:%M UTC"));
+            return (StatusCode::FORBIDDEN, Note::new(&phrase::VOID, [until]));
         }
-        Denied::Busy => words(StatusCode::SERVICE_UNAVAILABLE, "too many passwords wait to be checked"),
-        Denied::Store => {
-            words(StatusCode::SERVICE_UNAVAILABLE, "codes cannot be checked now; the owner can see why")
-        }
-        Denied::Revoked => words(StatusCode::FORBIDDEN, "the owner has taken this voucher back"),
-        Denied::Void(until) => (
-            StatusCode::FORBIDDEN,
-            format!("this voucher had to be used first before {}", until.strftime("%Y-%m-%d %H:%M UTC")),
-        ),
-    }
+    };
+    (status, Note::new(phrase, []))
 }
 
-fn say(status: StatusCode, text: &str) -> Plain {
-    let mut answer = Response::new(Either::Left(Full::from(format!("leeway gateway: {text}\n"))));
+/// A note as a line of an answer.
+pub fn line(note: &Note, language: Language) -> String {
+    format!("leeway gateway: {}\n", note.words(language))
+}
+
+fn say(status: StatusCode, note: &Note, language: Language) -> Plain {
+    let mut answer = Response::new(Either::Left(Full::from(line(note, language))));
     *answer.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     answer.headers_mut().insert(header::CONTENT_TYPE, plain);
@@ -568,17 +568,16 @@ fn say(status: StatusCode, text: &str) -> Plain {
 
 /// The host and port of a request. Anything else is refused, because another program could read it differently.
 fn target(uri: &Uri, default_port: Option<u16>) -> Result<(&str, u16), Failure> {
-    let authority = uri.authority().ok_or(Failure::Bad("the address has no host"))?;
+    let authority = uri.authority().ok_or(Failure::Bad(&phrase::ADDRESS_HOST))?;
     let host = authority.host();
     // RFC 9110, 4.2.4: a name before an @ is there to deceive.
-    let rest = authority.as_str().strip_prefix(host).ok_or(Failure::Bad("the address has a user in it"))?;
+    let rest = authority.as_str().strip_prefix(host).ok_or(Failure::Bad(&phrase::ADDRESS_USER))?;
     let port = match rest.strip_prefix(':') {
         Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok(),
         None if rest.is_empty() => default_port,
         _ => None,
     };
-    let port =
-        port.filter(|&port| port > 0).ok_or(Failure::Bad("the address needs a port, from 1 to 65535"))?;
+    let port = port.filter(|&port| port > 0).ok_or(Failure::Bad(&phrase::ADDRESS_PORT))?;
     Ok((host, port))
 }
 
@@ -587,12 +586,12 @@ fn outgoing(request: Request<Incoming>, host: &str) -> Result<Request<Incoming>,
     let (mut head, body) = request.into_parts();
     strip(&mut head.headers);
     // RFC 9112, 3.2.2: the host of the address counts, whatever the header says.
-    let host = HeaderValue::from_str(host).map_err(|_| Failure::Bad("the host is not a name"))?;
+    let host = HeaderValue::from_str(host).map_err(|_| Failure::Bad(&phrase::HOST_NAME))?;
     head.headers.insert(header::HOST, host);
     head.headers.append(header::VIA, HeaderValue::from_static("1.1 leeway"));
     // As it is shown, an empty path before a query is a slash (RFC 9110, 4.2.3).
     let path = head.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
-    head.uri = path.parse::<Uri>().map_err(|_| Failure::Bad("the address has no valid path"))?;
+    head.uri = path.parse::<Uri>().map_err(|_| Failure::Bad(&phrase::ADDRESS_PATH))?;
     head.version = Version::HTTP_11;
     head.extensions.clear();
     Ok(Request::from_parts(head, body))
@@ -606,7 +605,7 @@ fn count_forwards<B>(request: &mut Request<B>) -> Result<bool, Failure> {
     let mut given = request.headers().get_all(header::MAX_FORWARDS).iter();
     let (Some(first), rest) = (given.next(), given.next()) else { return Ok(true) };
     let digits = first.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let wrong = Failure::Bad("Max-Forwards is not one number");
+    let wrong = Failure::Bad(&phrase::FORWARDS);
     let left: u64 = digits.and_then(|text| text.parse().ok()).filter(|_| rest.is_none()).ok_or(wrong)?;
     if left > 0 {
         request.headers_mut().insert(header::MAX_FORWARDS, HeaderValue::from(left - 1));

@@ -44,6 +44,7 @@ pub mod policy;
 pub mod pool;
 mod privileged;
 pub mod qr;
+mod refusals;
 pub mod relay;
 pub mod resolve;
 pub mod setup;

@@ -301,8 +301,13 @@ impl Meter {
     pub(crate) fn jump_note(&self) -> Option<Note> {
         let by = lock(&self.accounts).as_ref()?.jump()?.by;
         let phrase = if by.is_negative() { &CLOCK_BACK } else { &CLOCK_FORWARD };
-        let minutes = SignedDuration::from_mins((by.abs().as_secs() + 30) / 60);
-        Some(Note::new(phrase, [Value::same(format!("{minutes:#}"))]))
+        let minutes = (by.abs().as_secs() + 30) / 60;
+        let by = match (minutes / 60, minutes % 60) {
+            (0, minutes) => format!("{minutes} min"),
+            (hours, 0) => format!("{hours} h"),
+            (hours, minutes) => format!("{hours} h {minutes} min"),
+        };
+        Some(Note::new(phrase, [Value::same(by)]))
     }
 
     /// Where the accounts are.

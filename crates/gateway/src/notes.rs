@@ -2,13 +2,14 @@
 
 use crate::language::Language;
 use std::fmt;
+use std::io::{self, ErrorKind};
 
 /// A text in each language, in the order of [`Language`]. Values take the places of the `N` pairs of braces.
 #[derive(Debug)]
-pub struct Phrase<const N: usize>(Texts);
+pub struct Phrase<const N: usize>(pub(crate) Texts);
 
 /// A text in each language.
-type Texts = [&'static str; 3];
+pub(crate) type Texts = [&'static str; 3];
 
 impl Phrase<0> {
     /// In English, as errors and programs have it.
@@ -20,17 +21,19 @@ impl Phrase<0> {
 /// A note: what to know, with its values.
 #[derive(Debug, Clone)]
 pub struct Note {
-    texts: &'static Texts,
+    texts: Texts,
     values: Vec<Value>,
 }
 
 /// What takes the place of a pair of braces.
 #[derive(Debug, Clone)]
 pub enum Value {
-    /// The same in each language: a name, a number, an error of the system.
+    /// The same in each language: a name, a number.
     Same(String),
-    /// In each language.
-    Texts(&'static Texts),
+    /// Notes as a part of another one, with commas between them.
+    Notes(Vec<Note>),
+    /// What others say in English, and what the other languages have for it: else it stands there in quotes.
+    Said(String, Option<Texts>),
 }
 
 impl Value {
@@ -41,14 +44,55 @@ impl Value {
 
     /// A phrase as a part of another one.
     pub fn of(phrase: &'static Phrase<0>) -> Value {
-        Value::Texts(&phrase.0)
+        Value::Notes(vec![Note::new(phrase, [])])
     }
+
+    /// What `text` says in each language.
+    pub fn each(text: impl Fn(Language) -> &'static str) -> Value {
+        Value::Notes(vec![Note { texts: Language::ALL.map(|(language, ..)| text(language)), values: vec![] }])
+    }
+
+    /// An error of the system: in English in its own words.
+    pub fn error(error: &io::Error) -> Value {
+        Value::caused(error, error)
+    }
+
+    /// An error that comes from one of the system, which is what other languages say.
+    pub fn caused(error: impl ToString, cause: &io::Error) -> Value {
+        Value::Said(error.to_string(), named(cause.kind()).map(|phrase| phrase.0))
+    }
+
+    /// What only English has words for.
+    pub fn said(english: impl ToString) -> Value {
+        Value::Said(english.to_string(), None)
+    }
+}
+
+/// What a frequent error of the system is called.
+fn named(kind: ErrorKind) -> Option<&'static Phrase<0>> {
+    Some(match kind {
+        ErrorKind::PermissionDenied => &NO_RIGHT,
+        ErrorKind::NotFound => &NOT_THERE,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => &DISK_FULL,
+        ErrorKind::ReadOnlyFilesystem => &READ_ONLY,
+        ErrorKind::ConnectionRefused => &REFUSED,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => &BROKEN_OFF,
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown => &NO_WAY,
+        ErrorKind::TimedOut => &TOO_LATE,
+        ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable => &NO_ADDRESS,
+        _ => return None,
+    })
 }
 
 impl Note {
     /// Of a phrase and as many values as it takes.
     pub fn new<const N: usize>(phrase: &'static Phrase<N>, values: [Value; N]) -> Note {
-        Note { texts: &phrase.0, values: values.into() }
+        Note { texts: phrase.0, values: values.into() }
+    }
+
+    /// Of one value alone.
+    pub fn of(value: Value) -> Note {
+        Note { texts: ["{}"; 3], values: vec![value] }
     }
 
     /// In that language.
@@ -56,10 +100,16 @@ impl Note {
         let mut pieces = self.texts[language as usize].split("{}");
         let mut text = pieces.next().unwrap_or_default().to_owned();
         for (value, piece) in self.values.iter().zip(pieces) {
-            text += match value {
-                Value::Same(same) => same,
-                Value::Texts(texts) => texts[language as usize],
-            };
+            match value {
+                Value::Same(same) => text += same,
+                Value::Notes(notes) => {
+                    let notes: Vec<_> = notes.iter().map(|note| note.words(language)).collect();
+                    text += &notes.join(", ");
+                }
+                Value::Said(english, _) if language == Language::English => text += english,
+                Value::Said(_, Some(texts)) => text += texts[language as usize],
+                Value::Said(english, None) => text += &format!("«{english}»"),
+            }
             text += piece;
         }
         text
@@ -78,13 +128,15 @@ pub fn in_english(notes: &[Note]) -> Vec<String> {
     notes.iter().map(Note::to_string).collect()
 }
 
+/// Phrases with the number of their values, each in English, Spanish and Catalan.
 macro_rules! phrases {
     ($($name:ident[$values:literal]: $en:literal, $es:literal, $ca:literal;)*) => {
-        $(#[doc = $en] pub static $name: Phrase<$values> = Phrase([$en, $es, $ca]);)*
+        $(#[doc = $en] pub static $name: $crate::notes::Phrase<$values> = $crate::notes::Phrase([$en, $es, $ca]);)*
         #[cfg(test)]
-        static ALL: &[(&Texts, usize)] = &[$((&$name.0, $values)),*];
+        pub(crate) static ALL: &[(&$crate::notes::Texts, usize)] = &[$((&$name.0, $values)),*];
     };
 }
+pub(crate) use phrases;
 
 phrases! {
     HOME[1]: "the home, which users never reach: {}this machine, and networks that it joins later",
@@ -172,6 +224,14 @@ phrases! {
     NO_CONTROL[1]: "`leeway gateway status` and `pause` cannot reach this gateway: {}",
         "`leeway gateway status` y `pause` no llegan a esta pasarela: {}",
         "`leeway gateway status` i `pause` no arriben a aquesta passarel·la: {}";
+    SOCKET_TAKEN[1]: "another gateway has {}: stop it, or give `socket` in [control]",
+        "otra pasarela tiene {}: párala, o indica `socket` en [control]",
+        "una altra passarel·la té {}: atura-la, o indica `socket` a [control]";
+    SOCKET_FAILED[2]: "cannot make the control socket {}: {}", "no se puede crear el socket de control {}: {}",
+        "no es pot crear el socket de control {}: {}";
+    NOT_IN_KERNEL[1]: "{} is not in this kernel", "{} no está en este núcleo", "{} no és en aquest nucli";
+    NEEDS_RIGHT[1]: "{} needs CAP_NET_ADMIN", "{} necesita CAP_NET_ADMIN", "{} necessita CAP_NET_ADMIN";
+    CONGESTION[2]: "{}: {}", "para {}: {}", "per a {}: {}";
     NO_LAW[0]: "downloads are not held back: there is no law", "las descargas no se frenan: no hay ninguna ley \
          (`law`)",
         "les baixades no es frenen: no hi ha cap llei (`law`)";
@@ -199,13 +259,24 @@ phrases! {
         "cuánto crece la cola en la línea, y si se notaría en casa: solo se ve en las transferencias de los \
          vecinos",
         "com creix la cua a la línia, i si es notaria a casa: només es veu en les transferències dels veïns";
+    NO_RIGHT[0]: "no right to do that", "falta el permiso", "falta el permís";
+    NOT_THERE[0]: "it is not there", "no existe", "no existeix";
+    DISK_FULL[0]: "the disk is full", "el disco está lleno", "el disc és ple";
+    READ_ONLY[0]: "nothing can be written there", "ahí no se puede escribir", "allà no s'hi pot escriure";
+    REFUSED[0]: "the connection was refused", "se ha rechazado la conexión", "s'ha rebutjat la connexió";
+    BROKEN_OFF[0]: "the connection was broken off", "se ha cortado la conexión", "s'ha tallat la connexió";
+    NO_WAY[0]: "no route leads there", "no hay ninguna ruta hasta ahí", "no hi ha cap ruta fins allà";
+    TOO_LATE[0]: "no answer in time", "no responde a tiempo", "no respon a temps";
+    NO_ADDRESS[0]: "the address is taken or not here", "la dirección está ocupada o no es de aquí",
+        "l'adreça és ocupada o no és d'aquí";
 }
 
 /// A note of each phrase, with values that are words of no language.
 #[cfg(test)]
 pub fn each() -> Vec<Note> {
     let values = |count: usize| (0..count).map(Value::same).collect();
-    ALL.iter().map(|(texts, count)| Note { texts, values: values(*count) }).collect()
+    let all = ALL.iter().chain(crate::refusals::ALL);
+    all.map(|(texts, count)| Note { texts: **texts, values: values(*count) }).collect()
 }
 
 #[cfg(test)]
@@ -214,7 +285,7 @@ mod tests {
 
     #[test]
     fn each_phrase_is_in_each_language_with_all_of_its_values() {
-        for (texts, values) in ALL {
+        for (texts, values) in ALL.iter().chain(crate::refusals::ALL) {
             for text in *texts {
                 assert_eq!(text.matches("{}").count(), *values, "{text}");
             }
@@ -231,5 +302,15 @@ mod tests {
         assert_eq!(note.words(Language::Spanish), "no se bloquea: a.txt:3: \"x\": no es un nombre");
         assert_eq!(note.words(Language::Catalan), "no es bloqueja: a.txt:3: \"x\": no és un nom");
         assert_eq!(Note::new(&NO_LAW, []).to_string(), "downloads are not held back: there is no law");
+    }
+
+    #[test]
+    fn errors_of_the_system_have_names() {
+        let spanish = |value| Note::of(value).words(Language::Spanish);
+        let full = io::Error::from_raw_os_error(28);
+        assert_eq!(spanish(Value::error(&full)), "el disco está lleno");
+        assert_eq!(Note::of(Value::caused("cannot write", &full)).to_string(), "cannot write");
+        assert_eq!(spanish(Value::error(&io::Error::other("gone"))), "«gone»");
+        assert_eq!(spanish(Value::said("x")), "«x»");
     }
 }

@@ -1,6 +1,7 @@
 //! Socket options that the standard library lacks.
 
 use crate::downlink::MSS_BYTES;
+use crate::notes::{CONGESTION, NEEDS_RIGHT, NOT_IN_KERNEL, Note, Value};
 use crate::uplink::Acknowledged;
 use leeway_net::Ends;
 use nix::sys::socket::{getsockopt, setsockopt};
@@ -267,18 +268,21 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
 }
 
 /// The first of those congestion controls that a socket of this process may have; if none, why not each.
-pub fn first_congestion(names: &[String]) -> Result<String, String> {
-    let socket = TcpSocket::new_v4().map_err(|error| error.to_string())?;
+pub fn first_congestion(names: &[String]) -> Result<String, Vec<Note>> {
+    let socket = TcpSocket::new_v4().map_err(|error| vec![Note::of(Value::error(&error))])?;
     let mut reasons = Vec::new();
     for name in names {
         match rustix::net::sockopt::set_tcp_congestion(&socket, name) {
             Ok(()) => return Ok(name.clone()),
-            Err(rustix::io::Errno::NOENT) => reasons.push(format!("{name} is not in this kernel")),
-            Err(rustix::io::Errno::PERM) => reasons.push(format!("{name} needs CAP_NET_ADMIN")),
-            Err(errno) => reasons.push(format!("{name}: {errno}")),
+            Err(rustix::io::Errno::NOENT) => reasons.push(Note::new(&NOT_IN_KERNEL, [Value::same(name)])),
+            Err(rustix::io::Errno::PERM) => reasons.push(Note::new(&NEEDS_RIGHT, [Value::same(name)])),
+            Err(errno) => {
+                let values = [Value::same(name), Value::error(&errno.into())];
+                reasons.push(Note::new(&CONGESTION, values));
+            }
         }
     }
-    Err(reasons.join(", "))
+    Err(reasons)
 }
 
 #[cfg(test)]

@@ -7,7 +7,12 @@ use crate::config::Config;
 use crate::dns;
 use crate::echo::Echo;
 use crate::gate::{Gate, Pass};
+use crate::notes::{Note, Value};
 use crate::policy::{Policy, Refusal, Transport};
+use crate::refusals::{
+    HOST_UNKNOWN, NAME_BLOCKED, NETWORK_BLOCKED, NO_CONNECTION, NO_HOST, NOT_PUBLIC, PORT_BLOCKED,
+    PORT_CLOSED, TOO_MANY, UNREACHABLE,
+};
 use crate::relay::Relay;
 use crate::resolve::{ResolveError, Resolver};
 use crate::socket::{self, Options};
@@ -63,26 +68,25 @@ impl ConnectError {
 }
 
 impl ConnectError {
-    /// The error in words for a user, without the home's addresses and its name servers' replies.
-    pub fn to_user(&self) -> String {
+    /// The error for a user, without the home's addresses and its name servers' replies.
+    pub fn to_user(&self) -> Note {
+        let of = |phrase| Note::new(phrase, []);
         match self {
             ConnectError::Refused(refusal)
             | ConnectError::Name(ResolveError::Address(refusal) | ResolveError::Refused { refusal, .. }) => {
                 match refusal {
-                    Refusal::Port(port, _) => format!("port {port} is not open"),
-                    Refusal::BlockedPort(port) => format!("the owner of this line has blocked port {port}"),
-                    Refusal::BlockedName => "the owner of this line has blocked this name".into(),
-                    Refusal::BlockedNetwork(_) => {
-                        "the owner of this line has blocked the network of this address".into()
-                    }
-                    _ => "not an address of the public Internet that users may reach".into(),
+                    Refusal::Port(port, _) => Note::new(&PORT_CLOSED, [Value::same(port)]),
+                    Refusal::BlockedPort(port) => Note::new(&PORT_BLOCKED, [Value::same(port)]),
+                    Refusal::BlockedName => of(&NAME_BLOCKED),
+                    Refusal::BlockedNetwork(_) => of(&NETWORK_BLOCKED),
+                    _ => of(&NOT_PUBLIC),
                 }
             }
-            ConnectError::Name(ResolveError::Name(_)) => "the host is neither a name nor an address".into(),
-            ConnectError::Name(ResolveError::Unknown { .. }) => "no address of the host is known".into(),
-            ConnectError::TooMany => self.to_string(),
-            ConnectError::Timeout(_, seconds) => format!("the server does not answer within {seconds} s"),
-            ConnectError::Failed(..) => "the server cannot be reached".into(),
+            ConnectError::Name(ResolveError::Name(_)) => of(&NO_HOST),
+            ConnectError::Name(ResolveError::Unknown { .. }) => of(&HOST_UNKNOWN),
+            ConnectError::TooMany => of(&TOO_MANY),
+            ConnectError::Timeout(_, seconds) => Note::new(&NO_CONNECTION, [Value::same(seconds)]),
+            ConnectError::Failed(..) => of(&UNREACHABLE),
         }
     }
 }
@@ -107,7 +111,7 @@ pub struct Connector {
     /// Requests and datagrams that the owner's lists refused, in the order of [`List::ALL`].
     blocked: [AtomicU64; 3],
     resolver: Resolver,
-    congestion: Result<String, String>,
+    congestion: Result<String, Vec<Note>>,
     users: Arc<crate::users::Users>,
     timeout: Duration,
 }
@@ -189,8 +193,8 @@ impl Connector {
     }
 
     /// The congestion control of uploads, if the kernel has one that was asked for; otherwise the reason.
-    pub fn congestion(&self) -> Result<&str, &str> {
-        self.congestion.as_deref().map_err(String::as_str)
+    pub fn congestion(&self) -> Result<&str, &[Note]> {
+        self.congestion.as_deref().map_err(Vec::as_slice)
     }
 
     /// The window of uploads by this path.

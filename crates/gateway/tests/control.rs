@@ -84,6 +84,9 @@ async fn a_pause_refuses_in_words_and_what_runs_ends() {
     let answer = gateway.say(&format!("GET {url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
     assert_eq!(status(&answer), 503, "{answer}");
     assert!(answer.contains("the owner of this line has paused sharing until "), "{answer}");
+    let catalan = format!("GET {url} HTTP/1.1\r\nHost: x\r\nAccept-Language: ca\r\nConnection: close\r\n\r\n");
+    let answer = gateway.say(&catalan).await;
+    assert!(answer.contains("qui comparteix aquesta línia l'ha posada en pausa fins a "), "{answer}");
     let retry =
         answer.lines().find_map(|line| line.to_lowercase().strip_prefix("retry-after: ")?.parse().ok());
     assert!((7000..=7201).contains(&retry.unwrap_or(0)), "{answer}");
@@ -253,7 +256,10 @@ async fn whoever_is_not_heard_is_told_why() {
     stranger.write_all(request.as_bytes()).await.unwrap();
     let answer = text(&mut stranger).await;
     assert_eq!(status(&answer), 403, "{answer}");
-    assert!(answer.ends_with("leeway gateway: your address may not use this gateway\n"), "{answer}");
+    let every = "leeway gateway: your address may not use this gateway\n\
+                 leeway gateway: tu dirección no puede usar esta pasarela\n\
+                 leeway gateway: la teva adreça no pot fer servir aquesta passarel·la\n";
+    assert!(answer.ends_with(every), "{answer}");
     let mut stranger = from("127.0.0.40", gateway.socks).await.unwrap();
     stranger.write_all(&[5, 1, 0]).await.unwrap();
     assert_eq!(text(&mut stranger).await.as_bytes(), "\u{5}\u{fffd}".as_bytes(), "no method will do");

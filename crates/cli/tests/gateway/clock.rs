@@ -106,7 +106,7 @@ fn a_month_forward_and_an_hour_back_give_nobody_another_volume() {
     let (_, bytes, _) = bed.fetch_within(1, 3);
     assert!(bytes < 60_000, "{bytes}");
     used_up("before");
-    for (offset, words) in [("+31d", "forward by 744h"), ("-1h", "back by 1h")] {
+    for (offset, words) in [("+31d", "forward by 744 h"), ("-1h", "back by 1 h")] {
         clock.set(offset);
         wait("the owner is told of the jump", || notice().contains(words));
         used_up(offset);

@@ -34,6 +34,44 @@ def looks(page) -> None:
     assert not serious, (page.url, serious)
 
 
+ENGLISH = set(
+    "the of and is are was not this that with for from have it its to by who what when which nobody only because until "
+    "before after out cannot need give answer address name password line owner home paused wrong refused".split()
+)
+
+
+def speaks(page) -> None:
+    """No English and no decimal point is left on a page in another language."""
+    chosen = page.locator("html").get_attribute("lang")
+    assert chosen in ("es", "ca"), chosen
+    labels = "[...document.querySelectorAll('[aria-label]')].map((element) => element.ariaLabel).join(' ')"
+    text = page.title() + " " + page.locator("body").inner_text() + " " + page.evaluate(labels)
+    # What stands in backticks is to be typed.
+    words = set(re.findall(r"[^\W\d_]+", re.sub("`[^`]*`", "", text).lower())) & ENGLISH
+    points = re.findall(r"\d\.\d+ (?:[MG]B|[kM]bit/s|ms|%)", text)
+    assert not words and not points, (chosen, words, points, text)
+
+
+def choose(page, code: str) -> None:
+    """Another language by the form of the page."""
+    page.locator("#language").select_option(code)
+    page.locator("header form.language button").click()
+    expect(page.locator("html")).to_have_attribute("lang", code)
+
+
+def refused(page) -> None:
+    """Forms that ask for what cannot be are answered in the language of the page."""
+    code = page.locator("html").get_attribute("lang")
+    wrong = {"/revoke": ("#revoke-name", "Núria"), "/invite": ("#invite-name", "a b"), "/vouchers": ("#voucher-count", "0")}
+    for form, (field, value) in wrong.items():
+        page.locator(field).fill(value)
+        page.locator(f"form.fields[action='{form}'] button").click()
+        expect(page.get_by_role("alert")).to_contain_text("Núria" if form == "/revoke" else "1")
+        speaks(page)
+        page.screenshot(path=pictures / f"refused{form.replace('/', '-')}-{code}.png")
+        page.goto(url)
+
+
 def looks_everywhere(page) -> None:
     """The same, light and dark, wide and narrow; the page is then as it was."""
     before = page.viewport_size
@@ -52,6 +90,20 @@ def log_in(page, given: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(given)
     page.keyboard.press("Enter")
+
+
+def speaks_at_the_door(browser, code: str) -> None:
+    """Who logs in is answered in the language of the browser."""
+    page = browser.new_context(locale=f"{code}-ES").new_page()
+    page.goto(url)
+    speaks(page)
+    page.locator("#name").fill("nadie")
+    page.locator("#password").fill("x")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    speaks(page)
+    page.screenshot(path=pictures / f"login-{code}.png")
+    page.context.close()
 
 
 def codes(page, browser) -> None:
@@ -78,6 +130,7 @@ def codes(page, browser) -> None:
     expect(eva.locator("#state")).to_contain_text("Vas")
     expect(eva.locator("main")).to_contain_text("Sense usar: el seu temps comença amb el primer ús.")
     expect(eva.locator("main")).to_contain_text("<b>eva</b>")
+    speaks(eva)
     looks_everywhere(eva)
     eva.screenshot(path=pictures / "neighbour-320.png", full_page=True)
     eva.get_by_role("link", name="English").click()
@@ -242,10 +295,8 @@ def main() -> None:
         page.emulate_media(color_scheme="dark")
         languages = {"es": "Compartir está en pausa", "ca": "Compartir està en pausa", "en": "Sharing is paused"}
         for code, words in languages.items():
-            page.locator("#language").select_option(code)
-            page.locator("header form.language button").click()
+            choose(page, code)
             expect(state).to_contain_text(words)
-            assert page.locator("html").get_attribute("lang") == code
             time.sleep(2)
             gone = {"es": "no responde", "ca": "no respon", "en": "does not answer"}[code]
             expect(page.locator("#peer-rows .standing").first).to_have_text(gone)
@@ -253,6 +304,10 @@ def main() -> None:
             expect(page.locator("section[aria-labelledby=notes]")).to_contain_text(note)
             looks(page)
             page.screenshot(path=pictures / f"page-320-{code}.png", full_page=True)
+            if code != "en":
+                speaks(page)
+                refused(page)
+                speaks_at_the_door(browser, code)
 
         # A form without this session's token changes nothing.
         answer = page.request.post(url + "/resume", form={"csrf": "0" * 64})
@@ -278,6 +333,11 @@ def main() -> None:
         expect(seconds).not_to_have_text(before)
         looks_everywhere(page)
         page.screenshot(path=pictures / "observing.png", full_page=True)
+        for code in ("es", "ca"):
+            choose(page, code)
+            time.sleep(2)
+            speaks(page)
+            page.screenshot(path=pictures / f"observing-{code}.png", full_page=True)
 
         elsewhere = {address for address in asked if not address.startswith((url, "data:"))}
         assert not elsewhere, elsewhere

@@ -3,6 +3,7 @@
 use super::listeners;
 use crate::config::Config;
 use crate::control::{Client, ClientError, ControlConfig, Status};
+use crate::notes::in_english;
 use crate::resolve::Resolver;
 use crate::socket::first_congestion;
 use leeway_guard::credential;
@@ -104,6 +105,7 @@ impl Machine {
         let addresses = listeners(config).into_iter().map(|(_, address)| address);
         let kernel = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         let lookout = (!config.home.is_empty()).then(|| Lookout::new(&config.home));
+        let why = first_congestion(&config.upload).err().map(|notes| in_english(&notes).join(", "));
         Ok(Machine {
             interfaces: leeway_net::interfaces()?,
             uplinks: leeway_net::uplinks()?,
@@ -113,7 +115,7 @@ impl Machine {
             files: files.chain([(path.to_owned(), own)]).collect(),
             blocked: config.block.unreadable().into_iter().map(|(key, why)| (key, why.to_string())).collect(),
             kernel: kernel.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
-            upload: first_congestion(&config.upload).err().filter(|_| !config.upload.is_empty()),
+            upload: why.filter(|_| !config.upload.is_empty()),
             names: Resolver::new(config).err(),
             lookout: lookout.and_then(Result::err).map(|error| error.to_string()),
         })

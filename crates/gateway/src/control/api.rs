@@ -5,6 +5,7 @@ use super::{
     ExportFormat, ExportRange, Health, InviteRequest, Issued, OperationError, Operations, PauseRequest,
     ReloadRequest, Reloaded, RevokeRequest, Revoked, Status, UserStatus, VoucherRequest, VoucherStatus,
 };
+use crate::notes::{Note, Value};
 use crate::openapi;
 use axum::Router;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -12,7 +13,6 @@ use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use jiff::SignedDuration;
-use leeway_accounts::StoreError;
 use serde::Serialize;
 use std::sync::{Arc, LazyLock};
 use utoipa::{IntoResponses, OpenApi, ToSchema};
@@ -173,7 +173,7 @@ async fn make_vouchers(
     State(operations): Shared,
     request: Result<Json<VoucherRequest>, JsonRejection>,
 ) -> Answer<Issued> {
-    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
     apart(move || operations.make_vouchers(&request)).await
 }
 
@@ -191,7 +191,7 @@ async fn invite(
     State(operations): Shared,
     request: Result<Json<InviteRequest>, JsonRejection>,
 ) -> Answer<Issued> {
-    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
     apart(move || operations.invite(&request)).await
 }
 
@@ -221,7 +221,7 @@ async fn export(
     State(operations): Shared,
     range: Result<Query<ExportRange>, QueryRejection>,
 ) -> Result<Response, OperationError> {
-    let Query(range) = range.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    let Query(range) = range.map_err(|error| unreadable(&error.body_text()))?;
     // The store may be slow; others are answered meanwhile.
     let work = tokio::task::spawn_blocking(move || operations.export(range)).await;
     let file = work.map_err(std::io::Error::other)??;
@@ -246,7 +246,7 @@ async fn pause(
     State(operations): Shared,
     request: Result<Json<PauseRequest>, JsonRejection>,
 ) -> Answer<Status> {
-    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
     Ok(Json(operations.pause(request.seconds.map(SignedDuration::from_secs))?))
 }
 
@@ -277,7 +277,7 @@ async fn revoke(
     State(operations): Shared,
     request: Result<Json<RevokeRequest>, JsonRejection>,
 ) -> Answer<Revoked> {
-    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
     Ok(Json(operations.revoke(&request)?))
 }
 
@@ -299,10 +299,15 @@ async fn reload(
     State(operations): Shared,
     request: Result<Json<ReloadRequest>, JsonRejection>,
 ) -> Answer<Reloaded> {
-    let Json(request) = request.map_err(|error| OperationError::Wrong(error.body_text()))?;
+    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
     // Lists may be long; others are answered meanwhile.
     let work = tokio::task::spawn_blocking(move || operations.reload(&request)).await;
     Ok(Json(work.map_err(std::io::Error::other)??))
+}
+
+/// A request that a program has made wrong.
+fn unreadable(why: &str) -> OperationError {
+    OperationError::Wrong(Note::of(Value::said(why)))
 }
 
 fn failure(status: StatusCode, words: &str) -> Response {
@@ -311,15 +316,7 @@ fn failure(status: StatusCode, words: &str) -> Response {
 
 impl IntoResponse for OperationError {
     fn into_response(self) -> Response {
-        let status = match self {
-            OperationError::Wrong(_) | OperationError::Accounts(StoreError::Voucher(_)) => {
-                StatusCode::BAD_REQUEST
-            }
-            OperationError::File(_) | OperationError::Accounts(_) | OperationError::Export(_) => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-        };
-        failure(status, &self.to_string())
+        failure(self.status(), &self.to_string())
     }
 }
 

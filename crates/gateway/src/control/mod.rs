@@ -27,11 +27,15 @@ pub(crate) use status::own_volumes;
 use crate::config::Config;
 use crate::gate::{Gate, LONGEST};
 use crate::http::Proxy;
+use crate::language::Language;
 use crate::login::Logins;
-use crate::notes::{Note, in_english};
+use crate::notes::{Note, Value, in_english};
 use crate::observe::{Observation, Observer};
+use crate::refusals as phrase;
 use crate::users::{User, address_name};
+use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use leeway_accounts::StoreError;
 use live::History;
 use reload::Running;
 use std::cmp::Reverse;
@@ -50,16 +54,40 @@ const SHOWN: usize = 100;
 pub enum OperationError {
     /// The request makes no sense.
     #[error("{0}")]
-    Wrong(String),
+    Wrong(Note),
     /// The accounts.
-    #[error("accounts: {0}")]
-    Accounts(#[from] leeway_accounts::StoreError),
+    #[error("{}", self.note())]
+    Accounts(#[from] StoreError),
     /// The accounts as a file.
-    #[error("accounts: {0}")]
+    #[error("{}", self.note())]
     Export(#[from] leeway_accounts::export::ExportError),
     /// The system.
-    #[error("cannot keep that over a restart, so nothing has changed: {0}")]
+    #[error("{}", self.note())]
     File(#[from] io::Error),
+}
+
+impl OperationError {
+    /// In each language.
+    pub(crate) fn note(&self) -> Note {
+        match self {
+            OperationError::Wrong(note) => note.clone(),
+            OperationError::Accounts(error) => phrase::of_store(error),
+            OperationError::Export(error) => Note::new(&phrase::ACCOUNTS, [Value::said(error)]),
+            OperationError::File(error) => Note::new(&phrase::NOT_KEPT, [Value::error(error)]),
+        }
+    }
+
+    /// As an answer to a request.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            OperationError::Wrong(_) | OperationError::Accounts(StoreError::Voucher(_)) => {
+                StatusCode::BAD_REQUEST
+            }
+            OperationError::File(_) | OperationError::Accounts(_) | OperationError::Export(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        }
+    }
 }
 
 /// All that can be asked.
@@ -158,8 +186,8 @@ impl Operations {
         self.lock().samples()
     }
 
-    /// Everything at a glance.
-    pub fn now(&self) -> Now {
+    /// Everything at a glance, in that language.
+    pub fn now(&self, language: Language) -> Now {
         let (status, sample) = (self.status(), self.lock().last());
         let mut users = self.users();
         users.sort_by_key(|user| Reverse(user.down_bytes + user.up_bytes));
@@ -171,7 +199,8 @@ impl Operations {
             .extend(others.into_iter().map(|name| UserStatus::absent(name, self.gate()).judged(self.gate())));
         let notice = Notice::of(&status, &sample);
         let observed = status.observed;
-        let Status { sharing, volumes, peers, .. } = status;
+        let Status { sharing, volumes, .. } = status;
+        let peers = self.proxy.peers.status(language);
         Now { sharing, notice, sample, users, volumes, peers, observed }
     }
 
@@ -201,7 +230,7 @@ impl Operations {
             accounts: self.accounts(),
             volumes: self.volumes(),
             revoked: self.gate().revoked(),
-            peers: self.proxy.peers.status(),
+            peers: self.proxy.peers.status(Language::English),
             notices: self.notices(),
         }
     }
@@ -218,17 +247,11 @@ impl Operations {
     /// The time is none, or the pause cannot be kept.
     pub fn pause(&self, time: Option<SignedDuration>) -> Result<Status, OperationError> {
         if self.observer.is_some() {
-            return Err(OperationError::Wrong(
-                "this gateway only observes (--observe): nobody is let through, so there is nothing to pause"
-                    .into(),
-            ));
+            return Err(OperationError::Wrong(Note::new(&phrase::ONLY_OBSERVES, [])));
         }
         if let Some(time) = time.filter(|&time| time <= SignedDuration::ZERO || time > LONGEST) {
-            return Err(OperationError::Wrong(format!(
-                "a pause of {} s: it goes from 1 s to {} days",
-                time.as_secs(),
-                LONGEST.as_hours() / 24
-            )));
+            let values = [time.as_secs(), LONGEST.as_hours() / 24].map(Value::same);
+            return Err(OperationError::Wrong(Note::new(&phrase::PAUSE_LENGTH, values)));
         }
         self.gate().begin_pause(time)?;
         Ok(self.status())
@@ -258,9 +281,9 @@ impl Operations {
         let sensible = self.gate().is_revoked(&name) || known && revoked;
         if !sensible {
             return Err(OperationError::Wrong(if known {
-                format!("{name} has access")
+                Note::new(&phrase::HAS_ACCESS, [Value::same(name)])
             } else {
-                format!("nobody is called {name:?}; `leeway gateway users` prints the known names")
+                Note::new(&phrase::NOBODY, [Value::same(format!("{name:?}"))])
             }));
         }
         self.gate().revoke(&name, revoked)?;
@@ -283,16 +306,12 @@ impl Operations {
     /// There are no accounts, or they cannot be read.
     pub fn export(&self, range: ExportRange) -> Result<Vec<u8>, OperationError> {
         let Some(meter) = self.gate().meter() else {
-            return Err(OperationError::Wrong(
-                "this gateway keeps no accounts: add a line [accounts] to its configuration".into(),
-            ));
+            return Err(OperationError::Wrong(Note::new(&phrase::NO_ACCOUNTS, [])));
         };
         if let ExportRange { from: Some(from), to: Some(to), .. } = range
             && to <= from
         {
-            return Err(OperationError::Wrong(format!(
-                "from {from} to {to} there is no day: `to` is the day after the last one, so it is later than `from`"
-            )));
+            return Err(OperationError::Wrong(Note::new(&phrase::NO_DAY, [from, to].map(Value::same))));
         }
         Ok(meter.export(range)?)
     }

@@ -3,7 +3,9 @@
 use super::{OperationError, Operations, UserStatus, Volume};
 use crate::gateway::Kind;
 use crate::metering::Meter;
+use crate::notes::{Note, Value};
 use crate::policy::Policy;
+use crate::refusals as phrase;
 use ipnet::IpNet;
 use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::vouchers::{Code, Terms, Voucher};
@@ -140,9 +142,10 @@ impl Operations {
         let VoucherRequest { days, bytes, count, valid_days } = *request;
         let valid = |days: u32| {
             let until = meter.now().checked_add(SignedDuration::from_hours(24 * i64::from(days)));
-            until.ok().filter(|_| days > 0).ok_or_else(|| {
-                OperationError::Wrong(format!("vouchers cannot be valid for {days} days: give at least 1"))
-            })
+            until
+                .ok()
+                .filter(|_| days > 0)
+                .ok_or_else(|| OperationError::Wrong(Note::new(&phrase::VALID_DAYS, [Value::same(days)])))
         };
         let valid_until = valid_days.map(valid).transpose()?;
         let terms = Terms { days, bytes, valid_until };
@@ -157,7 +160,7 @@ impl Operations {
         let meter = self.of_codes()?;
         let InviteRequest { name, days, bytes } = request;
         if self.proxy.users.has_password(name) {
-            return Err(OperationError::Wrong(format!("{name} has a password already, in `users_file`")));
+            return Err(OperationError::Wrong(Note::new(&phrase::HAS_PASSWORD, [Value::same(name)])));
         }
         let terms = Terms { days: *days, bytes: *bytes, valid_until: None };
         let code = meter.invite(name, &terms)?;
@@ -223,11 +226,9 @@ impl Operations {
     fn of_codes(&self) -> Result<&Arc<Meter>, OperationError> {
         let taken = self.proxy.users.codes().and_then(|_| self.gate().meter());
         taken.ok_or_else(|| {
-            let accounts = if self.gate().meter().is_none() { " and a line [accounts]" } else { "" };
-            OperationError::Wrong(format!(
-                "this gateway takes no codes of vouchers or invitations: add `vouchers = true` above the first [ of \
-                 its configuration{accounts}, and restart it"
-            ))
+            let accounts = self.gate().meter().is_some();
+            let phrase = if accounts { &phrase::NO_VOUCHERS } else { &phrase::NO_VOUCHERS_ACCOUNTS };
+            OperationError::Wrong(Note::new(phrase, []))
         })
     }
 

@@ -6,6 +6,7 @@ use crate::config::{Config, ConfigError};
 use crate::login::People;
 use crate::notes::{COPY_OLD, Note, Value, in_english};
 use crate::policy::Policy;
+use crate::refusals as phrase;
 use leeway_guard::{SecretError, credential, read_secret};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,17 +50,14 @@ impl Operations {
     /// The same, with what the owner should know.
     pub(crate) fn reread(&self, request: &ReloadRequest) -> Result<Vec<Note>, OperationError> {
         let mut running = self.running();
-        let source =
-            running.source.as_ref().ok_or_else(|| wrong("this gateway has no file to read again"))?;
+        let none = || OperationError::Wrong(Note::new(&phrase::NO_FILE, []));
+        let source = running.source.as_ref().ok_or_else(none)?;
         let config = source(&request.secrets).map_err(wrong)?;
         config.check().map_err(wrong)?;
         let fixed = changed(&running.config, &config);
         if !fixed.is_empty() {
-            return Err(wrong(format!(
-                "{} cannot change while the gateway runs, so nothing has changed: restart it (systemctl restart \
-                 leeway-gateway), or put the old value back",
-                fixed.join(", ")
-            )));
+            let fixed = Value::Notes(fixed);
+            return Err(OperationError::Wrong(Note::new(&phrase::NEEDS_RESTART, [fixed])));
         }
         let mut secrets = running.secrets.clone();
         secrets.extend(request.secrets.clone());
@@ -97,8 +95,9 @@ impl Operations {
     }
 }
 
+/// What is wrong with a file, which has words in English only.
 fn wrong(error: impl ToString) -> OperationError {
-    OperationError::Wrong(error.to_string())
+    OperationError::Wrong(Note::new(&phrase::CONFIGURATION, [Value::said(error)]))
 }
 
 /// What is in a file with secrets: of one of which systemd has made a copy at the start, what was handed
@@ -123,7 +122,7 @@ fn is_copy(path: &Path, request: &ReloadRequest, credential: fn(&Path) -> Option
 
 /// The settings that differ and were used to open sockets, to make rules or with rights that the gateway
 /// has given up.
-fn changed(now: &Config, new: &Config) -> Vec<&'static str> {
+fn changed(now: &Config, new: &Config) -> Vec<Note> {
     let page = |config: &Config| config.page.as_ref().map(|page| page.listen);
     [
         ("listen", now.listen == new.listen),
@@ -141,10 +140,10 @@ fn changed(now: &Config, new: &Config) -> Vec<&'static str> {
         ("[accounts]", now.accounts == new.accounts),
         ("vouchers", now.vouchers == new.vouchers),
         ("[limits]", now.limits == new.limits),
-        ("users_file, where there was none or is none", now.users_file.is_some() == new.users_file.is_some()),
     ]
     .into_iter()
-    .filter_map(|(name, same)| (!same).then_some(name))
+    .filter_map(|(name, same)| (!same).then(|| Note::of(Value::same(name))))
+    .chain((now.users_file.is_some() != new.users_file.is_some()).then(|| Note::new(&phrase::USERS_FILE, [])))
     .collect()
 }
 
@@ -168,7 +167,7 @@ mod tests {
             "listen = [\"127.0.0.1:3128\"]\nclients = [\"10.0.0.0/8\"]\n[page]\n\
              listen = \"10.1.1.1:80\"\nusers_file = \"a\"",
         );
-        assert_eq!(changed(&now, &now.clone()), Vec::<&str>::new());
+        assert!(changed(&now, &now.clone()).is_empty());
         let new = config(
             "listen = [\"127.0.0.1:3129\"]\nclients = [\"11.0.0.0/8\"]\nwan = [\"203.0.113.7\"]\nports = [80]\n\
              users_file = \"b\"\n[page]\nlisten = \"10.1.1.1:81\"\nusers_file = \"b\"\n\
@@ -181,6 +180,6 @@ mod tests {
             "[limits]",
             "users_file, where there was none or is none",
         ];
-        assert_eq!(changed(&now, &new), fixed);
+        assert_eq!(in_english(&changed(&now, &new)), fixed);
     }
 }

@@ -286,7 +286,11 @@ impl UserStatus {
         if !gate.is_revoked(&self.name) {
             return self;
         }
-        UserStatus { standing: "revoked".into(), words: Closed::REVOKED.words(&gate.zone()), ..self }
+        UserStatus {
+            standing: "revoked".into(),
+            words: Closed::REVOKED.note(&gate.zone()).to_string(),
+            ..self
+        }
     }
 
     /// With bytes down and up, requests, and those that were refused.

@@ -1,10 +1,9 @@
 //! Invitations and vouchers on the owner's page, by the same operations as the control socket's.
 
+use super::guard::{Sent, Visitor};
 use super::manage::asked;
 use super::{Shared, html, sheet, view};
 use crate::control::{InviteRequest, Operations, VoucherRequest};
-use crate::page::guard::Visitor;
-use axum::extract::Form;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use leeway_accounts::vouchers::gigabytes;
@@ -69,7 +68,7 @@ impl CodesForm {
         ),
     ),
 )]
-pub async fn invite(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
+pub async fn invite(state: Shared, headers: HeaderMap, Sent(form): Sent<CodesForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request =
         form.terms().map(|(days, bytes)| InviteRequest { name: form.name.trim().to_owned(), days, bytes });
@@ -97,7 +96,7 @@ pub async fn invite(state: Shared, headers: HeaderMap, Form(form): Form<CodesFor
         ),
     ),
 )]
-pub async fn vouchers(state: Shared, headers: HeaderMap, Form(form): Form<CodesForm>) -> Response {
+pub async fn vouchers(state: Shared, headers: HeaderMap, Sent(form): Sent<CodesForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = form.terms().and_then(|(days, bytes)| {
         Ok(VoucherRequest { days, bytes, count: number(&form.count)?.unwrap_or(1), valid_days: None })
@@ -105,7 +104,8 @@ pub async fn vouchers(state: Shared, headers: HeaderMap, Form(form): Form<CodesF
     let issued = asked(&state, &visitor, &form.csrf, request, Operations::make_vouchers).await;
     match issued {
         Ok(issued) => {
-            let file = [(header::CONTENT_DISPOSITION, "attachment; filename=\"vouchers.html\"")];
+            let name = visitor.language.words().sheet_file;
+            let file = [(header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))];
             (file, Html(sheet::html(&issued, visitor.language))).into_response()
         }
         Err(answer) => *answer,

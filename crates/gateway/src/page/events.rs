@@ -1,6 +1,7 @@
 //! The state of the gateway as server-sent events, one a second.
 
 use crate::control::Operations;
+use crate::language::Language;
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;
@@ -16,6 +17,7 @@ const MOST: usize = 64;
 /// One page that listens.
 pub struct Events {
     operations: Arc<Operations>,
+    language: Language,
     ticks: Interval,
     begun: bool,
     open: Arc<AtomicUsize>,
@@ -27,12 +29,20 @@ impl Events {
     /// For one more page; none if there are too many.
     pub fn begin(
         operations: Arc<Operations>,
+        language: Language,
         open: Arc<AtomicUsize>,
         welcome: impl Fn() -> bool + Send + 'static,
     ) -> Option<Events> {
         let taken = open.try_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < MOST).then_some(n + 1));
         let ticks = tokio::time::interval(std::time::Duration::from_secs(1));
-        taken.is_ok().then(|| Events { operations, ticks, begun: false, open, welcome: Box::new(welcome) })
+        taken.is_ok().then(|| Events {
+            operations,
+            language,
+            ticks,
+            begun: false,
+            open,
+            welcome: Box::new(welcome),
+        })
     }
 }
 
@@ -59,7 +69,7 @@ impl Body for Events {
             self.begun = true;
             text += &event("history", &self.operations.history());
         }
-        text += &event("now", &self.operations.now());
+        text += &event("now", &self.operations.now(self.language));
         Poll::Ready(Some(Ok(Frame::data(text.into()))))
     }
 }

@@ -1,8 +1,10 @@
 //! What a request tells about its visitor, and the restrictions that every response states.
 
 use crate::language::Language;
+use axum::extract::{Form, FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::Response;
+use axum::response::{Redirect, Response};
+use serde::de::DeserializeOwned;
 
 /// Nothing from elsewhere, no scripts in the markup, and nobody frames the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -37,6 +39,18 @@ impl Visitor<'_> {
             language: cookie("leeway_language").and_then(Language::of).unwrap_or_else(accepted),
             same_origin,
         }
+    }
+}
+
+/// What a form of ours sends. Whoever sends something else is led to the page, which says so in his language.
+pub struct Sent<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+    type Rejection = Redirect;
+
+    async fn from_request(request: Request, state: &S) -> Result<Sent<T>, Redirect> {
+        let form = Form::from_request(request, state).await;
+        form.map(|Form(sent)| Sent(sent)).map_err(|_| Redirect::to("/?problem=old"))
     }
 }
 

@@ -1,11 +1,11 @@
 //! What the owner's page does about access and the configuration: the operations of the control socket.
 
-use super::guard::Visitor;
+use super::guard::{Sent, Visitor};
 use super::view::Message;
 use super::words::Words;
 use super::{Action, FormAnswer, Shared};
 use crate::control::{OperationError, Operations, ReloadRequest, RevokeRequest};
-use axum::extract::{Form, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
@@ -40,7 +40,7 @@ pub struct AccessForm {
         ),
     ),
 )]
-pub async fn revoke(state: Shared, headers: HeaderMap, Form(form): Form<AccessForm>) -> Response {
+pub async fn revoke(state: Shared, headers: HeaderMap, Sent(form): Sent<AccessForm>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = RevokeRequest { user: form.user.trim().to_owned(), undo: !form.undo.is_empty() };
     match asked(&state, &visitor, &form.csrf, Ok(request), Operations::revoke).await {
@@ -71,7 +71,7 @@ pub async fn revoke(state: Shared, headers: HeaderMap, Form(form): Form<AccessFo
         ),
     ),
 )]
-pub async fn reload(state: Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
+pub async fn reload(state: Shared, headers: HeaderMap, Sent(form): Sent<Action>) -> Response {
     let visitor = Visitor::of(&headers);
     let request = Ok(ReloadRequest::default());
     match asked(&state, &visitor, &form.csrf, request, Operations::reread).await {
@@ -96,14 +96,16 @@ pub async fn asked<R: Send + 'static, T: Send + 'static>(
         return Err(Box::new(Redirect::to("/?problem=old").into_response()));
     }
     let words: &Words = visitor.language.words();
-    let wrong =
-        |problem| Box::new(page.home(visitor, csrf.to_owned(), Some(problem), StatusCode::BAD_REQUEST));
-    let request = request.map_err(|()| wrong(Message::problem(words.code, words.wrong_number)))?;
+    let wrong = || {
+        let problem = Some(Message::problem(words.wrong_number));
+        Box::new(page.home(visitor, csrf.to_owned(), problem, StatusCode::BAD_REQUEST))
+    };
+    let request = request.map_err(|()| wrong())?;
     let operations = page.operations.clone();
     // The store may be slow; others are answered meanwhile.
     match tokio::task::spawn_blocking(move || work(&operations, &request)).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(wrong(Message::problem("en", &error.to_string()))),
+        Ok(Err(error)) => Err(Box::new(page.refused(visitor, csrf, &error))),
         Err(_) => Err(Box::new(StatusCode::INTERNAL_SERVER_ERROR.into_response())),
     }
 }

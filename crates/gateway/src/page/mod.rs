@@ -8,6 +8,8 @@ mod codes;
 mod config;
 mod events;
 mod guard;
+#[cfg(test)]
+mod languages;
 mod manage;
 pub(crate) mod neighbour;
 mod session;
@@ -17,16 +19,19 @@ mod words;
 
 pub use crate::language::Language;
 pub use config::PageConfig;
+pub(crate) use view::moment;
 
-use crate::control::Operations;
+use crate::control::{OperationError, Operations};
 use crate::login::{Denied, Logins};
+use crate::notes::Note;
+use crate::refusals::PAUSE_NUMBER;
 use askama::Template;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Extension, Form, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::{Router, middleware};
-use guard::{Visitor, cookie};
+use guard::{Sent, Visitor, cookie};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use jiff::SignedDuration;
@@ -123,7 +128,7 @@ async fn home(State(page): Shared, Query(query): Query<HomeQuery>, headers: Head
     let visitor = Visitor::of(&headers);
     let Some(csrf) = page.csrf(&visitor) else { return Redirect::to("/login").into_response() };
     let words = visitor.language.words();
-    let problem = (query.problem == "old").then(|| view::Message::problem(words.code, words.old_form));
+    let problem = (query.problem == "old").then(|| view::Message::problem(words.old_form));
     page.home(&visitor, csrf, problem, StatusCode::OK)
 }
 
@@ -166,7 +171,7 @@ async fn enter(
     State(page): Shared,
     Extension(from): Extension<IpAddr>,
     headers: HeaderMap,
-    Form(form): Form<LoginForm>,
+    Sent(form): Sent<LoginForm>,
 ) -> Response {
     let visitor = Visitor::of(&headers);
     let words = visitor.language.words();
@@ -206,7 +211,7 @@ struct LanguageForm {
     request_body(content = LanguageForm, content_type = "application/x-www-form-urlencoded"),
     responses((status = 303, description = "to /, with a cookie")),
 )]
-async fn language(Form(form): Form<LanguageForm>) -> Response {
+async fn language(Sent(form): Sent<LanguageForm>) -> Response {
     let chosen = Language::of(&form.language).unwrap_or(Language::English).words().code;
     let cookie = cookie("leeway_language", chosen, 365 * 24 * 3600);
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
@@ -230,7 +235,7 @@ struct Action {
     security(("session" = [])),
     responses((status = 303, description = "to /login")),
 )]
-async fn leave(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
+async fn leave(State(page): Shared, headers: HeaderMap, Sent(form): Sent<Action>) -> Response {
     let visitor = Visitor::of(&headers);
     if page.may(&visitor, &form.csrf) {
         page.sessions.end(visitor.session);
@@ -246,17 +251,15 @@ async fn leave(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>
     security(("session" = [])),
     responses(
         (status = 303, description = "to /; done unless `problem` says why not"),
-        (status = 400, description = "a time that makes no sense"),
+        (status = 400, description = "the page with what is wrong", body = String, content_type = "text/html"),
         (status = 500, description = "the pause cannot be kept"),
     ),
 )]
-async fn pause(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
+async fn pause(State(page): Shared, headers: HeaderMap, Sent(form): Sent<Action>) -> Response {
     page.act(&headers, &form.csrf, |operations| {
         let time = form.seconds.parse().ok().map(SignedDuration::from_secs);
         if time.is_none() && !form.seconds.is_empty() {
-            return Err(crate::control::OperationError::Wrong(
-                "the time of a pause is a number of seconds".into(),
-            ));
+            return Err(OperationError::Wrong(Note::new(&PAUSE_NUMBER, [])));
         }
         operations.pause(time).map(drop)
     })
@@ -273,7 +276,7 @@ async fn pause(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>
         (status = 500, description = "that cannot be kept"),
     ),
 )]
-async fn resume(State(page): Shared, headers: HeaderMap, Form(form): Form<Action>) -> Response {
+async fn resume(State(page): Shared, headers: HeaderMap, Sent(form): Sent<Action>) -> Response {
     page.act(&headers, &form.csrf, |operations| operations.resume().map(drop))
 }
 
@@ -315,7 +318,7 @@ async fn events(State(page): Shared, headers: HeaderMap) -> Response {
     }
     let (visited, name) = (page.clone(), visitor.session.to_owned());
     let welcome = move || visited.open(&name).is_some();
-    match events::Events::begin(page.operations.clone(), page.listening.clone(), welcome) {
+    match events::Events::begin(page.operations.clone(), visitor.language, page.listening.clone(), welcome) {
         Some(events) => ([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response(),
         None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
@@ -367,7 +370,7 @@ impl Page {
         message: Option<view::Message>,
         status: StatusCode,
     ) -> Response {
-        let (now, notices) = (self.operations.now(), self.operations.notes());
+        let (now, notices) = (self.operations.now(visitor.language), self.operations.notes());
         let unknown = self.operations.unknown();
         let codes = self.operations.takes_codes();
         html(
@@ -380,15 +383,22 @@ impl Page {
         &self,
         headers: &HeaderMap,
         csrf: &str,
-        work: impl FnOnce(&Operations) -> Result<(), crate::control::OperationError>,
+        work: impl FnOnce(&Operations) -> Result<(), OperationError>,
     ) -> Response {
-        if !self.may(&Visitor::of(headers), csrf) {
+        let visitor = Visitor::of(headers);
+        if !self.may(&visitor, csrf) {
             return Redirect::to("/?problem=old").into_response();
         }
         match work(&self.operations) {
             Ok(()) => Redirect::to("/").into_response(),
-            Err(error) => error.into_response(),
+            Err(error) => self.refused(&visitor, csrf, &error),
         }
+    }
+
+    /// The page with why an operation was not done.
+    fn refused(&self, visitor: &Visitor<'_>, csrf: &str, error: &OperationError) -> Response {
+        let problem = view::Message::problem(&error.note().words(visitor.language));
+        self.home(visitor, csrf.to_owned(), Some(problem), error.status())
     }
 }
 

@@ -6,7 +6,7 @@
 //! nothing from elsewhere.
 
 use super::guard;
-use super::view::{VolumeRow, bytes, when};
+use super::view::{VolumeRow, bytes, rate, when};
 use super::words::Words;
 use crate::codes::Codes;
 use crate::control::own_volumes;
@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use leeway_accounts::caps::{Reason, Verdict};
 use leeway_accounts::vouchers::{Voucher, code_in, grouped};
 use leeway_net::Attachment;
+use leeway_units::Rate;
 use std::net::{IpAddr, SocketAddr};
 
 /// What is asked of the proxy itself.
@@ -87,13 +88,17 @@ impl Asked {
     /// What it asks that concerns other gateways; none where it asks for a page.
     pub fn of_peers(&self, client: IpAddr) -> Option<(Route, Asker)> {
         match self.what {
-            What::Peers(route) => Some((route, Asker { client, given: self.given.clone(), own: self.own })),
+            What::Peers(route) => {
+                let (given, own, language) = (self.given.clone(), self.own, self.language);
+                Some((route, Asker { client, given, own, language }))
+            }
             _ => None,
         }
     }
 }
 
-fn accepted(headers: &HeaderMap) -> Language {
+/// The language that a browser prefers.
+pub fn accepted(headers: &HeaderMap) -> Language {
     let wanted = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
     Language::accepted(wanted.unwrap_or_default())
 }
@@ -208,18 +213,14 @@ impl Page {
         let gate = &proxy.connector.gate;
         let meter = gate.meter();
         let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&name));
-        let never = || words.goes_on_never.to_owned();
-        let again = |until: Option<Timestamp>| {
-            until.map_or_else(never, |at| format!("{}: {}", words.goes_on, when(at)))
-        };
         let paused = words.you_paused.to_owned();
         let (standing, state, why, goes_on) = match (gate.pause(), verdict) {
-            (Some(pause), _) => ("off", paused, Some(words.why_owner), Some(again(pause.until))),
+            (Some(pause), _) => ("off", paused, Some(words.why_owner), Some(goes_on(words, pause.until))),
             (None, Verdict::Paused { until, reason }) => {
-                ("off", paused, Some(why(words, reason)), Some(again(until)))
+                ("off", paused, Some(why(words, reason)), Some(goes_on(words, until)))
             }
             (None, Verdict::Slowed { rate, reason }) => {
-                ("off", format!("{} {rate}.", words.you_slowed), Some(why(words, reason)), None)
+                ("off", slowed(words, rate), Some(why(words, reason)), None)
             }
             (None, Verdict::Free) => ("on", words.as_fast.to_owned(), None, None),
         };
@@ -265,11 +266,21 @@ impl Page {
 /// What a code is for.
 pub fn terms(words: &Words, days: Option<u32>, data: Option<u64>) -> String {
     let days = days.map(|days| format!("{days} {}", if days == 1 { words.day } else { words.days }));
-    let all: Vec<String> = days.into_iter().chain(data.map(bytes)).collect();
+    let all: Vec<String> = days.into_iter().chain(data.map(|data| bytes(words, data))).collect();
     if all.is_empty() { words.no_limit.to_owned() } else { all.join(" · ") }
 }
 
-fn why(words: &'static Words, reason: Reason) -> &'static str {
+/// When a neighbour is served again.
+fn goes_on(words: &Words, until: Option<Timestamp>) -> String {
+    until.map_or_else(|| words.goes_on_never.to_owned(), |at| format!("{}: {}", words.goes_on, when(at)))
+}
+
+fn slowed(words: &Words, ceiling: Rate) -> String {
+    format!("{} {}.", words.you_slowed, rate(words, ceiling.bits_per_sec() as f64))
+}
+
+/// Why somebody is slowed or paused.
+pub fn why(words: &'static Words, reason: Reason) -> &'static str {
     match reason {
         Reason::Month => words.why_month,
         Reason::Percentile => words.why_percentile,
@@ -281,5 +292,56 @@ fn why(words: &'static Words, reason: Reason) -> &'static str {
         Reason::Voucher => words.why_voucher,
         Reason::VoucherOver => words.why_voucher_over,
         Reason::Store => words.why_store,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Volume;
+    use crate::gate::{Closed, Why};
+    use crate::page::languages::{OTHERS, assert_page_speaks, assert_speaks};
+
+    const REASONS: [Reason; 10] = [
+        Reason::Month,
+        Reason::Percentile,
+        Reason::Hours,
+        Reason::AllDaily,
+        Reason::AllRate,
+        Reason::UserDaily,
+        Reason::UserRate,
+        Reason::Voucher,
+        Reason::VoucherOver,
+        Reason::Store,
+    ];
+
+    #[test]
+    fn the_neighbours_page_is_in_each_language() {
+        for language in OTHERS {
+            let words = language.words();
+            let volume = |cap: &str| {
+                let (used_bytes, limit_bytes, until) = (1_500_000, 2_500_000_000, Timestamp::UNIX_EPOCH);
+                VolumeRow::new(words, Volume { cap: cap.into(), used_bytes, limit_bytes, until })
+            };
+            for reason in REASONS {
+                let page = Page {
+                    words,
+                    languages: Language::ALL,
+                    name: "Núria".into(),
+                    code: Some("AC3D-EFHJ-KMPR-TWXY".into()),
+                    standing: "off",
+                    state: slowed(words, Rate::from_bits_per_sec(1_500_000)),
+                    why: Some(why(words, reason)),
+                    goes_on: Some(goes_on(words, None)),
+                    volumes: ["user_daily", "voucher"].map(volume).into(),
+                    notes: vec![terms(words, Some(1), Some(1_500_000)), goes_on(words, Some(Timestamp::UNIX_EPOCH))],
+                    http: None,
+                    socks: None,
+                };
+                assert_page_speaks(language, &page.render().unwrap());
+                let closed = Closed { until: None, why: Why::Cap(reason) };
+                assert_speaks(language, &closed.note(&jiff::tz::TimeZone::UTC).words(language));
+            }
+        }
     }
 }

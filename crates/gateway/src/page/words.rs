@@ -27,6 +27,7 @@ macro_rules! words {
 
 words! {
     code: "en", "es", "ca";
+    decimal_mark: ".", ",", ",";
     title: "Your shared line", "Tu línea compartida", "La teva línia compartida";
     skip: "Skip to the content", "Saltar al contenido", "Vés al contingut";
     language: "Language", "Idioma", "Idioma";
@@ -221,6 +222,7 @@ words! {
     their_page: "Page of the neighbour", "Página del vecino", "Pàgina del veí";
     back: "Back", "Volver", "Torna";
     sheet_title: "Internet from your neighbour", "Internet de tu vecino", "Internet del teu veí";
+    sheet_file: "vouchers.html", "vales.html", "vals.html";
     sheet_look: "What is left", "Lo que queda", "El que queda";
     lost: "No contact with the gateway. Trying again…", "Sin contacto con la pasarela. Reintentando…",
         "Sense contacte amb la passarel·la. Tornant-ho a provar…";

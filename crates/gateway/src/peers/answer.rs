@@ -6,9 +6,12 @@ use super::{Peers, pac};
 use crate::codes::Codes;
 use crate::control::own_volumes;
 use crate::gate::{Closed, Why};
-use crate::http::Proxy;
+use crate::http::{Proxy, line};
+use crate::language::Language;
 use crate::login::Denied;
+use crate::notes::Note;
 use crate::openapi;
+use crate::refusals::{ASKED_OFTEN, NAME_WRONG};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use jiff::Timestamp;
@@ -35,7 +38,7 @@ type Refusal = Box<Response<String>>;
 /// The whole answer.
 pub async fn answer(proxy: &Proxy, route: Route, asker: &Asker) -> Response<String> {
     if let Err(wait) = proxy.peers.admit(asker.client) {
-        return later(wait);
+        return later(wait, asker.language);
     }
     let answered = match route {
         Route::Document => document(proxy, asker).await,
@@ -58,7 +61,7 @@ pub async fn answer(proxy: &Proxy, route: Route, asker: &Asker) -> Response<Stri
     ),
 )]
 async fn document(proxy: &Proxy, asker: &Asker) -> Result<Response<String>, Refusal> {
-    let name = name(proxy, asker).await.map_err(|denied| Box::new(refused(denied)))?;
+    let name = name(proxy, asker).await.map_err(|denied| Box::new(refused(denied, asker.language)))?;
     let document = of(proxy, name.as_deref());
     Ok(file("application/json", serde_json::to_string(&document).unwrap_or_default()))
 }
@@ -143,23 +146,23 @@ async fn name(proxy: &Proxy, asker: &Asker) -> Result<Option<String>, Denied> {
     users.log_in(client, name.as_bytes(), password.as_bytes()).await.map(|user| Some(user.name.clone()))
 }
 
-fn refused(denied: Denied) -> Response<String> {
+fn refused(denied: Denied, language: Language) -> Response<String> {
     let wait = match denied {
         Denied::Later(wait) => wait,
         Denied::Busy | Denied::Store => Duration::from_secs(5),
         Denied::Wrong | Denied::Revoked | Denied::Void(_) => {
-            let mut answer = file("text/plain", "leeway gateway: name or password are wrong\n".into());
+            let mut answer = file("text/plain; charset=utf-8", line(&Note::new(&NAME_WRONG, []), language));
             *answer.status_mut() = StatusCode::UNAUTHORIZED;
             let ask = HeaderValue::from_static("Basic realm=\"leeway gateway\"");
             answer.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
             return answer;
         }
     };
-    later(wait)
+    later(wait, language)
 }
 
-fn later(wait: Duration) -> Response<String> {
-    let mut answer = file("text/plain", "leeway gateway: you ask too often\n".into());
+fn later(wait: Duration, language: Language) -> Response<String> {
+    let mut answer = file("text/plain; charset=utf-8", line(&Note::new(&ASKED_OFTEN, []), language));
     *answer.status_mut() = StatusCode::TOO_MANY_REQUESTS;
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
     answer

@@ -14,6 +14,9 @@ pub(crate) mod route;
 pub use document::{Document, Standing};
 pub use peer::Peer;
 
+use crate::language::Language;
+use crate::notes::Note;
+use crate::refusals::PEER_NOT_ASKED;
 use crate::upstream::Connector;
 use crate::users::Users;
 use jiff::Timestamp;
@@ -79,7 +82,7 @@ struct Known {
     /// What the owner calls it.
     name: Option<String>,
     /// What the last question has found, and its number.
-    found: Option<(u64, Result<probe::Found, String>)>,
+    found: Option<(u64, Result<probe::Found, Note>)>,
     /// When it answered last.
     seen: Option<Timestamp>,
     due: Instant,
@@ -128,8 +131,8 @@ impl Peers {
             .collect();
     }
 
-    /// How each peer stands.
-    pub fn status(&self) -> Vec<PeerStatus> {
+    /// How each peer stands, in that language.
+    pub fn status(&self, language: Language) -> Vec<PeerStatus> {
         let status = |known: &Known| {
             let found = known.found.as_ref().map(|(_, found)| found.as_ref());
             let answered = found.and_then(Result::ok);
@@ -138,8 +141,8 @@ impl Peers {
                 name: known.name.clone(),
                 says: answered.map(|found| found.document.clone()),
                 error: match found {
-                    None => Some("not asked yet".into()),
-                    Some(found) => found.err().cloned(),
+                    None => Some(Note::new(&PEER_NOT_ASKED, []).words(language)),
+                    Some(found) => found.err().map(|note| note.words(language)),
                 },
                 round_trip_ms: answered.map(|found| 1000.0 * found.round_trip.as_secs_f64()),
                 last_seen: known.seen,
@@ -239,7 +242,7 @@ impl Peers {
         }
     }
 
-    fn found(&self, address: SocketAddr, found: Result<probe::Found, String>) {
+    fn found(&self, address: SocketAddr, found: Result<probe::Found, Note>) {
         let mut known = lock(&self.known);
         if let Some(peer) = known.iter_mut().find(|peer| peer.address == address) {
             let number = peer.found.as_ref().map_or(0, |(number, _)| number + 1);
@@ -278,6 +281,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refusals::PEER_HUNG_UP;
 
     const OWN: &str = "10.20.0.1:3128";
 
@@ -287,7 +291,7 @@ mod tests {
         Document { sharing, until, resumes_s, load, spare_bps, users, left_bytes }
     }
 
-    fn answered(document: Document) -> Result<probe::Found, String> {
+    fn answered(document: Document) -> Result<probe::Found, Note> {
         Ok(probe::Found { round_trip: Duration::from_millis(5), document })
     }
 
@@ -331,7 +335,7 @@ mod tests {
         let client = (1..200).map(|n| format!("10.20.9.{n}")).find(|client| order(&peers, client)[0] != OWN);
         let client = client.expect("one of them");
         let peer: SocketAddr = "10.20.0.2:3128".parse().unwrap();
-        for gone in [answered(document(Standing::Paused)), Err("no answer".into())] {
+        for gone in [answered(document(Standing::Paused)), Err(Note::new(&PEER_HUNG_UP, []))] {
             peers.found(peer, gone);
             assert_eq!(order(&peers, &client), [OWN]);
             peers.found(peer, answered(document(Standing::On)));
@@ -348,7 +352,7 @@ mod tests {
         assert!(!peers.goes_on(client));
         order(&peers, "10.20.9.1");
         assert!(peers.goes_on(client));
-        peers.found("10.20.0.2:3128".parse().unwrap(), Err("no answer".into()));
+        peers.found("10.20.0.2:3128".parse().unwrap(), Err(Note::new(&PEER_HUNG_UP, [])));
         assert!(!peers.goes_on(client));
     }
 
@@ -356,25 +360,28 @@ mod tests {
     fn the_owner_sees_when_a_peer_answered_last() {
         let peers = with(&["10.20.0.2:3128"]);
         let address: SocketAddr = "10.20.0.2:3128".parse().unwrap();
-        let seen = peers.status()[0].last_seen.expect("it has answered");
-        peers.found(address, Err("no answer".into()));
-        let gone = &peers.status()[0];
+        let seen = peers.status(Language::English)[0].last_seen.expect("it has answered");
+        peers.found(address, Err(Note::new(&PEER_HUNG_UP, [])));
+        let gone = &peers.status(Language::English)[0];
         assert_eq!(
             (gone.last_seen, gone.says.is_some(), gone.error.as_deref()),
-            (Some(seen), false, Some("no answer"))
+            (Some(seen), false, Some("it has hung up"))
         );
         peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(peer));
-        assert_eq!(peers.status().iter().map(|peer| peer.last_seen).collect::<Vec<_>>(), [Some(seen), None]);
+        assert_eq!(
+            peers.status(Language::English).iter().map(|peer| peer.last_seen).collect::<Vec<_>>(),
+            [Some(seen), None]
+        );
     }
 
     #[test]
     fn a_new_name_keeps_what_is_known() {
         let peers = with(&["10.20.0.2:3128"]);
         peers.set(&[Peer { name: Some("attic".into()), ..peer("10.20.0.2:3128") }]);
-        let status = &peers.status()[0];
+        let status = &peers.status(Language::English)[0];
         assert_eq!((status.name.as_deref(), status.says.is_some()), (Some("attic"), true));
         peers.set(&[peer("10.20.0.2:3128")]);
-        assert_eq!(peers.status()[0].name, None);
+        assert_eq!(peers.status(Language::English)[0].name, None);
     }
 
     #[test]
@@ -383,7 +390,7 @@ mod tests {
         order(&peers, "10.20.9.1");
         peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(peer));
         assert_eq!(order(&peers, "10.20.9.1").len(), 2, "the new one was not asked yet");
-        assert_eq!(peers.status()[1].error.as_deref(), Some("not asked yet"));
+        assert_eq!(peers.status(Language::English)[1].error.as_deref(), Some("not asked yet"));
         peers.set(&[]);
         assert_eq!(order(&peers, "10.20.9.1"), [OWN]);
     }

@@ -2,6 +2,8 @@
 
 use super::document::Document;
 use super::route::DOCUMENT;
+use crate::notes::{Note, Value};
+use crate::refusals::{PEER_HUNG_UP, PEER_NONSENSE, PEER_REFUSES, PEER_SILENT, PEER_STATUS};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, StatusCode, header};
@@ -28,47 +30,43 @@ pub struct Found {
 /// Asks, and once more if there is no answer: one lost packet is no failure.
 ///
 /// # Errors
-/// Why there is no answer that makes sense, in words.
-pub async fn ask(peer: SocketAddr) -> Result<Found, String> {
+/// Why there is no answer that makes sense.
+pub async fn ask(peer: SocketAddr) -> Result<Found, Note> {
     match once(peer).await {
         Ok(found) => Ok(found),
         Err(_) => once(peer).await,
     }
 }
 
-async fn once(peer: SocketAddr) -> Result<Found, String> {
-    let silent = format!("no answer within {} s", PATIENCE.as_secs());
+async fn once(peer: SocketAddr) -> Result<Found, Note> {
+    let silent = Note::new(&PEER_SILENT, [Value::same(PATIENCE.as_secs())]);
     timeout(PATIENCE, exchange(peer)).await.unwrap_or(Err(silent))
 }
 
-async fn exchange(peer: SocketAddr) -> Result<Found, String> {
-    let stream = TcpStream::connect(peer).await.map_err(|error| error.to_string())?;
-    let said = |error: hyper::Error| error.to_string();
+async fn exchange(peer: SocketAddr) -> Result<Found, Note> {
+    let stream = TcpStream::connect(peer).await.map_err(|error| Note::of(Value::error(&error)))?;
+    let nonsense = || Note::new(&PEER_NONSENSE, []);
+    let said = |_: hyper::Error| nonsense();
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(said)?;
     let exchange = async {
         let request = Request::get(DOCUMENT).header(header::HOST, peer.to_string());
-        let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
+        let request = request.body(Empty::<Bytes>::new()).map_err(|_| nonsense())?;
         let asked = Instant::now();
         let answer = sender.send_request(request).await.map_err(said)?;
         let (round_trip, status) = (asked.elapsed(), answer.status());
         let body = Limited::new(answer.into_body(), BYTES).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        let body = body.map_err(|_| nonsense())?.to_bytes();
         match status {
             StatusCode::OK => {}
-            StatusCode::FORBIDDEN => {
-                return Err(
-                    "it refuses this gateway: its `clients` have to hold this gateway's address".into()
-                );
-            }
-            status => return Err(format!("it answers {status}: is it a Leeway gateway?")),
+            StatusCode::FORBIDDEN => return Err(Note::new(&PEER_REFUSES, [])),
+            status => return Err(Note::new(&PEER_STATUS, [Value::same(status.as_u16())])),
         }
-        let document =
-            serde_json::from_slice(&body).map_err(|error| format!("not a status document: {error}"))?;
+        let document = serde_json::from_slice(&body).map_err(|_| nonsense())?;
         Ok(Found { round_trip, document })
     };
     tokio::select! {
         found = exchange => found,
-        ended = connection => Err(ended.err().map_or("it has hung up".into(), |error| error.to_string())),
+        ended = connection => Err(ended.err().map_or_else(|| Note::new(&PEER_HUNG_UP, []), said)),
     }
 }

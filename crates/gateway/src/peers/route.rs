@@ -1,5 +1,6 @@
 //! Paths at the proxy's own address that concern several gateways.
 
+use crate::language::Language;
 use std::net::{IpAddr, SocketAddr};
 
 /// Where a gateway says how it stands (RFC 8615).
@@ -41,4 +42,6 @@ pub struct Asker {
     pub given: Option<(String, String)>,
     /// The proxy's address that it asks.
     pub own: SocketAddr,
+    /// The language of a refusal.
+    pub language: Language,
 }

@@ -3,7 +3,7 @@
 
 const words = JSON.parse(document.getElementById("words").textContent);
 const el = (id) => document.getElementById(id);
-const format = (value, digits) => new Intl.NumberFormat(words.code, { maximumFractionDigits: digits, minimumFractionDigits: digits }).format(value);
+const format = (value, digits) => new Intl.NumberFormat(words.code, { maximumFractionDigits: digits, minimumFractionDigits: digits, useGrouping: false }).format(value);
 const when = (text) => new Intl.DateTimeFormat(words.code, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text));
 const milliseconds = (value) => (value === null ? words.none : `${format(value, value < 10 ? 1 : 0)} ms`);
 const rate = (bps) => (bps < 1e6 ? `${format(bps / 1e3, 0)} kbit/s` : `${format(bps / 1e6, 1)} Mbit/s`);
@@ -134,7 +134,7 @@ function draw() {
     axes: [
       { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => clock.format(new Date(tick * 1000))) },
       { ...axis, scale: "bps", size: 60, values: (_, ticks) => ticks.map((tick) => `${format(tick / 1e6, tick < 1e6 ? 1 : 0)} M`) },
-      { ...axis, scale: "ms", side: 1, size: 60, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${tick} ms`) },
+      { ...axis, scale: "ms", side: 1, size: 60, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${format(tick, Number.isInteger(tick) ? 0 : 1)} ms`) },
     ],
   }, series, box);
 }

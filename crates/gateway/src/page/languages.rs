@@ -1,0 +1,231 @@
+//! What people read in a browser is in the language that they have chosen.
+
+use super::view::{self, Message};
+use super::{Language, sheet};
+use crate::control::{Entrance, Issued, IssuedCode, Notice, Now, OperationError, Sample, Sharing, UserStatus, Volume};
+use crate::notes::{self, Note};
+use crate::observe::{Direction, Observation};
+use crate::peers::{Document, PeerStatus, Standing};
+use askama::Template;
+use jiff::Timestamp;
+use leeway_accounts::StoreError;
+use leeway_accounts::vouchers::VoucherError;
+
+/// Those that are not English.
+pub const OTHERS: [Language; 2] = [Language::Spanish, Language::Catalan];
+
+/// Words that few English sentences are without, and that are none of Spanish or Catalan.
+const ENGLISH: &str = "the of and is are was were not this that these those with for from have had it its to by \
+     who what when which why how they their there you your my nobody nothing every each an at only because than then \
+     will but since after before until into out if as used using left about more most less too first last next \
+     cannot need needs give answer answers address name password line owner home sharing paused voucher wrong";
+
+/// Units, before which numbers stand.
+const UNITS: [&str; 6] = ["MB", "GB", "kbit/s", "Mbit/s", "ms", "%"];
+
+/// Texts that are the same in English and another language.
+const SAME: [(&str, Language); 3] =
+    [("gigabytes", Language::Spanish), ("gigabytes", Language::Catalan), ("port", Language::Catalan)];
+
+/// What people see and hear of a page.
+fn text(page: &str) -> String {
+    let mut rest = page.to_owned();
+    for tag in ["style", "script", "svg"] {
+        while let Some(from) = rest.find(&format!("<{tag}")) {
+            let end = format!("</{tag}>");
+            let to = from + rest[from..].find(&end).expect("it ends") + end.len();
+            rest.replace_range(from..to, " ");
+        }
+    }
+    let pieces = rest.split('<').map(|piece| {
+        let (tag, text) = piece.split_once('>').unwrap_or(("", piece));
+        let labels = ["aria-label=\"", "data-label=\"", "placeholder=\"", "title=\"", "alt=\""];
+        let labels = labels.iter().filter_map(|label| tag.split_once(label)?.1.split('"').next());
+        labels.chain([text]).collect::<Vec<_>>().join(" ")
+    });
+    pieces.collect::<Vec<_>>().join(" ").replace("&#39;", "'").replace("&#34;", "\"")
+}
+
+/// Fails where a text for people who have chosen that language is not in it.
+pub fn assert_speaks(language: Language, text: &str) {
+    if language == Language::English {
+        return;
+    }
+    let english: Vec<&str> = ENGLISH.split_whitespace().collect();
+    // What stands in backticks is to be typed.
+    let said = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let letters = said.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-');
+    let found: Vec<&str> = letters.filter(|word| english.contains(&word.to_lowercase().as_str())).collect();
+    assert!(found.is_empty(), "{language:?} has {found:?}: {text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for pair in words.windows(2).filter(|pair| UNITS.contains(&pair[1].trim_end_matches(['.', ',', ')']))) {
+        assert!(!pair[0].contains('.'), "{language:?} has {pair:?}: {text}");
+    }
+}
+
+/// The same of a page.
+pub fn assert_page_speaks(language: Language, page: &str) {
+    assert!(page.contains(&format!("<html lang=\"{}\">", language.words().code)));
+    assert_speaks(language, &text(page));
+}
+
+fn peer(says: Option<Document>, error: Option<String>) -> PeerStatus {
+    let (address, last_seen) = ("10.20.0.2:3128".parse().unwrap(), says.as_ref().map(|_| Timestamp::UNIX_EPOCH));
+    PeerStatus { address, name: None, says, error, round_trip_ms: None, last_seen }
+}
+
+/// As much as a page can show at a time; `error` is why a peer does not answer.
+fn now(sharing: Sharing, answer: &'static str, error: &str) -> Now {
+    let user = |standing: &str| UserStatus {
+        name: "Núria".into(),
+        connections: 1,
+        down_bytes: 1_234_567,
+        up_bytes: 7_654_321_000,
+        requests: 1,
+        refused: 1,
+        standing: standing.into(),
+        words: "in English for programs, and not on the page".into(),
+        volumes: vec![],
+        expires: None,
+        last_seen: None,
+    };
+    let volume = |cap: &str| Volume {
+        cap: cap.into(),
+        used_bytes: 1_500_000,
+        limit_bytes: 2_500_000_000,
+        until: Timestamp::UNIX_EPOCH,
+    };
+    let document = |sharing, until| Document {
+        sharing,
+        until,
+        resumes_s: None,
+        load: Some(0.255),
+        spare_bps: Some(2_500_000),
+        users: Some(3),
+        left_bytes: None,
+    };
+    let direction = Direction { mean_bps: 1.5e6, busiest_bps: 2.5e6, spare_bps: Some(1e6), ..Direction::default() };
+    let observed = Observation {
+        seconds: 60,
+        interfaces: vec![],
+        sees_home: true,
+        home_busy_s: None,
+        down: direction,
+        up: Direction { spare_bps: None, ..direction },
+        unknown: vec!["in English for programs, and not on the page".into()],
+    };
+    Now {
+        sharing,
+        notice: Notice { answer, now_ms: Some(3.25), off_ms: None },
+        sample: Sample { at: 0, down_bps: 1.5e6, up_bps: 2.5e3, queue_ms: Some(2.5) },
+        users: ["free", "slowed", "paused", "revoked"].map(user).into(),
+        volumes: ["month", "all_daily", "user_daily", "voucher"].map(volume).into(),
+        peers: vec![
+            peer(Some(document(Standing::On, None)), None),
+            peer(Some(document(Standing::Paused, Some(Timestamp::UNIX_EPOCH))), None),
+            peer(Some(document(Standing::Paused, None)), None),
+            peer(None, Some(error.to_owned())),
+        ],
+        observed: (sharing == Sharing::Observing).then_some(observed),
+    }
+}
+
+#[test]
+fn each_word_is_in_each_language() {
+    let [english, others @ ..] = Language::ALL.map(|(language, ..)| (language, language.words()));
+    let fields = |words| serde_json::to_value(words).unwrap().as_object().unwrap().clone();
+    let english = fields(english.1);
+    for (language, words) in others {
+        for (name, text) in fields(words) {
+            let same = SAME.contains(&(name.as_str(), language));
+            assert_eq!(text == english[&name], same, "{name} in {language:?}: {text}");
+            assert_speaks(language, text.as_str().unwrap());
+        }
+    }
+}
+
+#[test]
+fn each_note_is_in_each_language() {
+    for language in OTHERS {
+        notes::each().iter().for_each(|note| assert_speaks(language, &note.words(language)));
+    }
+}
+
+#[test]
+fn the_owners_page_is_in_each_language() {
+    let paused = |until| Sharing::Paused { since: Timestamp::UNIX_EPOCH, until };
+    let sharing = [Sharing::On, Sharing::Observing, paused(None), paused(Some(Timestamp::UNIX_EPOCH))];
+    let answers = ["notice_idle", "notice_no", "notice_little", "notice_yes"];
+    let notes = notes::each();
+    for language in OTHERS {
+        let words = language.words();
+        let pages = sharing.into_iter().zip(answers).zip(&notes);
+        for ((sharing, answer), note) in pages {
+            let now = now(sharing, answer, &note.words(language));
+            let done = Message::done(language, words.reloaded, &notes);
+            let home = view::Home::new(language, String::new(), Some(done), now, [&notes, &notes]);
+            let page = home.with_codes(true).render().unwrap();
+            assert_page_speaks(language, &page);
+            let said = text(&page);
+            let places = if sharing == Sharing::Observing { 3 } else { 2 };
+            assert!(notes.iter().all(|note| said.matches(&note.words(language)).count() >= places), "{said}");
+        }
+        for problem in [None, Some(words.wrong_password), Some(words.too_many), Some(words.old_form)] {
+            assert_page_speaks(language, &view::Login::new(language, problem).render().unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_a_form_is_answered_is_in_each_language() {
+    let vouchers = [
+        VoucherError::Unknown,
+        VoucherError::Void(Timestamp::UNIX_EPOCH),
+        VoucherError::Revoked,
+        VoucherError::Empty,
+        VoucherError::Nothing,
+        VoucherError::Count(0),
+        VoucherError::Name("a b".into()),
+        VoucherError::Invited("Núria".into()),
+    ];
+    let stores = vouchers.into_iter().map(StoreError::Voucher).chain([StoreError::Moved("a.db".into())]);
+    let disk_full = std::io::Error::from_raw_os_error(28);
+    let errors = stores.map(OperationError::Accounts).chain([OperationError::File(disk_full)]);
+    for error in errors {
+        for language in OTHERS {
+            let problem = Message::problem(&error.note().words(language));
+            let now = now(Sharing::On, "notice_no", "–");
+            let home = view::Home::new(language, String::new(), Some(problem), now, [&[], &[]]);
+            assert_page_speaks(language, &home.render().unwrap());
+        }
+    }
+}
+
+#[test]
+fn codes_are_given_in_each_language() {
+    let code = IssuedCode {
+        code: "AC3D-EFHJ-KMPR-TWXY".into(),
+        holder: "Núria".into(),
+        link: Some("http://10.20.0.1:3128/c/AC3DEFHJKMPRTWXY".into()),
+    };
+    let entrance = Entrance { http: "10.20.0.1:3128".parse().ok(), socks: "10.20.0.1:1080".parse().ok() };
+    for (days, bytes) in [(Some(7), Some(1_500_000_000)), (Some(1), None), (None, Some(500_000_000)), (None, None)] {
+        let (codes, valid_until) = (vec![code.clone()], Some(Timestamp::UNIX_EPOCH));
+        let issued = Issued { codes, days, bytes, valid_until, entrance };
+        for language in OTHERS {
+            assert_page_speaks(language, &view::Issued::new(language, &issued).render().unwrap());
+            assert_page_speaks(language, &sheet::html(&issued, language));
+        }
+    }
+}
+
+/// The test finds what it is there for.
+#[test]
+fn english_is_found() {
+    let fails = |text: &str| std::panic::catch_unwind(|| assert_speaks(Language::Spanish, text)).is_err();
+    assert!(fails("nadie pasa: nobody is called \"ann\"") && fails("1.5 MB") && fails("(quedan 2.5 GB)"));
+    assert!(!fails("1,5 MB en 10.20.0.1; escribe `it is`") && !fails("not_kept"));
+    assert!(text("<p aria-label=\"Take\">a<style>b</style> c").split_whitespace().eq(["Take", "a", "c"]));
+    let note = Note::new(&crate::refusals::STRANGER, []);
+    assert!(fails(&note.to_string()));
+}
