@@ -5,7 +5,7 @@ use crate::notes::{CLOCK_BACK, CLOCK_FORWARD, Note, Value};
 use crate::users::{User, Users};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use leeway_accounts::Accounts;
 use leeway_accounts::caps::{Caps, CapsConfig, Grant, Left, Reason, Share, Verdict, Want};
 use leeway_accounts::export::{self, ExportError};
