@@ -3,9 +3,9 @@
 use crate::control::{ExportFormat, ExportRange};
 use crate::notes::{CLOCK_BACK, CLOCK_FORWARD, Note, Value};
 use crate::users::{User, Users};
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::Timestamp;
 use leeway_accounts::Accounts;
 use leeway_accounts::caps::{Caps, CapsConfig, Grant, Left, Reason, Share, Verdict, Want};
 use leeway_accounts::export::{self, ExportError};

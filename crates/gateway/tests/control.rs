@@ -84,7 +84,8 @@ async fn a_pause_refuses_in_words_and_what_runs_ends() {
     let answer = gateway.say(&format!("GET {url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
     assert_eq!(status(&answer), 503, "{answer}");
     assert!(answer.contains("the owner of this line has paused sharing until "), "{answer}");
-    let catalan = format!("GET {url} HTTP/1.1\r\nHost: x\r\nAccept-Language: ca\r\nConnection: close\r\n\r\n");
+    let catalan =
+        format!("GET {url} HTTP/1.1\r\nHost: x\r\nAccept-Language: ca\r\nConnection: close\r\n\r\n");
     let answer = gateway.say(&catalan).await;
     assert!(answer.contains("qui comparteix aquesta línia l'ha posada en pausa fins a "), "{answer}");
     let retry =

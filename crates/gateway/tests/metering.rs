@@ -90,7 +90,10 @@ async fn a_daily_volume_holds_within_a_hundredth_whoever_asks_how_often() {
     refused.write_all(request.as_bytes()).await.unwrap();
     let answer = text(&mut refused).await;
     assert_eq!(status(&answer), 503, "{answer}");
-    assert!(answer.contains("you are paused until ") && answer.contains("What you may use today"), "{answer}");
+    assert!(
+        answer.contains("you are paused until ") && answer.contains("What you may use today"),
+        "{answer}"
+    );
     assert!(answer.to_lowercase().contains("retry-after: "), "{answer}");
     assert_eq!(fetch(from("127.0.0.18", gateway.http).await.unwrap(), objects, 10).await, 10);
 

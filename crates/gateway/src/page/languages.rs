@@ -2,7 +2,9 @@
 
 use super::view::{self, Message};
 use super::{Language, sheet};
-use crate::control::{Entrance, Issued, IssuedCode, Notice, Now, OperationError, Sample, Sharing, UserStatus, Volume};
+use crate::control::{
+    Entrance, Issued, IssuedCode, Notice, Now, OperationError, Sample, Sharing, UserStatus, Volume,
+};
 use crate::notes::{self, Note};
 use crate::observe::{Direction, Observation};
 use crate::peers::{Document, PeerStatus, Standing};
@@ -70,7 +72,8 @@ pub fn assert_page_speaks(language: Language, page: &str) {
 }
 
 fn peer(says: Option<Document>, error: Option<String>) -> PeerStatus {
-    let (address, last_seen) = ("10.20.0.2:3128".parse().unwrap(), says.as_ref().map(|_| Timestamp::UNIX_EPOCH));
+    let (address, last_seen) =
+        ("10.20.0.2:3128".parse().unwrap(), says.as_ref().map(|_| Timestamp::UNIX_EPOCH));
     PeerStatus { address, name: None, says, error, round_trip_ms: None, last_seen }
 }
 
@@ -104,7 +107,8 @@ fn now(sharing: Sharing, answer: &'static str, error: &str) -> Now {
         users: Some(3),
         left_bytes: None,
     };
-    let direction = Direction { mean_bps: 1.5e6, busiest_bps: 2.5e6, spare_bps: Some(1e6), ..Direction::default() };
+    let direction =
+        Direction { mean_bps: 1.5e6, busiest_bps: 2.5e6, spare_bps: Some(1e6), ..Direction::default() };
     let observed = Observation {
         seconds: 60,
         interfaces: vec![],
@@ -209,7 +213,9 @@ fn codes_are_given_in_each_language() {
         link: Some("http://10.20.0.1:3128/c/AC3DEFHJKMPRTWXY".into()),
     };
     let entrance = Entrance { http: "10.20.0.1:3128".parse().ok(), socks: "10.20.0.1:1080".parse().ok() };
-    for (days, bytes) in [(Some(7), Some(1_500_000_000)), (Some(1), None), (None, Some(500_000_000)), (None, None)] {
+    for (days, bytes) in
+        [(Some(7), Some(1_500_000_000)), (Some(1), None), (None, Some(500_000_000)), (None, None)]
+    {
         let (codes, valid_until) = (vec![code.clone()], Some(Timestamp::UNIX_EPOCH));
         let issued = Issued { codes, days, bytes, valid_until, entrance };
         for language in OTHERS {

@@ -334,7 +334,10 @@ mod tests {
                     why: Some(why(words, reason)),
                     goes_on: Some(goes_on(words, None)),
                     volumes: ["user_daily", "voucher"].map(volume).into(),
-                    notes: vec![terms(words, Some(1), Some(1_500_000)), goes_on(words, Some(Timestamp::UNIX_EPOCH))],
+                    notes: vec![
+                        terms(words, Some(1), Some(1_500_000)),
+                        goes_on(words, Some(Timestamp::UNIX_EPOCH)),
+                    ],
                     http: None,
                     socks: None,
                 };

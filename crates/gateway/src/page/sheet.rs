@@ -62,9 +62,11 @@ mod tests {
         let (days, bytes) = (Some(7), Some(5_000_000_000));
         let codes = (10..30).map(code).collect();
         let issued = Issued { codes, days, bytes, valid_until: None, entrance };
-        for (language, said) in [(Language::English, "7 days"), (Language::Catalan, "7 dies")] {
+        for (language, [days, data]) in
+            [(Language::English, ["7 days", "5.00 GB"]), (Language::Catalan, ["7 dies", "5,00 GB"])]
+        {
             let sheet = html(&issued, language);
-            assert!(sheet.contains(said) && sheet.contains("5.00 GB"), "{sheet}");
+            assert!(sheet.contains(days) && sheet.contains(data), "{sheet}");
             assert!(issued.codes.iter().all(|code| sheet.contains(&code.code)));
             assert_eq!(sheet.matches("<svg ").count(), 20);
             assert!(sheet.contains("10.20.0.1") && sheet.contains("3128") && !sheet.contains("SOCKS"));
