@@ -72,6 +72,8 @@ struct Entry {
     read: u64,
     /// Where the answer under way ends, if that is known.
     end: Option<u64>,
+    /// Where the answer begins that was granted last.
+    start: Option<u64>,
     round_trips: leeway_share::RoundTrips,
     asked_us: u64,
     /// Segments that came before their time, as the kernel counted them then.
@@ -172,15 +174,21 @@ impl Downlink {
         self.flows.get(&flow).map_or(0, |entry| entry.read)
     }
 
-    /// A request is about to be sent: whether the server may answer with the connection's window. While an answer is under
-    /// way it need not be asked for.
+    /// A part of a request is about to be sent: whether the server may answer with the connection's window. That is asked for
+    /// once for a request, which may be long, and not while an answer is under way.
     pub fn start(&mut self, flow: FlowId, waker: &Waker) -> bool {
         if let Some(ready) = self.waited(flow, waker) {
             return ready;
         }
         let under_way = self.line.granted_to(flow) > 0;
         let entry = self.entry(flow);
-        if under_way || entry.read < entry.arrived {
+        let goes_on = entry.start == Some(entry.arrived);
+        if goes_on {
+            // The answer begins a round trip after the last part.
+            entry.forget();
+            entry.observed.iter_mut().for_each(Observed::ask);
+        }
+        if under_way || goes_on || entry.read < entry.arrived {
             return true;
         }
         entry.end = None;
@@ -445,11 +453,14 @@ impl Downlink {
                 return None;
             }
             Waits::Whole(_) if entry.path == 0 => entry.datagrams.push_back((now_us, bytes)),
-            Waits::Whole(_) => match &mut entry.observed {
-                Some(observed) => observed.ask(),
-                // The first byte of the answer comes a round trip after the request.
-                None => entry.round_trips.opened(entry.arrived, now_us, Certainty::Exact),
-            },
+            Waits::Whole(_) => {
+                entry.start = Some(entry.arrived);
+                match &mut entry.observed {
+                    Some(observed) => observed.ask(),
+                    // The first byte of the answer comes a round trip after the request.
+                    None => entry.round_trips.opened(entry.arrived, now_us, Certainty::Exact),
+                }
+            }
             Waits::More => {
                 entry.waits = Waits::Ahead;
                 self.go_ahead(flow);
@@ -564,6 +575,7 @@ impl Entry {
             slack: None,
             read: 0,
             end: None,
+            start: None,
             round_trips: leeway_share::RoundTrips::default(),
             asked_us: 0,
             out_of_order: 0,

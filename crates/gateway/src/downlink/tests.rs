@@ -69,6 +69,33 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     assert_eq!((bench.state().outstanding_bytes, bench.state().waiting), (0, 0));
 }
 
+/// Six users upload, each in parts that wait for the uplink, as does everybody's answer. The answers that are granted first
+/// come after seconds, and meanwhile they neither keep the others from beginning nor look like a queue.
+#[test]
+fn a_long_request_asks_once_and_its_answer_may_come_late() {
+    let mut bench = Bench::new(LAW);
+    let flows = [(); 6].map(|()| bench.open(SERVER));
+    let mut begun = [false; 6];
+    while bench.now_us < 4_000_000 {
+        for (flow, begun) in flows.into_iter().zip(&mut begun) {
+            let goes_on = bench.starts(flow);
+            assert!(goes_on || !*begun, "what has begun goes on, after {} us", bench.now_us);
+            *begun = goes_on;
+        }
+        bench.now_us += 100_000;
+    }
+    assert_eq!(begun, [true; 6]);
+    assert_eq!(bench.state().queuing_delay_us, 0, "nothing shows a queue");
+    bench.downlink.seen(bench.now_us, flows[0], 200);
+    assert_eq!(bench.follows(flows[0], 200), Some(200), "the answer is read");
+    bench.downlink.read(bench.now_us, flows[0], 200);
+    bench.now_us += 2_000_000;
+    let _ = bench.downlink.grant(bench.now_us);
+    assert_eq!(bench.state().outstanding_bytes, 0, "what has not come is given up");
+    assert!(bench.starts(flows[0]));
+    assert!(bench.state().outstanding_bytes > 0, "the next request asks again");
+}
+
 /// What the kernel would say of a connection.
 #[derive(Debug, Default)]
 struct Kernel {
