@@ -35,6 +35,9 @@ const AT_ONCE_US: u64 = 1000;
 
 const KNOWN: &str = "the flow is known until it is dropped";
 
+/// Segments of up to a segment divided by this are small: what a line takes for them differs little.
+const SMALL: u64 = 4;
+
 /// The line as downloads see it, and those who have some of it.
 #[derive(Debug)]
 pub struct Downlink {
@@ -184,11 +187,14 @@ impl Downlink {
         let entry = self.entry(flow);
         let goes_on = entry.start == Some(entry.arrived);
         if goes_on {
-            // The answer begins a round trip after the last part.
+            // The answer begins a round trip after the last part, and is no longer counted on. It takes room all the same, so
+            // the next answers wait for the queue that it makes.
             entry.forget();
             entry.observed.iter_mut().for_each(Observed::ask);
+            self.line.forgo(flow, u64::MAX);
+            return true;
         }
-        if under_way || goes_on || entry.read < entry.arrived {
+        if under_way || entry.read < entry.arrived {
             return true;
         }
         entry.end = None;
@@ -289,7 +295,11 @@ impl Downlink {
                     observed.arrived(at_us, from, bytes, entry.mss)
                 {
                     let position = position.max(entry.arrived);
-                    self.came(now_us, flow, position, round_trip);
+                    let sample = round_trip.map(|(rtt_us, certainty)| match bytes * SMALL <= entry.mss {
+                        true => Sample::exact(paths::small(entry.path), rtt_us),
+                        false => Sample { certainty, ..Sample::exact(entry.path, rtt_us) },
+                    });
+                    self.came(now_us, flow, position, sample);
                 }
             }
         }
@@ -514,36 +524,41 @@ impl Downlink {
             entry.slack = entry.slack.max(beyond);
             round_trip = entry.round_trips.arrived(position, now_us);
         }
-        self.came(now_us, flow, position, round_trip);
+        let path = entry.path;
+        let sample =
+            round_trip.map(|(rtt_us, certainty)| Sample { certainty, ..Sample::exact(path, rtt_us) });
+        self.came(now_us, flow, position, sample);
     }
 
-    /// Everything before `position` has come, and shows this round trip, if any.
-    fn came(&mut self, now_us: u64, flow: FlowId, position: u64, mut round_trip: Option<(u32, Certainty)>) {
+    /// Everything before `position` has come, and shows this delay, if any.
+    fn came(&mut self, now_us: u64, flow: FlowId, position: u64, mut sample: Option<Sample>) {
         let srtt_us = self.line.srtt_us();
         let entry = self.entry(flow);
         let bytes = position.saturating_sub(entry.arrived);
         entry.arrived = position;
         let mut lost = false;
-        if (now_us >= entry.asked_us + srtt_us || round_trip.is_some())
+        if (now_us >= entry.asked_us + srtt_us || sample.is_some())
             && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
         {
             entry.asked_us = now_us;
             let before = std::mem::replace(&mut entry.out_of_order, received.out_of_order);
             let early = received.out_of_order.wrapping_sub(before);
             lost = early >= entry.duplicates();
-            round_trip = round_trip.map(|(rtt_us, certainty)| (rtt_us.max(received.least_rtt_us), certainty));
+            let least_us = received.least_rtt_us;
+            sample = sample.map(|Sample { path, rtt_us, certainty, .. }| Sample {
+                certainty,
+                ..Sample::exact(path, rtt_us.max(least_us))
+            });
             if early > 0 {
                 // What was sent twice says nothing of the path (RFC 6298, 3).
-                round_trip = None;
+                sample = None;
                 entry.forget();
             }
         }
-        let (path, mss, end) = (entry.path, entry.mss, entry.end);
+        let (mss, end) = (entry.mss, entry.end);
         if lost {
             self.line.lost(now_us, mss, now_us.saturating_sub(srtt_us));
         }
-        let sample =
-            round_trip.map(|(rtt_us, certainty)| Sample { certainty, ..Sample::exact(path, rtt_us) });
         if self.line.arrived(now_us, flow, bytes, sample) == Heard::Doubt {
             self.entry(flow).forget();
         }

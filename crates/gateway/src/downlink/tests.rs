@@ -427,6 +427,32 @@ impl Sender {
     }
 }
 
+/// Servers whose answers are one small segment each: the line is known all the same, and a longer way is a queue.
+#[test]
+fn small_answers_show_the_delay() {
+    let mut bench = Bench::new(LAW);
+    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 1, 0);
+    let ends = kernel.ends().unwrap();
+    let mut position = 0;
+    for (answers, rtt_us) in [(20, 30_000), (20, 90_000)] {
+        for _ in 0..answers {
+            assert!(bench.starts(flow));
+            let seen =
+                |bench: &mut Bench, seen| bench.downlink.observed(bench.now_us, bench.now_us, &ends, seen);
+            seen(&mut bench, Seen::Announced { acknowledged: position, edge: position + 2 * SEGMENT });
+            seen(&mut bench, Seen::Sent);
+            bench.now_us += rtt_us;
+            seen(&mut bench, Seen::Arrived { from: position, bytes: 75 });
+            position += 75;
+            assert_eq!(bench.follows(flow, 75), Some(75));
+            bench.downlink.read(bench.now_us, flow, 75);
+            bench.now_us += 2_000_000;
+            let _ = bench.downlink.grant(bench.now_us);
+        }
+        assert!(bench.state().srtt_us.abs_diff(rtt_us as u32) < 10_000, "{:?}", bench.state());
+    }
+}
+
 /// The edge stays where it is from two segments before the end of the first answer.
 #[test]
 fn the_next_answer_begins_as_on_a_new_connection() {
