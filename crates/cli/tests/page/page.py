@@ -34,10 +34,49 @@ def looks(page) -> None:
     assert not serious, (page.url, serious)
 
 
-ENGLISH = set(
-    "the of and is are was not this that with for from have it its to by who what when which nobody only because until "
-    "before after out cannot need give answer address name password line owner home paused wrong refused".split()
-)
+ENGLISH = {
+    "the",
+    "of",
+    "and",
+    "is",
+    "are",
+    "was",
+    "not",
+    "this",
+    "that",
+    "with",
+    "for",
+    "from",
+    "have",
+    "it",
+    "its",
+    "to",
+    "by",
+    "who",
+    "what",
+    "when",
+    "which",
+    "nobody",
+    "only",
+    "because",
+    "until",
+    "before",
+    "after",
+    "out",
+    "cannot",
+    "need",
+    "give",
+    "answer",
+    "address",
+    "name",
+    "password",
+    "line",
+    "owner",
+    "home",
+    "paused",
+    "wrong",
+    "refused",
+}
 
 
 def speaks(page) -> None:
@@ -62,7 +101,11 @@ def choose(page, code: str) -> None:
 def refused(page) -> None:
     """Forms that ask for what cannot be are answered in the language of the page."""
     code = page.locator("html").get_attribute("lang")
-    wrong = {"/revoke": ("#revoke-name", "Núria"), "/invite": ("#invite-name", "a b"), "/vouchers": ("#voucher-count", "0")}
+    wrong = {
+        "/revoke": ("#revoke-name", "Núria"),
+        "/invite": ("#invite-name", "a b"),
+        "/vouchers": ("#voucher-count", "0"),
+    }
     for form, (field, value) in wrong.items():
         page.locator(field).fill(value)
         page.locator(f"form.fields[action='{form}'] button").click()
