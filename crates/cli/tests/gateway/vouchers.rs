@@ -117,7 +117,7 @@ fn a_neighbour_with_a_voucher_is_served_until_it_is_used_and_nothing_shown_is_lo
     }
     let (status, words) = curl(&["--noproxy", "*", "--header", "Accept-Language: ca", &page]);
     assert!(status == "200" && words.contains("El que et queda"), "{status} {words}");
-    assert!(words.contains("Val: 0.1 MB queden de 1.0 MB"), "{words}");
+    assert!(words.contains("Val: 0,1 MB queden de 1,0 MB"), "{words}");
     // Its days have begun, once, and its data ends.
     let one = |all: &Value| {
         let holder = format!("voucher-{}", &codes[0][..4]);
