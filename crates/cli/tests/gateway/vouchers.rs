@@ -134,7 +134,7 @@ fn a_neighbour_with_a_voucher_is_served_until_it_is_used_and_nothing_shown_is_lo
     let (_gateway, [http, _]) = bed.start();
     let proxy = format!("http://{http}");
     let (status, words) = bed.fetch(&proxy, &format!("{}:x", codes[0]));
-    assert!(status == "503" && words.contains("the data of your voucher"), "{status} {words}");
+    assert!(status == "503" && words.contains("The data of your voucher"), "{status} {words}");
     assert_eq!(one(&bed.json(&["voucher", "--list"]))["redeemed"], begun["redeemed"]);
     assert_eq!(one(&bed.json(&["voucher", "--list"]))["used_bytes"], 1_000_000, "to the byte");
     assert_eq!(bed.fetch(&proxy, &format!("{}:x", codes[1])).0, "200", "others have theirs");
