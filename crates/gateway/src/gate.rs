@@ -1,8 +1,7 @@
 //! Whether neighbours are served at the moment, and the reason if not.
 
 use crate::metering::{Answer, Leave, Meter};
-use crate::notes::{Note, Value};
-use crate::page::{moment, neighbour};
+use crate::notes::{Note, Value, moment};
 pub use crate::pause::Pause;
 use crate::pause::{Held, Reading, boot_id};
 use crate::refusals as phrase;
@@ -257,7 +256,7 @@ impl Closed {
     /// For the neighbour, in the time zone of the line.
     pub fn note(&self, zone: &TimeZone) -> Note {
         let until = self.until.map(|until| Value::same(moment(until, zone)));
-        let why = |reason| Value::each(|language| neighbour::why(language.words(), reason));
+        let why = |reason| Value::each(|language| language.words().why(reason));
         match (self.why, until) {
             (Why::Revoked, _) => Note::new(&phrase::REVOKED, []),
             (Why::Paused, None) => Note::new(&phrase::PAUSED, []),

@@ -1,6 +1,8 @@
 //! What the owner of a gateway should know, in each language of the page.
 
 use crate::language::Language;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
@@ -126,6 +128,11 @@ impl fmt::Display for Note {
 /// The same notes as texts.
 pub fn in_english(notes: &[Note]) -> Vec<String> {
     notes.iter().map(Note::to_string).collect()
+}
+
+/// A time of the clock on the wall, read alike in each language.
+pub(crate) fn moment(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned_datetime(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// Phrases with the number of their values, each in English, Spanish and Catalan.

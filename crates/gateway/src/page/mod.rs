@@ -19,7 +19,6 @@ mod words;
 
 pub use crate::language::Language;
 pub use config::PageConfig;
-pub(crate) use view::moment;
 
 use crate::control::{OperationError, Operations};
 use crate::login::{Denied, Logins};

@@ -19,7 +19,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
-use leeway_accounts::caps::{Reason, Verdict};
+use leeway_accounts::caps::Verdict;
 use leeway_accounts::vouchers::{Voucher, code_in, grouped};
 use leeway_net::Attachment;
 use leeway_units::Rate;
@@ -217,10 +217,10 @@ impl Page {
         let (standing, state, why, goes_on) = match (gate.pause(), verdict) {
             (Some(pause), _) => ("off", paused, Some(words.why_owner), Some(goes_on(words, pause.until))),
             (None, Verdict::Paused { until, reason }) => {
-                ("off", paused, Some(why(words, reason)), Some(goes_on(words, until)))
+                ("off", paused, Some(words.why(reason)), Some(goes_on(words, until)))
             }
             (None, Verdict::Slowed { rate, reason }) => {
-                ("off", slowed(words, rate), Some(why(words, reason)), None)
+                ("off", slowed(words, rate), Some(words.why(reason)), None)
             }
             (None, Verdict::Free) => ("on", words.as_fast.to_owned(), None, None),
         };
@@ -279,28 +279,13 @@ fn slowed(words: &Words, ceiling: Rate) -> String {
     format!("{} {}.", words.you_slowed, rate(words, ceiling.bits_per_sec() as f64))
 }
 
-/// Why somebody is slowed or paused.
-pub fn why(words: &'static Words, reason: Reason) -> &'static str {
-    match reason {
-        Reason::Month => words.why_month,
-        Reason::Percentile => words.why_percentile,
-        Reason::Hours => words.why_hours,
-        Reason::AllDaily => words.why_all_daily,
-        Reason::AllRate => words.why_all_rate,
-        Reason::UserDaily => words.why_user_daily,
-        Reason::UserRate => words.why_user_rate,
-        Reason::Voucher => words.why_voucher,
-        Reason::VoucherOver => words.why_voucher_over,
-        Reason::Store => words.why_store,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::control::Volume;
     use crate::gate::{Closed, Why};
     use crate::page::languages::{OTHERS, assert_page_speaks, assert_speaks};
+    use leeway_accounts::caps::Reason;
 
     const REASONS: [Reason; 10] = [
         Reason::Month,
@@ -331,7 +316,7 @@ mod tests {
                     code: Some("AC3D-EFHJ-KMPR-TWXY".into()),
                     standing: "off",
                     state: slowed(words, Rate::from_bits_per_sec(1_500_000)),
-                    why: Some(why(words, reason)),
+                    why: Some(words.why(reason)),
                     goes_on: Some(goes_on(words, None)),
                     volumes: ["user_daily", "voucher"].map(volume).into(),
                     notes: vec![

@@ -4,7 +4,7 @@ use super::neighbour::terms;
 use super::words::Words;
 use crate::control::{self, Entrance, IssuedCode, Now, Sharing, Volume};
 use crate::language::Language;
-use crate::notes::Note;
+use crate::notes::{Note, moment};
 use crate::observe::Observation;
 use crate::peers::{Document, PeerStatus, Standing};
 use crate::qr::Qr;
@@ -300,11 +300,6 @@ impl VolumeRow {
 /// A time of the clock on the wall of this machine.
 pub fn when(at: Timestamp) -> String {
     moment(at, &TimeZone::system())
-}
-
-/// A time of the clock on the wall, read alike in each language.
-pub fn moment(at: Timestamp, zone: &TimeZone) -> String {
-    at.to_zoned_datetime(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// A number with the decimal mark of the language.

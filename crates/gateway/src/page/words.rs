@@ -1,6 +1,7 @@
 //! Every text of the pages, in each of their languages.
 
 use crate::language::Language;
+use leeway_accounts::caps::Reason;
 use serde::Serialize;
 
 impl Language {
@@ -23,6 +24,24 @@ macro_rules! words {
         static ES: Words = Words { $($name: $es,)* };
         static CA: Words = Words { $($name: $ca,)* };
     };
+}
+
+impl Words {
+    /// Why somebody is slowed or paused.
+    pub fn why(&self, reason: Reason) -> &'static str {
+        match reason {
+            Reason::Month => self.why_month,
+            Reason::Percentile => self.why_percentile,
+            Reason::Hours => self.why_hours,
+            Reason::AllDaily => self.why_all_daily,
+            Reason::AllRate => self.why_all_rate,
+            Reason::UserDaily => self.why_user_daily,
+            Reason::UserRate => self.why_user_rate,
+            Reason::Voucher => self.why_voucher,
+            Reason::VoucherOver => self.why_voucher_over,
+            Reason::Store => self.why_store,
+        }
+    }
 }
 
 words! {
