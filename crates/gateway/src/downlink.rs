@@ -177,8 +177,8 @@ impl Downlink {
         self.flows.get(&flow).map_or(0, |entry| entry.read)
     }
 
-    /// A part of a request is about to be sent: whether the server may answer with the connection's window. That is asked for
-    /// once for a request, which may be long, and not while an answer is under way.
+    /// A part of a request is about to be sent: whether the server may answer with the connection's
+    /// window. That is asked for once for a request, however long, and not while an answer is under way.
     pub fn start(&mut self, flow: FlowId, waker: &Waker) -> bool {
         if let Some(ready) = self.waited(flow, waker) {
             return ready;
@@ -187,8 +187,7 @@ impl Downlink {
         let entry = self.entry(flow);
         let goes_on = entry.start == Some(entry.arrived);
         if goes_on {
-            // The answer begins a round trip after the last part, and is no longer counted on. It takes room all the same, so
-            // the next answers wait for the queue that it makes.
+            // The answer begins a round trip after the last part. Until then its room is free for others.
             entry.forget();
             entry.observed.iter_mut().for_each(Observed::ask);
             self.line.forgo(flow, u64::MAX);

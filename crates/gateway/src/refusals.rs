@@ -23,10 +23,9 @@ phrases! {
         "qui comparteix aquesta línia l'ha posada en pausa fins a {}";
     CAPPED[1]: "you are paused. {}", "estás en pausa. {}", "estàs en pausa. {}";
     CAPPED_UNTIL[2]: "you are paused until {}. {}", "estás en pausa hasta {}. {}", "estàs en pausa fins a {}. {}";
-    NAME_NEEDED[0]: "a name and a password are needed; who has a voucher gives its code as name, and any password",
-        "hacen falta un nombre y una contraseña; quien tiene un vale da su código como nombre, y cualquier \
-         contraseña",
-        "calen un nom i una contrasenya; qui té un val en dóna el codi com a nom, i qualsevol contrasenya";
+    NAME_NEEDED[0]: "a name and a password are needed; the code of a voucher is a name, with any password",
+        "hacen falta un nombre y una contraseña; el código de un vale es un nombre, con cualquier contraseña",
+        "calen un nom i una contrasenya; el codi d'un val és un nom, amb qualsevol contrasenya";
     NAME_WRONG[0]: "name or password are wrong", "el nombre o la contraseña no son correctos",
         "el nom o la contrasenya no són correctes";
     GUESSED[0]: "too many wrong passwords or codes came from you",
@@ -90,7 +89,8 @@ phrases! {
     FORWARDS[0]: "Max-Forwards is not one number", "Max-Forwards no es un solo número",
         "Max-Forwards no és un sol número";
 
-    ONLY_OBSERVES[0]: "this gateway only observes (--observe): nobody is let through, so there is nothing to pause",
+    ONLY_OBSERVES[0]: "this gateway only observes (--observe): nobody is let through, so there is nothing \
+         to pause",
         "esta pasarela solo observa (--observe): no pasa nadie, y no hay nada que pausar",
         "aquesta passarel·la només observa (--observe): no passa ningú, i no hi ha res per pausar";
     PAUSE_LENGTH[2]: "a pause of {} s: it goes from 1 s to {} days",
@@ -111,18 +111,13 @@ phrases! {
         "los vales no pueden valer {} días: da al menos 1", "els vals no poden valer {} dies: dóna'n almenys 1";
     HAS_PASSWORD[1]: "{} has a password already, in `users_file`", "{} ya tiene una contraseña, en `users_file`",
         "{} ja té una contrasenya, a `users_file`";
-    NO_VOUCHERS[0]: "this gateway takes no codes of vouchers or invitations: add `vouchers = true` above the first \
-         [ of its configuration, and restart it",
+    NO_VOUCHERS[1]: "this gateway takes no codes of vouchers or invitations: add `vouchers = true` above \
+         the first [ of its configuration{}, and restart it",
         "esta pasarela no acepta códigos de vales ni invitaciones: añade `vouchers = true` antes del primer [ de \
-         su configuración, y reiníciala",
+         su configuración{}, y reiníciala",
         "aquesta passarel·la no accepta codis de vals ni invitacions: afegeix `vouchers = true` abans del primer \
-         [ de la seva configuració, i reinicia-la";
-    NO_VOUCHERS_ACCOUNTS[0]: "this gateway takes no codes of vouchers or invitations: add `vouchers = true` above the \
-         first [ of its configuration and a line [accounts], and restart it",
-        "esta pasarela no acepta códigos de vales ni invitaciones: añade `vouchers = true` antes del primer [ de \
-         su configuración y una línea [accounts], y reiníciala",
-        "aquesta passarel·la no accepta codis de vals ni invitacions: afegeix `vouchers = true` abans del primer \
-         [ de la seva configuració i una línia [accounts], i reinicia-la";
+         [ de la seva configuració{}, i reinicia-la";
+    AND_ACCOUNTS[0]: " and a line [accounts]", " y una línea [accounts]", " i una línia [accounts]";
     NO_FILE[0]: "this gateway has no file to read again", "esta pasarela no tiene ningún archivo que volver a leer",
         "aquesta passarel·la no té cap fitxer per tornar a llegir";
     NEEDS_RESTART[1]: "{} cannot change while the gateway runs, so nothing has changed: restart it (systemctl restart \
@@ -203,26 +198,29 @@ fn of_voucher(error: &VoucherError) -> Note {
     }
 }
 
+/// What the store says that a person can set right.
+#[cfg(test)]
+pub fn each_of_store() -> impl Iterator<Item = StoreError> {
+    let vouchers = [
+        VoucherError::Unknown,
+        VoucherError::Void(jiff::Timestamp::UNIX_EPOCH),
+        VoucherError::Revoked,
+        VoucherError::Empty,
+        VoucherError::Nothing,
+        VoucherError::Count(0),
+        VoucherError::Name("a b".into()),
+        VoucherError::Invited("Núria".into()),
+    ];
+    vouchers.into_iter().map(StoreError::Voucher).chain([StoreError::Moved("a.db".into())])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
 
     #[test]
     fn what_the_store_says_is_the_same_in_english() {
-        let name = || "a b".to_owned();
-        let all = [
-            VoucherError::Unknown,
-            VoucherError::Void(Timestamp::UNIX_EPOCH),
-            VoucherError::Revoked,
-            VoucherError::Empty,
-            VoucherError::Nothing,
-            VoucherError::Count(0),
-            VoucherError::Name(name()),
-            VoucherError::Invited(name()),
-        ];
-        let all = all.into_iter().map(StoreError::Voucher).chain([StoreError::Moved("a.db".into())]);
-        for error in all {
+        for error in each_of_store() {
             assert_eq!(of_store(&error).to_string(), error.to_string());
         }
     }

@@ -96,10 +96,7 @@ fn a_neighbour_with_a_voucher_is_served_until_it_is_used_and_nothing_shown_is_lo
     let (mut gateway, [http, socks]) = bed.start();
     let (proxy, socks) = (format!("http://{http}"), format!("socks5h://{socks}"));
     let (status, words) = bed.fetch(&proxy, "ann:secret");
-    assert!(
-        status == "407" && words.contains("who has a voucher gives its code as name"),
-        "{status} {words}"
-    );
+    assert!(status == "407" && words.contains("the code of a voucher is a name"), "{status} {words}");
     // The page of a voucher begins nothing.
     let page = format!("{proxy}/c/{}", codes[0].replace('-', ""));
     let (status, words) = curl(&["--noproxy", "*", &page]);

@@ -226,9 +226,11 @@ impl Operations {
     fn of_codes(&self) -> Result<&Arc<Meter>, OperationError> {
         let taken = self.proxy.users.codes().and_then(|_| self.gate().meter());
         taken.ok_or_else(|| {
-            let accounts = self.gate().meter().is_some();
-            let phrase = if accounts { &phrase::NO_VOUCHERS } else { &phrase::NO_VOUCHERS_ACCOUNTS };
-            OperationError::Wrong(Note::new(phrase, []))
+            let accounts = match self.gate().meter() {
+                Some(_) => Value::same(""),
+                None => Value::of(&phrase::AND_ACCOUNTS),
+            };
+            OperationError::Wrong(Note::new(&phrase::NO_VOUCHERS, [accounts]))
         })
     }
 

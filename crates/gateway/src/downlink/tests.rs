@@ -69,8 +69,8 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     assert_eq!((bench.state().outstanding_bytes, bench.state().waiting), (0, 0));
 }
 
-/// Six users upload, each in parts that wait for the uplink, as does everybody's answer. The answers that are granted first
-/// come after seconds, and meanwhile they neither keep the others from beginning nor look like a queue.
+/// Six flows upload for seconds, in parts. Meanwhile no flow keeps another one from beginning, and
+/// answers that do not come look like no queue.
 #[test]
 fn a_long_request_asks_once_and_its_answer_may_come_late() {
     let mut bench = Bench::new(LAW);

@@ -8,19 +8,15 @@ use crate::control::{
 use crate::notes::{self, Note};
 use crate::observe::{Direction, Observation};
 use crate::peers::{Document, PeerStatus, Standing};
+use crate::refusals::each_of_store;
 use askama::Template;
 use jiff::Timestamp;
-use leeway_accounts::StoreError;
-use leeway_accounts::vouchers::VoucherError;
 
 /// Those that are not English.
 pub const OTHERS: [Language; 2] = [Language::Spanish, Language::Catalan];
 
 /// Words that few English sentences are without, and that are none of Spanish or Catalan.
-const ENGLISH: &str = "the of and is are was were not this that these those with for from have had it its to by \
-     who what when which why how they their there you your my nobody nothing every each an at only because than then \
-     will but since after before until into out if as used using left about more most less too first last next \
-     cannot need needs give answer answers address name password line owner home sharing paused voucher wrong";
+const ENGLISH: &str = include_str!("../../tests/english.txt");
 
 /// Units, before which numbers stand.
 const UNITS: [&str; 6] = ["MB", "GB", "kbit/s", "Mbit/s", "ms", "%"];
@@ -182,19 +178,8 @@ fn the_owners_page_is_in_each_language() {
 
 #[test]
 fn what_a_form_is_answered_is_in_each_language() {
-    let vouchers = [
-        VoucherError::Unknown,
-        VoucherError::Void(Timestamp::UNIX_EPOCH),
-        VoucherError::Revoked,
-        VoucherError::Empty,
-        VoucherError::Nothing,
-        VoucherError::Count(0),
-        VoucherError::Name("a b".into()),
-        VoucherError::Invited("Núria".into()),
-    ];
-    let stores = vouchers.into_iter().map(StoreError::Voucher).chain([StoreError::Moved("a.db".into())]);
     let disk_full = std::io::Error::from_raw_os_error(28);
-    let errors = stores.map(OperationError::Accounts).chain([OperationError::File(disk_full)]);
+    let errors = each_of_store().map(OperationError::Accounts).chain([OperationError::File(disk_full)]);
     for error in errors {
         for language in OTHERS {
             let problem = Message::problem(&error.note().words(language));
