@@ -77,6 +77,8 @@ struct Entry {
     end: Option<u64>,
     /// Where the answer begins that was granted last.
     start: Option<u64>,
+    /// Nothing came of what was granted last.
+    silent: bool,
     round_trips: leeway_share::RoundTrips,
     asked_us: u64,
     /// Segments that came before their time, as the kernel counted them then.
@@ -180,6 +182,10 @@ impl Downlink {
     /// A part of a request is about to be sent: whether the server may answer with the connection's
     /// window. That is asked for once for a request, however long, and not while an answer is under way.
     pub fn start(&mut self, flow: FlowId, waker: &Waker) -> bool {
+        let entry = self.entry(flow);
+        if entry.read < entry.arrived {
+            return true;
+        }
         if let Some(ready) = self.waited(flow, waker) {
             return ready;
         }
@@ -193,7 +199,7 @@ impl Downlink {
             self.line.forgo(flow, u64::MAX);
             return true;
         }
-        if under_way || entry.read < entry.arrived {
+        if under_way {
             return true;
         }
         entry.end = None;
@@ -247,14 +253,16 @@ impl Downlink {
     }
 
     /// What `flow` may read without a grant, of `unread` bytes: what does not move its edge beyond what was granted, and the
-    /// end of an answer, behind which nothing comes.
+    /// end of an answer, behind which nothing comes. A server that does not use what it was granted may wait for what its client
+    /// says to what is unread: of that a segment may be read.
     fn free(&self, flow: FlowId, unread: u64) -> u64 {
         let Some(entry) = self.flows.get(&flow) else { return 0 };
         let granted = entry.arrived + self.line.granted_to(flow);
         if entry.end.is_some_and(|end| granted >= end) {
             return unread;
         }
-        granted.max(entry.edge).saturating_sub(entry.read + 2 * entry.mss).min(unread)
+        let least = if entry.silent { entry.mss } else { 0 };
+        granted.max(entry.edge).saturating_sub(entry.read + 2 * entry.mss).max(least).min(unread)
     }
 
     /// Asks for what `flow` waits for; how many bytes of it are asked for now.
@@ -339,6 +347,7 @@ impl Downlink {
         let waited = entry.slack.is_some() || now_us >= entry.arrived_us + srtt_us;
         let full = entry.arrived + entry.mss > entry.edge + entry.slack.unwrap_or(0) && waited;
         entry.read += bytes;
+        entry.silent = false;
         entry.arrived = entry.arrived.max(entry.read);
         let exact = full || at_once && entry.read == entry.arrived;
         let edge = entry.edge.max(entry.arrived + granted_to);
@@ -429,7 +438,6 @@ impl Downlink {
     /// Gives away what there is; who can go on.
     #[must_use]
     pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
-        let mut woken = std::mem::take(&mut self.woken);
         loop {
             let next = self.line.next(now_us);
             let expired = self.line.take_expired();
@@ -438,9 +446,12 @@ impl Downlink {
                 self.given_up(now_us, flow);
             }
             match next {
-                Next::Grant { flow, bytes } => woken.extend(self.granted(now_us, flow, bytes)),
+                Next::Grant { flow, bytes } => {
+                    let waker = self.granted(now_us, flow, bytes);
+                    self.woken.extend(waker);
+                }
                 _ if again => {}
-                _ => return woken,
+                _ => return std::mem::take(&mut self.woken),
             }
         }
     }
@@ -502,8 +513,15 @@ impl Downlink {
             let sample = Sample::bound(entry.path, least_us);
             self.line.arrived(now_us, flow, 0, Some(sample));
         }
-        if matches!(self.entry(flow).waits, Waits::More | Waits::Ahead) {
-            self.entry(flow).waits = Waits::Not;
+        let entry = self.entry(flow);
+        match entry.waits {
+            Waits::More | Waits::Ahead => entry.waits = Waits::Not,
+            Waits::Read => {
+                (entry.waits, entry.silent) = (Waits::Granted, true);
+                let waker = entry.waker.take();
+                self.woken.extend(waker);
+            }
+            _ => {}
         }
         self.ask(flow);
     }
@@ -534,6 +552,7 @@ impl Downlink {
         let entry = self.entry(flow);
         let bytes = position.saturating_sub(entry.arrived);
         entry.arrived = position;
+        entry.silent &= bytes == 0;
         let mut lost = false;
         if (now_us >= entry.asked_us + srtt_us || sample.is_some())
             && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
@@ -589,6 +608,7 @@ impl Entry {
             read: 0,
             end: None,
             start: None,
+            silent: false,
             round_trips: leeway_share::RoundTrips::default(),
             asked_us: 0,
             out_of_order: 0,

@@ -96,6 +96,29 @@ fn a_long_request_asks_once_and_its_answer_may_come_late() {
     assert!(bench.state().outstanding_bytes > 0, "the next request asks again");
 }
 
+/// A server that echoes, where the window of all holds one segment: its user goes on sending while an answer waits to be read,
+/// and has the end of the answer though nothing comes behind it.
+#[test]
+fn what_waits_to_be_read_keeps_neither_itself_nor_the_request_back() {
+    let mut bench = Bench::new(LAW);
+    let Sender { flow, .. } = Sender::new(&mut bench, 1, 0);
+    assert!(bench.starts(flow));
+    bench.downlink.seen(bench.now_us, flow, SEGMENT);
+    while bench.state().window_bytes >= 2 * SEGMENT {
+        bench.now_us += 1000;
+        bench.downlink.line.lost(bench.now_us, SEGMENT, bench.now_us);
+    }
+    assert_eq!(bench.follows(flow, SEGMENT), None, "the window is too small for what may follow");
+    assert!(bench.starts(flow), "the request goes on");
+    let begun_us = bench.now_us;
+    while bench.follows(flow, SEGMENT) != Some(SEGMENT) {
+        bench.now_us += 10_000;
+        assert!(bench.now_us < begun_us + 2_000_000, "the end of the answer is read");
+        bench.downlink.look(bench.now_us);
+    }
+    bench.downlink.read(bench.now_us, flow, SEGMENT);
+}
+
 /// What the kernel would say of a connection.
 #[derive(Debug, Default)]
 struct Kernel {
