@@ -15,7 +15,8 @@
 //! and counts as the delay where nothing exact was heard for a while.
 
 use crate::policy::Policy;
-use std::collections::{BTreeMap, VecDeque};
+use crate::recent::Recent;
+use std::collections::BTreeMap;
 
 /// What is known of a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,14 +118,6 @@ struct Rate {
     all: Recent,
     /// Of the foreground.
     foreground: Recent,
-}
-
-/// Bytes of the last [`Policy::rate_span_us`].
-#[derive(Debug, Default)]
-struct Recent {
-    /// All bytes until then.
-    until: VecDeque<(u64, u64)>,
-    bytes: u64,
 }
 
 impl Estimator {
@@ -324,30 +317,6 @@ impl Part {
         let queuing_us = at.map(|&(queuing_us, _)| queuing_us);
         self.samples.clear();
         queuing_us
-    }
-}
-
-impl Recent {
-    fn keep(&mut self, now_us: u64, bytes: u64, policy: &Policy) {
-        self.bytes = self.bytes.wrapping_add(bytes);
-        match self.until.back_mut() {
-            Some((at_us, until)) if now_us < *at_us + policy.burst_us => *until = self.bytes,
-            _ => self.until.push_back((now_us, self.bytes)),
-        }
-        while self.until.front().is_some_and(|&(at_us, _)| at_us + 2 * policy.rate_span_us < now_us) {
-            self.until.pop_front();
-        }
-    }
-
-    /// Bytes that have come since then.
-    fn since(&self, from_us: u64) -> u64 {
-        let before = self.until.partition_point(|&(at_us, _)| at_us <= from_us);
-        let until = match before.checked_sub(1) {
-            Some(last) => self.until[last].1,
-            None if self.until.is_empty() => self.bytes,
-            None => 0,
-        };
-        self.bytes.wrapping_sub(until)
     }
 }
 

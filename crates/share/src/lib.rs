@@ -27,8 +27,10 @@ mod line;
 mod pacer;
 mod policy;
 mod reach;
+mod recent;
 mod roundtrips;
 mod scheduler;
+mod wayback;
 
 pub use error::ShareError;
 pub use estimator::{Certainty, Estimator, Heard, Sample};
@@ -40,3 +42,4 @@ pub use pacer::{Pacer, Starvation};
 pub use policy::{Constant, Policy};
 pub use roundtrips::RoundTrips;
 pub use scheduler::Scheduler;
+pub use wayback::WayBack;

@@ -226,7 +226,10 @@ impl Line {
             if let Some(sample) = sample {
                 heard = self.estimator.observe(now_us, sample, &mut reach.own);
             }
-            let rtt_us = sample.and_then(|sample| self.estimator.rtt_us(sample.path));
+            let rtt_us = sample.and_then(|sample| {
+                let late_us = sample.known_us.saturating_sub(sample.rtt_us);
+                Some(self.estimator.rtt_us(sample.path)? + u64::from(late_us))
+            });
             reach.arrived(now_us, bytes, rtt_us, self.estimator.srtt_us());
         }
         // After the sample: what came with it did not delay it.

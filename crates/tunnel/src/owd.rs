@@ -99,7 +99,7 @@ impl Meter {
 }
 
 /// Whether `a` comes before `b`, modulo 2^32.
-pub(crate) fn is_before(a: u32, b: u32) -> bool {
+fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 

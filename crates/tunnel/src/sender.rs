@@ -10,14 +10,12 @@
 //! - quinn says how many bytes are in flight with each acknowledgement only. In between, packets that
 //!   carry acknowledgements alone are counted as well.
 //! - quinn does not say how many bytes were marked. A mark counts as the loss of one segment (RFC 3168, 5).
-//! - A queue on the way back that stays counts as one of this direction, 6 ms more each minute. Two clocks
-//!   that drift apart look the same.
 
 use crate::foreground::Home;
-use crate::owd::{Clock, Report, is_before};
+use crate::owd::{Clock, Report};
 use leeway_control::LawSpec;
 use leeway_net::Sight;
-use leeway_share::{FlowId, Line, Next, Policy, Sample, State, UserId};
+use leeway_share::{FlowId, Line, Next, Policy, Sample, State, UserId, WayBack};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
@@ -36,8 +34,6 @@ const AHEAD_BYTES: u64 = 256 * 1024;
 /// Bytes that came to the foreground since a message that is older than this came at an unknown time: they
 /// say nothing.
 const RECENT_US: u64 = 1_000_000;
-/// Two clocks drift apart by one part in this many at most: 100 ppm, the most of usual quartz crystals.
-const DRIFT: u64 = 10_000;
 /// A report about a packet that was sent longer ago is none.
 const LONGEST_US: u32 = 60_000_000;
 
@@ -86,9 +82,7 @@ struct Inner {
     /// quinn's round-trip times, in microseconds; 0 before the first.
     srtt_us: u32,
     min_rtt_us: u32,
-    /// The least time of the way back plus the difference of the two clocks, modulo 2^32 microseconds, and
-    /// when that was last seen.
-    back: Option<(u32, u64)>,
+    back: WayBack,
     /// The foreground at this end.
     home: Home,
     /// Bytes modulo 2^32 that have come to the foreground at the peer's end, by the peer's last message, and
@@ -230,7 +224,7 @@ impl Inner {
             recovery_us: 0,
             srtt_us: 0,
             min_rtt_us: 0,
-            back: None,
+            back: WayBack::default(),
             home: Home::default(),
             came: None,
         }
@@ -303,18 +297,9 @@ impl Inner {
         if self.srtt_us == 0 || seen_us > LONGEST_US {
             return;
         }
-        let way_back_us = seen_us.wrapping_sub(report.delay_us);
-        let least = self.back.map(|(least_us, at_us)| {
-            least_us.wrapping_add(u32::try_from((now_us - at_us) / DRIFT).unwrap_or(u32::MAX))
-        });
-        let back_us = match least {
-            Some(least_us) if is_before(least_us, way_back_us) => least_us,
-            _ => {
-                self.back = Some((way_back_us, now_us));
-                way_back_us
-            }
-        };
-        let rtt_us = report.delay_us.wrapping_add(back_us);
+        // By the peer's clock the newest packet came then.
+        let excess_us = self.back.excess_us(now_us, report.stamp_us.wrapping_add(report.delay_us));
+        let rtt_us = seen_us.wrapping_sub(excess_us);
         let sample = Sample { known_us: self.srtt_us, ..Sample::exact(0, rtt_us) };
         self.line.arrived(now_us, self.flow, 0, Some(sample));
     }
