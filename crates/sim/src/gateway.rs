@@ -1,10 +1,10 @@
 //! The gateway node: `leeway-share` in virtual time. What it grants to a download goes to the server as a receive window, what
 //! it grants to an upload lets the sender at the node send.
 //!
-//! Without a `read_delay` each packet is seen when it comes, with its delay, to the microsecond and without the queue of the
-//! other direction, as the timestamps of a kernel with a finer clock show it. With one the node sees what a program on
-//! sockets sees: bytes in order, those of several segments at a time, some time after they came, and round trips of
-//! windows, in which a server may have paused.
+//! Without a `read_delay` each packet is seen when it comes, and its delay is known without the queue of the other direction:
+//! for a download to the microsecond, as the timestamps of a kernel with a finer clock show it, for an upload from the grant to
+//! the acknowledgement. With a `read_delay` the node sees what a program on sockets sees: bytes in order, those of several
+//! segments at a time, some time after they came, and round trips of windows, in which a server may have paused.
 //!
 //! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible.
 
@@ -12,7 +12,9 @@ use crate::engine::{Engine, Timer};
 use crate::packet::{Fields, Kind, Packet};
 use crate::scenario::{self, Part};
 use crate::tcp::rto::LazyTimer;
-use leeway_share::{Certainty, FlowId, Heard, Line, Next, Policy, RoundTrips, Sample, Sight, UserId};
+use leeway_share::{
+    Certainty, FlowId, Heard, Line, Next, Policy, RoundTrips, Sample, Sight, UserId, WayBack,
+};
 use leeway_units::{Bytes, Duration, Time};
 use std::collections::BTreeMap;
 
@@ -37,8 +39,10 @@ pub struct Permit {
     wanted: Wanted,
     /// The request waits for a first grant.
     request: Option<u32>,
-    /// Least delay of the other direction, in microseconds.
+    /// Least delay of a window on its way to the server, in microseconds.
     back_us: Option<u32>,
+    /// That of acknowledgements from the server.
+    way_back: WayBack,
     /// Segments that came before their time in a row.
     early: u32,
     retransmitted: u64,
@@ -85,6 +89,7 @@ impl Gateway {
             wanted,
             request: None,
             back_us: None,
+            way_back: WayBack::default(),
             early: 0,
             retransmitted: 0,
             unread: 0,
@@ -224,13 +229,18 @@ impl Engine {
         match (part, &mut flow.permit) {
             (Part::HomeUpload, _) if bytes > 0 => line.foreground(now_us, index.into(), Sight::Bytes(bytes)),
             (Part::Upload, Some(permit)) => {
-                let back_us = u32::try_from(rtt_us.saturating_sub(owd_us.into())).unwrap_or(u32::MAX);
-                let least_us = permit.back_us.map_or(back_us, |known_us| known_us.min(back_us));
-                permit.back_us = Some(least_us);
-                let sample = exact(flow.group, u64::from(least_us) + u64::from(owd_us));
-                line.arrived(now_us, permit.id, bytes, Some(sample));
+                let back_us = rtt_us.saturating_sub(owd_us.into()) as u32;
+                let excess_us = permit.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
+                let mss = u64::from(self.groups[flow.group as usize].profile.mss);
+                let position = u64::from(flow.sender.first_unacked()) * mss;
+                let sample = permit.round_trips.arrived(position, now_us).map(|(rtt_us, _)| {
+                    let forward_us = rtt_us.saturating_sub(excess_us);
+                    Sample { known_us: rtt_us, ..exact(flow.group, forward_us.into()) }
+                });
+                line.arrived(now_us, permit.id, bytes, sample);
                 if flow.counts.retransmitted > permit.retransmitted {
                     permit.retransmitted = flow.counts.retransmitted;
+                    permit.round_trips.clear(); // RFC 6298, 3
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
                 return self.gateway_wants(index);

@@ -57,6 +57,19 @@ fn what_is_no_queue_of_the_line_does_not_take_it_from_neighbours() {
     }
 }
 
+/// A download of the home keeps a queue, through which acknowledgements of uploads come.
+#[test]
+fn uploads_have_the_uplink_beside_a_download_of_the_home() {
+    for (line, least) in [
+        (Line { mbps: 5.0, rtt_ms: 40, bdp: 10.0, queue: "codel" }, 0.8),
+        (Line { mbps: 10.0, rtt_ms: 40, bdp: 2.0, queue: "droptail" }, 0.2),
+        (Line { mbps: 100.0, rtt_ms: 40, bdp: 4.0, queue: "droptail" }, 0.6),
+    ] {
+        let outcome = judge(line, Home::Download, Neighbours::Uploads, "");
+        assert!(outcome.spare > least && outcome.mean > 0.9, "{line}: {outcome:?}");
+    }
+}
+
 /// Under CUBIC the same gateway lets neighbours take the line from the home: it is the law that yields.
 #[test]
 fn under_a_law_that_does_not_yield_the_home_waits() {
