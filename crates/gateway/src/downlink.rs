@@ -296,6 +296,7 @@ impl Downlink {
                 self.charge(now_us, flow, edge);
             }
             Seen::Sent => observed.sent(at_us),
+            Seen::Acknowledged { .. } => {}
             Seen::Arrived { from, bytes } => {
                 if let Some(Arrived { position, round_trip }) =
                     observed.arrived(at_us, from, bytes, entry.mss)

@@ -153,7 +153,8 @@ impl Gateway {
         let connector = Arc::new(connector);
         let entrance = Entrance::of(&listeners, &connector.policy());
         let proxy = Arc::new(Proxy::new(connector, users, config, entrance));
-        let segments = segments.map(|observer| watch(observer, budgets));
+        let upload = proxy.connector.upload.clone();
+        let segments = segments.map(|observer| watch(observer, budgets, upload));
         let observer = config.observe.then(|| Observer::new(&config.home)).transpose()?.map(Arc::new);
         let home = lookout.map(|lookout| {
             let observer = observer.clone();
@@ -347,8 +348,12 @@ async fn gone(caretaker: Option<&Caretaker>) {
 fn watch(
     observer: Result<leeway_net::Observer, leeway_net::Error>,
     budgets: [Option<Arc<Budget>>; 2],
+    upload: Option<Arc<crate::upload::Upload>>,
 ) -> Result<leeway_net::Watch, leeway_net::Error> {
-    observer?.watch(move |segments| budgets.iter().flatten().for_each(|budget| budget.observed(segments)))
+    observer?.watch(move |segments| {
+        budgets.iter().flatten().for_each(|budget| budget.observed(segments));
+        upload.iter().for_each(|upload| upload.observed(segments));
+    })
 }
 
 /// The owner's socket, and the gate that keeps a pause over a restart. Whoever has the socket has the state.

@@ -15,6 +15,7 @@ pub mod budget;
 pub mod caretaker;
 pub mod check;
 mod client;
+mod clocks;
 pub mod codes;
 pub mod config;
 pub mod control;

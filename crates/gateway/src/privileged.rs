@@ -85,7 +85,7 @@ impl Privileged {
             caretaker,
             relay,
             lookout: (!config.home.is_empty()).then(|| Lookout::new(&config.home)),
-            observer: config.law.as_ref().map(|_| Observer::new(&config.clients)),
+            observer: config.law.as_ref().or(config.uplink.as_ref()).map(|_| Observer::new(&config.clients)),
             echo: Echo::open(),
             taken: Vec::new(),
         };

@@ -1,6 +1,6 @@
 //! The window that everything shares which the gateway sends to the Internet for its users: TCP and datagrams.
 //!
-//! Observations go in: bytes that TCP has acknowledged ([`Uplink::acked`]), echoes of small probes ([`Uplink::echoed`]), packets
+//! Observations go in: bytes that TCP has acknowledged ([`Uplink::acked`], and [`Uplink::observed`] where packets are seen), echoes of small probes ([`Uplink::echoed`]), packets
 //! of the foreground ([`Uplink::home_seen`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. A
 //! [`Line`] of the sharing says which, and leaves the home its part of the window.
 //!
@@ -9,20 +9,24 @@
 //!
 //! No clock and no sockets here: times are arguments, in microseconds. [`crate::upload`] has the real ones.
 //!
+//! A queue of the downlink is no queue of the uplink: where the observer sees the acknowledgements of a server that counts
+//! milliseconds ([`crate::clocks`]), a round trip is taken without it.
+//!
 //! # Scope and limitations
-//! A delay is a round trip, so a queue on the downlink counts as one of the uplink. What TCP sends again is not granted anew: it is
-//! bounded by the congestion window of the kernel.
+//! Where no server counts milliseconds, and for datagrams where nobody uploads by TCP, a delay is a whole round trip. What TCP sends
+//! again is not granted anew: it is bounded by the congestion window of the kernel.
 
 mod probe;
 
 use crate::budget::State;
+use crate::clocks::Clocks;
 use crate::paths::{self, UNBOUNDED, policy};
 use leeway_control::LawSpec;
-use leeway_net::Sight;
+use leeway_net::{Ends, Seen, Sight};
 use leeway_share::{Certainty, FlowId, Heard, Line, Next, Policy, RoundTrips, Sample, UserId};
 use probe::Probe;
 pub use probe::Request;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::task::Waker;
 
@@ -51,6 +55,11 @@ pub struct Uplink {
     probe: Probe,
     probes: FlowId,
     flows: BTreeMap<FlowId, Flow>,
+    /// Whose packets are observed.
+    connections: HashMap<Ends, FlowId>,
+    clocks: Clocks,
+    /// By how much the last acknowledgement took a longer way back than at its least, and when it came.
+    excess: Option<(u64, u32)>,
 }
 
 /// What one connection or one user's port has of it.
@@ -60,6 +69,9 @@ struct Flow {
     server: Option<IpAddr>,
     /// The peer acknowledges bytes, as TCP does.
     acknowledges: bool,
+    ends: Option<Ends>,
+    /// Its acknowledgements are observed.
+    observed: bool,
     /// It is closed, and stays until its bytes have arrived or are given up.
     closed: bool,
     /// Bytes that it waits to send.
@@ -85,7 +97,16 @@ impl Uplink {
         let mut line = Line::new(spec, &policy);
         let probes = line.open(PROBES).expect(UNBOUNDED);
         let probe = Probe::new(landmarks);
-        Uplink { line, policy, probe, probes, flows: BTreeMap::new() }
+        Uplink {
+            line,
+            policy,
+            probe,
+            probes,
+            flows: BTreeMap::new(),
+            connections: HashMap::new(),
+            clocks: Clocks::default(),
+            excess: None,
+        }
     }
 
     /// How it stands.
@@ -107,12 +128,21 @@ impl Uplink {
         flow
     }
 
+    /// The connection of `flow` is between these.
+    pub fn connected(&mut self, flow: FlowId, ends: Ends) {
+        self.flows.get_mut(&flow).expect(KNOWN).ends = Some(ends);
+        self.connections.insert(ends, flow);
+    }
+
     /// A flow ends. What it has sent stays under way.
     pub fn close(&mut self, flow: FlowId) {
         self.line.withdraw(flow);
         self.unsent(flow);
         let Some(entry) = self.flows.get_mut(&flow) else { return };
         entry.closed = true;
+        if let Some(ends) = entry.ends.take() {
+            self.connections.remove(&ends);
+        }
         self.end(flow);
     }
 
@@ -138,9 +168,9 @@ impl Uplink {
     pub fn sent(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
         let entry = self.flows.get_mut(&flow).expect(KNOWN);
         entry.credit = entry.credit.saturating_sub(bytes);
-        if entry.acknowledges {
+        if entry.acknowledges && entry.acknowledged.bytes <= entry.sent {
             entry.round_trips.opened(entry.sent, now_us, Certainty::Exact);
-        } else {
+        } else if !entry.acknowledges {
             entry.datagrams.push_back((now_us, bytes));
         }
         (entry.sent, entry.sent_us) = (entry.sent + bytes, now_us);
@@ -169,24 +199,49 @@ impl Uplink {
     /// What the kernel knows of the connection of `flow`.
     pub fn acked(&mut self, now_us: u64, flow: FlowId, told: Acknowledged) {
         let Some(entry) = self.flows.get_mut(&flow) else { return };
-        let before = std::mem::replace(&mut entry.acknowledged, told);
-        // An end of stream is acknowledged as one byte more.
-        let arrived = told.bytes.min(entry.sent);
-        let new = arrived.saturating_sub(before.bytes);
-        let lost = told.retransmissions.wrapping_sub(before.retransmissions);
+        let lost = told.retransmissions.wrapping_sub(entry.acknowledged.retransmissions);
+        entry.acknowledged.retransmissions = told.retransmissions;
         if lost > 0 {
             entry.round_trips.clear(); // RFC 6298, 3
-        }
-        let rtt_us = entry.round_trips.arrived(arrived, now_us);
-        let sample =
-            entry.server.zip(rtt_us).map(|(server, (rtt_us, _))| Sample::exact(paths::of(server), rtt_us));
-        if lost > 0 {
             let sent_us = now_us.saturating_sub(self.line.srtt_us());
             self.line.lost(now_us, self.policy.segment_bytes, sent_us);
         }
-        if new > 0 {
+        let rtt_us = if entry.observed { None } else { entry.round_trip(told.bytes, now_us) };
+        self.reached(now_us, flow, told.bytes, rtt_us);
+    }
+
+    /// A packet between these ends did that at `at_us`.
+    pub fn observed(&mut self, now_us: u64, at_us: u64, ends: &Ends, seen: Seen) {
+        let Seen::Acknowledged { position, ticks } = seen else { return };
+        let Some(&flow) = self.connections.get(ends) else { return };
+        let entry = self.flows.get_mut(&flow).expect(KNOWN);
+        entry.observed = true;
+        let rtt_us = entry.round_trip(position, at_us);
+        let excess_us = ticks.and_then(|ticks| self.clocks.excess_us(at_us, ends.there.ip(), ticks));
+        self.excess = excess_us.map(|excess_us| (at_us, excess_us)).or(self.excess);
+        self.reached(now_us, flow, position, rtt_us);
+    }
+
+    /// The peer of `flow` has everything before a position.
+    fn reached(&mut self, now_us: u64, flow: FlowId, position: u64, rtt_us: Option<u32>) {
+        let entry = self.flows.get_mut(&flow).expect(KNOWN);
+        // An end of stream is acknowledged as one byte more.
+        let new = position.min(entry.sent).saturating_sub(entry.acknowledged.bytes);
+        entry.acknowledged.bytes += new;
+        let server = entry.server;
+        let sample = server.zip(rtt_us).map(|(server, rtt_us)| Sample {
+            known_us: rtt_us,
+            ..Sample::exact(paths::of(server), self.forward_us(now_us, rtt_us))
+        });
+        if new > 0 || sample.is_some() {
             self.arrived(now_us, flow, new, sample);
         }
+    }
+
+    /// A round trip without the queue of the way back, as far as that is known.
+    fn forward_us(&self, now_us: u64, rtt_us: u32) -> u32 {
+        let recent = self.excess.filter(|(at_us, _)| now_us <= at_us + u64::from(rtt_us));
+        rtt_us.saturating_sub(recent.map_or(0, |(_, excess_us)| excess_us)).max(1)
     }
 
     /// The echo of that probe has come.
@@ -211,7 +266,8 @@ impl Uplink {
         }
         // After what it waited for. Echoes are few, so datagrams are known to have arrived some time after they have.
         let known_us = u32::try_from(now_us.saturating_sub(oldest_us)).unwrap_or(u32::MAX).max(rtt_us);
-        let sample = Sample { known_us, ..Sample::exact(paths::echo(server), rtt_us) };
+        let sample =
+            Sample { known_us, ..Sample::exact(paths::echo(server), self.forward_us(now_us, rtt_us)) };
         self.line.arrived(now_us, self.probes, 0, Some(sample));
     }
 
@@ -322,6 +378,8 @@ impl Flow {
         Flow {
             server,
             acknowledges,
+            ends: None,
+            observed: false,
             closed: false,
             wanted: 0,
             credit: 0,
@@ -333,6 +391,11 @@ impl Flow {
             round_trips: RoundTrips::default(),
             waker: None,
         }
+    }
+
+    /// Everything before a position has arrived: the round-trip time that this shows, in microseconds.
+    fn round_trip(&mut self, position: u64, at_us: u64) -> Option<u32> {
+        self.round_trips.arrived(position.min(self.sent), at_us).map(|(rtt_us, _)| rtt_us)
     }
 
     /// Datagrams that had been sent by `sent_us` are not under way any more: how many bytes.

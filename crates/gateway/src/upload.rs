@@ -2,10 +2,10 @@
 
 use crate::budget::State;
 use crate::echo::Echo;
-use crate::socket;
+use crate::socket::{self, Receiver};
 use crate::uplink::Uplink;
 use leeway_control::LawSpec;
-use leeway_net::Sight;
+use leeway_net::{Segment, Sight};
 use leeway_share::FlowId;
 use std::collections::BTreeMap;
 use std::io;
@@ -66,6 +66,17 @@ impl Upload {
     pub fn home_seen(&self, sights: &[Sight]) {
         let (mut shared, now_us) = (self.lock(), self.now_us());
         sights.iter().for_each(|sight| shared.uplink.home_seen(now_us, *sight));
+    }
+
+    /// Packets of this host's connections: what was acknowledged, and when.
+    pub fn observed(&self, segments: &[Segment]) {
+        self.work(|uplink, now_us| {
+            for segment in segments {
+                let at_us = segment.at.saturating_duration_since(self.start).as_micros();
+                let at_us = u64::try_from(at_us).unwrap_or(u64::MAX).min(now_us);
+                uplink.observed(now_us, at_us, &segment.ends, segment.seen);
+            }
+        });
     }
 
     /// A connection of `user` to `server` begins, or nothing that leaves by the line.
@@ -149,7 +160,11 @@ impl Upload {
 impl Sender {
     /// The connection is there.
     pub fn connected(&self, socket: &Arc<TcpStream>) {
-        self.upload.lock().sockets.insert(self.number, socket.clone());
+        let mut shared = self.upload.lock();
+        shared.sockets.insert(self.number, socket.clone());
+        if let Some(ends) = socket.ends() {
+            shared.uplink.connected(self.number, ends);
+        }
     }
 
     /// `bytes` wait to be sent: waits until some of them may be, and says how many.

@@ -1,8 +1,8 @@
 //! What the packets of this host's own TCP connections show: when a packet announced more window,
-//! and when data arrived.
+//! when data arrived, and when data of this host was acknowledged.
 //!
 //! No socket and no clock: headers and their times go in, [`Seen`] come out. Positions count bytes
-//! from the first byte that the other end sends (RFC 9293, 3.4: the sequence number after its SYN).
+//! from the first byte that an end sends (RFC 9293, 3.4: the sequence number after its SYN).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +16,8 @@ const ACK: u8 = 0x10;
 /// Kind and length of the option that scales windows (RFC 7323, 2.2), and its largest value.
 const WINDOW_SCALE: u8 = 3;
 const SCALE_MAX: u8 = 14;
+/// Kind of the option of timestamps (RFC 7323, 3.2).
+const TIMESTAMPS: u8 = 8;
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +47,13 @@ pub enum Seen {
         /// Bytes of data.
         bytes: u64,
     },
+    /// The other end acknowledged more data of this host.
+    Acknowledged {
+        /// All data of this host before it has arrived there.
+        position: u64,
+        /// What the clock for timestamps of the other end showed (RFC 7323, 3.2).
+        ticks: Option<u32>,
+    },
 }
 
 /// Which way a packet goes.
@@ -72,9 +81,17 @@ pub struct Connections {
 struct Connection {
     /// The scale that this host's SYN offered.
     scale: Option<u8>,
-    /// Sequence number of the other end's first byte; nothing before its SYN was seen.
-    first: Option<u32>,
-    /// The position up to which data has arrived or been announced: later ones are counted from there.
+    here: Bytes,
+    /// Nothing before the other end's SYN was seen.
+    there: Option<Bytes>,
+}
+
+/// The bytes that one end sends.
+#[derive(Debug, Clone, Copy)]
+struct Bytes {
+    /// Sequence number of the first.
+    first: u32,
+    /// The position up to which they have arrived or been acknowledged: later ones are counted from there.
     near: u64,
 }
 
@@ -92,7 +109,8 @@ impl Connections {
             Way::Out => Ends { here: packet.source, there: packet.destination },
         };
         if way == Way::Out && packet.flags & (SYN | ACK) == SYN {
-            self.keep(ends, Connection { scale: packet.scale, first: None, near: 0 });
+            let here = Bytes::after(packet.sequence);
+            self.keep(ends, Connection { scale: packet.scale, here, there: None });
             return None;
         }
         let mut connection = self.take(&ends)?;
@@ -120,29 +138,47 @@ impl Connection {
     fn see(&mut self, way: Way, packet: &Packet) -> [Option<Seen>; 2] {
         match way {
             Way::In if packet.flags & SYN != 0 => {
-                self.first = Some(packet.sequence.wrapping_add(1));
+                self.there = Some(Bytes::after(packet.sequence));
                 self.scale = self.scale.filter(|_| packet.scale.is_some());
                 [None; 2]
             }
-            Way::In if packet.data > 0 => {
-                let from = self.position(packet.sequence);
-                self.near = self.near.max(from.unwrap_or(0) + packet.data);
-                [from.map(|from| Seen::Arrived { from, bytes: packet.data }), None]
-            }
+            Way::In => [self.arrived(packet), self.acknowledged(packet)],
             Way::Out if packet.flags & ACK != 0 => {
                 let window = u64::from(packet.window) << self.scale.unwrap_or(0);
-                let announced = self
-                    .position(packet.acknowledged)
-                    .map(|acknowledged| Seen::Announced { acknowledged, edge: acknowledged + window });
+                let acknowledged = self.there.and_then(|there| there.position(packet.acknowledged));
+                let announced = acknowledged
+                    .map(|position| Seen::Announced { acknowledged: position, edge: position + window });
                 [announced, (packet.data > 0).then_some(Seen::Sent)]
             }
-            _ => [None; 2],
+            Way::Out => [None; 2],
         }
+    }
+
+    fn arrived(&mut self, packet: &Packet) -> Option<Seen> {
+        let there = self.there.as_mut().filter(|_| packet.data > 0)?;
+        let from = there.position(packet.sequence);
+        there.near = there.near.max(from.unwrap_or(0) + packet.data);
+        from.map(|from| Seen::Arrived { from, bytes: packet.data })
+    }
+
+    fn acknowledged(&mut self, packet: &Packet) -> Option<Seen> {
+        let position = self.here.position(packet.acknowledged).filter(|_| packet.flags & ACK != 0)?;
+        (position > self.here.near).then(|| {
+            self.here.near = position;
+            Seen::Acknowledged { position, ticks: packet.ticks }
+        })
+    }
+}
+
+impl Bytes {
+    /// Of an end whose SYN has that sequence number.
+    fn after(syn: u32) -> Bytes {
+        Bytes { first: syn.wrapping_add(1), near: 0 }
     }
 
     /// The position of a sequence number: of all that have it the one nearest to what was seen.
     fn position(&self, sequence: u32) -> Option<u64> {
-        let near = self.first?.wrapping_add(self.near as u32);
+        let near = self.first.wrapping_add(self.near as u32);
         let distance = i64::from(sequence.wrapping_sub(near).cast_signed());
         self.near.checked_add_signed(distance)
     }
@@ -158,6 +194,7 @@ struct Packet {
     window: u16,
     /// In a SYN.
     scale: Option<u8>,
+    ticks: Option<u32>,
     data: u64,
 }
 
@@ -179,7 +216,9 @@ impl Packet {
         if protocol != TCP || data < options || end < data {
             return None;
         }
-        let scale = if flags & SYN == 0 { None } else { scale(header.get(options..data)?) };
+        let options = header.get(options..data)?;
+        let scale = option(options, WINDOW_SCALE).filter(|_| flags & SYN != 0);
+        let ticks = option(options, TIMESTAMPS).and_then(<[u8]>::first_chunk);
         Some(Packet {
             source: SocketAddr::new(source, short(tcp)?),
             destination: SocketAddr::new(destination, short(tcp + 2)?),
@@ -187,22 +226,28 @@ impl Packet {
             acknowledged: word(tcp + 8)?,
             flags: flags & (FIN | SYN | RST | ACK),
             window: short(tcp + 14)?,
-            scale,
+            scale: scale.and_then(<[u8]>::first).map(|&scale| scale.min(SCALE_MAX)),
+            ticks: ticks.map(|&ticks| u32::from_be_bytes(ticks)),
             data: (end - data) as u64,
         })
     }
 }
 
-/// The option that scales windows, of a SYN's options.
-fn scale(mut options: &[u8]) -> Option<u8> {
+/// What the option of that kind holds behind its length (RFC 9293, 3.2).
+fn option(mut options: &[u8], kind: u8) -> Option<&[u8]> {
     const END: u8 = 0;
     const NOTHING: u8 = 1;
     loop {
         options = match options {
             [] | [END, ..] => return None,
             [NOTHING, rest @ ..] => rest,
-            [WINDOW_SCALE, 3, scale, ..] => return Some((*scale).min(SCALE_MAX)),
-            [_, length, ..] => options.get(usize::from(*length).max(2)..)?,
+            &[this, length, ..] => {
+                let length = usize::from(length).max(2);
+                if this == kind {
+                    return options.get(2..length);
+                }
+                options.get(length..)?
+            }
             [_] => return None,
         }
     }
@@ -282,6 +327,30 @@ mod tests {
         }
         let update = packet(Way::Out, 178, first.wrapping_add(4380), ACK, 23, &[], 0);
         assert_eq!(connections.see(Way::Out, &update).unwrap().1, [Some(announced(4380, 23 * 128)), None]);
+    }
+
+    #[test]
+    fn what_is_acknowledged_has_the_time_of_the_other_end() {
+        let mut connections = known(5, &SCALED);
+        let mut stamps = vec![NOTHING, NOTHING, TIMESTAMPS, 10];
+        stamps.extend(77_000u32.to_be_bytes());
+        stamps.extend(3_000u32.to_be_bytes());
+        let mut see = |acknowledged, options: &[u8], data| {
+            let header = packet(Way::In, 5, acknowledged, ACK, 500, options, data);
+            connections.see(Way::In, &header).unwrap().1
+        };
+        let acknowledged = |position, ticks| Some(Seen::Acknowledged { position, ticks });
+        assert_eq!(see(78, &stamps, 0), [None; 2], "the SYN is no data");
+        assert_eq!(see(1078, &stamps, 0), [None, acknowledged(1000, Some(77_000))]);
+        assert_eq!(see(1078, &stamps, 0), [None; 2], "nothing more");
+        assert_eq!(see(900, &stamps, 0), [None; 2], "an older one");
+        let arrived = Some(Seen::Arrived { from: 0, bytes: 100 });
+        assert_eq!(see(1500, &[], 100), [arrived, acknowledged(1422, None)]);
+        assert_eq!(
+            see(1600, &[TIMESTAMPS, 10, 0, 0], 0),
+            [None, acknowledged(1522, None)],
+            "the option is cut off"
+        );
     }
 
     #[test]

@@ -17,11 +17,15 @@ struct Bed {
     rtt_us: u64,
     free_at_us: u64,
     senders: Vec<Sender>,
-    /// What has arrived is known then: to whom, and how many bytes of his in all.
-    acks: VecDeque<(u64, usize, u64)>,
+    /// What has arrived is known then: to whom, how many bytes of his in all, and what the server's clock showed.
+    acks: VecDeque<(u64, usize, u64, u32)>,
     echoes: VecDeque<(u64, u16)>,
     /// Nobody echoes.
     deaf: bool,
+    /// Packets are seen, with the time of a server that counts milliseconds.
+    observed: bool,
+    /// The queue of the downlink now, in microseconds.
+    back_us: u64,
     /// What the foreground sends, in bytes a second.
     foreground: u64,
     /// How long a packet of the foreground would have waited, from step to step.
@@ -50,6 +54,8 @@ impl Bed {
             acks: VecDeque::new(),
             echoes: VecDeque::new(),
             deaf: false,
+            observed: false,
+            back_us: 0,
             foreground: 0,
             queues_us: vec![],
         }
@@ -57,6 +63,7 @@ impl Bed {
 
     fn add(&mut self, user: u64, tcp: bool) {
         let flow = self.uplink.open(user, Some(SERVER), tcp);
+        self.uplink.connected(flow, ends(self.senders.len()));
         self.senders.push(Sender { user, flow, tcp, sent: 0, acked: 0, total: 0 });
     }
 
@@ -75,8 +82,12 @@ impl Bed {
         while let Some((_, sequence)) = self.echoes.pop_front_if(|(at_us, _)| *at_us <= now_us) {
             self.uplink.echoed(now_us, sequence);
         }
-        while let Some((_, at, bytes)) = self.acks.pop_front_if(|(at_us, ..)| *at_us <= now_us) {
+        while let Some((at_us, at, bytes, ticks)) = self.acks.pop_front_if(|(at_us, ..)| *at_us <= now_us) {
             self.senders[at].acked = bytes;
+            if self.observed {
+                let seen = Seen::Acknowledged { position: bytes, ticks: Some(ticks) };
+                self.uplink.observed(now_us, at_us, &ends(at), seen);
+            }
         }
         if now_us.is_multiple_of(2000) {
             let waiting: Vec<FlowId> = self.uplink.unacknowledged().collect();
@@ -93,16 +104,18 @@ impl Bed {
             while let Some(granted) = self.uplink.ready(flow, wanted) {
                 let bytes = granted.min(wanted);
                 self.uplink.sent(now_us, flow, bytes);
-                let arrives_us = self.carry(bytes) + self.rtt_us;
+                let there_us = self.carry(bytes) + self.rtt_us / 2;
+                let heard_us = there_us + self.rtt_us / 2 + self.back_us;
+                let heard_us = self.acks.back().map_or(0, |&(at_us, ..)| at_us).max(heard_us);
                 let sender = &mut self.senders[at];
                 (sender.sent, sender.total) = (sender.sent + bytes, sender.total + bytes);
-                self.acks.push_back((arrives_us, at, sender.sent));
+                self.acks.push_back((heard_us, at, sender.sent, (there_us / 1000) as u32));
             }
             self.uplink.ask(flow, wanted, Waker::noop());
         }
         drop(self.uplink.grant(now_us));
         if let Some(Request { sequence, .. }) = self.uplink.probe(now_us) {
-            let at_us = self.carry(PROBE) + self.rtt_us;
+            let at_us = self.carry(PROBE) + self.rtt_us + self.back_us;
             if !self.deaf {
                 self.echoes.push_back((at_us, sequence));
             }
@@ -131,6 +144,10 @@ impl Bed {
     }
 }
 
+fn ends(number: usize) -> Ends {
+    Ends { here: ([10, 0, 0, 1], 40_000 + number as u16).into(), there: (SERVER, 443).into() }
+}
+
 /// 2 Mbit/s.
 const SLOW: u64 = 250_000;
 
@@ -143,6 +160,26 @@ fn what_is_sent_keeps_the_queue_short_and_uses_the_line() {
         let (rate, p99_us) = line.run(20 * S);
         assert!(p99_us <= 17_000, "tcp {tcp}, {rtt_us} us: {p99_us} us");
         assert!(rate >= SLOW / 2, "tcp {tcp}, {rtt_us} us: {rate} B/s");
+    }
+}
+
+#[test]
+fn a_queue_of_the_downlink_is_none_of_the_uplink() {
+    for rtt_us in [1_000, 30_000] {
+        let mut line = Bed { observed: true, ..Bed::new(SLOW, rtt_us) };
+        for user in 0..4 {
+            line.add(user, true);
+        }
+        line.run(20 * S);
+        line.back_us = 100_000;
+        line.run(10 * S);
+        let (used, p99_us) = line.run(20 * S);
+        assert!(used > SLOW * 95 / 100, "{rtt_us} us: {used} B/s beside a download");
+        assert!(p99_us < 17_000, "{rtt_us} us: {p99_us} us beside a download");
+        line.back_us = 0;
+        line.run(3 * S);
+        let (used, p99_us) = line.run(20 * S);
+        assert!(used > SLOW * 95 / 100 && p99_us < 17_000, "{rtt_us} us: {used} B/s, {p99_us} us after it");
     }
 }
 
@@ -203,7 +240,7 @@ fn who_closes_connections_does_not_get_more() {
         line.uplink.close(sender.flow);
         sender.flow = line.uplink.open(sender.user, Some(SERVER), true);
         (sender.sent, sender.acked) = (0, 0);
-        line.acks.retain(|&(_, at, _)| at != n % 4);
+        line.acks.retain(|&(_, at, ..)| at != n % 4);
     }
     assert!(worst_us <= 40_000, "{worst_us} us");
 }
