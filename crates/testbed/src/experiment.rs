@@ -346,10 +346,14 @@ fn neighbours(overload: &Setup) -> Vec<Experiment> {
         Experiment {
             id: "leeway:upload",
             title: "Secondaries that upload",
-            points: vec![point(
-                "",
-                Setup { secondary: Load { way: Way::Up, ..overload.secondary.clone() }, ..overload.clone() },
-            )],
+            points: {
+                let secondary = Load { way: Way::Up, ..overload.secondary.clone() };
+                let plain = Setup { secondary, ..overload.clone() };
+                vec![
+                    point("", plain.clone()),
+                    point("large primary", Setup { primary: Some(greedy(1, 500_000)), ..plain }),
+                ]
+            },
             mechanisms: FEW,
             judge: judge::nothing,
         },
