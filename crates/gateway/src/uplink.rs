@@ -19,7 +19,7 @@
 mod probe;
 
 use crate::budget::State;
-use crate::clocks::Clocks;
+use crate::clocks::{Clock, Clocks};
 use crate::paths::{self, UNBOUNDED, policy};
 use leeway_control::LawSpec;
 use leeway_net::{Ends, Seen, Sight};
@@ -35,6 +35,9 @@ pub const LAW: &str = leeway_share::LAW;
 
 /// Of the flow that probes are: it has no bytes.
 const PROBES: UserId = UserId(u64::MAX);
+
+/// The queue of the downlink of less than this ago is about that of now.
+const RECENT_US: u64 = 100_000;
 
 const KNOWN: &str = "the flow is known until it is closed";
 
@@ -72,6 +75,8 @@ struct Flow {
     ends: Option<Ends>,
     /// Its acknowledgements are observed.
     observed: bool,
+    /// The peer's, as its acknowledgements show it.
+    clock: Option<Clock>,
     /// It is closed, and stays until its bytes have arrived or are given up.
     closed: bool,
     /// Bytes that it waits to send.
@@ -217,8 +222,13 @@ impl Uplink {
         let entry = self.flows.get_mut(&flow).expect(KNOWN);
         entry.observed = true;
         let rtt_us = entry.round_trip(position, at_us);
-        let excess_us = ticks.and_then(|ticks| self.clocks.excess_us(at_us, ends.there.ip(), ticks));
-        self.excess = excess_us.map(|excess_us| (at_us, excess_us)).or(self.excess);
+        if let Some(ticks) = ticks {
+            let known_us =
+                self.excess.filter(|&(known_us, _)| at_us <= known_us + RECENT_US).map_or(0, |(_, us)| us);
+            let clock = entry.clock.get_or_insert_with(|| Clock::new(at_us, ticks, known_us));
+            let excess_us = self.clocks.excess_us(clock, at_us, ends.there.ip(), ticks);
+            self.excess = excess_us.map(|excess_us| (at_us, excess_us)).or(self.excess);
+        }
         self.reached(now_us, flow, position, rtt_us);
     }
 
@@ -380,6 +390,7 @@ impl Flow {
             acknowledges,
             ends: None,
             observed: false,
+            clock: None,
             closed: false,
             wanted: 0,
             credit: 0,

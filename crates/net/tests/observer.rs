@@ -52,6 +52,8 @@ fn a_connection_shows_its_window_its_request_and_its_answer() {
         assert!(segments.iter().all(|one| one.at >= begun && one.at <= Instant::now()), "{segments:?}");
         assert!(segments.windows(2).all(|pair| pair[0].at <= pair[1].at), "in order: {segments:?}");
         assert!(segments.iter().any(|one| one.seen == Seen::Sent), "its request: {segments:?}");
+        let timed = |one: &Segment| matches!(one.seen, Seen::Acknowledged { ticks: Some(_), .. });
+        assert!(segments.iter().any(timed), "of the request, with a timestamp: {segments:?}");
         let (mut edge, mut position) = (0, 0);
         for segment in &segments {
             match segment.seen {
@@ -64,7 +66,7 @@ fn a_connection_shows_its_window_its_request_and_its_answer() {
                     position += bytes;
                     assert!(position <= edge, "within the window: {segments:?}");
                 }
-                Seen::Sent => {}
+                Seen::Sent | Seen::Acknowledged { .. } => {}
             }
         }
         assert_eq!(position, ANSWER as u64);

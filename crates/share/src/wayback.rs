@@ -25,6 +25,13 @@ pub struct WayBack {
 }
 
 impl WayBack {
+    /// That of a clock of which nothing was known: what left at `there_us` came at `now_us` when the way back was known to be
+    /// longer by `excess_us` than at its least.
+    pub fn new(now_us: u64, there_us: u32, excess_us: u32) -> WayBack {
+        let back_us = (now_us as u32).wrapping_sub(there_us);
+        WayBack { least: Some((back_us.wrapping_sub(excess_us), now_us)) }
+    }
+
     /// Something that left at `there_us` came at `now_us`, both modulo 2^32 microseconds: by how many microseconds the way
     /// back was longer than at its least.
     pub fn excess_us(&mut self, now_us: u64, there_us: u32) -> u32 {
@@ -67,6 +74,13 @@ mod tests {
             let now_us = start_us + 9_000;
             prop_assert_eq!(way.excess_us(now_us, there_us(now_us, apart_us, 0, least_us)), 0);
         }
+    }
+
+    #[test]
+    fn a_clock_may_begin_while_there_is_a_queue() {
+        let mut way = WayBack::new(5_000_000, there_us(5_000_000, 77, 0, 320_000), 300_000);
+        assert_eq!(way.excess_us(6_000_000, there_us(6_000_000, 77, 0, 70_000)), 50_000 - 100);
+        assert_eq!(way.excess_us(6_000_000, there_us(6_000_000, 77, 0, 20_000)), 0);
     }
 
     #[test]
