@@ -71,7 +71,8 @@ policy! {
     segment_bytes = 1460, 536..=9000, "bytes",
         "A full segment: what windows are counted in. 1460 is that of Ethernet over IPv4.";
     initial_segments = 4, 1..=100, "segments",
-        "The law's first window. A new line may be slow: RFC 3390's four, not RFC 6928's ten.";
+        "The law's first window, and what a flow is granted of which nothing is known; a grant beyond what a server sends lies \
+         idle. A new line may be slow: RFC 3390's four, not RFC 6928's ten.";
     turn_bytes = 15_000, 1460..=1_000_000, "bytes",
         "Quantum of the deficit round robin. What a server sends at once (RFC 6928: ten segments), so that an object \
          of ten segments is one turn and ends before another begins.";
@@ -87,9 +88,6 @@ policy! {
         "The same in slow start, whose window doubles in a round trip (Linux: tcp_pacing_ss_ratio).";
     burst_us = 1_000, 0..=100_000, "microseconds",
         "Grants that are late by up to this long are given together: what a timer cannot resolve.";
-    reach_segments = 4, 1..=1000, "segments",
-        "What a flow is granted of which nothing is known: as the law's first window. With each byte that has arrived it can \
-         have one more under way (RFC 5681, 3.1). A grant beyond what a server sends lies idle.";
     hold_percent = 200, 100..=2000, "hundredths of a round trip",
         "A grant of which nothing has arrived after this is given to others, and a delay of longer ago says nothing: twice \
          the round trip, because senders acknowledge late and retransmit.";

@@ -24,7 +24,7 @@ impl Reach {
     /// it is as much as came, by which that queue becomes shorter.
     pub fn bytes(&self, queuing_us: u32, srtt_us: u64, policy: &Policy) -> u64 {
         if self.rounds < 2 {
-            return policy.reach_segments * policy.segment_bytes;
+            return policy.initial_segments * policy.segment_bytes;
         }
         let alone = u64::from(self.own.queuing_us) > u64::from(queuing_us) + srtt_us / policy.round_parts;
         let came = self.round_bytes[0].max(self.round_bytes[1]);
