@@ -4,7 +4,9 @@
 //! q = sample - base(path)  base: the least exact sample of the path in the last five to ten minutes
 //! q <= last q + time since then, and <= q x bytes that came in the time q / (rate x q)
 //!                          with the rate of now, the higher of the last two half seconds
-//! rate = the highest of the last five to ten seconds, each over half a second, of background and foreground together
+//! rate = the highest of the last five to ten seconds, each over half a second, of background and foreground together;
+//!        times in which the background was held to what the line brings say nothing of less
+//! pipe = rate x stay        stay: mean over the bytes of (round trip - q)
 //! ```
 //!
 //! Several samples make one delay: the 40th percentile of a quarter of a round trip, each weighted by what came of its flow. What the other two lines leave out is
@@ -84,11 +86,22 @@ pub struct Estimator {
     queuing_us: u32,
     srtt_us: u64,
     base_us: u64,
+    stay: Stay,
+    /// The background is held to less than the law's window: what comes may be less than what the line brings.
+    limited: bool,
     exact_us: Option<u64>,
     /// What the last exact sample showed.
     fifo_us: u32,
     rate: Rate,
     part: Part,
+}
+
+/// How long bytes are under way without the queue of the line: by their paths, and at slow servers.
+#[derive(Debug, Default)]
+struct Stay {
+    bytes: u64,
+    /// Times their microseconds.
+    sum: u64,
 }
 
 /// Samples of a part of a round trip.
@@ -112,6 +125,8 @@ struct Rate {
     span_us: u64,
     span_bytes: u64,
     since_us: u64,
+    /// That was so in a part of this span.
+    limited: bool,
     highest: [u64; 2],
     /// Of the last two spans.
     last: [u64; 2],
@@ -129,6 +144,8 @@ impl Estimator {
             queuing_us: 0,
             srtt_us: 0,
             base_us: 0,
+            stay: Stay::default(),
+            limited: false,
             exact_us: None,
             fifo_us: 0,
             rate: Rate::default(),
@@ -151,6 +168,8 @@ impl Estimator {
         let bytes = if exact { std::mem::take(&mut own.bytes) } else { 0 };
         if exact {
             own.queuing_us = seen_us;
+            let stay_us = sample.rtt_us.saturating_sub(self.queuing_us).max(base_us);
+            self.stay.add(bytes.max(1), stay_us.into());
         }
         if doubt {
             return Heard::Doubt;
@@ -197,6 +216,9 @@ impl Estimator {
         let seen = rate.span_bytes.saturating_mul(1_000_000) / passed_us;
         (rate.span_us, rate.span_bytes) = (now_us, 0);
         rate.last = [seen, rate.last[0]];
+        if std::mem::replace(&mut rate.limited, self.limited) {
+            rate.since_us += passed_us;
+        }
         if now_us >= rate.since_us + self.policy.rate_memory_us {
             rate.since_us = now_us;
             rate.highest = [0, rate.highest[0]];
@@ -239,6 +261,22 @@ impl Estimator {
     /// A round trip without a queue, of the shortest paths in use, in microseconds; 0 before the first sample.
     pub fn base_us(&self) -> u64 {
         self.base_us
+    }
+
+    /// What the line brings in a round trip without a queue, in bytes; 0 before anything is known.
+    pub fn pipe_bytes(&self) -> u64 {
+        self.rate_bytes_per_s().saturating_mul(self.stay.mean_us()) / 1_000_000
+    }
+
+    /// Whether the background is held to less than the law's window, so that what comes may be less than what the line brings.
+    pub fn set_limited(&mut self, limited: bool) {
+        self.limited = limited;
+        self.rate.limited |= limited;
+    }
+
+    /// As it was set last.
+    pub fn is_limited(&self) -> bool {
+        self.limited
     }
 
     /// What the line brings at its highest of late, in bytes per second; 0 before anything is known.
@@ -293,6 +331,17 @@ impl Estimator {
         base.used_us = now_us;
         base.least_us[0] = base.least_us[0].min(rtt_us);
         base.least_us()
+    }
+}
+
+impl Stay {
+    fn add(&mut self, bytes: u64, stay_us: u64) {
+        self.bytes = self.bytes - self.bytes / 64 + bytes;
+        self.sum = self.sum - self.sum / 64 + bytes.saturating_mul(stay_us);
+    }
+
+    fn mean_us(&self) -> u64 {
+        self.sum / self.bytes.max(1)
     }
 }
 

@@ -278,13 +278,16 @@ impl Line {
         self.expire(now_us);
         self.aside_us += self.aside_since_us.take().map_or(0, |since_us| now_us.saturating_sub(since_us));
         let Some((flow, bytes)) = self.scheduler.head() else {
+            self.estimator.set_limited(false);
             return self.expires_us(now_us).map_or(Next::Blocked, Next::Wait);
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
         // Without a sample nothing is known of the line, so until the first one something is always under way.
         let alone = self.ledger.granted_bytes() == 0 && (expected == 0 || self.sampled_us.is_none());
-        let fits = alone || self.ledger.room(self.window_bytes(), expected) >= bytes;
+        let window_bytes = self.window_bytes().min(self.most_bytes(now_us));
+        self.estimator.set_limited(window_bytes < self.window_bytes());
+        let fits = alone || self.ledger.room(window_bytes, expected) >= bytes;
         let paced = now_us >= self.pacer.next_us();
         if self.starvation.covers(bytes) || fits && paced {
             self.scheduler.grant(flow, bytes);
@@ -364,6 +367,18 @@ impl Line {
         (self.law.output().cwnd_q16 >> 16).max(self.policy.segment_bytes)
     }
 
+    /// The largest window: while the foreground is there little more than what the line brings in a round trip without a queue.
+    /// On a line with one queue the law sees to that. Behind a fair queue a flow waits for its own packets only, so many flows
+    /// keep the line from the foreground without much of a delay.
+    fn most_bytes(&self, now_us: u64) -> u64 {
+        match self.estimator.pipe_bytes() {
+            pipe if pipe > 0 && self.foreground.is_present(now_us) => {
+                (pipe.saturating_mul(self.policy.pipe_percent) / 100).max(self.policy.segment_bytes)
+            }
+            _ => u64::MAX,
+        }
+    }
+
     /// How much `flow` may be granted before its server hears of it, which is when something comes: a burst, what it has
     /// saved up, and what it has less under way than others in the mean. Else those who have little under way never wait when
     /// there is room, because room is made by what comes, and then he waits to whom it came.
@@ -439,7 +454,7 @@ impl Line {
         // A queue of what the foreground asked for is not the background's: the ledger makes room for it.
         let queuing_us = self.estimator.background_us(now_us).saturating_sub(self.allowed_us(now_us));
         let slow_start = self.law.output().phase() == Phase::SlowStart;
-        let waiting = self.scheduler.asking() > 0;
+        let waiting = self.scheduler.asking() > 0 && !self.estimator.is_limited();
         // A sender that sends less than it may does not use the window, whatever was granted.
         let used = prior.min(self.round_bytes[0].max(self.round_bytes[1]));
         let nearly = (used + 2 * self.policy.segment_bytes) * if slow_start { 2 } else { 1 };

@@ -123,6 +123,9 @@ policy! {
     transfer_percent = 200, 100..=1000, "hundredths of a round trip's bytes",
         "What is expected of a transfer, of what came of it in the last round trip. A transfer that is held up doubles \
          (RFC 5681, slow start): with room for that it is never background that holds it up.";
+    pipe_percent = 150, 100..=10_000, "hundredths of what the line brings in a round trip",
+        "The largest window while the foreground is there: what the line brings, and half of that more, by which a line shows \
+         that it brings more.";
     away_segments = 3, 0..=1000, "segments",
         "Queue that background may keep beyond the law's target while the foreground is away. It keeps a line busy whose \
          grants come in bursts; the first answer of a foreground that comes back waits for it.";

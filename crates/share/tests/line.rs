@@ -90,7 +90,7 @@ fn beside_a_foreground_that_takes_all_background_gets_its_min_share() {
 /// losses, so background gets its least share, from which the window would take minutes to grow.
 #[test]
 fn what_comes_for_the_foreground_opens_the_window() {
-    let mut line = line(&Policy::default());
+    let mut line = line(&Policy::default().with("pipe_percent", 10_000).unwrap());
     let flow = line.open(UserId(1)).unwrap();
     line.ask(flow, u64::MAX).unwrap();
     let mut due = BTreeMap::new();

@@ -70,12 +70,28 @@ fn uploads_have_the_uplink_beside_a_download_of_the_home() {
     }
 }
 
-/// Under CUBIC the same gateway lets neighbours take the line from the home: it is the law that yields.
+/// Each flow has a queue of its own, so the neighbours' thirty meet next to none. The home's one has the line all the same.
+#[test]
+fn behind_a_fair_queue_a_download_of_the_home_has_the_line() {
+    for (mbps, queue) in [(10.0, "fq_codel"), (50.0, "fq_codel"), (50.0, "codel")] {
+        let line = Line { mbps, rtt_ms: 20, bdp: 4.0, queue };
+        let outcome = judge(line, Home::Download, Neighbours::Overload, "");
+        assert!(outcome.mean > 0.95, "{line}: {outcome:?}");
+        let before = judge(line, Home::Download, Neighbours::Overload, "policy = { pipe_percent = 10000 }");
+        assert!(queue == "codel" || before.mean < 0.3, "{line}: {before:?} without the bound");
+    }
+}
+
+/// Under CUBIC, and without the bound, the same gateway lets neighbours take the line from the home: it is the law that yields.
 #[test]
 fn under_a_law_that_does_not_yield_the_home_waits() {
     let beside = judge(SLOW, Home::Requests, Neighbours::Overload, "");
-    let greedy =
-        judge(SLOW, Home::Requests, Neighbours::Overload, "law = \"cubic\"\npolicy = { answers = 1000 }");
+    let greedy = judge(
+        SLOW,
+        Home::Requests,
+        Neighbours::Overload,
+        "law = \"cubic\"\npolicy = { answers = 1000, pipe_percent = 10000 }",
+    );
     assert!(beside.mean < 1.4, "{beside:?}");
     assert!(greedy.mean > 1.3 * beside.mean, "{greedy:?} beside {beside:?}");
 }
