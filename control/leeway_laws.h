@@ -76,6 +76,7 @@ struct leeway_law {
 /* What costs a stack something, so that it does it only for laws that ask. */
 #define LEEWAY_NEEDS_RATE          1U /* delivery-rate samples */
 #define LEEWAY_NEEDS_RATE_SEGMENTS 2U /* the same, where the parameter `segments` is set */
+#define LEEWAY_NEEDS_DELAY         4U /* delays without a receiver's wait: see leeway_sender_waited() */
 
 #define LEEWAY_COUNT_OF(array) ((leeway_u32)(sizeof(array) / sizeof((array)[0])))
 
@@ -569,26 +570,28 @@ static const struct leeway_law leeway_laws[] = {
 	LEEWAY_LAW_ROW(cubic, "CUBIC: cubic growth around the window of the last loss", "RFC 9438"),
 	LEEWAY_LAW_ROW_NEEDS(bbr, "BBRv3: sends at the rate that the path delivers, for primary traffic",
 			     "draft-ietf-ccwg-bbr", LEEWAY_NEEDS_RATE),
-	LEEWAY_LAW_ROW(vegas, "Vegas: keeps a few packets of its own in the queue",
-		       "Brakmo and Peterson 1995"),
-	LEEWAY_LAW_ROW(nice, "TCP Nice: Vegas that halves when most packets meet a queue",
-		       "Venkataramani, Kokku, Dahlin 2002"),
-	LEEWAY_LAW_ROW(lp, "TCP-LP: Reno that backs off at an early indication of a queue",
-		       "Kuzmanovic and Knightly 2003"),
+	LEEWAY_LAW_ROW_NEEDS(vegas, "Vegas: keeps a few packets of its own in the queue",
+			     "Brakmo and Peterson 1995", LEEWAY_NEEDS_DELAY),
+	LEEWAY_LAW_ROW_NEEDS(nice, "TCP Nice: Vegas that halves when most packets meet a queue",
+			     "Venkataramani, Kokku, Dahlin 2002", LEEWAY_NEEDS_DELAY),
+	LEEWAY_LAW_ROW_NEEDS(lp, "TCP-LP: Reno that backs off at an early indication of a queue",
+			     "Kuzmanovic and Knightly 2003", LEEWAY_NEEDS_DELAY),
 	LEEWAY_LAW_ROW_NEEDS(ledbat, "LEDBAT: holds the queuing delay at a target, yields above it",
-			     "RFC 6817", LEEWAY_NEEDS_RATE_SEGMENTS),
-	LEEWAY_LAW_ROW(fledbat, "fLEDBAT: LEDBAT with multiplicative decrease, fair to late-comers",
-		       "Carofiglio et al. 2013; Komnios 2014"),
-	LEEWAY_LAW_ROW(ledbatpp, "LEDBAT++: LEDBAT on round-trip times with periodic slowdowns",
-		       "draft-irtf-iccrg-ledbat-plus-plus"),
-	LEEWAY_LAW_ROW(flower, "FLOWER: fuzzy control of the queuing delay", "Trang 2014"),
+			     "RFC 6817", LEEWAY_NEEDS_RATE_SEGMENTS | LEEWAY_NEEDS_DELAY),
+	LEEWAY_LAW_ROW_NEEDS(fledbat, "fLEDBAT: LEDBAT with multiplicative decrease, fair to late-comers",
+			     "Carofiglio et al. 2013; Komnios 2014", LEEWAY_NEEDS_DELAY),
+	LEEWAY_LAW_ROW_NEEDS(ledbatpp, "LEDBAT++: LEDBAT on round-trip times with periodic slowdowns",
+			     "draft-irtf-iccrg-ledbat-plus-plus", LEEWAY_NEEDS_DELAY),
+	LEEWAY_LAW_ROW_NEEDS(flower, "FLOWER: fuzzy control of the queuing delay", "Trang 2014",
+			     LEEWAY_NEEDS_DELAY),
 	LEEWAY_LAW_ROW_NEEDS(proteus,
 			     "PCC Proteus-S: goes to the rate with the most utility, less where delays vary",
-			     "Meng et al. 2020; Dong et al. 2018", LEEWAY_NEEDS_RATE),
-	LEEWAY_LAW_ROW(flexis, "FlexiS: grows along a cubic of time until round-trip times rise", "Li 2023"),
+			     "Meng et al. 2020; Dong et al. 2018", LEEWAY_NEEDS_RATE | LEEWAY_NEEDS_DELAY),
+	LEEWAY_LAW_ROW_NEEDS(flexis, "FlexiS: grows along a cubic of time until round-trip times rise",
+			     "Li 2023", LEEWAY_NEEDS_DELAY),
 	LEEWAY_LAW_ROW_NEEDS(ebb,
 			     "Ebb: fills an idle path below its first queue, runs dry while others are there",
-			     "own", LEEWAY_NEEDS_RATE),
+			     "own", LEEWAY_NEEDS_RATE | LEEWAY_NEEDS_DELAY),
 };
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * What all senders do around a law: when the next segment may leave, whether the window was the
- * limit, one reaction to marks in a round trip, the window after idling, and what a round-trip
- * sample is worth. No law includes this.
+ * limit, one reaction to marks in a round trip, the window after idling, what a round-trip sample
+ * is worth, and how a window of one segment leaves. No law includes this.
  *
  * Scope and limitations:
  * - A departure is fixed when the segment before it leaves, as in Linux: a law that changes its
@@ -25,6 +25,11 @@
 #define LEEWAY_PACE_SLOW_START_PERCENT 200
 #define LEEWAY_PACE_PERCENT            120
 
+/* How long an ack waits for the next segment: Linux (TCP_DELACK_MIN) less its tick. */
+#define LEEWAY_WAIT_MIN_US 30000
+
+#define LEEWAY_FEW 4 /* segments in flight; with more, waits are few among the samples */
+
 struct leeway_sender {
 	leeway_u64 restart_bytes; /* limit of the window after idling; LEEWAY_UNLIMITED: none */
 	leeway_u64 departure_ns;  /* no quantum begins before */
@@ -32,7 +37,7 @@ struct leeway_sender {
 	leeway_u32 mark_end;      /* sequence number: one mark is passed on until this is acknowledged */
 	leeway_u32 quantum_left;  /* segments that follow the last one at once */
 	leeway_u32 delays_acks;   /* 1: the receiver answers several segments with one ack */
-	leeway_u32 reserved;
+	leeway_u32 answered_us;   /* the last round trip in which no ack waited; 0: none */
 };
 
 LEEWAY_INLINE void leeway_sender_init(struct leeway_sender *s, leeway_u32 una)
@@ -43,7 +48,7 @@ LEEWAY_INLINE void leeway_sender_init(struct leeway_sender *s, leeway_u32 una)
 	s->mark_end = una;
 	s->quantum_left = 0;
 	s->delays_acks = 0;
-	s->reserved = 0;
+	s->answered_us = 0;
 }
 
 /*
@@ -122,6 +127,33 @@ LEEWAY_INLINE leeway_u8 leeway_sender_last(struct leeway_sender *s, leeway_u64 a
 	return s->delays_acks || acked_bytes < mss ? LEEWAY_LAST_BOUND : LEEWAY_LAST_EXACT;
 }
 
+/*
+ * Whether an ack has waited for the receiver's timer: that of one segment, with few in flight, which
+ * took longer than the last one that was answered at once, by the timer or more. Its delays are
+ * samples only where the window is below one segment. Call it for every ack, where the receiver may
+ * delay them.
+ */
+LEEWAY_INLINE int leeway_sender_waited(struct leeway_sender *s, const struct leeway_ack *ack, leeway_u32 mss)
+{
+	if (ack->last_kind == LEEWAY_LAST_EXACT)
+		s->answered_us = ack->last_rtt_us;
+	return ack->last_kind == LEEWAY_LAST_BOUND &&
+	       ack->prior_inflight_bytes <= LEEWAY_FEW * (leeway_u64)mss && s->answered_us &&
+	       ack->last_rtt_us > s->answered_us && ack->last_rtt_us - s->answered_us >= LEEWAY_WAIT_MIN_US;
+}
+
+/*
+ * Whether a window of one segment up to two leaves as pairs, two segments every 2/W round trips and
+ * none while others are in flight: a receiver that delays its acks keeps the ack of a lone segment
+ * until its timer expires, and that wait looks like a queue. paced: the law paces. recovering: every
+ * segment is answered at once.
+ */
+LEEWAY_INLINE int leeway_in_pairs(leeway_u64 window, leeway_u64 paced, leeway_u32 mss, leeway_u64 srtt,
+				  int recovering)
+{
+	return !paced && srtt && window >= mss && window < 2ULL * mss && !recovering;
+}
+
 /* percent of bytes each srtt, in bytes/s; 0 without a round-trip time. */
 LEEWAY_INLINE leeway_u64 leeway_pace(leeway_u64 bytes, leeway_u32 percent, leeway_u64 srtt_us)
 {
@@ -145,11 +177,15 @@ LEEWAY_INLINE leeway_u64 leeway_pace_below_one(const struct leeway_output *out, 
 	return srtt_us ? (leeway_min_u64(out->cwnd_q16, 1ULL << 32) * 1000000 / srtt_us) >> 16 : 0;
 }
 
-/* The same as a span: what lies between two segments of mss bytes. cwnd_q16 is below mss << 16. */
+/*
+ * The same as a span: what lies between two segments of mss bytes, and between two pairs half of what
+ * does.
+ */
 LEEWAY_INLINE leeway_u64 leeway_gap_below_one_ns(const struct leeway_output *out, leeway_u32 mss,
 						 leeway_u64 srtt_ns)
 {
-	leeway_u64 part_q16 = leeway_max_u64(out->cwnd_q16, 1), one_q16 = (leeway_u64)mss << 16;
+	leeway_u64 part_q16 = leeway_min_u64(leeway_max_u64(out->cwnd_q16, 1), 0xffffffffU);
+	leeway_u64 one_q16 = (leeway_u64)mss << 16;
 	leeway_u64 times = leeway_min_u64(srtt_ns, 1ULL << 38) / part_q16, rest = srtt_ns % part_q16;
 
 	/* part < 2^32, so rest x one < 2^64; more than 2^62 ns is never. */

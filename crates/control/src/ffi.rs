@@ -63,8 +63,10 @@ unsafe extern "C" {
     -> i32;
     fn leeway_sender_c_marked(s: *mut Sender, una: u32, next: u32) -> i32;
     fn leeway_sender_c_last(s: *mut Sender, acked_bytes: u64, mss: u32, recovering: i32) -> u8;
+    fn leeway_sender_c_waited(s: *mut Sender, ack: *const Ack, mss: u32) -> i32;
     fn leeway_sender_c_sent(s: *mut Sender, out: *const Output, now_ns: u64, bytes: u64, rate: u64);
     fn leeway_sender_c_departure_ns(s: *const Sender, out: *const Output) -> u64;
+    fn leeway_c_in_pairs(window: u64, paced: u64, mss: u32, srtt: u64, recovering: i32) -> i32;
     fn leeway_c_pace(bytes: u64, percent: u32, srtt_us: u64) -> u64;
     fn leeway_c_pace_stack(bytes: u64, window: u64, ssthresh: u64, srtt_us: u64) -> u64;
     fn leeway_c_gap_below_one_ns(out: *const Output, mss: u32, srtt_ns: u64) -> u64;
@@ -269,6 +271,12 @@ pub(crate) fn sender_last(s: &mut Sender, acked_bytes: u64, mss: u32, recovering
 }
 
 #[inline]
+pub(crate) fn sender_waited(s: &mut Sender, ack: &Ack, mss: u32) -> bool {
+    // SAFETY: see above.
+    unsafe { leeway_sender_c_waited(s, ack, mss) != 0 }
+}
+
+#[inline]
 pub(crate) fn sender_sent(s: &mut Sender, out: &Output, now_ns: u64, bytes: u64, rate: u64) {
     // SAFETY: see above.
     unsafe { leeway_sender_c_sent(s, out, now_ns, bytes, rate) }
@@ -278,6 +286,11 @@ pub(crate) fn sender_sent(s: &mut Sender, out: &Output, now_ns: u64, bytes: u64,
 pub(crate) fn sender_departure_ns(s: &Sender, out: &Output) -> u64 {
     // SAFETY: see above.
     unsafe { leeway_sender_c_departure_ns(s, out) }
+}
+
+pub(crate) fn in_pairs(window: u64, paced: u64, mss: u32, srtt: u64, recovering: bool) -> bool {
+    // SAFETY: a pure function of numbers.
+    unsafe { leeway_c_in_pairs(window, paced, mss, srtt, recovering.into()) != 0 }
 }
 
 pub(crate) fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {

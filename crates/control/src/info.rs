@@ -123,6 +123,11 @@ impl LawInfo {
         self.raw.needs & 1 != 0 || self.raw.needs & 2 != 0 && segments != 0
     }
 
+    /// Whether the law looks at delays; see [`Law::needs_delay`](crate::Law::needs_delay).
+    pub(crate) fn needs_delay(&self) -> bool {
+        self.raw.needs & 4 != 0
+    }
+
     /// The parameter of that name.
     pub fn param(&self, name: &str) -> Option<&ParamInfo> {
         self.params.iter().find(|param| param.name == name)

@@ -23,6 +23,12 @@ impl Law {
         self.needs_rate
     }
 
+    /// Whether the law yields to delays, so that it needs them without the time for which a receiver delays
+    /// acknowledgements: see [`Sender::waited`](crate::sender::Sender::waited) and [`in_pairs`](crate::sender::in_pairs).
+    pub fn needs_delay(&self) -> bool {
+        self.info.needs_delay()
+    }
+
     /// The law's name, for legends.
     pub fn name(&self) -> &'static str {
         self.info.name

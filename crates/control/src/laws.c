@@ -39,9 +39,11 @@ int leeway_sender_c_app_limited(struct leeway_sender *s, const struct leeway_out
 int leeway_sender_c_marked(struct leeway_sender *s, leeway_u32 una, leeway_u32 next);
 leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, leeway_u32 mss,
 			       int recovering);
+int leeway_sender_c_waited(struct leeway_sender *s, const struct leeway_ack *ack, leeway_u32 mss);
 void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *out, leeway_u64 now_ns,
 			  leeway_u64 bytes, leeway_u64 rate);
 leeway_u64 leeway_sender_c_departure_ns(const struct leeway_sender *s, const struct leeway_output *out);
+int leeway_c_in_pairs(leeway_u64 window, leeway_u64 paced, leeway_u32 mss, leeway_u64 srtt, int recovering);
 leeway_u64 leeway_c_pace(leeway_u64 bytes, leeway_u32 percent, leeway_u64 srtt_us);
 leeway_u64 leeway_c_pace_stack(leeway_u64 bytes, leeway_u64 window, leeway_u64 ssthresh, leeway_u64 srtt_us);
 leeway_u64 leeway_c_gap_below_one_ns(const struct leeway_output *out, leeway_u32 mss, leeway_u64 srtt_ns);
@@ -74,6 +76,11 @@ leeway_u8 leeway_sender_c_last(struct leeway_sender *s, leeway_u64 acked_bytes, 
 	return leeway_sender_last(s, acked_bytes, mss, recovering);
 }
 
+int leeway_sender_c_waited(struct leeway_sender *s, const struct leeway_ack *ack, leeway_u32 mss)
+{
+	return leeway_sender_waited(s, ack, mss);
+}
+
 void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *out, leeway_u64 now_ns,
 			  leeway_u64 bytes, leeway_u64 rate)
 {
@@ -83,6 +90,11 @@ void leeway_sender_c_sent(struct leeway_sender *s, const struct leeway_output *o
 leeway_u64 leeway_sender_c_departure_ns(const struct leeway_sender *s, const struct leeway_output *out)
 {
 	return leeway_sender_departure_ns(s, out);
+}
+
+int leeway_c_in_pairs(leeway_u64 window, leeway_u64 paced, leeway_u32 mss, leeway_u64 srtt, int recovering)
+{
+	return leeway_in_pairs(window, paced, mss, srtt, recovering);
 }
 
 leeway_u64 leeway_c_pace(leeway_u64 bytes, leeway_u32 percent, leeway_u64 srtt_us)

@@ -2,10 +2,10 @@
 //!
 //! For stacks in Rust (the simulator, the tunnel); the kernel's glue includes the same headers.
 
-use crate::abi::{Output, Rate};
+use crate::abi::{Ack, Output, Rate};
 use crate::ffi;
 
-/// One connection's sending side: pacing, marks, the window after idling, what round-trip samples are worth.
+/// One connection's sending side: pacing, marks, the window after idling, what samples of the delay are worth.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
@@ -16,7 +16,7 @@ pub struct Sender {
     mark_end: u32,
     quantum_left: u32,
     delays_acks: u32,
-    reserved: u32,
+    answered_us: u32,
 }
 
 impl Default for Sender {
@@ -28,7 +28,7 @@ impl Default for Sender {
             mark_end: 0,
             quantum_left: 0,
             delays_acks: 0,
-            reserved: 0,
+            answered_us: 0,
         }
     }
 }
@@ -74,6 +74,13 @@ impl Sender {
         ffi::sender_last(self, acked_bytes, mss_bytes, recovering)
     }
 
+    /// Whether an acknowledgement has waited for the receiver's timer, so that its delays are no samples unless the
+    /// window is below one segment. Call it for every acknowledgement, where the receiver may delay them.
+    #[inline]
+    pub fn waited(&mut self, ack: &Ack, mss_bytes: u32) -> bool {
+        ffi::sender_waited(self, ack, mss_bytes)
+    }
+
     /// A segment of `bytes` leaves, paced at `rate` bytes/s; 0: nothing paces.
     #[inline]
     pub fn sent(&mut self, output: &Output, now_ns: u64, bytes: u64, rate: u64) {
@@ -89,6 +96,13 @@ impl Sender {
     }
 }
 
+/// Whether a window of one segment up to two leaves as pairs, two segments every 2/W round trips and none while others
+/// are in flight, since a receiver that delays acknowledgements keeps that of a lone segment. `srtt` is 0 before the first
+/// sample, in any unit; `recovering`: a loss is repaired, and every segment is answered at once.
+pub fn in_pairs(output: &Output, mss_bytes: u32, srtt: u64, recovering: bool) -> bool {
+    ffi::in_pairs(output.cwnd_q16 >> 16, output.pacing_bytes_per_s, mss_bytes, srtt, recovering)
+}
+
 /// `percent` of `bytes` each `srtt_us`, in bytes/s; 0 without a round-trip time.
 pub fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {
     ffi::pace(bytes, percent, srtt_us)
@@ -100,7 +114,7 @@ pub fn pace_stack(bytes: u64, window_bytes: u64, ssthresh_bytes: u64, srtt_us: u
     ffi::pace_stack(bytes, window_bytes, ssthresh_bytes, srtt_us)
 }
 
-/// What lies between two segments where the window is below one: one segment every 1/W round trips, in nanoseconds.
+/// What lies between two segments where the window is a rate: one segment every 1/W round trips, in nanoseconds.
 pub fn gap_below_one_ns(output: &Output, mss_bytes: u32, srtt_ns: u64) -> u64 {
     ffi::gap_below_one_ns(output, mss_bytes, srtt_ns)
 }
@@ -210,6 +224,42 @@ mod tests {
         assert_eq!(sender.last_kind(2000, 1000, false), Ack::LAST_EXACT);
         assert_eq!(sender.last_kind(1000, 1000, false), Ack::LAST_BOUND);
         assert_eq!(sender.last_kind(1000, 1000, true), Ack::LAST_EXACT, "recovery answers at once");
+    }
+
+    #[test]
+    fn what_waited_for_the_timer_is_late_and_alone_in_a_small_flight() {
+        let ack = |last_kind: u8, last_rtt_us: u32, segments: u64| Ack {
+            last_kind,
+            last_rtt_us,
+            prior_inflight_bytes: segments * 1000,
+            ..Ack::default()
+        };
+        let mut sender = Sender::default();
+        assert!(!sender.waited(&ack(Ack::LAST_BOUND, 90_000, 1), 1000), "nothing to compare with yet");
+        assert!(!sender.waited(&ack(Ack::LAST_EXACT, 50_000, 2), 1000));
+        for (late_us, segments, waited) in
+            [(40_000, 1, true), (30_000, 4, true), (29_999, 1, false), (40_000, 5, false), (0, 1, false)]
+        {
+            let told = ack(Ack::LAST_BOUND, 50_000 + late_us, segments);
+            assert_eq!(sender.waited(&told, 1000), waited, "{late_us} us late, {segments} segments");
+        }
+        assert!(!sender.waited(&ack(Ack::LAST_EXACT, 90_000, 2), 1000), "a queue has grown");
+        assert!(!sender.waited(&ack(Ack::LAST_BOUND, 95_000, 1), 1000));
+    }
+
+    #[test]
+    fn one_segment_up_to_two_leaves_in_pairs() {
+        for (window, pairs) in [(999, false), (1000, true), (1999, true), (2000, false)] {
+            assert_eq!(in_pairs(&output(window, 0, 0), 1000, 1, false), pairs, "{window} B");
+        }
+        let out = output(1500, 0, 0);
+        assert!(!in_pairs(&out, 1000, 0, false), "no rate without a round trip");
+        assert!(!in_pairs(&out, 1000, 1, true), "recovery answers at once");
+        assert!(!in_pairs(&output(1500, 1, 2), 1000, 1, false), "the law paces");
+        assert!(gap_below_one_ns(&out, 1000, 60_000_000).abs_diff(40_000_000) < 10);
+        // Windows of 4 GB / 65536 and more count as this.
+        let long = gap_below_one_ns(&output(100_000, 0, 0), 60_000, 60_000_000);
+        assert!((54_000_000..60_000_000).contains(&long), "{long} ns");
     }
 
     #[test]

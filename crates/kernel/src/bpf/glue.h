@@ -39,7 +39,6 @@ struct leeway_glue {
 	leeway_u8 congested;        /* this host's own queue dropped: to be reported as a mark */
 	leeway_u8 undoable;         /* undo_* are those of a loss that was not undone */
 	leeway_u32 paced;           /* sk_pacing_status was set here */
-	leeway_u32 answered_us;     /* the last round trip in which no ack waited; 0: none */
 };
 
 enum leeway_record_kind {

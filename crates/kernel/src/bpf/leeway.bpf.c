@@ -78,15 +78,10 @@ static __always_inline __u64 leeway_first_sent_us(struct sock *sk)
 /* By itself, so that the verifier sees a number instead of the paths to it (alone.h). */
 __weak int leeway_in_pairs_alone(__u64 window, __u64 paced, __u32 mss, __u32 srtt_us, __u32 ca_state)
 {
-	return !paced && srtt_us && window >= mss && window < 2ULL * mss && ca_state < TCP_CA_RECOVERY;
+	return leeway_in_pairs(window, paced, mss, srtt_us, ca_state >= TCP_CA_RECOVERY);
 }
 
-/*
- * Whether a window of one segment up to two leaves as pairs, two segments every 2/W round trips: a
- * receiver that delays its acks keeps the ack of a lone segment until its timer expires, and that
- * wait looks like a queue. In recovery every segment is answered at once.
- */
-static __always_inline bool leeway_in_pairs(const struct tcp_sock *tp, const struct leeway_output *out)
+static __always_inline bool leeway_leaves_in_pairs(const struct tcp_sock *tp, const struct leeway_output *out)
 {
 	return leeway_in_pairs_alone(out->cwnd_q16 >> 16, out->pacing_bytes_per_s, tp->mss_cache,
 				     tp->srtt_us >> 3, BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state));
@@ -99,7 +94,7 @@ static __always_inline bool leeway_in_pairs(const struct tcp_sock *tp, const str
  */
 static __always_inline int leeway_limited(struct tcp_sock *tp, const struct leeway_output *out)
 {
-	if (leeway_in_pairs(tp, out) || out->cwnd_q16 >> 16 < tp->mss_cache || out->pacing_bytes_per_s)
+	if (leeway_leaves_in_pairs(tp, out) || out->cwnd_q16 >> 16 < tp->mss_cache || out->pacing_bytes_per_s)
 		return tp->write_seq != tp->snd_nxt;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return 1;
@@ -124,24 +119,13 @@ static __always_inline void leeway_see_rate(struct leeway_rate *rate, const stru
 	rate->app_limited = rs->is_app_limited;
 }
 
-/* How long an ack waits for the next segment: Linux (TCP_DELACK_MIN) less its tick; RFC 9293, 3.8.6.3. */
-#define LEEWAY_WAIT_MIN_US 30000
-#define LEEWAY_WAIT_MAX_US 500000
+#define LEEWAY_WAIT_MAX_US 500000 /* RFC 9293, 3.8.6.3: an ack waits no longer for the next segment */
 
-#define LEEWAY_FEW 4 /* segments in flight; with more, waits are few among the samples */
-
-/*
- * Whether an ack has waited for the receiver's timer: that of one segment, with few in flight, which
- * took longer than the last one that was answered at once, by the timer or more.
- */
-__weak int leeway_waited(const struct leeway_ack *ack __arg_nonnull, struct leeway_glue *g __arg_nonnull,
-			 __u32 mss)
+/* By itself, as above. */
+__weak int leeway_waited_alone(const struct leeway_ack *ack __arg_nonnull,
+			       struct leeway_glue *g __arg_nonnull, __u32 mss)
 {
-	if (ack->last_kind == LEEWAY_LAST_EXACT)
-		g->answered_us = ack->rtt_us;
-	return ack->last_kind == LEEWAY_LAST_BOUND && ack->prior_inflight_bytes <= LEEWAY_FEW * (__u64)mss &&
-	       g->answered_us && ack->rtt_us > g->answered_us &&
-	       ack->rtt_us - g->answered_us >= LEEWAY_WAIT_MIN_US;
+	return leeway_sender_waited(&g->common, ack, mss);
 }
 
 /*
@@ -210,7 +194,7 @@ static __always_inline void leeway_see_ack(struct leeway_ack *ack, struct tcp_so
 		ack->last_kind = leeway_sender_last(&g->common, ack->acked_bytes, mss, g->recovering);
 	}
 	leeway_see_rate(&ack->rate, tp, rs);
-	if (leeway_waited(ack, g, mss) && out->cwnd_q16 >> 16 >= mss)
+	if (leeway_waited_alone(ack, g, mss) && out->cwnd_q16 >> 16 >= mss)
 		ack->rtt_us = 0;
 	else if (tp->snd_una != g->una)
 		leeway_see_owd(ack, tp);
@@ -299,7 +283,7 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 	__u32 mss = tp->mss_cache ? tp->mss_cache : 1;
 	__u64 packets = leeway_sender_window(&g->common, out, mss) / mss;
 	__u64 ssthresh = TCP_INFINITE_SSTHRESH;
-	bool pairs = leeway_in_pairs(tp, out);
+	bool pairs = leeway_leaves_in_pairs(tp, out);
 
 	if (out->pacing_bytes_per_s && out->quantum > 1)
 		packets = leeway_max_u64(packets, 2 * leeway_min_u32(out->quantum, LEEWAY_BURST_MAX));
@@ -325,7 +309,7 @@ static __always_inline void leeway_apply(struct sock *sk, struct tcp_sock *tp, s
 static __always_inline __u32 leeway_together(const struct sock *sk, const struct tcp_sock *tp,
 					     const struct leeway_output *out)
 {
-	if (leeway_in_pairs(tp, out))
+	if (leeway_leaves_in_pairs(tp, out))
 		return 2;
 	if (sk->sk_gso_max_segs == 1 && out->pacing_bytes_per_s && out->quantum > 1 &&
 	    out->cwnd_q16 >> 16 < (__u64)out->quantum * tp->mss_cache)
