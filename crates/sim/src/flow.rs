@@ -60,11 +60,24 @@ impl Clocks {
 
     /// Microseconds that `clock` shows at `time`, modulo 2^64, to the resolution.
     fn read(&self, clock: &Clock, time: Time) -> u64 {
+        if clock.is_true() {
+            let step = self.resolution.nanos().max(1);
+            return time.nanos() / step * step / 1000;
+        }
         let nanos = i128::from(time.nanos());
         let drift = (time.nanos() as f64 * clock.skew_ppm * 1e-6) as i128;
         let shown = nanos + drift + i128::from(clock.offset.nanos());
         let step = i128::from(self.resolution.nanos().max(1));
         (shown.div_euclid(step) * step).div_euclid(1000) as u64
+    }
+
+    /// What the sender's clock shows to have passed between two departures, in microseconds modulo 2^32.
+    #[inline]
+    pub fn between(&self, earlier: Time, later: Time) -> u32 {
+        if self.exact {
+            return (later - earlier).micros() as u32;
+        }
+        self.read(&self.sender, later).wrapping_sub(self.read(&self.sender, earlier)) as u32
     }
 
     /// Receiver's clock at `now` minus the sender's timestamp of `sent`: microseconds modulo 2^32.
@@ -382,6 +395,8 @@ impl Flow {
             blocks: &blocks[..len],
             rtt,
             owd_us: packet.value(),
+            echoed: packet.sent,
+            clocks: &profile.clocks,
             ece: packet.has(packet::ECE),
         };
         (rtt, self.sender.on_ack(now, &ack, &profile.options))

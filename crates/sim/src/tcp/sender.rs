@@ -7,7 +7,8 @@ use super::Options;
 use super::delivery::Delivery;
 use super::receiver::Block;
 use super::rto::{LazyTimer, Rto};
-use super::scoreboard::Scoreboard;
+use super::scoreboard::{Newest, Scoreboard};
+use crate::flow::Clocks;
 use crate::scenario::BackoffUntil;
 use leeway_control::{Ack, Law, Loss, Path, sender};
 use leeway_units::{Duration, Time};
@@ -23,6 +24,10 @@ pub struct AckIn<'a> {
     pub rtt: Duration,
     /// Relative one-way delay of the echoed segment, modulo 2^32 microseconds.
     pub owd_us: u32,
+    /// When the echoed segment left.
+    pub echoed: Time,
+    /// Clocks of the hosts.
+    pub clocks: &'a Clocks,
     /// ECN-echo (RFC 3168).
     pub ece: bool,
 }
@@ -93,6 +98,11 @@ pub struct Sender {
     board: Scoreboard,
     rto: Rto,
     last_sent: Time,
+    /// The law is not to take the receiver's wait for a queue.
+    needs_delay: bool,
+    /// Segments of the last pair that have left, the latest at `pair_sent`.
+    of_pair: u8,
+    pair_sent: Time,
     /// Pacing, marks, the window after idling: what the kernel's sender does too.
     common: sender::Sender,
     /// Delivery rates, for laws that ask.
@@ -104,6 +114,7 @@ impl Sender {
     pub fn new(law: Law, path: Path) -> Self {
         Sender {
             delivery: Delivery::new(law.needs_rate()),
+            needs_delay: law.needs_delay(),
             law,
             timer: LazyTimer::new(),
             edge: u32::MAX,
@@ -124,6 +135,8 @@ impl Sender {
             board: Scoreboard::default(),
             rto: Rto::new(),
             last_sent: Time::ZERO,
+            of_pair: 0,
+            pair_sent: Time::ZERO,
             common: sender::Sender::default(),
         }
     }
@@ -262,7 +275,7 @@ impl Sender {
         let kind = self.common.last_kind(progress.bytes, self.path.mss_bytes, recovering);
         let newest = progress.newest.filter(|newest| !newest.again);
         let min_rtt_us = self.path.min_rtt_us;
-        let told = Ack {
+        let mut told = Ack {
             now_us,
             acked_bytes: progress.bytes,
             prior_inflight_bytes: prior,
@@ -278,11 +291,29 @@ impl Sender {
             reserved: 0,
             rate: self.delivery.acknowledged(now_us, una, &progress, min_rtt_us),
         };
+        if self.needs_delay && options.tcp.delayed_ack.is_some() {
+            self.leave_waits_out(&mut told, ack, newest);
+        }
         self.law.on_ack(&told, &self.path);
         if progress.advanced == 0 {
             return None;
         }
         self.restart_timer(now, was_recovering, options)
+    }
+
+    /// What an acknowledgement that the receiver may have delayed says of the delay. It echoes the first segment that it
+    /// covers, which may have waited for the newest; the sender knows when that one left.
+    #[inline(never)]
+    fn leave_waits_out(&mut self, told: &mut Ack, ack: &AckIn<'_>, newest: Option<Newest>) {
+        let mss = self.path.mss_bytes;
+        if self.common.waited(told, mss) && self.law.output().cwnd_q16 >> 16 >= u64::from(mss) {
+            told.rtt_us = 0;
+            told.owd_resolution_us = 0;
+        } else if let Some(newest) = newest
+            && newest.sent > ack.echoed
+        {
+            told.owd_us = ack.owd_us.wrapping_sub(ack.clocks.between(ack.echoed, newest.sent));
+        }
     }
 
     /// Fast recovery begins.
@@ -386,23 +417,27 @@ impl Sender {
         }
         let window = self.common.window(self.law.output(), self.path.mss_bytes);
         let mss = u64::from(self.path.mss_bytes);
+        let few = window < 2 * mss;
         if !(self.urgent && lost.is_some()) {
             let pipe = self.believed_in_flight(options);
-            // Below one segment the window is a rate: one segment every 1/W round-trip times.
-            let room = if window < mss { pipe == 0 } else { pipe + payload <= window };
+            let (room, slot) = match few {
+                true => self.room_for_few(pipe, payload, window, options),
+                false => (pipe + payload <= window, Time::ZERO),
+            };
             if !room {
                 self.window_limited = true;
                 return Next::Idle;
             }
-            let paced = Time::from_nanos(self.common.departure_ns(self.law.output()));
-            let earliest = if window < mss { paced.max(self.slot()) } else { paced };
+            let earliest = slot.max(Time::from_nanos(self.common.departure_ns(self.law.output())));
             if now < earliest {
                 self.window_limited = true;
                 return Next::Wait(earliest);
             }
         }
         self.urgent = false;
-        self.pace(now, payload, window, options);
+        if !(few && self.is_of_pair(now, lost.is_none() && self.unsent > payload, options)) {
+            self.pace(now, payload, window, options);
+        }
         self.last_sent = now;
         let payload = payload as u16; // a segment is never longer than the MSS
         let (seq, again) = match lost {
@@ -459,11 +494,43 @@ impl Sender {
         }
     }
 
-    /// When a window below one segment lets the next one go.
-    fn slot(&self) -> Time {
+    /// Whether there is room in a window of less than two segments, and from when on. Below one segment and in pairs the
+    /// window is a rate: one segment every 1/W round-trip times, or two every 2/W, with nothing else in flight.
+    #[inline(never)]
+    fn room_for_few(&self, pipe: u64, payload: u64, window: u64, options: &Options) -> (bool, Time) {
+        let mss = u64::from(self.path.mss_bytes);
+        let pairs = self.leaves_in_pairs(options);
+        if window >= mss && !pairs {
+            return (pipe + payload <= window, Time::ZERO);
+        }
+        let before = if self.pair_sent == self.last_sent { self.of_pair } else { 0 };
+        if pairs && before == 1 && pipe <= mss {
+            return (true, Time::ZERO);
+        }
         let srtt_ns = self.rto.srtt().nanos();
         let gap_ns = sender::gap_below_one_ns(self.law.output(), self.path.mss_bytes, srtt_ns);
-        self.last_sent + Duration::from_nanos(gap_ns)
+        (pipe == 0, self.last_sent + Duration::from_nanos(gap_ns) * u64::from(before.max(1)))
+    }
+
+    /// Notes a segment of a small window that leaves: whether it is of a pair. `more`: there is another one to send.
+    #[inline(never)]
+    fn is_of_pair(&mut self, now: Time, more: bool, options: &Options) -> bool {
+        if !self.leaves_in_pairs(options) {
+            self.of_pair = 0;
+            return false;
+        }
+        let follows = self.of_pair == 1 && self.pair_sent == self.last_sent;
+        self.of_pair = if follows { 2 } else { u8::from(more) };
+        self.pair_sent = now;
+        true
+    }
+
+    /// Whether two segments leave together, as in the kernel, where the receiver may delay acknowledgements.
+    fn leaves_in_pairs(&self, options: &Options) -> bool {
+        let (srtt_ns, repairs) = (self.rto.srtt().nanos(), self.recovery != Recovery::Open);
+        self.needs_delay
+            && options.tcp.delayed_ack.is_some()
+            && sender::in_pairs(self.law.output(), self.path.mss_bytes, srtt_ns, repairs)
     }
 
     /// Notes that a segment goes, where the law or the stack paces.
