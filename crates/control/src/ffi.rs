@@ -243,11 +243,9 @@ impl State {
 
 /// `leeway_sender_init()`, to be compared with the Rust default.
 #[cfg(test)]
-pub(crate) fn sender_default() -> Sender {
-    let mut sender = Sender::default();
+pub(crate) fn sender_init(s: &mut Sender) {
     // SAFETY: a valid struct of the header's layout (tested in sender.rs), used by nobody else.
-    unsafe { leeway_sender_c_init(&mut sender) };
-    sender
+    unsafe { leeway_sender_c_init(s) };
 }
 
 // SAFETY of what follows: references to structs with the layout of the headers (tested in abi.rs and sender.rs); C keeps none.

@@ -175,7 +175,7 @@ impl RateState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ack;
+    use crate::{Ack, Phase};
 
     fn output(window: u64, rate: u64, quantum: u32) -> Output {
         Output { cwnd_q16: window << 16, pacing_bytes_per_s: rate, quantum, ..Output::default() }
@@ -184,7 +184,44 @@ mod tests {
     #[test]
     fn layout_is_that_of_the_header() {
         assert_eq!((size_of::<Sender>(), size_of::<RateState>(), size_of::<RateStamp>()), (40, 40, 56));
-        assert!(ffi::sender_default() == Sender::default());
+    }
+
+    #[test]
+    fn a_sender_begins_anew_whatever_it_was() {
+        let mut sender = Sender {
+            restart_bytes: 1,
+            departure_ns: 2,
+            sent_ns: 3,
+            mark_end: 4,
+            quantum_left: 5,
+            delays_acks: 6,
+            answered_us: 7,
+        };
+        ffi::sender_init(&mut sender);
+        assert_eq!(sender, Sender::default());
+    }
+
+    #[test]
+    fn a_pace_is_a_part_of_the_window_each_round_trip() {
+        assert_eq!(pace(10_000, 120, 100_000), 120_000);
+        assert_eq!(pace(1, 100, 1), 1_000_000);
+        assert_eq!(pace(10_000, 120, 0), 0, "nothing paces without a round trip");
+        assert_eq!(pace(u64::MAX, 100, 1_000_000), 1 << 39, "the largest window");
+        for (window, expected) in [(4999, 200_000), (5000, 120_000), (20_000, 120_000)] {
+            assert_eq!(pace_stack(10_000, window, 10_000, 100_000), expected, "{window} B");
+        }
+    }
+
+    #[test]
+    fn a_window_is_used_when_it_is_full_or_half_full_in_slow_start() {
+        let [begun, later] = [Phase::SlowStart, Phase::Avoidance]
+            .map(|phase| Output { phase: phase as u32, ..output(1001, 0, 0) });
+        for (used, full, half) in
+            [(500, false, false), (501, false, true), (1000, false, true), (1001, true, true)]
+        {
+            assert_eq!(uses_window(&later, used), full, "{used} B");
+            assert_eq!(uses_window(&begun, used), half, "{used} B in slow start");
+        }
     }
 
     #[test]
@@ -206,12 +243,46 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_pace_ends_a_quantum_and_moves_no_departure() {
+        let (out, mut sender) = (output(10_000, 1_000_000, 3), Sender::default());
+        sender.sent(&out, 5_000_000, 1000, 1_000_000);
+        assert_eq!(sender.departure_ns(&out), 0, "two more of the quantum");
+        sender.sent(&out, 5_000_000, 1000, 0);
+        assert_eq!(sender.departure_ns(&out), 6_000_000);
+        // A law that does not pace has no quantum, under a stack that paces.
+        let mut sender = Sender::default();
+        sender.sent(&output(10_000, 0, 3), 5_000_000, 1000, 1_000_000);
+        assert_eq!(sender.departure_ns(&out), 6_000_000);
+        let (none, mut sender) = (output(10_000, 1_000_000, 0), Sender::default());
+        sender.sent(&none, 5_000_000, u64::MAX, 1_000_000_000);
+        assert_eq!(sender.departure_ns(&none), 5_000_000 + (1 << 32), "4 GiB at most");
+    }
+
+    #[test]
+    fn what_leaves_early_moves_the_departure_by_its_own_time() {
+        let (out, mut sender) = (output(10_000, 1_000_000, 1), Sender::default());
+        sender.sent(&out, 0, 1000, 1_000_000);
+        sender.sent(&out, 0, 1000, 1_000_000);
+        assert_eq!(sender.departure_ns(&out), 2_000_000);
+        let never = Output { probe_us: u64::MAX / 1000 + 2, ..out };
+        assert_eq!(sender.departure_ns(&never), 2_000_000, "a probe beyond all nanoseconds");
+    }
+
+    #[test]
     fn below_one_segment_the_window_is_a_rate() {
         // A fiftieth of a segment, 100 ms: a segment each five seconds.
         let out = Output { cwnd_q16: (1500 << 16) / 50, ..Output::default() };
         let gap = gap_below_one_ns(&out, 1500, 100_000_000);
         assert!(gap.abs_diff(5_000_000_000) < 100_000, "{gap}");
-        assert_eq!(gap_below_one_ns(&Output { cwnd_q16: 1, ..out }, 65535, u64::MAX), 1 << 62);
+        let least = |cwnd_q16: u64| Output { cwnd_q16, ..out };
+        assert_eq!(gap_below_one_ns(&least(1), 65535, u64::MAX), 1 << 62);
+        // At the bound and half above it.
+        for mss_bytes in [512, 768] {
+            assert_eq!(gap_below_one_ns(&least(2), mss_bytes, (1 << 38) + 1), 1 << 62, "{mss_bytes} B");
+        }
+        assert_eq!(gap_below_one_ns(&least(0), 1, 1), 1 << 16, "no window counts as the least");
+        let slow = gap_below_one_ns(&output(1000, 0, 0), 1000, u64::MAX);
+        assert!(slow.abs_diff(1 << 38) < 1000 << 16, "round trips of 275 s at most: {slow}");
     }
 
     #[test]
@@ -243,6 +314,7 @@ mod tests {
             let told = ack(Ack::LAST_BOUND, 50_000 + late_us, segments);
             assert_eq!(sender.waited(&told, 1000), waited, "{late_us} us late, {segments} segments");
         }
+        assert!(!sender.waited(&ack(Ack::LAST_BOUND, 49_000, 1), 1000), "earlier than the last one");
         assert!(!sender.waited(&ack(Ack::LAST_EXACT, 90_000, 2), 1000), "a queue has grown");
         assert!(!sender.waited(&ack(Ack::LAST_BOUND, 95_000, 1), 1000));
     }
