@@ -118,6 +118,53 @@ fn what_comes_for_the_foreground_opens_the_window() {
     assert!(line.window_bytes() > 200_000, "{} bytes", line.window_bytes());
 }
 
+/// 1.25 MB/s behind a fair queue: no flow meets a delay. What is under way is at most one and a half times what the line brings
+/// in a round trip while the foreground is there, also when that has lasted longer than the highest rate is remembered.
+#[test]
+fn where_nothing_is_delayed_the_window_ends_at_the_pipe_while_the_foreground_is_there() {
+    const PIPE: u64 = 1_250 * RTT_US / 1_000;
+    let mut line = line(&Policy::default());
+    for user in 0..20 {
+        let flow = line.open(UserId(user)).unwrap();
+        line.ask(flow, u64::MAX).unwrap();
+    }
+    let mut due = std::collections::VecDeque::new();
+    let (mut room, mut came) = (0, [0; 2]);
+    for ms in 0..60_000u64 {
+        let (now_us, there) = (ms * 1_000, ms >= 20_000);
+        room = (room + 1_250).min(3_000);
+        if there {
+            line.foreground(now_us, 1, Sight::Bytes(250));
+            room -= 250;
+        }
+        while let Some(&(at_us, flow, bytes)) = due.front()
+            && at_us <= now_us
+            && bytes <= room
+        {
+            due.pop_front();
+            room -= bytes;
+            came[usize::from(there)] += bytes;
+            line.arrived(now_us, flow, bytes, exact(RTT_US));
+            line.ask(flow, u64::MAX).unwrap();
+        }
+        while let Next::Grant { flow, bytes } = line.next(now_us) {
+            due.extend(
+                (0..bytes).step_by(1460).map(|from| (now_us + RTT_US, flow, (bytes - from).min(1460))),
+            );
+            line.ask(flow, u64::MAX).unwrap();
+        }
+        if ms == 19_999 {
+            assert!(line.granted_bytes() > 2 * PIPE, "{} bytes", line.granted_bytes());
+        }
+        if ms >= 21_000 {
+            let under_way = line.granted_bytes();
+            assert!(under_way <= PIPE * 3 / 2, "{under_way} bytes after {ms} ms, of {PIPE} in a round trip");
+        }
+    }
+    let rates = [came[0] / 20, came[1] / 40];
+    assert!(rates[0] > 1_100_000 && rates[1] > 900_000, "{rates:?} bytes a second");
+}
+
 #[test]
 fn one_who_asks_without_being_open_is_told() {
     let mut other = line(&Policy::default());
