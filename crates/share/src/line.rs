@@ -373,7 +373,8 @@ impl Line {
     fn most_bytes(&self, now_us: u64) -> u64 {
         match self.estimator.pipe_bytes() {
             pipe if pipe > 0 && self.foreground.is_present(now_us) => {
-                (pipe.saturating_mul(self.policy.pipe_percent) / 100).max(self.policy.segment_bytes)
+                (pipe.saturating_mul(self.policy.pipe_percent) / 100)
+                    .max(self.policy.initial_segments * self.policy.segment_bytes)
             }
             _ => u64::MAX,
         }

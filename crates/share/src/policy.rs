@@ -71,8 +71,8 @@ policy! {
     segment_bytes = 1460, 536..=9000, "bytes",
         "A full segment: what windows are counted in. 1460 is that of Ethernet over IPv4.";
     initial_segments = 4, 1..=100, "segments",
-        "The law's first window, and what a flow is granted of which nothing is known; a grant beyond what a server sends lies \
-         idle. A new line may be slow: RFC 3390's four, not RFC 6928's ten.";
+        "The law's first window, and the least that `pipe_percent` leaves. Also what a flow is granted of which nothing is known: a \
+         grant beyond what a server sends lies idle. A new line may be slow: RFC 3390's four, not RFC 6928's ten.";
     turn_bytes = 15_000, 1460..=1_000_000, "bytes",
         "Quantum of the deficit round robin. What a server sends at once (RFC 6928: ten segments), so that an object \
          of ten segments is one turn and ends before another begins.";
