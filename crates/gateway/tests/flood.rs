@@ -111,7 +111,8 @@ async fn a_client_that_waits_costs_little() {
     let count = descriptors().saturating_sub(100) / 2;
     let count = count.min(2000);
     let server = objects().await;
-    let gateway = Running::start(&[server.port()], "limits = { connections_per_user = 500, head_s = 60 }").await;
+    let gateway =
+        Running::start(&[server.port()], "limits = { connections_per_user = 500, head_s = 60 }").await;
     let ask = |stream: &mut Plain| {
         let request = format!("GET http://{server}/500 HTTP/1.1\r\nHost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
