@@ -1,8 +1,9 @@
-//! The clocks of connections, as acknowledgements show them: by them the queue of the home's downlink is told from a queue of the
-//! uplink ([`WayBack`]).
+//! The clocks of connections, as acknowledgements show them. They tell the queue of the home's downlink
+//! from a queue of the uplink ([`WayBack`]).
 //!
-//! Most servers count milliseconds (RFC 7323, 5.4 allows 1 ms to 1 s a tick). Whether a server does shows when one of its
-//! connections has lasted two seconds. Each connection may have a clock of its own, which began anywhere (RFC 7323, 5.4).
+//! Most servers count milliseconds (RFC 7323, 5.4 allows 1 ms to 1 s a tick). Two seconds of a connection
+//! show whether its server does. Each connection may have a clock of its own, which began anywhere
+//! (RFC 7323, 5.4).
 
 use leeway_share::WayBack;
 use std::collections::HashSet;

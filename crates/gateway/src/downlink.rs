@@ -252,9 +252,10 @@ impl Downlink {
         self.ask(flow)
     }
 
-    /// What `flow` may read without a grant, of `unread` bytes: what does not move its edge beyond what was granted, and the
-    /// end of an answer, behind which nothing comes. A server that does not use what it was granted may wait for what its client
-    /// says to what is unread: of that a segment may be read.
+    /// How many of `unread` bytes `flow` may read without a grant: those that do not move the window's edge
+    /// beyond what was granted, and all of the end of an answer, behind which nothing comes. A server that
+    /// leaves a grant unused may wait for its client, who has not read the last segment: one segment may
+    /// be read then.
     fn free(&self, flow: FlowId, unread: u64) -> u64 {
         let Some(entry) = self.flows.get(&flow) else { return 0 };
         let granted = entry.arrived + self.line.granted_to(flow);

@@ -1,8 +1,9 @@
 //! The window that everything shares which the gateway sends to the Internet for its users: TCP and datagrams.
 //!
-//! Observations go in: bytes that TCP has acknowledged ([`Uplink::acked`], and [`Uplink::observed`] where packets are seen), echoes of small probes ([`Uplink::echoed`]), packets
-//! of the foreground ([`Uplink::home_seen`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. A
-//! [`Line`] of the sharing says which, and leaves the home its part of the window.
+//! Observations go in: bytes that TCP has acknowledged ([`Uplink::acked`], and [`Uplink::observed`] where
+//! packets are seen), echoes of small probes ([`Uplink::echoed`]), packets of the foreground
+//! ([`Uplink::home_seen`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. A [`Line`]
+//! of the sharing says which, and leaves the home its part of the window.
 //!
 //! Datagrams have no acknowledgements. A probe that is sent behind a datagram comes back when the datagram has left the queue of the
 //! line, so an echo acknowledges every datagram that was sent before the probe.

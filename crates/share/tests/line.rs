@@ -87,7 +87,8 @@ fn beside_a_foreground_that_takes_all_background_gets_its_min_share() {
 }
 
 /// Ten connections of the home have answers of fifteen segments each in turn, 1.46 MB/s in all: more than a window after
-/// losses, so background gets its least share, from which the window would take minutes to grow.
+/// losses, so background gets its least share, from which the window would take minutes to grow. Without the bound
+/// of `pipe_percent`, which ends the growth earlier.
 #[test]
 fn what_comes_for_the_foreground_opens_the_window() {
     let mut line = line(&Policy::default().with("pipe_percent", 10_000).unwrap());
