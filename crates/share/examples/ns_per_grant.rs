@@ -1,5 +1,5 @@
-//! Time of one grant, with what belongs to it (an ask, an arrival with a delay sample), by the number of users, beside a
-//! foreground of 64 connections with requests:
+//! Time of one grant, with what belongs to it (an ask, an arrival with a delay sample), by the number of
+//! users, beside a foreground of 64 connections with requests:
 //! `cargo run --release -p leeway-share --example ns_per_grant`.
 
 use leeway_share::{FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};

@@ -6,15 +6,16 @@
 //!                          with the rate of now, the higher of the last two half seconds
 //! rate = the highest of the last five to ten seconds, each over half a second, of background and foreground together;
 //!        times in which the background was held to what the line brings say nothing of less
-//! pipe = rate x stay        stay: mean over the bytes of (round trip - q)
+//! pipe = rate x stay        stay: mean over the bytes of (time until they are known to have arrived - q)
 //! ```
 //!
-//! Several samples make one delay: the 40th percentile of a quarter of a round trip, each weighted by what came of its flow. What the other two lines leave out is
-//! a pause of one server, or of all, and no queue of the line.
+//! Several samples make one delay: the 40th percentile of a quarter of a round trip, each weighted by what
+//! came of its flow. What the other two lines leave out is a pause of one server, or of all, and no queue of
+//! the line.
 //!
-//! Each path (a network of servers) has a base of its own; what they have in common is the queue of the line. The base
-//! is subtracted here, once. A lower bound never lowers a base: it says only that there is more of a queue than is known,
-//! and counts as the delay where nothing exact was heard for a while.
+//! Each path (a network of servers) has a base of its own; what they have in common is the queue of the line.
+//! The base is subtracted here, once. A lower bound never lowers a base: it says only that there is more of a
+//! queue than is known, and counts as the delay where nothing exact was heard for a while.
 
 use crate::policy::Policy;
 use crate::recent::Recent;
@@ -38,8 +39,8 @@ pub struct Sample {
     pub rtt_us: u32,
     /// What it says.
     pub certainty: Certainty,
-    /// How long it took until what was sent before it was known to have arrived, in microseconds: the round-trip time, and longer
-    /// where acknowledgements are few.
+    /// How long it took until what was sent before it was known to have arrived, in microseconds: the
+    /// round-trip time, and longer where acknowledgements are few.
     pub known_us: u32,
 }
 
@@ -73,8 +74,9 @@ pub enum Heard {
     New(u32),
     /// Nothing new.
     Nothing,
-    /// More than the samples of others allow and the last one of this flow: its sender has paused. So it has for what it
-    /// was granted before now; what it is granted from now on shows whether the flow has a queue of its own.
+    /// More than the samples of others allow and the last one of this flow: its sender has paused. So it has
+    /// for what it was granted before now; what it is granted from now on shows whether the flow has a queue
+    /// of its own.
     Doubt,
 }
 
@@ -168,7 +170,7 @@ impl Estimator {
         let bytes = if exact { std::mem::take(&mut own.bytes) } else { 0 };
         if exact {
             own.queuing_us = seen_us;
-            let stay_us = sample.rtt_us.saturating_sub(self.queuing_us).max(base_us);
+            let stay_us = sample.known_us.saturating_sub(self.queuing_us).max(base_us);
             self.stay.add(bytes.max(1), stay_us.into());
         }
         if doubt {
@@ -232,8 +234,8 @@ impl Estimator {
         self.rate.foreground.keep(now_us, bytes, &self.policy);
     }
 
-    /// The part of the last queuing delay that bytes of the background made, in microseconds: a packet waits for those
-    /// that come while it waits.
+    /// The part of the last queuing delay that bytes of the background made, in microseconds: a packet waits
+    /// for those that come while it waits.
     pub fn background_us(&self, now_us: u64) -> u32 {
         let from_us = now_us.saturating_sub(self.queuing_us.into());
         let (all, foreground) = (self.rate.all.since(from_us), self.rate.foreground.since(from_us));
@@ -268,7 +270,8 @@ impl Estimator {
         self.rate_bytes_per_s().saturating_mul(self.stay.mean_us()) / 1_000_000
     }
 
-    /// Whether the background is held to less than the law's window, so that what comes may be less than what the line brings.
+    /// Whether the background is held to less than the law's window, so that what comes may be less than what
+    /// the line brings.
     pub fn set_limited(&mut self, limited: bool) {
         self.limited = limited;
         self.rate.limited |= limited;
@@ -289,15 +292,16 @@ impl Estimator {
         self.rate.last[0].max(self.rate.last[1])
     }
 
-    /// Whether with this queue a packet would have been overtaken by the last one that showed a delay, as is not possible
-    /// in one queue: it was sent later than it might have been.
+    /// Whether with this queue a packet would have been overtaken by the last one that showed a delay, as is
+    /// not possible in one queue: it was sent later than it might have been.
     fn overtakes(&self, now_us: u64, queuing_us: u32) -> bool {
         let passed_us = now_us.saturating_sub(self.exact_us.unwrap_or(0));
         u64::from(queuing_us) > u64::from(self.fifo_us).saturating_add(passed_us)
     }
 
-    /// The part of a delay that the line's queue explains. A queue that delays a packet by some time brings others in that
-    /// time, at the line's rate; in the pause of a server, or before a late acknowledgement, it brings less.
+    /// The part of a delay that the line's queue explains. A queue that delays a packet by some time brings
+    /// others in that time, at the line's rate; in the pause of a server, or before a late acknowledgement,
+    /// it brings less.
     fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
         let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
         let most = self.rate_now_bytes_per_s().saturating_mul(span_us) / 1_000_000;

@@ -1,17 +1,19 @@
 //! What the foreground, to whom the line belongs, has asked for and has not got.
 //!
-//! A request is seen a round trip before its answer makes a queue. What is granted to the background after it arrives
-//! with the answer or behind it, so the expected bytes count in the window from the request on:
+//! A request is seen a round trip before its answer makes a queue. What is granted to the background after it
+//! arrives with the answer or behind it, so the expected bytes count in the window from the request on:
 //!
 //! ```text
 //! expected = sum over connections of (usual answer - what has come), or 2 x what came in a round trip, of a transfer
 //! ```
 //!
-//! A connection that is being made will ask for something once it is there. Its answer is expected from one base round
-//! trip after the SYN: in the time by which a queue delays the request, the queue drains, and the answer finds none.
+//! A connection that is being made will ask for something once it is there. Its answer is expected from one
+//! base round trip after the SYN: in the time by which a queue delays the request, the queue drains, and the
+//! answer finds none.
 //!
-//! Scope and limitations: an answer longer than usual is expected by its rate, so the background has what is left of a
-//! transfer that somebody else limits. A request that is not seen (QUIC) is expected when its answer begins.
+//! Scope and limitations: an answer longer than usual is expected by its rate, so the background has what is
+//! left of a transfer that somebody else limits. A request that is not seen (QUIC) is expected when its
+//! answer begins.
 
 use crate::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +51,8 @@ struct Connection {
     seen_us: u64,
     /// What comes was asked for: it is an answer, not a call or a push.
     asked: bool,
-    /// Nothing came of its last request: what it sends is an upload, and nothing is expected until something comes.
+    /// Nothing came of its last request: what it sends is an upload, and nothing is expected until something
+    /// comes.
     unanswered: bool,
     /// What answers were when this one was asked for.
     usual_bytes: u64,
@@ -100,8 +103,8 @@ impl Foreground {
         );
     }
 
-    /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and `base_us`
-    /// without a queue.
+    /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and
+    /// `base_us` without a queue.
     pub fn seen(&mut self, now_us: u64, connection: u64, sight: Sight, srtt_us: u64, base_us: u64) {
         self.sweep(now_us, srtt_us);
         self.seen_us = Some(now_us);
@@ -405,7 +408,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is seen: what is expected is bounded, and over some round trips after the last of it; so is the memory.
+        /// Whatever is seen: what is expected is bounded, and over some round trips after the last of it; so
+        /// is the memory.
         #[test]
         fn expectations_end(sights in proptest::collection::vec((0u64..9, 0u8..3, 0u64..100_000, 0u64..300_000), 1..200)) {
             let policy = Policy::default().with("remembered_max", 4).unwrap();

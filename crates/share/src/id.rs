@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// By a number that this program has given. Nobody else chooses it, so it needs no keyed hash. Nobody may depend on the order.
+/// By a number that this program has given. Nobody else chooses it, so it needs no keyed hash. Nobody may
+/// depend on the order.
 pub(crate) type ById<K, V> = HashMap<K, V, BuildHasherDefault<Numbers>>;
 
 /// Spreads consecutive numbers (Knuth, The Art of Computer Programming 3, 6.4: multiplicative hashing).

@@ -1,6 +1,7 @@
 //! What was granted and has not arrived: that of the background by flow, beside what the foreground expects.
 //!
-//! One ledger a direction. A grant fits where background, foreground and grant together are no more than the window.
+//! One ledger a direction. A grant fits where background, foreground and grant together are no more than the
+//! window.
 
 use crate::id::{ById, FlowId};
 use std::collections::BTreeSet;
@@ -25,8 +26,8 @@ struct Account {
 }
 
 impl Ledger {
-    /// Nothing is granted. Of who sends less than `segment_bytes` in the time that a grant is held nothing was heard: what he
-    /// does not use is given up.
+    /// Nothing is granted. Of who sends less than `segment_bytes` in the time that a grant is held nothing
+    /// was heard: what he does not use is given up.
     pub fn new(segment_bytes: u64) -> Ledger {
         Ledger { segment_bytes, accounts: ById::default(), granted_bytes: 0, waiting: BTreeSet::new() }
     }
@@ -97,7 +98,8 @@ impl Ledger {
         self.forgo(flow, u64::MAX)
     }
 
-    /// Gives up grants of flows of which nothing was heard since `until_us`; the flows, and how many bytes of each.
+    /// Gives up grants of flows of which nothing was heard since `until_us`; the flows, and how many bytes of
+    /// each.
     pub fn expire(&mut self, until_us: u64) -> Vec<(FlowId, u64)> {
         let mut expired = Vec::new();
         while let Some(&(heard_us, flow)) = self.waiting.first() {

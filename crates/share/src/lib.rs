@@ -1,12 +1,13 @@
 //! Who may send how much of a line that belongs to somebody else.
 //!
-//! One question: may this byte be asked for, or sent, now? The gateway asks it for what servers send (receive windows)
-//! and for what it sends itself, the simulator's gateway for both. No clock and no sockets here: times are microseconds
-//! on any clock that does not go back, observations go in, grants come out. `docs/sharing.md` has the equations.
+//! One question: may this byte be asked for, or sent, now? The gateway asks it for what servers send (receive
+//! windows) and for what it sends itself, the simulator's gateway for both. No clock and no sockets here:
+//! times are microseconds on any clock that does not go back, observations go in, grants come out.
+//! `docs/sharing.md` has the equations.
 //!
-//! A [`Line`] is one direction: a [`Scheduler`] says who is next, a [`Ledger`] what is under way, the [`Foreground`] what
-//! its owner expects, an [`Estimator`] delay, base and rate, a law of `leeway-control` the window, and a [`Policy`] holds
-//! every constant.
+//! A [`Line`] is one direction: a [`Scheduler`] says who is next, a [`Ledger`] what is under way, the
+//! [`Foreground`] what its owner expects, an [`Estimator`] delay, base and rate, a law of `leeway-control`
+//! the window, and a [`Policy`] holds every constant.
 //!
 //! ```
 //! use leeway_share::{LAW, Line, Next, Policy, UserId};

@@ -11,9 +11,10 @@ use crate::reach::Reach;
 use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
 
-/// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least: on a fast line
-/// a foreground's request of two round trips is 4 ms longer then. Of five samples the median counts: behind a fair queue
-/// some flow always meets no queue at all, and a burst of the foreground is a few samples.
+/// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least:
+/// on a fast line a foreground's request of two round trips is 4 ms longer then. Of five samples the median
+/// counts: behind a fair queue some flow always meets no queue at all, and a burst of the foreground is a few
+/// samples.
 pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.25,gain_down=0.25,floor=1,\
                        filter_length=1,slow_start=delay,accelerate=0.1";
 
@@ -141,8 +142,8 @@ impl Line {
         self.expired.retain(|&expired| expired != flow);
     }
 
-    /// `flow` wants `bytes` more under way. The answer is how many of them it waits for now: no more than its sender can
-    /// send at once, and than one grant. 0: ask again when something has arrived.
+    /// `flow` wants `bytes` more under way. The answer is how many of them it waits for now: no more than its
+    /// sender can send at once, and than one grant. 0: ask again when something has arrived.
     ///
     /// # Errors
     /// [`ShareError::UnknownFlow`].
@@ -151,7 +152,8 @@ impl Line {
         let granted = self.ledger.granted_to(flow);
         let reach = self.flows.get_mut(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
         let reach_bytes = reach.bytes(self.estimator.queuing_us(), self.estimator.srtt_us(), &self.policy);
-        // A window is several grants: one that waits for all of another to arrive leaves the line idle for a round trip.
+        // A window is several grants: one that waits for all of another to arrive leaves the line idle for a
+        // round trip.
         let part = self.window_bytes() / self.policy.window_parts / segment * segment;
         let burst_bytes = self.burst_bytes();
         self.set_quantum(burst_bytes);
@@ -283,8 +285,11 @@ impl Line {
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
-        // Without a sample nothing is known of the line, so until the first one something is always under way.
-        let alone = self.ledger.granted_bytes() == 0 && (expected == 0 || self.sampled_us.is_none());
+        // Without a sample nothing is known of the line, so until the first one something is always under
+        // way. A window of one segment has no room beside a foreground that always expects a few bytes, and
+        // nothing would come that opens it.
+        let little = expected < self.policy.segment_bytes || self.sampled_us.is_none();
+        let alone = self.ledger.granted_bytes() == 0 && little;
         let window_bytes = self.window_bytes().min(self.most_bytes(now_us));
         self.estimator.set_limited(window_bytes < self.window_bytes());
         let fits = alone || self.ledger.room(window_bytes, expected) >= bytes;
@@ -303,8 +308,8 @@ impl Line {
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
     }
 
-    /// How long a grant of which nothing arrives is held, in microseconds. Where no delay was heard of for a while nothing
-    /// is known of the line, as in the beginning.
+    /// How long a grant of which nothing arrives is held, in microseconds. Where no delay was heard of for a
+    /// while nothing is known of the line, as in the beginning.
     pub fn hold_us(&self, now_us: u64) -> u64 {
         let hold_us = self.policy.hold_us(self.estimator.srtt_us());
         match self.sampled_us {
@@ -362,14 +367,15 @@ impl Line {
         self.ledger.granted_to(flow)
     }
 
-    /// The law's window, never below a segment: what foreground and background may have under way together, in bytes.
+    /// The law's window, never below a segment: what foreground and background may have under way together,
+    /// in bytes.
     pub fn window_bytes(&self) -> u64 {
         (self.law.output().cwnd_q16 >> 16).max(self.policy.segment_bytes)
     }
 
-    /// The largest window: while the foreground is there little more than what the line brings in a round trip without a queue.
-    /// On a line with one queue the law sees to that. Behind a fair queue a flow waits for its own packets only, so many flows
-    /// keep the line from the foreground without much of a delay.
+    /// The largest window: while the foreground is there little more than what the line brings in a round
+    /// trip without a queue. On a line with one queue the law sees to that. Behind a fair queue a flow waits
+    /// for its own packets only, so many flows keep the line from the foreground without much of a delay.
     fn most_bytes(&self, now_us: u64) -> u64 {
         match self.estimator.pipe_bytes() {
             pipe if pipe > 0 && self.foreground.is_present(now_us) => {
@@ -380,9 +386,10 @@ impl Line {
         }
     }
 
-    /// How much `flow` may be granted before its server hears of it, which is when something comes: a burst, what it has
-    /// saved up, and what it has less under way than others in the mean. Else those who have little under way never wait when
-    /// there is room, because room is made by what comes, and then he waits to whom it came.
+    /// How much `flow` may be granted before its server hears of it, which is when something comes: a burst,
+    /// what it has saved up, and what it has less under way than others in the mean. Else those who have
+    /// little under way never wait when there is room, because room is made by what comes, and then he waits
+    /// to whom it came.
     pub fn ahead_bytes(&self, flow: FlowId) -> u64 {
         let missing = (self.ledger.granted_bytes() / (self.ledger.flows() as u64).max(1))
             .saturating_sub(self.ledger.granted_to(flow));
@@ -395,8 +402,8 @@ impl Line {
         (timer / self.policy.segment_bytes).max(self.policy.grant_segments) * self.policy.segment_bytes
     }
 
-    /// Turns are of two segments at least, where one is granted at a time too: a receiver acknowledges a single one late
-    /// (RFC 5681, 4.2).
+    /// Turns are of two segments at least, where one is granted at a time too: a receiver acknowledges a
+    /// single one late (RFC 5681, 4.2).
     fn set_quantum(&mut self, burst_bytes: u64) {
         self.scheduler.set_quantum(burst_bytes.max(2 * self.policy.segment_bytes));
     }
@@ -440,8 +447,8 @@ impl Line {
         }
     }
 
-    /// Tells the law what has arrived, of `prior` bytes that were under way or expected, and the delay. A delay of long ago
-    /// says nothing of what arrives now, and then the law is told nothing.
+    /// Tells the law what has arrived, of `prior` bytes that were under way or expected, and the delay. A
+    /// delay of long ago says nothing of what arrives now, and then the law is told nothing.
     fn tell(&mut self, now_us: u64, bytes: u64, prior: u64, queuing_us: Option<u32>) {
         self.begin_round(now_us);
         self.round_bytes[0] += bytes;
@@ -486,7 +493,8 @@ impl Line {
         self.law.on_ack(&ack, &self.path());
     }
 
-    /// The queue beyond the law's target that harms nobody, in microseconds: some segments while the foreground is away.
+    /// The queue beyond the law's target that harms nobody, in microseconds: some segments while the
+    /// foreground is away.
     fn allowed_us(&self, now_us: u64) -> u32 {
         let rate = self.estimator.rate_bytes_per_s();
         let lossy = self.lost_us.is_some_and(|lost_us| now_us < lost_us + self.policy.lossless_us);

@@ -39,8 +39,8 @@ pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 
 /// A credit of bytes that grows at `min_share` of the line's rate while somebody waits.
 ///
-/// Over any `min_share_us` in which somebody waits, background is granted this part of the line, whatever the law and the
-/// foreground say. What it is granted otherwise counts.
+/// Over any `min_share_us` in which somebody waits, background is granted this part of the line, whatever the
+/// law and the foreground say. What it is granted otherwise counts.
 #[derive(Debug, Default)]
 pub struct Starvation {
     /// Bytes x microseconds x thousandths / 10^9, so that nothing is lost.

@@ -152,8 +152,8 @@ impl Policy {
         Ok(self)
     }
 
-    /// The same for bytes that are sent here, and not asked for: they leave when they are granted, a segment at a time, so
-    /// nothing comes in bursts for which a line needs a queue.
+    /// The same for bytes that are sent here, and not asked for: they leave when they are granted, a segment
+    /// at a time, so nothing comes in bursts for which a line needs a queue.
     pub fn for_sending(self) -> Policy {
         Policy { grant_segments: 1, away_segments: 0, ..self }
     }

@@ -1,7 +1,8 @@
 //! How much a sender can have under way: what it is granted beyond that lies idle in the window of all.
 //!
-//! As a receiver sizes its buffer (Fisk and Feng 2001, dynamic right-sizing): twice what came in the last round trip of
-//! its path, by which a slow start doubles. A server that is slow, or pauses, is so granted little more than it sends.
+//! As a receiver sizes its buffer (Fisk and Feng 2001, dynamic right-sizing): twice what came in the last
+//! round trip of its path, by which a slow start doubles. A server that is slow, or pauses, is so granted
+//! little more than it sends.
 
 use crate::estimator::Own;
 use crate::policy::Policy;
@@ -20,8 +21,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What it can have under way, in bytes, on a line with this queue. A queue that others do not meet is its own: then
-    /// it is as much as came, by which that queue becomes shorter.
+    /// What it can have under way, in bytes, on a line with this queue. A queue that others do not meet is
+    /// its own: then it is as much as came, by which that queue becomes shorter.
     pub fn bytes(&self, queuing_us: u32, srtt_us: u64, policy: &Policy) -> u64 {
         if self.rounds < 2 {
             return policy.initial_segments * policy.segment_bytes;
@@ -32,7 +33,8 @@ impl Reach {
         reach.max(policy.grant_segments * policy.segment_bytes)
     }
 
-    /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known; over all paths it is `srtt_us`.
+    /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known; over all paths it
+    /// is `srtt_us`.
     pub fn arrived(&mut self, now_us: u64, bytes: u64, rtt_us: Option<u64>, srtt_us: u64) {
         self.rtt_us = rtt_us.unwrap_or(self.rtt_us);
         let rtt_us = if self.rtt_us == 0 { srtt_us } else { self.rtt_us };

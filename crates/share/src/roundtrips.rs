@@ -1,8 +1,8 @@
 //! Round trips of a window: from the grant that opens it to the first byte that this lets through.
 //!
-//! A program that reads from a socket sees several segments at once, some time after they came. Of all grants whose first
-//! byte is among them, the last one was waited for least: it counts. The last byte of a grant would show a queue of
-//! the grant itself.
+//! A program that reads from a socket sees several segments at once, some time after they came. Of all grants
+//! whose first byte is among them, the last one was waited for least: it counts. The last byte of a grant
+//! would show a queue of the grant itself.
 
 use crate::estimator::Certainty;
 use std::collections::VecDeque;
@@ -21,8 +21,8 @@ struct Opened {
 }
 
 impl RoundTrips {
-    /// At `now_us` the bytes from position `from` on were let through; at the latest then, where that is a lower bound of how
-    /// long they take.
+    /// At `now_us` the bytes from position `from` on were let through; at the latest then, where that is a
+    /// lower bound of how long they take.
     pub fn opened(&mut self, from: u64, now_us: u64, certainty: Certainty) {
         if self.timed.back().is_none_or(|last| last.from < from) {
             self.timed.push_back(Opened { from, at_us: now_us, certainty });

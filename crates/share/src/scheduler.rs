@@ -1,8 +1,9 @@
 //! Who is next: deficit round robin over users, then over each user's flows (Shreedhar and Varghese 1995).
 //!
-//! A turn is as long as a web object ([`Policy::turn_bytes`]). A flow in the middle of its turn comes before all that
-//! wait for theirs, and the turn that began first before the others: an object that has begun is finished before another
-//! goes on. What a turn took beyond its quantum is paid back, so bytes are shared, not turns.
+//! A turn is as long as a web object ([`Policy::turn_bytes`]). A flow in the middle of its turn comes before
+//! all that wait for theirs, and the turn that began first before the others: an object that has begun is
+//! finished before another goes on. What a turn took beyond its quantum is paid back, so bytes are shared,
+//! not turns.
 //!
 //! [`Policy::turn_bytes`]: crate::Policy::turn_bytes
 
@@ -231,8 +232,9 @@ impl Scheduler {
         }
     }
 
-    /// A flow that asks takes its place. A flow that is granted something asks again when that has come. What it would have been given
-    /// meanwhile it has saved up, and so has its user where no other flow of his asked.
+    /// A flow that asks takes its place. A flow that is granted something asks again when that has come. What
+    /// it would have been given meanwhile it has saved up, and so has its user where no other flow of his
+    /// asked.
     fn enter(&mut self, flow: FlowId) {
         let one = self.flows.get_mut(&flow).expect("the caller has found it");
         if let Some(turn) = one.turn {
@@ -300,7 +302,8 @@ mod tests {
         FlowId::new(number)
     }
 
-    /// Flows as (user, flow, bytes of each ask), all of which ask again at once: what each user got after `grants`.
+    /// Flows as (user, flow, bytes of each ask), all of which ask again at once: what each user got after
+    /// `grants`.
     fn shares(flows: &[(u64, u64, u64)], grants: usize) -> BTreeMap<u64, u64> {
         let mut scheduler = Scheduler::new(TURN);
         let mut got: BTreeMap<u64, u64> = flows.iter().map(|&(user, ..)| (user, 0)).collect();
@@ -398,8 +401,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order in which flows ask, of whatever size: users who always ask are equal, but for a turn and
-        /// an ask.
+        /// Whatever the order in which flows ask, of whatever size: users who always ask are equal, but for a
+        /// turn and an ask.
         #[test]
         fn users_are_equal(
             mut flows in proptest::collection::vec((0u64..6, 1u64..20_000), 2..40),

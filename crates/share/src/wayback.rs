@@ -1,7 +1,8 @@
 //! What the way back adds to a round trip beyond its least: the queue of the other direction.
 //!
-//! A round trip contains the queues of both directions. Where the other end says when it has sent (the timestamps of TCP,
-//! RFC 7323, or of a tunnel), the time of the way back is known but for a constant, the difference of the two clocks:
+//! A round trip contains the queues of both directions. Where the other end says when it has sent (the
+//! timestamps of TCP, RFC 7323, or of a tunnel), the time of the way back is known but for a constant, the
+//! difference of the two clocks:
 //!
 //! ```text
 //! back = here, when it came - there, when it left
@@ -9,8 +10,8 @@
 //! round trip without the queue of the way back = round trip - excess
 //! ```
 //!
-//! Two clocks drift apart, so the least may rise by 100 ppm. A queue of the way back that stays counts as one of this
-//! direction, 6 ms more each minute.
+//! Two clocks drift apart, so the least may rise by 100 ppm. A queue of the way back that stays counts as one
+//! of this direction, 6 ms more each minute.
 
 /// The clocks drift apart by one part in this many at most: 100 ppm, the most of usual quartz crystals.
 const DRIFT: u64 = 10_000;
@@ -25,15 +26,15 @@ pub struct WayBack {
 }
 
 impl WayBack {
-    /// That of a clock of which nothing was known: what left at `there_us` came at `now_us` when the way back was known to be
-    /// longer by `excess_us` than at its least.
+    /// That of a clock of which nothing was known: what left at `there_us` came at `now_us` when the way back
+    /// was known to be longer by `excess_us` than at its least.
     pub fn new(now_us: u64, there_us: u32, excess_us: u32) -> WayBack {
         let back_us = (now_us as u32).wrapping_sub(there_us);
         WayBack { least: Some((back_us.wrapping_sub(excess_us), now_us)) }
     }
 
-    /// Something that left at `there_us` came at `now_us`, both modulo 2^32 microseconds: by how many microseconds the way
-    /// back was longer than at its least.
+    /// Something that left at `there_us` came at `now_us`, both modulo 2^32 microseconds: by how many
+    /// microseconds the way back was longer than at its least.
     pub fn excess_us(&mut self, now_us: u64, there_us: u32) -> u32 {
         let back_us = (now_us as u32).wrapping_sub(there_us);
         let excess_us = self.least.map(|(least_us, at_us)| {
