@@ -68,8 +68,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The versions of `rand_xoshiro` and of the `rand_core` that it uses. What else a lock file has does not decide: a source
-/// distribution has less of it.
+/// The versions of `rand_xoshiro` and of the `rand_core` that it uses. What else a lock file has does not
+/// decide: a source distribution has less of it.
 fn versions(lock: &str) -> String {
     let package = |name: &str| {
         let name = format!("name = \"{name}\"\n");

@@ -1,5 +1,5 @@
-//! `leeway._core`: what the Python package takes from Rust. Plain values go in and out; the classes that people see
-//! are written in Python around it.
+//! `leeway._core`: what the Python package takes from Rust. Plain values go in and out; the classes that
+//! people see are written in Python around it.
 
 mod columns;
 mod community;

@@ -57,7 +57,8 @@ fn any(flags: &[Arc<AtomicBool>]) -> bool {
     flags.iter().any(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// Plays a scenario: the summary as JSON, the series of flows and of links, and the seconds that the simulator took.
+/// Plays a scenario: the summary as JSON, the series of flows and of links, and the seconds that the
+/// simulator took.
 #[pyfunction]
 #[pyo3(signature = (fields, seed, cancel=None))]
 pub fn run(
@@ -82,7 +83,8 @@ pub fn run(
     Ok((summary, flows?, links?, seconds))
 }
 
-/// Does `play` without the interpreter's lock. What `play` is given says whether its result is not wanted any more.
+/// Does `play` without the interpreter's lock. What `play` is given says whether its result is not wanted any
+/// more.
 ///
 /// # Errors
 /// The exception of a signal that came meanwhile, or `leeway.SimulationError` where `play` panicked.

@@ -24,7 +24,8 @@ pub fn document(fields: &Bound<'_, PyDict>) -> PyResult<DocumentMut> {
     Ok(root)
 }
 
-/// A field of the document as people write it: `[dumbbell.bottleneck]`, `[[flow]]`, and what is in them on one line.
+/// A field of the document as people write it: `[dumbbell.bottleneck]`, `[[flow]]`, and what is in them on
+/// one line.
 fn item(value: Value) -> Item {
     match value {
         Value::InlineTable(table) => {

@@ -16,8 +16,8 @@ const DAILY: u64 = 300_000;
 const CAPS: &str =
     "month = { volume = \"10 MB\", slow_at = 1.0 }\nuser = { daily = \"300 kB\", slow_at = 1.0 }";
 
-/// A neighbour who takes a kilobyte a second where it is granted, while the wall clock is off by what `off` says at
-/// each second; returns the bytes by the day that the accounts count them for.
+/// A neighbour who takes a kilobyte a second where it is granted, while the wall clock is off by what `off`
+/// says at each second; returns the bytes by the day that the accounts count them for.
 fn taken(start: &str, seconds: u64, off: impl Fn(u64) -> SignedDuration) -> BTreeMap<Date, u64> {
     let folder = tempfile::tempdir().unwrap();
     let url = folder.path().join("accounts.db").to_str().unwrap().to_owned();

@@ -240,8 +240,8 @@ mod tests {
     use super::Cli;
     use clap::{Command, CommandFactory};
 
-    /// clap wraps a paragraph at the width of the terminal, so a paragraph is one line of the text. Lines that begin with
-    /// spaces are examples.
+    /// clap wraps a paragraph at the width of the terminal, so a paragraph is one line of the text. Lines
+    /// that begin with spaces are examples.
     #[test]
     fn paragraphs_below_a_help_are_wrapped_by_the_terminal_alone() {
         fn check(path: &str, command: &Command) {

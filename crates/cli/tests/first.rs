@@ -1,4 +1,5 @@
-//! What somebody sees first: `make run`, the first command of the README and the first notebook show a backup that gives way.
+//! What somebody sees first: `make run`, the first command of the README and the first notebook show a backup
+//! that gives way.
 
 use std::path::Path;
 use std::process::Command;

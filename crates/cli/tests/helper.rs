@@ -1,4 +1,5 @@
-//! `leeway run` of an ordinary user, with the helper and without: needs root, BTF, cgroup v2, `python3` and `setpriv`.
+//! `leeway run` of an ordinary user, with the helper and without: needs root, BTF, cgroup v2, `python3` and
+//! `setpriv`.
 
 mod confined;
 mod live;

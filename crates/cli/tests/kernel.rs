@@ -270,7 +270,8 @@ fn doctor_cleans_up_what_nobody_uses_and_nothing_else() {
     if !possible(&["nft", "unshare"]) {
         return;
     }
-    // In a namespace of its own: a table of a process that has ended, one of a process that lives, somebody else's.
+    // In a namespace of its own: a table of a process that has ended, one of a process that lives, somebody
+    // else's.
     let script = "sleep 0 & dead=$!; wait
         for name in leeway7_$dead leeway8_$$ mine_$dead; do nft add table ip $name; done
         $0 doctor; $0 doctor --clean; $0 doctor --clean; nft list tables; echo $dead $$";

@@ -174,7 +174,8 @@ fn nothing_stays_behind_a_supervisor_that_was_killed() {
     running.child.kill().unwrap();
     running.child.wait().unwrap();
 
-    // Another link may take the freed name at once, so it is this link's process and namespace that have to go too.
+    // Another link may take the freed name at once, so it is this link's process and namespace that have to
+    // go too.
     let gone = || {
         let lives = Path::new("/proc").join(&pid).exists();
         let inside = std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {

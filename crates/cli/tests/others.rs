@@ -1,4 +1,5 @@
-//! What other users of the machine do to root's confinements: needs root, BTF, cgroup v2, `unshare`, `setpriv`, `flock`.
+//! What other users of the machine do to root's confinements: needs root, BTF, cgroup v2, `unshare`,
+//! `setpriv`, `flock`.
 //!
 //! Each test has a BPF file system of its own, which is everybody's to write, as the real one is.
 

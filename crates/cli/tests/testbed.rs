@@ -42,9 +42,10 @@ fn borrowing_keeps_from_the_primary_what_best_effort_does_to_it() {
     assert!((ratio - beside / alone).abs() < 0.01, "of one round the median ratio is the ratio");
 }
 
-/// The promise of the gateway is a mean of at most 1.35 times the home's alone, and measured is 1.14 (docs/testbed.md). The
-/// margin to 2 is for a busy machine: a process that waits 50 ms for its turn adds that to an answer of 100 ms. Without a law the
-/// queue of the line is full, and the same requests take 8 times as long or more.
+/// The promise of the gateway is a mean of at most 1.35 times the home's alone, and measured is 1.14
+/// (docs/testbed.md). The margin to 2 is for a busy machine: a process that waits 50 ms for its turn adds
+/// that to an answer of 100 ms. Without a law the queue of the line is full, and the same requests take 8
+/// times as long or more.
 #[test]
 fn the_home_keeps_what_the_gateway_promises() {
     const MOST: f64 = 2.0;
@@ -59,14 +60,16 @@ fn the_home_keeps_what_the_gateway_promises() {
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = said[0]["points"][0]["rows"].as_array().unwrap();
     let ratio = rows[1]["of_prim_only"]["primary_mean"].as_f64().unwrap();
-    // An object is 0.1 Mbit, and the home leaves 1.2 Mbit/s of the line: users have some of it, or nothing was tested.
+    // An object is 0.1 Mbit, and the home leaves 1.2 Mbit/s of the line: users have some of it, or nothing
+    // was tested.
     let secondaries = rows[1]["median"]["secondary_per_s"].as_f64().unwrap();
     println!("the home's mean is {ratio:.2} times that alone, users have {secondaries:.1} objects a second");
     assert!(ratio <= MOST, "{ratio} times the mean alone");
     assert!(secondaries > 2.0, "{secondaries} objects a second for users");
 }
 
-/// Its delay is below the law's target when it is full: what says so are losses, which a receiver sees as segments that come early.
+/// Its delay is below the law's target when it is full: what says so are losses, which a receiver sees as
+/// segments that come early.
 #[test]
 fn a_short_queue_is_not_kept_full_by_the_proxy() {
     if !possible(&PROGRAMS) {
@@ -104,8 +107,8 @@ fn uploads_calls_and_greedy_users_are_measured() {
         return;
     }
     let asked = ["leeway:greedy", "--json", "--upload", "--call", "-m", "fq_codel"];
-    // 200 connections that begin together have 12.5 kB each through a line of 1.72 Mbit/s within 11.6 s; the quick form is over
-    // before the first has.
+    // 200 connections that begin together have 12.5 kB each through a line of 1.72 Mbit/s within 11.6 s; the
+    // quick form is over before the first has.
     let time = ["--warmup", "2s", "--duration", "10s", "--repetitions", "1"];
     let output = succeed(testbed(&asked).args(time));
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -115,8 +118,8 @@ fn uploads_calls_and_greedy_users_are_measured() {
     // Downloads are the primary's alone: the call is on a line that is nearly empty.
     assert!((2.0..=4.5).contains(&mos), "{mos}");
     let goodput = row["rounds"][0]["secondary"]["goodput_bps"].as_f64().unwrap();
-    // They upload, and the line is theirs but for acknowledgements and the call: 1.1 to 1.3 Mbit/s is finished in this time. A
-    // tenth of the line is a machine at its limits, and nothing is no measurement.
+    // They upload, and the line is theirs but for acknowledgements and the call: 1.1 to 1.3 Mbit/s is
+    // finished in this time. A tenth of the line is a machine at its limits, and nothing is no measurement.
     assert!((1.7e5..1.75e6).contains(&goodput), "{goodput}");
 }
 

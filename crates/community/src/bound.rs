@@ -1,11 +1,12 @@
 //! The most that users can get at an instant if somebody who knows everything gives each of them one gateway.
 //!
-//! User `u` gets at most `c(u, g)` through gateway `g`: what it wants, or what the way carries. With `x(u, g)` of its
-//! time at `g`, the most is the linear program `max sum x c` with `sum over g of x <= 1` for each user, and
-//! `sum over u of x c <= S(g)`, what the gateway has to spare. Whole users, `x` of 0 or 1, can only have less. For any
-//! prices `p(g)` from 0 to 1, weak duality bounds the program from above by
-//! `sum p(g) S(g) + sum over u of max over g of c (1 - p(g))`. The prices are found by subgradient steps of Polyak's
-//! length. A greedy choice that single moves then improve bounds the best choice of whole users from below.
+//! User `u` gets at most `c(u, g)` through gateway `g`: what it wants, or what the way carries. With
+//! `x(u, g)` of its time at `g`, the most is the linear program `max sum x c` with `sum over g of x <= 1` for
+//! each user, and `sum over u of x c <= S(g)`, what the gateway has to spare. Whole users, `x` of 0 or 1, can
+//! only have less. For any prices `p(g)` from 0 to 1, weak duality bounds the program from above by
+//! `sum p(g) S(g) + sum over u of max over g of c (1 - p(g))`. The prices are found by subgradient steps of
+//! Polyak's length. A greedy choice that single moves then improve bounds the best choice of whole users from
+//! below.
 
 /// Steps at most; 1 of them is enough where prices of the instant before still fit.
 const STEPS: u32 = 150;
@@ -83,8 +84,8 @@ impl Prices {
     }
 }
 
-/// What a good choice of whole users gives: those who want most choose first, each where it gets most; then each user
-/// moves where that lets all together get more, until nobody does.
+/// What a good choice of whole users gives: those who want most choose first, each where it gets most; then
+/// each user moves where that lets all together get more, until nobody does.
 fn feasible(spares: &[f64], users: &[Vec<(u32, f64)>]) -> f64 {
     let most = |ways: &[(u32, f64)]| ways.iter().map(|way| way.1).fold(0.0, f64::max);
     let mut order: Vec<&Vec<(u32, f64)>> = users.iter().filter(|ways| !ways.is_empty()).collect();

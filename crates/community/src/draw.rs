@@ -1,4 +1,5 @@
-//! Random numbers. Each part of a community draws from a stream of its own, so that one part does not disturb another.
+//! Random numbers. Each part of a community draws from a stream of its own, so that one part does not disturb
+//! another.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

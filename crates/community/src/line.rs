@@ -146,8 +146,8 @@ fn after(draw: &mut Draw, from_s: f64, per_day: f64) -> f64 {
     if per_day > 0.0 { from_s + draw.exponential(86_400.0 / per_day) } else { f64::INFINITY }
 }
 
-/// Max-min fair shares of `capacity` for those who want `wants`: progressive filling. Changes the order of `wants`, which
-/// are (index, rate wanted), and calls `give` with each index and its share.
+/// Max-min fair shares of `capacity` for those who want `wants`: progressive filling. Changes the order of
+/// `wants`, which are (index, rate wanted), and calls `give` with each index and its share.
 pub fn share(capacity: f64, wants: &mut [(u32, f64)], mut give: impl FnMut(u32, f64)) {
     wants.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
     let (mut left, mut count) = (capacity, wants.len() as f64);

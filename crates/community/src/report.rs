@@ -30,8 +30,8 @@ pub struct Report {
     pub moves_forced: u64,
     /// The most users that moved to one gateway within a minute.
     pub arrivals_most: u32,
-    /// What users got over the upper bound of what a scheduler that knows everything could have given them, at the same
-    /// instants.
+    /// What users got over the upper bound of what a scheduler that knows everything could have given them,
+    /// at the same instants.
     pub found: f64,
     /// What such a scheduler surely could have given, over the same bound.
     pub feasible: f64,

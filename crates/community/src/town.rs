@@ -52,7 +52,8 @@ pub fn build(community: &Community, seed: u64) -> Town {
     Town { lines_bps, ways }
 }
 
-/// The rate of line `index`: the same number of each kind in every town of a size, so that towns differ in places only.
+/// The rate of line `index`: the same number of each kind in every town of a size, so that towns differ in
+/// places only.
 fn line(index: usize, count: usize) -> f64 {
     let mut point = (index as f64 + 0.5) / count as f64;
     for (rate, part) in LINES {

@@ -1,4 +1,5 @@
-//! Time per acknowledgement of every law with its defaults: `cargo run --release -p leeway-control --example ns_per_ack`.
+//! Time per acknowledgement of every law with its defaults:
+//! `cargo run --release -p leeway-control --example ns_per_ack`.
 
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, laws};
 use std::hint::black_box;

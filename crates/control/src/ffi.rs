@@ -248,7 +248,8 @@ pub(crate) fn sender_init(s: &mut Sender) {
     unsafe { leeway_sender_c_init(s) };
 }
 
-// SAFETY of what follows: references to structs with the layout of the headers (tested in abi.rs and sender.rs); C keeps none.
+// SAFETY of what follows: references to structs with the layout of the headers (tested in abi.rs and
+// sender.rs); C keeps none.
 
 #[inline]
 pub(crate) fn sender_app_limited(s: &mut Sender, out: &Output, acked_bytes: u64, limited: bool) -> bool {

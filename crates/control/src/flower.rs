@@ -3,8 +3,8 @@
 
 use crate::ffi;
 
-/// One cell of the rule table: the output for linguistic values of the error and of its change, each -5 (very large,
-/// negative) to 5 (very large, positive).
+/// One cell of the rule table: the output for linguistic values of the error and of its change, each -5 (very
+/// large, negative) to 5 (very large, positive).
 ///
 /// # Panics
 /// For values outside of that.

@@ -117,7 +117,8 @@ impl ParamInfo {
 }
 
 impl LawInfo {
-    /// Whether the law with these parameters looks at delivery rates; see [`Law::needs_rate`](crate::Law::needs_rate).
+    /// Whether the law with these parameters looks at delivery rates; see
+    /// [`Law::needs_rate`](crate::Law::needs_rate).
     pub(crate) fn needs_rate(&self, words: &[u32]) -> bool {
         let segments = self.param("segments").map_or(0, |param| words[param.index]);
         self.raw.needs & 1 != 0 || self.raw.needs & 2 != 0 && segments != 0

@@ -4,8 +4,8 @@ use crate::abi::{Ack, Loss, Output, Path, Phase};
 use crate::ffi::State;
 use crate::info::{LawInfo, ProbeInfo};
 
-/// A law of the C library with its state: one flow's congestion controller. No clock, no timer: every call brings its
-/// time.
+/// A law of the C library with its state: one flow's congestion controller. No clock, no timer: every call
+/// brings its time.
 #[derive(Clone)]
 pub struct Law {
     info: &'static LawInfo,
@@ -24,7 +24,8 @@ impl Law {
     }
 
     /// Whether the law yields to delays, so that it needs them without the time for which a receiver delays
-    /// acknowledgements: see [`Sender::waited`](crate::sender::Sender::waited) and [`in_pairs`](crate::sender::in_pairs).
+    /// acknowledgements: see [`Sender::waited`](crate::sender::Sender::waited) and
+    /// [`in_pairs`](crate::sender::in_pairs).
     pub fn needs_delay(&self) -> bool {
         self.info.needs_delay()
     }

@@ -40,8 +40,9 @@ impl Sender {
         self.restart_bytes = initial_window_bytes.into();
     }
 
-    /// Bytes that may be in flight; below one segment the window is a rate, see [`gap_below_one_ns`]. A law that paces is
-    /// held by its rate: its window leaves room for a quantum that is about to leave, and for one segment whose ack waits.
+    /// Bytes that may be in flight; below one segment the window is a rate, see [`gap_below_one_ns`]. A law
+    /// that paces is held by its rate: its window leaves room for a quantum that is about to leave, and for
+    /// one segment whose ack waits.
     #[inline]
     pub fn window(&self, output: &Output, mss_bytes: u32) -> u64 {
         let window = output.cwnd_q16 >> 16;
@@ -53,29 +54,31 @@ impl Sender {
         (window + room * u64::from(mss_bytes)).min(self.restart_bytes)
     }
 
-    /// Whether the law is told that its window was not the limit, where `limited` says that the window is what stopped
-    /// the sender. Call it for every acknowledgement.
+    /// Whether the law is told that its window was not the limit, where `limited` says that the window is
+    /// what stopped the sender. Call it for every acknowledgement.
     #[inline]
     pub fn app_limited(&mut self, output: &Output, acked_bytes: u64, limited: bool) -> bool {
         ffi::sender_app_limited(self, output, acked_bytes, limited)
     }
 
-    /// Whether the law hears of the ECN echo of an acknowledgement up to `una`, while `next` is sent next: one in a
-    /// window of data (RFC 3168, 6.1.2).
+    /// Whether the law hears of the ECN echo of an acknowledgement up to `una`, while `next` is sent next:
+    /// one in a window of data (RFC 3168, 6.1.2).
     #[inline]
     pub fn marked(&mut self, una: u32, next: u32) -> bool {
         ffi::sender_marked(self, una, next)
     }
 
-    /// What the round-trip time of the newest acknowledged segment is worth: [`Ack::LAST_EXACT`](crate::Ack::LAST_EXACT)
-    /// or [`Ack::LAST_BOUND`](crate::Ack::LAST_BOUND). Call it for every acknowledgement.
+    /// What the round-trip time of the newest acknowledged segment is worth:
+    /// [`Ack::LAST_EXACT`](crate::Ack::LAST_EXACT) or [`Ack::LAST_BOUND`](crate::Ack::LAST_BOUND). Call it
+    /// for every acknowledgement.
     #[inline]
     pub fn last_kind(&mut self, acked_bytes: u64, mss_bytes: u32, recovering: bool) -> u8 {
         ffi::sender_last(self, acked_bytes, mss_bytes, recovering)
     }
 
-    /// Whether an acknowledgement has waited for the receiver's timer, so that its delays are no samples unless the
-    /// window is below one segment. Call it for every acknowledgement, where the receiver may delay them.
+    /// Whether an acknowledgement has waited for the receiver's timer, so that its delays are no samples
+    /// unless the window is below one segment. Call it for every acknowledgement, where the receiver may
+    /// delay them.
     #[inline]
     pub fn waited(&mut self, ack: &Ack, mss_bytes: u32) -> bool {
         ffi::sender_waited(self, ack, mss_bytes)
@@ -96,9 +99,10 @@ impl Sender {
     }
 }
 
-/// Whether a window of one segment up to two leaves as pairs, two segments every 2/W round trips and none while others
-/// are in flight, since a receiver that delays acknowledgements keeps that of a lone segment. `srtt` is 0 before the first
-/// sample, in any unit; `recovering`: a loss is repaired, and every segment is answered at once.
+/// Whether a window of one segment up to two leaves as pairs, two segments every 2/W round trips and none
+/// while others are in flight, since a receiver that delays acknowledgements keeps that of a lone segment.
+/// `srtt` is 0 before the first sample, in any unit; `recovering`: a loss is repaired, and every segment is
+/// answered at once.
 pub fn in_pairs(output: &Output, mss_bytes: u32, srtt: u64, recovering: bool) -> bool {
     ffi::in_pairs(output.cwnd_q16 >> 16, output.pacing_bytes_per_s, mss_bytes, srtt, recovering)
 }
@@ -108,8 +112,8 @@ pub fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {
     ffi::pace(bytes, percent, srtt_us)
 }
 
-/// What a stack that paces gives a law that does not, in bytes/s (Linux, tcp_update_pacing_rate): 2 windows each round
-/// trip in slow start, 1.2 after.
+/// What a stack that paces gives a law that does not, in bytes/s (Linux, tcp_update_pacing_rate): 2 windows
+/// each round trip in slow start, 1.2 after.
 pub fn pace_stack(bytes: u64, window_bytes: u64, ssthresh_bytes: u64, srtt_us: u64) -> u64 {
     ffi::pace_stack(bytes, window_bytes, ssthresh_bytes, srtt_us)
 }
@@ -358,7 +362,8 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_link_whatever_bunches_acknowledgements() {
-        // 1000 B each 10 ms leave the link; all left the host at once, and come back in one acknowledgement of ten.
+        // 1000 B each 10 ms leave the link; all left the host at once, and come back in one acknowledgement
+        // of ten.
         let mut state = RateState::default();
         let stamps: Vec<_> = (0..20).map(|n| state.sent(0, n * 1000, 1000)).collect();
         let first = state.sample(&stamps[9], 200_000, 10_000, 100_000);

@@ -73,8 +73,9 @@ impl LawSpec {
         self.law.name
     }
 
-    /// The law's params struct, word by word: what its `init` takes, wherever it runs. The order is that of the fields
-    /// in C, a number is raw as in [`ParamInfo`]; a field that the law has no parameter for is zero.
+    /// The law's params struct, word by word: what its `init` takes, wherever it runs. The order is that of
+    /// the fields in C, a number is raw as in [`ParamInfo`]; a field that the law has no parameter for is
+    /// zero.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
@@ -85,7 +86,8 @@ impl LawSpec {
         Law::new(self.law, &self.words, path, 0xa5a5_a5a5_a5a5_a5a5)
     }
 
-    /// The same in memory that was zero before, as the kernel gives it: also the bytes that no field covers are equal.
+    /// The same in memory that was zero before, as the kernel gives it: also the bytes that no field covers
+    /// are equal.
     pub fn build_zeroed(&self, path: &Path) -> Law {
         Law::new(self.law, &self.words, path, 0)
     }

@@ -1,4 +1,5 @@
-//! `bbr` over a line whose rate, losses and application a test decides, by the test cases of the draft's appendix A.
+//! `bbr` over a line whose rate, losses and application a test decides, by the test cases of the draft's
+//! appendix A.
 
 mod common;
 
@@ -204,7 +205,8 @@ fn near(is: f64, should: f64, relative: f64) -> bool {
     (is - should).abs() <= relative * should
 }
 
-/// A.1, A.3: the rate doubles until it stays the same for three round trips; Drain ends with one product in flight.
+/// A.1, A.3: the rate doubles until it stays the same for three round trips; Drain ends with one product in
+/// flight.
 #[test]
 fn startup_ends_when_the_rate_does_not_grow() {
     for tells in [true, false] {
@@ -347,7 +349,8 @@ fn it_follows_the_rate_of_the_line() {
     assert!(queue < 60.0, "{queue} segments in the queue");
 }
 
-/// 5.5.10: with a buffer of a quarter of the path less than 2 % are lost, and the window keeps below what fits (200).
+/// 5.5.10: with a buffer of a quarter of the path less than 2 % are lost, and the window keeps below what
+/// fits (200).
 #[test]
 fn a_small_buffer_is_learnt() {
     for tells in [true, false] {

@@ -140,7 +140,8 @@ fn hystart_counts_every_byte() {
     }
     assert_eq!((law.output().cwnd_q16 >> 16) - before, 175);
 }
-/// RFC 9438 limits the target to 1.5 W, so a round trip adds half a window; around 2010 nothing but slow start did.
+/// RFC 9438 limits the target to 1.5 W, so a round trip adds half a window; around 2010 nothing but slow
+/// start did.
 #[test]
 fn cubic_limits_its_target_or_not() {
     for (flavour, factor) in [("rfc9438", 1.5), ("2010", 2.0)] {

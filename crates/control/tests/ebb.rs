@@ -1,4 +1,5 @@
-//! `ebb` below one segment, where a receiver that may delay its acknowledgements answers each segment of a pair at once.
+//! `ebb` below one segment, where a receiver that may delay its acknowledgements answers each segment of a
+//! pair at once.
 
 mod common;
 
@@ -25,8 +26,8 @@ fn pairs(law: &mut Law, now_us: &mut u64, rounds: u64, others_us: u32) {
     }
 }
 
-/// Pairs as the pacing lets them leave, their segments acknowledged one by one, until the time is over or the law fills
-/// again. The sender cannot tell whether the receiver's timer held such an acknowledgement.
+/// Pairs as the pacing lets them leave, their segments acknowledged one by one, until the time is over or the
+/// law fills again. The sender cannot tell whether the receiver's timer held such an acknowledgement.
 fn singly(law: &mut Law, now_us: &mut u64, until_us: u64, queue_us: u32) {
     while *now_us < until_us && law.output().phase() == Phase::Yielding {
         assert_eq!(law.output().quantum, 2);
@@ -70,7 +71,8 @@ fn it_comes_back_where_pairs_are_acknowledged_one_by_one() {
 #[test]
 fn the_time_of_its_own_segments_is_no_queue_before_it_is_known() {
     let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
-    // The least round trip is of a handshake, whose segments are small; pairs, one ack for both, take 2.4 ms longer.
+    // The least round trip is of a handshake, whose segments are small; pairs, one ack for both, take 2.4 ms
+    // longer.
     law.on_ack(&ack(now_us, 0), &path(10));
     for _ in 0..20 {
         now_us += 200_000;

@@ -137,7 +137,8 @@ fn timeouts_below_one_segment() {
     law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
     assert_eq!(packets(&law), 1.0, "the standard's restart");
 }
-/// With `climb` timeouts in a row go below the floor by halves, and acks bring the window back by a part of itself.
+/// With `climb` timeouts in a row go below the floor by halves, and acks bring the window back by a part of
+/// itself.
 #[test]
 fn climbs_after_timeouts_in_a_row() {
     for (text, queue_us) in [

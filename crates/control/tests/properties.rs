@@ -62,12 +62,13 @@ fn is_reduction(before: &Output, after: &Output) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The window stays above the floor, or above one segment after a timeout (less where timeouts halve it); it does not grow when the
-    /// application or recovery forbids it, and never by more than what was acknowledged. It follows nothing but
-    /// events.
+    /// The window stays above the floor, or above one segment after a timeout (less where timeouts halve it);
+    /// it does not grow when the application or recovery forbids it, and never by more than what was
+    /// acknowledged. It follows nothing but events.
     ///
-    /// A law that paces is held by its rate, so that no step of its window leaves as a burst. It may grow in recovery,
-    /// and return at once to a window that it had on this path (as draft-ietf-tsvwg-careful-resume does).
+    /// A law that paces is held by its rate, so that no step of its window leaves as a burst. It may grow in
+    /// recovery, and return at once to a window that it had on this path (as draft-ietf-tsvwg-careful-resume
+    /// does).
     #[test]
     fn windows_keep_to_their_bounds(spec in any_spec(), weather in any_weather()) {
         let start = Path { mss_bytes: weather.mss, initial_window_bytes: 10 * weather.mss, ..Path::default() };
@@ -89,7 +90,8 @@ proptest! {
                     if ack.app_limited != 0 || recovering {
                         assert_eq!(grown, 0, "{spec}: grew though it may not: {ack:?}");
                     }
-                    // A step at the end of a round trip may bring what the round acknowledged, one segment at most.
+                    // A step at the end of a round trip may bring what the round acknowledged, one segment at
+                    // most.
                     let step = if ack.round_start != 0 { u64::from(path.mss_bytes) } else { 0 };
                     let resumes = paces && after.cwnd_q16 <= largest;
                     let most = ack.acked_bytes.max(step) << 16;

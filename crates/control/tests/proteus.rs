@@ -164,8 +164,8 @@ fn it_starts_by_doubling_until_the_utility_falls() {
     assert!((30.0..46.0).contains(&line.mbit()), "{} Mbit/s on a line of 40", line.mbit());
 }
 
-/// A queue that others fill and drain deviates by more than usual: a scavenger pays for it by the formula, and leaves;
-/// with `deviation=0` (Proteus-P) it stays.
+/// A queue that others fill and drain deviates by more than usual: a scavenger pays for it by the formula,
+/// and leaves; with `deviation=0` (Proteus-P) it stays.
 #[test]
 fn an_unusual_deviation_costs_and_a_scavenger_leaves() {
     let left = |text: &str| {
@@ -207,8 +207,8 @@ fn what_a_program_with_little_to_send_sends_is_not_judged() {
     assert!(line.mbit() > before, "it goes on");
 }
 
-/// At two segments in 50 ms, or 5 % more, five take 119 ms at least; their acknowledgements come 50 ms later, and nothing is judged before four
-/// more could have been lost.
+/// At two segments in 50 ms, or 5 % more, five take 119 ms at least; their acknowledgements come 50 ms later,
+/// and nothing is judged before four more could have been lost.
 #[test]
 fn a_trial_is_five_segments_at_least() {
     let mut line = Line::new("proteus", 2, |_, _| BASE_US, |_| false);

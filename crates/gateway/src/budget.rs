@@ -109,8 +109,7 @@ impl Budget {
     pub fn observed(&self, segments: &[Segment]) {
         self.work(|downlink, now_us| {
             for segment in segments {
-                let at_us = segment.at.saturating_duration_since(self.start).as_micros();
-                let at_us = u64::try_from(at_us).unwrap_or(u64::MAX).min(now_us);
+                let at_us = segment.at_us(self.start, now_us);
                 downlink.observed(now_us, at_us, &segment.ends, segment.seen);
             }
         });
@@ -149,13 +148,14 @@ impl Flow {
         window_bytes > u64::from(u16::MAX)
     }
 
-    /// The connection is there. Its handshake is no sample: small packets take less time on a slow line than full ones.
+    /// The connection is there. Its handshake is no sample: small packets take less time on a slow line than
+    /// full ones.
     pub fn connected(&self, socket: &Arc<TcpStream>) {
         self.budget.lock().connected(self.number, socket.clone());
     }
 
-    /// A request is about to be sent: waits until the server may answer with the connection's window. While an answer is
-    /// under way there is nothing to wait for.
+    /// A request is about to be sent: waits until the server may answer with the connection's window. While
+    /// an answer is under way there is nothing to wait for.
     pub fn poll_start(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll(|downlink, _| downlink.start(self.number, cx.waker()).then_some(()))
     }

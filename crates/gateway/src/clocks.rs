@@ -11,7 +11,8 @@ use std::net::IpAddr;
 
 /// Servers that are remembered; all are forgotten when there are more.
 const MOST: usize = 4096;
-/// A queue that came or went in between makes a clock of milliseconds look up to half as fast or slow after this time.
+/// A queue that came or went in between makes a clock of milliseconds look up to half as fast or slow after
+/// this time.
 const LEARNT_US: u64 = 2_000_000;
 
 /// The servers that count milliseconds.
@@ -27,8 +28,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// It showed `ticks` when that was sent which came at `at_us`, over a way back that was longer by `excess_us` than at its
-    /// least.
+    /// It showed `ticks` when that was sent which came at `at_us`, over a way back that was longer by
+    /// `excess_us` than at its least.
     pub fn new(at_us: u64, ticks: u32, excess_us: u32) -> Clock {
         let way_back = WayBack::new(at_us, micros(ticks), excess_us);
         Clock { since_us: at_us, since_ticks: ticks, way_back }
@@ -36,8 +37,8 @@ impl Clock {
 }
 
 impl Clocks {
-    /// What `server` sent when the clock of a connection showed `ticks` came at `at_us`: by how many microseconds the way back
-    /// was longer than at its least; nothing where that is not known.
+    /// What `server` sent when the clock of a connection showed `ticks` came at `at_us`: by how many
+    /// microseconds the way back was longer than at its least; nothing where that is not known.
     pub fn excess_us(&mut self, clock: &mut Clock, at_us: u64, server: IpAddr, ticks: u32) -> Option<u32> {
         let passed_us = at_us.saturating_sub(clock.since_us);
         let ticked_us = u64::from(ticks.wrapping_sub(clock.since_ticks)) * 1000;
@@ -68,8 +69,8 @@ mod tests {
 
     const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
 
-    /// At the start and after each of nine seconds, by a clock that counts `hertz` and began anywhere, over a way of 20 ms that
-    /// is longer once.
+    /// At the start and after each of nine seconds, by a clock that counts `hertz` and began anywhere, over a
+    /// way of 20 ms that is longer once.
     fn seen(clocks: &mut Clocks, hertz: u64, ticks: u32) -> Vec<Option<u32>> {
         let mut clock = Clock::new(20_000, ticks, 0);
         (0..10)

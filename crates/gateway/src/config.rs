@@ -421,7 +421,8 @@ fn transparent_port() -> u16 {
     3129
 }
 
-/// The text of a configuration. Where only root may read the file, a service of systemd has a copy as a credential.
+/// The text of a configuration. Where only root may read the file, a service of systemd has a copy as a
+/// credential.
 ///
 /// # Errors
 /// [`ConfigError::File`].

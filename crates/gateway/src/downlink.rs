@@ -458,7 +458,8 @@ impl Downlink {
         }
     }
 
-    /// Whether time alone changes anything: somebody waits, if only for what he was granted to come or to be given up.
+    /// Whether time alone changes anything: somebody waits, if only for what he was granted to come or to be
+    /// given up.
     pub fn is_busy(&self) -> bool {
         let waits = |entry: &Entry| matches!(entry.waits, Waits::Whole(_) | Waits::Read);
         self.line.asking() > 0 || self.flows.values().any(|entry| waits(entry) || !entry.datagrams.is_empty())
@@ -504,7 +505,8 @@ impl Downlink {
         }
     }
 
-    /// Nothing came of what `flow` was granted: its server has nothing to send, or round trips take longer than that.
+    /// Nothing came of what `flow` was granted: its server has nothing to send, or round trips take longer
+    /// than that.
     fn given_up(&mut self, now_us: u64, flow: FlowId) {
         let Some(entry) = self.flows.get_mut(&flow) else { return };
         let least_us = match &mut entry.observed {
@@ -626,8 +628,8 @@ impl Entry {
         self.observed.iter_mut().for_each(Observed::clear);
     }
 
-    /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because memory is not
-    /// counted to the byte.
+    /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because
+    /// memory is not counted to the byte.
     fn bound(&self, window: u64) -> u32 {
         (window + self.mss / 2) as u32
     }
@@ -643,8 +645,9 @@ impl Entry {
         (self.window / self.mss).saturating_sub(1).clamp(1, 3) as u32
     }
 
-    /// Its largest window now. What may follow the answer under way is as much as on a new connection, so that the next one
-    /// does not begin with all that the one before had in the end, at once and before anybody can see the home.
+    /// Its largest window now. What may follow the answer under way is as much as on a new connection, so
+    /// that the next one does not begin with all that the one before had in the end, at once and before
+    /// anybody can see the home.
     fn most(&self) -> u64 {
         let rest = self.end.map_or(MOST_BYTES, |end| end.saturating_sub(self.read));
         (rest.div_ceil(self.mss) * self.mss + 2 * self.mss).min(MOST_BYTES)

@@ -102,7 +102,8 @@ pub(crate) enum Kind {
 }
 
 impl Gateway {
-    /// Everything that is needed, at once; the process keeps its rights. Words for people go to `log`. Needs a Tokio runtime.
+    /// Everything that is needed, at once; the process keeps its rights. Words for people go to `log`. Needs
+    /// a Tokio runtime.
     ///
     /// # Errors
     /// What cannot be had, and what would be right.

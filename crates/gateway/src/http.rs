@@ -123,8 +123,8 @@ impl Proxy {
         answer.map(|body| Content { body, asks })
     }
 
-    /// Whether a browser goes on at another gateway if it is reset here. A browser takes an answer for the server's, and
-    /// tries the next proxy of its PAC file only after a reset.
+    /// Whether a browser goes on at another gateway if it is reset here. A browser takes an answer for the
+    /// server's, and tries the next proxy of its PAC file only after a reset.
     fn goes_on(&self, closed: &Closed, client: IpAddr) -> bool {
         closed.why != Why::Revoked && self.peers.goes_on(client)
     }

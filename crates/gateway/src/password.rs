@@ -74,7 +74,8 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// A password that nobody has had: 16 letters and digits, of which none looks like another, with 80 bits of randomness.
+/// A password that nobody has had: 16 letters and digits, of which none looks like another, with 80 bits of
+/// randomness.
 ///
 /// # Errors
 /// There is no randomness.
@@ -97,7 +98,8 @@ pub fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-/// Reads the text of a file of users: `NAME:HASH` in each line; empty lines and those that begin with # are skipped.
+/// Reads the text of a file of users: `NAME:HASH` in each line; empty lines and those that begin with # are
+/// skipped.
 ///
 /// # Errors
 /// What is wrong in which line. What stands where a hash should be is not repeated.

@@ -1,5 +1,5 @@
-//! What the sharing ([`leeway_share`]) is told by a program on sockets: its constants, and numbers of paths. A network of servers
-//! and packets of one size have one base delay.
+//! What the sharing ([`leeway_share`]) is told by a program on sockets: its constants, and numbers of paths.
+//! A network of servers and packets of one size have one base delay.
 
 use leeway_share::Policy;
 use std::net::IpAddr;

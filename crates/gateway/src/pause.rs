@@ -60,7 +60,8 @@ struct Boot {
 }
 
 impl Held {
-    /// A pause of `length` from `now` on, or until it is ended. Of a pause that goes on, `earlier`, the beginning stays.
+    /// A pause of `length` from `now` on, or until it is ended. Of a pause that goes on, `earlier`, the
+    /// beginning stays.
     pub fn begin(earlier: Option<&Held>, length: Option<SignedDuration>, now: Reading, id: &str) -> Held {
         let until = length.map(|length| now.wall.saturating_add(length).unwrap_or(Timestamp::MAX));
         let until_ns = length.map(|length| nanoseconds(now.boot).saturating_add(nanoseconds(length)));

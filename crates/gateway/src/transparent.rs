@@ -312,8 +312,8 @@ async fn receive(socket: &UdpSocket) -> io::Result<(Datagram, SocketAddr)> {
         .await
 }
 
-/// A socket that speaks for a server, to machines behind that interface. It is not connected, so that what the client sends still comes
-/// to the proxy.
+/// A socket that speaks for a server, to machines behind that interface. It is not connected, so that what
+/// the client sends still comes to the proxy.
 ///
 /// # Errors
 /// Rights: it needs CAP_NET_ADMIN; and a port that a program of this machine has to itself.

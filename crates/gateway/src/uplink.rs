@@ -5,17 +5,18 @@
 //! ([`Uplink::home_seen`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. A [`Line`]
 //! of the sharing says which, and leaves the home its part of the window.
 //!
-//! Datagrams have no acknowledgements. A probe that is sent behind a datagram comes back when the datagram has left the queue of the
-//! line, so an echo acknowledges every datagram that was sent before the probe.
+//! Datagrams have no acknowledgements. A probe that is sent behind a datagram comes back when the datagram
+//! has left the queue of the line, so an echo acknowledges every datagram that was sent before the probe.
 //!
 //! No clock and no sockets here: times are arguments, in microseconds. [`crate::upload`] has the real ones.
 //!
-//! A queue of the downlink is no queue of the uplink: where the observer sees the acknowledgements of a server that counts
-//! milliseconds ([`crate::clocks`]), a round trip is taken without it.
+//! A queue of the downlink is no queue of the uplink: where the observer sees the acknowledgements of a
+//! server that counts milliseconds ([`crate::clocks`]), a round trip is taken without it.
 //!
 //! # Scope and limitations
-//! Where no server counts milliseconds, and for datagrams where nobody uploads by TCP, a delay is a whole round trip. What TCP sends
-//! again is not granted anew: it is bounded by the congestion window of the kernel.
+//! Where no server counts milliseconds, and for datagrams where nobody uploads by TCP, a delay is a whole
+//! round trip. What TCP sends again is not granted anew: it is bounded by the congestion window of the
+//! kernel.
 
 mod probe;
 
@@ -96,8 +97,8 @@ struct Flow {
 }
 
 impl Uplink {
-    /// One under that law, of which nobody has anything. `landmarks` are addresses beyond the line that probes go to where a peer does
-    /// not echo.
+    /// One under that law, of which nobody has anything. `landmarks` are addresses beyond the line that
+    /// probes go to where a peer does not echo.
     pub fn new(spec: &LawSpec, landmarks: Vec<IpAddr>) -> Uplink {
         let policy = policy().for_sending();
         let mut line = Line::new(spec, &policy);
@@ -127,7 +128,8 @@ impl Uplink {
         }
     }
 
-    /// A flow of `user` begins; its number. `acknowledges` as for TCP. Probes go to `server`, which is beyond the line.
+    /// A flow of `user` begins; its number. `acknowledges` as for TCP. Probes go to `server`, which is beyond
+    /// the line.
     pub fn open(&mut self, user: u64, server: Option<IpAddr>, acknowledges: bool) -> FlowId {
         let flow = self.line.open(UserId(user)).expect(UNBOUNDED);
         self.flows.insert(flow, Flow::new(server, acknowledges));
@@ -275,7 +277,8 @@ impl Uplink {
         for (flow, bytes) in sent {
             self.arrived(now_us, flow, bytes, None);
         }
-        // After what it waited for. Echoes are few, so datagrams are known to have arrived some time after they have.
+        // After what it waited for. Echoes are few, so datagrams are known to have arrived some time after
+        // they have.
         let known_us = u32::try_from(now_us.saturating_sub(oldest_us)).unwrap_or(u32::MAX).max(rtt_us);
         let sample =
             Sample { known_us, ..Sample::exact(paths::echo(server), self.forward_us(now_us, rtt_us)) };

@@ -19,7 +19,8 @@ use tokio::sync::Notify;
 /// How often sockets are asked for what was acknowledged, while anything is under way.
 const TICK: Duration = Duration::from_millis(2);
 
-/// What a handshake sends: a SYN, two acknowledgements and an end, of 60 bytes at the most each (RFC 9293, 3.1; RFC 791).
+/// What a handshake sends: a SYN, two acknowledgements and an end, of 60 bytes at the most each (RFC 9293,
+/// 3.1; RFC 791).
 pub const HANDSHAKE_BYTES: u64 = 240;
 
 /// The shared window of all that leaves for users.
@@ -72,8 +73,7 @@ impl Upload {
     pub fn observed(&self, segments: &[Segment]) {
         self.work(|uplink, now_us| {
             for segment in segments {
-                let at_us = segment.at.saturating_duration_since(self.start).as_micros();
-                let at_us = u64::try_from(at_us).unwrap_or(u64::MAX).min(now_us);
+                let at_us = segment.at_us(self.start, now_us);
                 uplink.observed(now_us, at_us, &segment.ends, segment.seen);
             }
         });
@@ -193,7 +193,8 @@ impl Sender {
         self.upload.work(|uplink, _| uplink.unsent(self.number));
     }
 
-    /// Waits for the turn of a datagram, or of a handshake, of so many bytes to `server`, where that is beyond the line.
+    /// Waits for the turn of a datagram, or of a handshake, of so many bytes to `server`, where that is
+    /// beyond the line.
     pub async fn turn(&self, bytes: u64, server: Option<IpAddr>) {
         std::future::poll_fn(|cx| self.poll_grant(cx, bytes)).await;
         self.upload.lock().uplink.heads_for(self.number, server);

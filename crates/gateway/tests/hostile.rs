@@ -1,5 +1,5 @@
-//! Requests that mean one thing to the proxy and could mean another to somebody behind it: each is refused, or leaves in
-//! one form only. And whatever else a client may say.
+//! Requests that mean one thing to the proxy and could mean another to somebody behind it: each is refused,
+//! or leaves in one form only. And whatever else a client may say.
 
 mod common;
 
@@ -383,7 +383,8 @@ static STAGE: LazyLock<Mutex<Stage>> = LazyLock::new(|| {
 });
 
 impl Stage {
-    /// Says it, then a good request on another connection; what the first was answered, and what the server saw of it.
+    /// Says it, then a good request on another connection; what the first was answered, and what the server
+    /// saw of it.
     fn play(&self, pieces: &[&[u8]], rest: Duration) -> (String, Vec<Seen>) {
         self.runtime.block_on(async {
             let heard = converse(self.gateway.http, pieces, rest).await;
@@ -394,8 +395,8 @@ impl Stage {
     }
 }
 
-/// Lines that begin, headers that contradict each other, bodies that look like requests. No CONNECT, behind which the client
-/// may say to the server what it likes.
+/// Lines that begin, headers that contradict each other, bodies that look like requests. No CONNECT, behind
+/// which the client may say to the server what it likes.
 fn requests() -> impl Strategy<Value = Vec<u8>> {
     let method =
         prop::sample::select(vec!["GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "TRACE", "get", "PRI"]);
@@ -473,7 +474,8 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes, the proxy serves on, every answer is one, and nothing reaches a server that nobody asked of it.
+    /// Whatever comes, the proxy serves on, every answer is one, and nothing reaches a server that nobody
+    /// asked of it.
     #[test]
     fn no_request_breaks_the_proxy_or_hides_another(request in requests()) {
         let stage = STAGE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

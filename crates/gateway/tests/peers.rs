@@ -197,8 +197,8 @@ impl Drop for Browser {
     }
 }
 
-/// A server of a page that opens a WebSocket every half second, and how many of them have come. Browsers ask a proxy for
-/// these as for https, with CONNECT.
+/// A server of a page that opens a WebSocket every half second, and how many of them have come. Browsers ask
+/// a proxy for these as for https, with CONNECT.
 async fn ticking() -> (SocketAddr, Arc<AtomicUsize>) {
     const PAGE: &str = "<script>\nlet n = 0;\nsetInterval(() => {\n  const socket = new WebSocket(`ws://${location.host}/tick/${n++}`);\n  \
                         setTimeout(() => socket.close(), 3000);\n}, 500);\n</script>\n";

@@ -1,7 +1,8 @@
 //! Slows those who guess: each address has a few failures at once, and then one in a while.
 //!
-//! A leaky bucket a source (the virtual scheduling of GCRA, ITU-T I.371, A): one time a source, and no timers. A success gives
-//! nothing back, so a user with an account cannot use it to go on guessing those of others.
+//! A leaky bucket a source (the virtual scheduling of GCRA, ITU-T I.371, A): one time a source, and no
+//! timers. A success gives nothing back, so a user with an account cannot use it to go on guessing those of
+//! others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};

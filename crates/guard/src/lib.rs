@@ -1,6 +1,6 @@
-//! What protects a service that strangers talk to: whoever guesses secrets is slowed ([`Attempts`]), files with secrets are
-//! read only where nobody else can read them ([`read_secret`]) and replaced whole ([`replace()`]), and rights that are
-//! not needed any more are given up ([`give_up_but`]).
+//! What protects a service that strangers talk to: whoever guesses secrets is slowed ([`Attempts`]), files
+//! with secrets are read only where nobody else can read them ([`read_secret`]) and replaced whole
+//! ([`replace()`]), and rights that are not needed any more are given up ([`give_up_but`]).
 
 mod attempts;
 mod replace;

@@ -12,8 +12,9 @@ pub use rustix::thread::CapabilitySet as Rights;
 /// A thread that was started has run by then on any machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Takes all rights but these from the calling thread, and from all that it will ever start: programs that it executes get none
-/// back, whoever owns them and whatever their mode. Those it keeps go on to programs that it executes.
+/// Takes all rights but these from the calling thread, and from all that it will ever start: programs that it
+/// executes get none back, whoever owns them and whatever their mode. Those it keeps go on to programs that
+/// it executes.
 ///
 /// Rights are a thread's: every thread has to do this, or be started by one that has, before the last one calls
 /// [`give_up_the_last`].

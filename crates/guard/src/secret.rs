@@ -39,8 +39,8 @@ pub enum SecretError {
 
 /// Reads a file that nobody but its owner can read or change; one of root's may be read by its group, too.
 ///
-/// A service of systemd takes the credential that has the file's name instead, where it was given one: the file itself is not
-/// readable for it then.
+/// A service of systemd takes the credential that has the file's name instead, where it was given one: the
+/// file itself is not readable for it then.
 ///
 /// # Errors
 /// It is not there, is no text, or others can read it.

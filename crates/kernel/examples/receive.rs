@@ -1,4 +1,5 @@
-//! Holds back what the programs of a cgroup download and shows the budget: `receive CGROUP [LAW] [FOR_MS EVERY_MS]`.
+//! Holds back what the programs of a cgroup download and shows the budget:
+//! `receive CGROUP [LAW] [FOR_MS EVERY_MS]`.
 
 use leeway_kernel::{Receive, Receiving};
 use std::error::Error;

@@ -79,10 +79,12 @@ impl Loss {
 }
 
 params! {
-    /// Link-layer retransmission (ARQ), spelled `tries=4,delay=20ms`: every loss costs another transmission and a delay.
+    /// Link-layer retransmission (ARQ), spelled `tries=4,delay=20ms`: every loss costs another transmission
+    /// and a delay.
     ///
-    /// The tries of a packet follow one another on the link, and each retry delays its delivery by `delay`. Packets are
-    /// delivered in order, so those behind a delayed one wait for it while the link already sends on.
+    /// The tries of a packet follow one another on the link, and each retry delays its delivery by `delay`.
+    /// Packets are delivered in order, so those behind a delayed one wait for it while the link already sends
+    /// on.
     pub struct Arq: "arq", "Link-layer retransmission: losses become delay", "RFC 3366" {
         /// Transmissions of one packet at most; a packet that is lost in all of them is lost for good.
         tries: u32 = 8, 1..=1000;

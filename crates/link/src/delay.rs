@@ -38,8 +38,8 @@ params! {
 params! {
     /// Parameters of aggregation.
     pub struct AggregateJitterParams: "aggregate", "Packets wait for the medium and come out together, as in an aggregate of Wi-Fi or as compressed ACKs", "IEEE 802.11n A-MPDU" {
-        /// The mean time from the first packet until the medium is free; each time is uniform between half of it and
-        /// one and a half times of it.
+        /// The mean time from the first packet until the medium is free; each time is uniform between half of
+        /// it and one and a half times of it.
         wait: Duration = Duration::from_millis(4), ..;
     }
 }
@@ -113,8 +113,8 @@ impl Jitter {
 
 /// A delay line for packets (or anything else).
 ///
-/// Each packet's time is fixed when it enters, so when the line is polled changes nothing. Order is kept unless it is told
-/// otherwise: a packet that would overtake comes out together with the one before it.
+/// Each packet's time is fixed when it enters, so when the line is polled changes nothing. Order is kept
+/// unless it is told otherwise: a packet that would overtake comes out together with the one before it.
 #[derive(Debug, Clone)]
 pub struct Delay<P> {
     delay: Duration,

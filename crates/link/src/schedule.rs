@@ -36,7 +36,8 @@ impl Schedule {
         self.rate
     }
 
-    /// Sets the rate from `now` on in place of all later changes; earlier ones that no transmission has reached stay.
+    /// Sets the rate from `now` on in place of all later changes; earlier ones that no transmission has
+    /// reached stay.
     pub fn set(&mut self, now: Time, rate: Rate) {
         while self.changes.back().is_some_and(|&(at, _)| at >= now) {
             self.changes.pop_back();

@@ -8,9 +8,9 @@ pub const OPPORTUNITY: u32 = 1504;
 
 /// Delivery opportunities, repeated for ever.
 ///
-/// One line is a millisecond since the start at which [`OPPORTUNITY`] bytes may be delivered; stamps never go back, and
-/// several at one millisecond add up. After the last stamp the trace starts again from there. Lines that are
-/// empty or start with `#` are skipped.
+/// One line is a millisecond since the start at which [`OPPORTUNITY`] bytes may be delivered; stamps never go
+/// back, and several at one millisecond add up. After the last stamp the trace starts again from there. Lines
+/// that are empty or start with `#` are skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// Distinct stamps in (0, period] with the opportunities up to and including each, ascending.
@@ -135,7 +135,8 @@ impl Trace {
 
     /// The first stamp after `time`, with its number of opportunities.
     fn after(&self, time: Time) -> (Time, u64) {
-        // An opportunity is exactly on its millisecond, so one after `time` is after the millisecond that has begun.
+        // An opportunity is exactly on its millisecond, so one after `time` is after the millisecond that has
+        // begun.
         let ms = time.nanos() / 1_000_000;
         let (round, within) = (ms / self.period, ms % self.period);
         let index = self.stamps.partition_point(|&(stamp, _)| stamp <= within);

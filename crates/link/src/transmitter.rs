@@ -24,16 +24,16 @@ pub struct Departure<P> {
 
 /// A queue and the process that serves it: packets come in, departures come out, without propagation delay.
 ///
-/// It plays each of its own events at the event's own time, however late it is polled: a transmission starts exactly
-/// where the one before ended, and the queue hears that time. An event at time t is played before an arrival at t.
-/// So departures and drops depend on the arrivals alone. Times given to it must never go back.
+/// It plays each of its own events at the event's own time, however late it is polled: a transmission starts
+/// exactly where the one before ended, and the queue hears that time. An event at time t is played before an
+/// arrival at t. So departures and drops depend on the arrivals alone. Times given to it must never go back.
 #[derive(Debug)]
 pub struct Transmitter<P> {
     queue: AnyQueue<P>,
     schedule: Schedule,
     serving: Option<Serving<P>>,
-    /// The next own event: the end of the transmission, the next opportunity of a trace, or the end of a wait that the
-    /// queue asked for.
+    /// The next own event: the end of the transmission, the next opportunity of a trace, or the end of a wait
+    /// that the queue asked for.
     event: Time,
     /// Departures that were played but not yet taken or not yet released; times ascend.
     ready: VecDeque<Departure<P>>,
@@ -62,7 +62,8 @@ struct Extra {
 impl Extra {
     const NONE: Extra = Extra { channel: None, fate: Fate::FINE, trace: None, bytes_left: 0 };
 
-    /// Decides about a packet of `bytes` whose transmission starts: the bytes that go over the link, all tries together.
+    /// Decides about a packet of `bytes` whose transmission starts: the bytes that go over the link, all
+    /// tries together.
     #[cold]
     fn take(&mut self, bytes: u64) -> u64 {
         self.fate = self.channel.as_mut().map_or(Fate::FINE, Channel::fate);
@@ -222,8 +223,9 @@ impl<P: Packet> Transmitter<P> {
         self.serving.as_ref().map(|serving| &serving.packet)
     }
 
-    /// Bytes of the packet in service that have gone over the link by `now`; its own events up to `now` were played. Of
-    /// a packet that is sent several times they count as parts of one, of one that the link loses as nothing.
+    /// Bytes of the packet in service that have gone over the link by `now`; its own events up to `now` were
+    /// played. Of a packet that is sent several times they count as parts of one, of one that the link loses
+    /// as nothing.
     pub fn sent_in_part(&self, now: Time) -> f64 {
         let Some(Serving { packet, started, .. }) = &self.serving else { return 0.0 };
         let bytes = f64::from(packet.bytes());

@@ -1,4 +1,5 @@
-//! The central claim: how and when a link is polled changes nothing. Same packets in, same departures, drops and marks out.
+//! The central claim: how and when a link is polled changes nothing. Same packets in, same departures, drops
+//! and marks out.
 
 mod common;
 
@@ -108,7 +109,8 @@ struct Outcome {
     log: Log<Pkt>,
 }
 
-/// Plays the actions; `exact` polls each event at its own time, otherwise only as the actions say, and late at the end.
+/// Plays the actions; `exact` polls each event at its own time, otherwise only as the actions say, and late
+/// at the end.
 fn play(spec: &LinkSpec, actions: &[(Time, Action)], end: Time, exact: bool) -> Outcome {
     let (mut link, mut log, mut arrivals) = (spec.build::<Pkt>(7), Log::default(), Vec::new());
     for (now, action) in actions {

@@ -9,8 +9,8 @@ use leeway_units::{Duration, Size, Time};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Packets of 1000 bytes at random (exponential gaps), `load` times 8 Mbit/s for 20 s; flow 0 sends half of them and flows
-/// 1 to 5 a tenth each; the class is the flow, 2 at most.
+/// Packets of 1000 bytes at random (exponential gaps), `load` times 8 Mbit/s for 20 s; flow 0 sends half of
+/// them and flows 1 to 5 a tenth each; the class is the flow, 2 at most.
 fn arrivals(load: f64) -> Vec<(Time, Pkt)> {
     let mut chance = Chance::new(42);
     let (mut now, mut list) = (0.0, Vec::new());

@@ -73,8 +73,8 @@ impl Lookout {
         Ok(Lookout { socket, networks: networks.to_vec() })
     }
 
-    /// Calls `seen` with what was seen within a moment, at most a thousand times a second, in a thread of its own that
-    /// ends soon after this was dropped.
+    /// Calls `seen` with what was seen within a moment, at most a thousand times a second, in a thread of its
+    /// own that ends soon after this was dropped.
     ///
     /// # Errors
     /// There can be no more threads.

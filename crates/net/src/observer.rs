@@ -41,6 +41,15 @@ pub struct Segment {
     pub seen: Seen,
 }
 
+impl Segment {
+    /// When the kernel saw it, in microseconds since `start`; `now_us` at the latest, as the clocks of packets and
+    /// of programs differ a little.
+    pub fn at_us(&self, start: Instant, now_us: u64) -> u64 {
+        let at_us = self.at.saturating_duration_since(start).as_micros();
+        u64::try_from(at_us).unwrap_or(u64::MAX).min(now_us)
+    }
+}
+
 /// The observer of this host's connections.
 #[derive(Debug)]
 pub struct Observer(Socket);

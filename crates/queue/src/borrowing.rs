@@ -1,18 +1,20 @@
-//! Borrowing: classes with a guaranteed rate, a ceiling and a priority; what one leaves unused is lent to the others.
+//! Borrowing: classes with a guaranteed rate, a ceiling and a priority; what one leaves unused is lent to the
+//! others.
 //!
-//! The idea of the hierarchical token bucket (M. Devera, HTB, 2002), with one level of classes under the link. Each time
-//! the link is free, the packet comes from
+//! The idea of the hierarchical token bucket (M. Devera, HTB, 2002), with one level of classes under the
+//! link. Each time the link is free, the packet comes from
 //! 1. a class that is within its guaranteed rate, by priority; else
 //! 2. a class that is within its ceiling, by priority (it borrows);
 //!
-//! classes of one priority share by deficit round robin in proportion to their guarantees. If no class that has packets is
-//! within its ceiling, the link waits until one is.
+//! classes of one priority share by deficit round robin in proportion to their guarantees. If no class that
+//! has packets is within its ceiling, the link waits until one is.
 //!
 //! # Scope and limitations
-//! No nested classes and no discipline inside a class but drop-tail; each class has a buffer of its own, of the size given. A
-//! class may send while its tokens are not negative, so it exceeds its rate by at most its burst and one packet. Guarantees whose sum
-//! exceeds the rate of the link cannot all hold: then the higher priority wins. A packet of a class that is not listed
-//! goes to the last one. A class with guarantee 0 only borrows.
+//! No nested classes and no discipline inside a class but drop-tail; each class has a buffer of its own, of
+//! the size given. A class may send while its tokens are not negative, so it exceeds its rate by at most its
+//! burst and one packet. Guarantees whose sum exceeds the rate of the link cannot all hold: then the higher
+//! priority wins. A packet of a class that is not listed goes to the last one. A class with guarantee 0 only
+//! borrows.
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::{BuildContext, Classes, Value};

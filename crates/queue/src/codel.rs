@@ -1,10 +1,11 @@
 //! CoDel: drops at the head of a queue whose delay has stood above a target for an interval (RFC 8289).
 //!
 //! # Scope and limitations
-//! `variant=2012` is the algorithm of the first publication (Nichols and Jacobson, Controlling Queue Delay, ACM Queue
-//! 2012), which waits longer before its first drop and remembers its last drop rate in another way. The square root is exact,
-//! not the Newton step of kernels. The largest packet so far stands for the MTU. With `ecn=true` a packet is marked and
-//! delivered where it would be dropped (RFC 8289, 3 leaves this to the implementation; this is what Linux does).
+//! `variant=2012` is the algorithm of the first publication (Nichols and Jacobson, Controlling Queue Delay,
+//! ACM Queue 2012), which waits longer before its first drop and remembers its last drop rate in another way.
+//! The square root is exact, not the Newton step of kernels. The largest packet so far stands for the MTU.
+//! With `ecn=true` a packet is marked and delivered where it would be dropped (RFC 8289, 3 leaves this to the
+//! implementation; this is what Linux does).
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::BuildContext;

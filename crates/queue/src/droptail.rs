@@ -1,8 +1,9 @@
 //! Drop-tail: first in, first out, and an arrival that does not fit is dropped.
 //!
 //! # Scope and limitations
-//! The limit counts waiting packets or waiting bytes, never the packet in service. A limit in bytes drops whatever would
-//! exceed it, so a small packet may enter where a large one did not fit. A limit of no packets is taken as one.
+//! The limit counts waiting packets or waiting bytes, never the packet in service. A limit in bytes drops
+//! whatever would exceed it, so a small packet may enter where a large one did not fit. A limit of no packets
+//! is taken as one.
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::BuildContext;
@@ -38,7 +39,8 @@ impl<P: Packet> DropTail<P> {
 }
 
 impl<P: Packet> DropTail<P> {
-    /// Whether nothing waits and `packet` fits, so that it would go in and, if the link is free, out again at once.
+    /// Whether nothing waits and `packet` fits, so that it would go in and, if the link is free, out again at
+    /// once.
     #[inline]
     pub fn passes(&self, packet: &P) -> bool {
         self.fifo.is_empty() && !self.limit.is_full(0, 0, packet.bytes())

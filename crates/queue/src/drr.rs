@@ -3,9 +3,10 @@
 //! M. Shreedhar, G. Varghese: Efficient Fair Queueing using Deficit Round Robin (SIGCOMM 1995).
 //!
 //! # Scope and limitations
-//! A queue is a traffic class (`by=class`) or a hashed flow (`by=flow`). A class may have its own quantum, which sets its
-//! share; a packet of a class beyond the last queue goes to the last one. The buffer is shared: where it is exceeded, the
-//! queue with most bytes gives up its last packet (the paper's buffer stealing). For flows that change their hash see `sfq`.
+//! A queue is a traffic class (`by=class`) or a hashed flow (`by=flow`). A class may have its own quantum,
+//! which sets its share; a packet of a class beyond the last queue goes to the last one. The buffer is
+//! shared: where it is exceeded, the queue with most bytes gives up its last packet (the paper's buffer
+//! stealing). For flows that change their hash see `sfq`.
 
 use crate::fifo::{Fifo, Limit};
 use crate::hash::bucket;

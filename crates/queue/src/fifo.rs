@@ -1,4 +1,5 @@
-//! First in, first out, with each packet's time of entry and a running count of bytes: the part that disciplines share.
+//! First in, first out, with each packet's time of entry and a running count of bytes: the part that
+//! disciplines share.
 
 use crate::Packet;
 use leeway_units::{Size, Time};

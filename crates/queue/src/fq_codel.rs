@@ -1,9 +1,10 @@
 //! FQ-CoDel: flows hashed to queues, served by deficit round robin with new flows first, CoDel in each (RFC 8290).
 //!
 //! # Scope and limitations
-//! Each queue is its own CoDel with its own backlog (Linux compares the backlog of all queues with one MTU). The hash is
-//! not that of Linux. Where the buffer is exceeded, the queue with most bytes loses packets from its head: half of its
-//! backlog, at most `batch` packets (RFC 8290, 4.1). The buffer of the link, where it has one, replaces the 10240 packets.
+//! Each queue is its own CoDel with its own backlog (Linux compares the backlog of all queues with one MTU).
+//! The hash is not that of Linux. Where the buffer is exceeded, the queue with most bytes loses packets from
+//! its head: half of its backlog, at most `batch` packets (RFC 8290, 4.1). The buffer of the link, where it
+//! has one, replaces the 10240 packets.
 
 use crate::codel::{CoDelParams, CoDelVariant, Control, Law};
 use crate::fifo::{Fifo, Limit};

@@ -1,11 +1,12 @@
 //! PIE: drops arrivals at random with a probability that a proportional-integral controller sets (RFC 8033).
 //!
 //! # Scope and limitations
-//! The delay is the sojourn time of the last packet that left (RFC 8033, 4.3 allows it, and it needs no minimum backlog) or, with
-//! `delay=rate`, the backlog over an estimate of the departure rate (5.2). Updates are played at multiples of the update
-//! period. Not here: switching the controller off below a third of the buffer (5.3), overload control by delay, and the DOCSIS
-//! flavour. `variant=early` is the algorithm of Pan et al. (HPSR 2013) and the first draft: coarser auto-tuning, no
-//! de-randomisation, no cap of the steps, its own constants, the departure rate.
+//! The delay is the sojourn time of the last packet that left (RFC 8033, 4.3 allows it, and it needs no
+//! minimum backlog) or, with `delay=rate`, the backlog over an estimate of the departure rate (5.2). Updates
+//! are played at multiples of the update period. Not here: switching the controller off below a third of the
+//! buffer (5.3), overload control by delay, and the DOCSIS flavour. `variant=early` is the algorithm of Pan
+//! et al. (HPSR 2013) and the first draft: coarser auto-tuning, no de-randomisation, no cap of the steps, its
+//! own constants, the departure rate.
 
 use crate::chance::Chance;
 use crate::fifo::{Fifo, Limit};

@@ -1,10 +1,10 @@
 //! Strict priority: the most important class that has a packet is served.
 //!
 //! # Scope and limitations
-//! Class 0 comes first; a packet of a class beyond the last band goes to the last one. Lower classes starve as long as
-//! higher ones keep the link busy: that is what strict priority means; `borrowing` guarantees rates. The buffer is
-//! shared; with `pushout=true` an arrival takes the place of the last packet of the least important class that is less
-//! important than its own, with `pushout=false` it is dropped.
+//! Class 0 comes first; a packet of a class beyond the last band goes to the last one. Lower classes starve
+//! as long as higher ones keep the link busy: that is what strict priority means; `borrowing` guarantees
+//! rates. The buffer is shared; with `pushout=true` an arrival takes the place of the last packet of the
+//! least important class that is less important than its own, with `pushout=false` it is dropped.
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::BuildContext;

@@ -21,9 +21,9 @@ pub enum Dequeued<P> {
 
 /// A queue discipline: decides which packets wait, which go next and which are dropped or marked.
 ///
-/// A discipline reads no clock. The caller gives the time of each call; times never go back. A link asks for the next
-/// packet exactly when it becomes free, also of an empty queue: some disciplines take the start of an idle period from
-/// the first [`Dequeued::Empty`]. The packet in service is not in the queue.
+/// A discipline reads no clock. The caller gives the time of each call; times never go back. A link asks for
+/// the next packet exactly when it becomes free, also of an empty queue: some disciplines take the start of
+/// an idle period from the first [`Dequeued::Empty`]. The packet in service is not in the queue.
 pub trait Queue<P: Packet> {
     /// A packet arrives: it is kept, or dropped (it or another) with a report.
     fn enqueue<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R);

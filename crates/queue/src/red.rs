@@ -1,14 +1,15 @@
 //! RED: drops at random, more as the average queue grows.
 //!
-//! S. Floyd, V. Jacobson: Random Early Detection Gateways for Congestion Avoidance (IEEE/ACM ToN 1993; "1993" below),
-//! with the later gentle ramp and the automatic setting of ns-2.
+//! S. Floyd, V. Jacobson: Random Early Detection Gateways for Congestion Avoidance (IEEE/ACM ToN 1993; "1993"
+//! below), with the later gentle ramp and the automatic setting of ns-2.
 //!
 //! # Scope and limitations
-//! The average, its idle compensation, the count between drops and the wait after a drop follow ns-2's RED, whose results
-//! the papers report. Not here: Adaptive RED, which moves `max_p`; ns-2's scaling of a buffer in packets by the mean
-//! packet size (the buffer is what the link says); a random victim for forced drops (the arrival is dropped). With
-//! `ecn=true` a packet is marked where it would be dropped at random, but still dropped where the average is above the upper
-//! threshold (as with ns-2's `use_mark_p_`). The rate for idle compensation is that of building time.
+//! The average, its idle compensation, the count between drops and the wait after a drop follow ns-2's RED,
+//! whose results the papers report. Not here: Adaptive RED, which moves `max_p`; ns-2's scaling of a buffer
+//! in packets by the mean packet size (the buffer is what the link says); a random victim for forced drops
+//! (the arrival is dropped). With `ecn=true` a packet is marked where it would be dropped at random, but
+//! still dropped where the average is above the upper threshold (as with ns-2's `use_mark_p_`). The rate for
+//! idle compensation is that of building time.
 
 use crate::chance::Chance;
 use crate::fifo::{Fifo, Limit};
@@ -72,7 +73,8 @@ crate::params! {
     pub struct RedParams: "red", "Random early detection: drops at random as the average queue grows", "Floyd and Jacobson 1993; ns-2" {
         /// The buffer; auto: that of the link.
         limit: Option<Size> = None, ..;
-        /// The average below which nothing is dropped; auto: a third of max, or ns-2's setting where max is auto too.
+        /// The average below which nothing is dropped; auto: a third of max, or ns-2's setting where max is
+        /// auto too.
         min: Option<Threshold> = None, ..;
         /// The average at which the drop probability reaches max_p; auto: three times min, or ns-2's setting.
         max: Option<Threshold> = None, ..;

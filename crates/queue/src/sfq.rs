@@ -1,14 +1,16 @@
 //! SFQ: flows are hashed to queues that are served in turn.
 //!
-//! P. McKenney: Stochastic Fairness Queueing (INFOCOM 1990), in two shapes. `variant=linux`: 1024 buckets, rounds by bytes
-//! (an allotment of one quantum a round), 127 packets, a new hash every 10 s; a packet that exceeds the buffer costs the longest
-//! queue its last packet. `variant=ns2`: 16 buckets, rounds by packets, 40 packets, one hash for ever; an
-//! arrival is dropped if its queue holds half of the room that is left, or more than its share of the buffer when room is short.
+//! P. McKenney: Stochastic Fairness Queueing (INFOCOM 1990), in two shapes. `variant=linux`: 1024 buckets,
+//! rounds by bytes (an allotment of one quantum a round), 127 packets, a new hash every 10 s; a packet that
+//! exceeds the buffer costs the longest queue its last packet. `variant=ns2`: 16 buckets, rounds by packets,
+//! 40 packets, one hash for ever; an arrival is dropped if its queue holds half of the room that is left, or
+//! more than its share of the buffer when room is short.
 //!
 //! # Scope and limitations
-//! The hash is not that of Linux or ns-2; what matters is that flows collide by chance. When the hash changes, waiting
-//! packets move to their new queues in the order of their arrival, so no flow is reordered. Of queues that are longest together
-//! the arrival's own gives way, else the first in turn. The buffer of the link, where it has one, replaces the 127 or 40 packets.
+//! The hash is not that of Linux or ns-2; what matters is that flows collide by chance. When the hash
+//! changes, waiting packets move to their new queues in the order of their arrival, so no flow is reordered.
+//! Of queues that are longest together the arrival's own gives way, else the first in turn. The buffer of the
+//! link, where it has one, replaces the 127 or 40 packets.
 
 use crate::fifo::{Fifo, Limit};
 use crate::hash::bucket;

@@ -1,5 +1,5 @@
-//! What holds for every discipline: nothing is lost or made up, counters tell the truth, the limit holds, flows keep
-//! their order, and the same seed gives the same outcome.
+//! What holds for every discipline: nothing is lost or made up, counters tell the truth, the limit holds,
+//! flows keep their order, and the same seed gives the same outcome.
 
 mod common;
 

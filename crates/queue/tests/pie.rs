@@ -41,7 +41,8 @@ fn the_delay_is_held_at_the_reference_and_the_excess_is_dropped() {
         assert!((delay / reference - 1.0).abs() < 0.15, "{spec}: {delay} ms");
         let share = served.log.dropped.len() as f64 / 100_000.0;
         assert!((share - 0.2).abs() < 0.02, "{spec}: {share}");
-        // De-randomisation (RFC 8033, 5.4) lets 0.85/p packets pass before each toss, so p must be 1.85 times the share.
+        // De-randomisation (RFC 8033, 5.4) lets 0.85/p packets pass before each toss, so p must be 1.85 times
+        // the share.
         let p = if spec.contains("early") { 0.2 } else { 0.37 };
         assert!((probability(&served) - p).abs() < 0.06, "{spec}: {}", probability(&served));
         assert_eq!(served.drops(Reason::Early), served.log.dropped.len());

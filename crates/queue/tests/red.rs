@@ -132,7 +132,8 @@ fn mean(gaps: &[u64]) -> f64 {
 fn drops_are_spread_uniformly() {
     // Half way up the ramp to 0.1: p = 0.05.
     let free = gaps("red:min=5pkt,max=15pkt,wait=false", 1000, 200_000);
-    // Uniform on 1..20 (Floyd and Jacobson 1993, 7; the count is raised before it is used, as in the paper's figure 2).
+    // Uniform on 1..20 (Floyd and Jacobson 1993, 7; the count is raised before it is used, as in the paper's
+    // figure 2).
     assert_eq!((free.iter().min(), free.iter().max()), (Some(&1), Some(&19)));
     assert!((mean(&free) - 10.0).abs() < 0.2, "{}", mean(&free));
     for gap in 1..20 {

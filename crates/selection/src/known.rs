@@ -186,8 +186,9 @@ fn decay(age: Duration, constant_s: f64) -> f64 {
     (-age.secs_f64() / constant_s).exp()
 }
 
-/// The weight of a gateway for the client `seed`: rendezvous hashing (Thaler and Ravishankar 1998), by the finaliser of
-/// SplitMix64. Each client has an order of its own, and a gateway more or less leaves the order of the others as it is.
+/// The weight of a gateway for the client `seed`: rendezvous hashing (Thaler and Ravishankar 1998), by the
+/// finaliser of SplitMix64. Each client has an order of its own, and a gateway more or less leaves the order
+/// of the others as it is.
 fn rank(seed: u64, gateway: Gateway) -> u64 {
     let mix = |mut x: u64| {
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,9 +1,10 @@
 //! Which of several gateways a client uses.
 //!
-//! A [`Selector`] belongs to one client. It is told what the client's probes find ([`Selector::observe`]) and what the
-//! client gets ([`Selector::used`]). It says which gateway new connections go to ([`Selector::choose`]) and which one
-//! to probe next ([`Selector::next_probe`]). No clock, no socket, no random device: times are those of any clock that
-//! does not go back, and equal seeds and observations give equal choices. `docs/selection.md` has the equations.
+//! A [`Selector`] belongs to one client. It is told what the client's probes find ([`Selector::observe`]) and
+//! what the client gets ([`Selector::used`]). It says which gateway new connections go to
+//! ([`Selector::choose`]) and which one to probe next ([`Selector::next_probe`]). No clock, no socket, no
+//! random device: times are those of any clock that does not go back, and equal seeds and observations give
+//! equal choices. `docs/selection.md` has the equations.
 //!
 //! ```
 //! use leeway_selection::{Gateway, Observation, Policy, Selector, Status};

@@ -27,8 +27,8 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// A client that knows `gateways`, each once, and has asked none. Clients have to differ in their seeds: clients
-    /// with the same seed do the same.
+    /// A client that knows `gateways`, each once, and has asked none. Clients have to differ in their seeds:
+    /// clients with the same seed do the same.
     pub fn new(policy: Policy, seed: u64, gateways: impl IntoIterator<Item = Gateway>) -> Selector {
         let (current, favourite, moved) = (None, None, None);
         let rng = SplitMix64::seed_from_u64(seed);
@@ -109,8 +109,8 @@ impl Selector {
         Ok(Choice { gateway: self.known[at].gateway, reason })
     }
 
-    /// All gateways, best first, as a PAC file lists them: the current one, those that are open by cost, those that
-    /// were not asked in the client's own order, then the others. Changes nothing.
+    /// All gateways, best first, as a PAC file lists them: the current one, those that are open by cost,
+    /// those that were not asked in the client's own order, then the others. Changes nothing.
     #[must_use]
     pub fn order(&self, now: Time) -> Vec<Gateway> {
         let key = |at: usize| {
@@ -133,8 +133,9 @@ impl Selector {
         places.into_iter().map(|at| self.known[at].gateway).collect()
     }
 
-    /// The probe that is due first; None where no gateway is known. Its answer goes to [`Selector::observe`], and until
-    /// then the same probe is returned. Several that are due can be done at a time with [`Selector::probes`].
+    /// The probe that is due first; None where no gateway is known. Its answer goes to [`Selector::observe`],
+    /// and until then the same probe is returned. Several that are due can be done at a time with
+    /// [`Selector::probes`].
     #[must_use]
     pub fn next_probe(&self) -> Option<Probe> {
         let due = self.known.iter().filter(|known| known.due < Time::NEVER);
@@ -160,8 +161,8 @@ impl Selector {
         self.current.map(|at| self.known[at].gateway)
     }
 
-    /// After a rest the choice is free, and as many gateways as at the start are probed again; those that were observed
-    /// just now are not.
+    /// After a rest the choice is free, and as many gateways as at the start are probed again; those that
+    /// were observed just now are not.
     fn rest(&mut self, now: Time) {
         let rested_s = now.since(std::mem::replace(&mut self.chose, now)).secs_f64();
         let Some(current) = self.current.filter(|_| rested_s >= self.policy.rest_s) else { return };

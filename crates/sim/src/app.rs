@@ -1,4 +1,5 @@
-//! What a flow's application keeps between its turns. What it does is in the scenario, when it does it in the engine.
+//! What a flow's application keeps between its turns. What it does is in the scenario, when it does it in the
+//! engine.
 
 use crate::scenario::{Dist, Quantity};
 use leeway_units::Duration;
@@ -68,8 +69,8 @@ pub mod part {
     pub const PEER_FLOW: u64 = 6 << 32;
 }
 
-/// The seed of part `index` of kind `kind` in a run seeded with `seed`: different parts are unrelated, and adding a
-/// part does not change the others (SplitMix64, Steele et al. 2014).
+/// The seed of part `index` of kind `kind` in a run seeded with `seed`: different parts are unrelated, and
+/// adding a part does not change the others (SplitMix64, Steele et al. 2014).
 pub fn part_seed(seed: u64, kind: u64, index: u64) -> u64 {
     let mut z = seed ^ kind.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index.wrapping_mul(0xd1b5_4a32_d192_ed03);
     for _ in 0..2 {

@@ -258,8 +258,8 @@ impl Builder<'_> {
         part_seed(self.seed, part::LINK, self.parts)
     }
 
-    /// What may wait beside the packet in service. DropTail of ns-2 counts that packet: `limit_` L lets L - 1 wait, and
-    /// one in any case. (With 1 it drops everything.)
+    /// What may wait beside the packet in service. DropTail of ns-2 counts that packet: `limit_` L lets L - 1
+    /// wait, and one in any case. (With 1 it drops everything.)
     fn waiting_limit(&self, channel: &Channel, limit: BufferLimit) -> BufferLimit {
         match (self.scenario.profile, &channel.queue, limit) {
             (scenario::Profile::Ns2, QueueSpec::DropTail(_), BufferLimit::Packets(packets)) => {
@@ -411,8 +411,8 @@ fn side(built: &[Sides], hop: &Hop, back: bool, flow: usize) -> Built {
     copies[flow % copies.len()]
 }
 
-/// The buffer that everything in `queue` shares, where the link's has the size `limit`; unlimited where classes have
-/// buffers and rates of their own, so that none of them is "full".
+/// The buffer that everything in `queue` shares, where the link's has the size `limit`; unlimited where
+/// classes have buffers and rates of their own, so that none of them is "full".
 fn shared_limit(queue: &QueueSpec, limit: BufferLimit) -> BufferLimit {
     let own = match queue {
         QueueSpec::DropTail(params) => params.limit,

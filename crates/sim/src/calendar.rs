@@ -31,8 +31,9 @@ impl Key {
 
 /// A four-ary min-heap of keys with a small payload.
 ///
-/// Which of four children is the least is as good as random, and a processor that guesses wrong loses more than the
-/// comparison costs: the choice is computed. So that there are always four, sentinels follow the last entry.
+/// Which of four children is the least is as good as random, and a processor that guesses wrong loses more
+/// than the comparison costs: the choice is computed. So that there are always four, sentinels follow the
+/// last entry.
 #[derive(Debug)]
 pub struct Heap<T> {
     /// The heap, then sentinels at [`Key::NEVER`].

@@ -349,8 +349,8 @@ impl Flow {
                 sent,
                 flow: index,
                 seq: self.receiver.next(),
-                // RFC 7323, 3.2: TSval is the clock when the acknowledgement is sent, so a delayed one says more than
-                // the path took.
+                // RFC 7323, 3.2: TSval is the clock when the acknowledgement is sent, so a delayed one says
+                // more than the path took.
                 value: profile.clocks.one_way_delay(sent, now),
                 sack,
                 step: self.reverse,

@@ -1,10 +1,11 @@
-//! The gateway node: `leeway-share` in virtual time. What it grants to a download goes to the server as a receive window, what
-//! it grants to an upload lets the sender at the node send.
+//! The gateway node: `leeway-share` in virtual time. What it grants to a download goes to the server as a
+//! receive window, what it grants to an upload lets the sender at the node send.
 //!
-//! Without a `read_delay` each packet is seen when it comes, and its delay is known without the queue of the other direction:
-//! for a download to the microsecond, as the timestamps of a kernel with a finer clock show it, for an upload from the grant to
-//! the acknowledgement. With a `read_delay` the node sees what a program on sockets sees: bytes in order, those of several
-//! segments at a time, some time after they came, and round trips of windows, in which a server may have paused.
+//! Without a `read_delay` each packet is seen when it comes, and its delay is known without the queue of the
+//! other direction: for a download to the microsecond, as the timestamps of a kernel with a finer clock show
+//! it, for an upload from the grant to the acknowledgement. With a `read_delay` the node sees what a program
+//! on sockets sees: bytes in order, those of several segments at a time, some time after they came, and round
+//! trips of windows, in which a server may have paused.
 //!
 //! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible.
 
@@ -35,7 +36,8 @@ pub struct Permit {
     id: FlowId,
     /// One past the last segment that may be sent, as the gateway knows it.
     edge: u32,
-    /// Segments that are still wanted of the answer under way; where its length is not known yet, what a first window holds.
+    /// Segments that are still wanted of the answer under way; where its length is not known yet, what a
+    /// first window holds.
     wanted: Wanted,
     /// The request waits for a first grant.
     request: Option<u32>,
@@ -356,7 +358,8 @@ impl Engine {
         }
     }
 
-    /// Nothing came of what flow `index` was granted: its round trips are longer than this, or its server has paused.
+    /// Nothing came of what flow `index` was granted: its round trips are longer than this, or its server has
+    /// paused.
     fn given_up(&mut self, gateway: usize, way: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
         let now_us = self.world.now.micros();

@@ -1,8 +1,8 @@
 //! The simulator: real protocol endpoints over the links of `leeway-link`, in virtual time.
 //!
-//! [`run`] plays a [`scenario::Scenario`] with a seed and reports a [`results::Run`]: the same scenario and seed give
-//! the same bytes, wherever and however often. Inside, [`build`] lays out links and flows, the engine plays
-//! events in order, [`summary`] turns what was counted into metrics.
+//! [`run`] plays a [`scenario::Scenario`] with a seed and reports a [`results::Run`]: the same scenario and
+//! seed give the same bytes, wherever and however often. Inside, [`build`] lays out links and flows, the
+//! engine plays events in order, [`summary`] turns what was counted into metrics.
 
 mod app;
 mod books;
@@ -29,8 +29,8 @@ pub use histogram::Histogram;
 use results::Run;
 use scenario::Scenario;
 
-/// Version of everything that decides what a run gives: of this package, and a hash of the sources of laws, queues, links
-/// and simulator. Equal versions give equal results.
+/// Version of everything that decides what a run gives: of this package, and a hash of the sources of laws,
+/// queues, links and simulator. Equal versions give equal results.
 pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("LEEWAY_ENGINE_HASH"));
 
 /// Why a scenario could not be run.

@@ -109,8 +109,8 @@ pub struct Network {
 
 /// A transmitter and the fixed delay after it.
 ///
-/// A transmitter plays its events at their own times whenever it is polled. So nobody wakes it when a packet has left:
-/// it is polled when that packet has arrived, and one event a packet is saved.
+/// A transmitter plays its events at their own times whenever it is polled. So nobody wakes it when a packet
+/// has left: it is polled when that packet has arrived, and one event a packet is saved.
 #[derive(Debug)]
 struct Link {
     transmitter: Transmitter<Packet>,

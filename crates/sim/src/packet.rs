@@ -75,7 +75,8 @@ impl Fields {
     /// Packs them.
     #[inline]
     pub fn pack(self) -> Packet {
-        // Two bits for the kind: a handshake or a receive window is told apart where other packets have their SACK blocks.
+        // Two bits for the kind: a handshake or a receive window is told apart where other packets have their
+        // SACK blocks.
         let (kind, sack) = match self.kind {
             Kind::Syn => (Kind::Request, SYN),
             Kind::SynAck => (Kind::Request, SYN_ACK),

@@ -1,5 +1,5 @@
-//! What BBR is known for, on one line of 50 Mbit/s and 40 ms, for hosts of ns-2 and of Linux (delayed acknowledgements),
-//! both with selective acknowledgements.
+//! What BBR is known for, on one line of 50 Mbit/s and 40 ms, for hosts of ns-2 and of Linux (delayed
+//! acknowledgements), both with selective acknowledgements.
 
 mod dumbbell;
 

@@ -1,5 +1,5 @@
-//! What `ebb` promises, on one line of 10 Mbit/s and 50 ms with a buffer of one bandwidth-delay product, for hosts of
-//! ns-2 and of Linux (delayed acknowledgements).
+//! What `ebb` promises, on one line of 10 Mbit/s and 50 ms with a buffer of one bandwidth-delay product, for
+//! hosts of ns-2 and of Linux (delayed acknowledgements).
 
 mod dumbbell;
 

@@ -19,8 +19,8 @@ fn line(profile: &str, seconds: u32, delay_ms: u32, flow: &str) -> GroupSummary 
 
 #[test]
 fn a_steady_path_of_linux_brings_no_timeout() {
-    // Round trips around 300 ms with delayed ACKs: many ACKs in time make SRTT + 4 RTTVAR hardly longer than the round
-    // trip, which is above 200 ms; then the ACK of a single segment is late by 40 ms.
+    // Round trips around 300 ms with delayed ACKs: many ACKs in time make SRTT + 4 RTTVAR hardly longer than
+    // the round trip, which is above 200 ms; then the ACK of a single segment is late by 40 ms.
     let app = "app = { kind = \"request\", size = { exponential = \"30 kB\" }, think = \"300 ms\" }";
     let timeouts = |delay_ms: u32, floor: &str| {
         let flow = format!("{app}\ntcp.rto_floor = \"{floor}\"\n");

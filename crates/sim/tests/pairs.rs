@@ -1,5 +1,5 @@
-//! A window of one segment under receivers that delay acknowledgements: two segments leave together, and what waited at
-//! the receiver is no delay sample.
+//! A window of one segment under receivers that delay acknowledgements: two segments leave together, and what
+//! waited at the receiver is no delay sample.
 
 mod dumbbell;
 

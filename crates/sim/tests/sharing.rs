@@ -35,8 +35,9 @@ fn what_a_gateway_on_sockets_makes_of_it() {
     insta::assert_snapshot!(lines::on_sockets(SOCKETS));
 }
 
-/// Segments that are read together, a server's pause, a queue at a slow server and a turn that comes back at once from far
-/// away are no queue of the line: neighbours of an idle home get most of it, or some of it where it is least.
+/// Segments that are read together, a server's pause, a queue at a slow server and a turn that comes back at
+/// once from far away are no queue of the line: neighbours of an idle home get most of it, or some of it
+/// where it is least.
 #[test]
 fn what_is_no_queue_of_the_line_does_not_take_it_from_neighbours() {
     let (ten, fifty) = (
@@ -70,7 +71,8 @@ fn uploads_have_the_uplink_beside_a_download_of_the_home() {
     }
 }
 
-/// Each flow has a queue of its own, so the neighbours' thirty meet next to none. The home's one has the line all the same.
+/// Each flow has a queue of its own, so the neighbours' thirty meet next to none. The home's one has the line
+/// all the same.
 #[test]
 fn behind_a_fair_queue_a_download_of_the_home_has_the_line() {
     for (mbps, queue) in [(10.0, "fq_codel"), (50.0, "fq_codel"), (50.0, "codel")] {
@@ -82,7 +84,8 @@ fn behind_a_fair_queue_a_download_of_the_home_has_the_line() {
     }
 }
 
-/// Under CUBIC, and without the bound, the same gateway lets neighbours take the line from the home: it is the law that yields.
+/// Under CUBIC, and without the bound, the same gateway lets neighbours take the line from the home: it is
+/// the law that yields.
 #[test]
 fn under_a_law_that_does_not_yield_the_home_waits() {
     let beside = judge(SLOW, Home::Requests, Neighbours::Overload, "");

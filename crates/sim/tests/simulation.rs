@@ -143,7 +143,8 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
 
 #[test]
 fn a_recovery_needs_no_timeout_and_repeats_nothing() {
-    // The timer runs out unless the retransmission restarts it: the RTT is steady, so the timeout is hardly longer.
+    // The timer runs out unless the retransmission restarts it: the RTT is steady, so the timeout is hardly
+    // longer.
     for sack in [true, false] {
         let rest = format!(
             "[[flow]]\nname = \"tcp\"\ntcp.sack = {sack}\n[[flow]]\nname = \"ledbat\"\nlaw = \"ledbat:slow_start=standard,floor=1\"\n\
@@ -163,7 +164,8 @@ fn a_recovery_needs_no_timeout_and_repeats_nothing() {
     }
 }
 
-/// One flow that overshoots a buffer in slow start and then loses packets at random: what each recovery makes of it.
+/// One flow that overshoots a buffer in slow start and then loses packets at random: what each recovery makes
+/// of it.
 #[test]
 fn table_of_recovery_by_kind_and_loss() {
     let mut table = String::from("loss  recovery   Mbit/s  sent again  dropped  timeouts\n");
@@ -190,8 +192,8 @@ fn table_of_recovery_by_kind_and_loss() {
 
 #[test]
 fn yielding_is_not_undone_by_slow_start() {
-    // The first flow leaves slow start by a loss at a high threshold; the second, which comes with a higher base delay,
-    // pushes it below that threshold and then all the way.
+    // The first flow leaves slow start by a loss at a high threshold; the second, which comes with a higher
+    // base delay, pushes it below that threshold and then all the way.
     let law = |name: &str| format!("{name}:target=25ms,slow_start=standard,floor=1");
     for law in [law("ledbat"), law("fledbat")] {
         let rest = format!("[[flow]]\nname = \"a\"\nlaw = \"{law}\"\n[series]\nevery = \"10 ms\"\n");
@@ -414,7 +416,8 @@ fn a_queue_is_part_full_only_where_the_rate_is_always_the_same() {
     assert_eq!(fill(&(dumbbell("rate = \"5 Mbit/s\"") + event)), None);
 }
 
-/// A flow that got nothing for 5 s waits out its doubled timeout before it uses a pause; so that is bounded to 1 s here.
+/// A flow that got nothing for 5 s waits out its doubled timeout before it uses a pause; so that is bounded
+/// to 1 s here.
 #[test]
 fn a_lower_class_of_strict_priority_takes_what_the_higher_one_leaves() {
     let share = |class: u32, app: &str| {

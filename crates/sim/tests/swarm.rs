@@ -115,7 +115,8 @@ fn like_lines_are_reported_together() {
     assert_eq!((line.name.as_str(), line.capacity_bps), ("adsl", 6e6));
     assert_eq!(run.windows[0].links.len(), 4);
     assert!((0.05..0.99).contains(&line.utilisation), "{line:?}");
-    // Every home has a line of its own: ten calls of 80 kbit/s fit where one line of 600 kbit/s could not carry them.
+    // Every home has a line of its own: ten calls of 80 kbit/s fit where one line of 600 kbit/s could not
+    // carry them.
     assert!((group(&run, "call").throughput_bps - 10.0 * 80e3).abs() < 20e3);
 }
 

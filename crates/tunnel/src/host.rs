@@ -77,8 +77,8 @@ pub struct ServerHost {
 }
 
 impl ServerHost {
-    /// Gives the device its addresses and translates what clients send to the Internet, as far as `reach` goes. They never reach
-    /// each other, nor this host, but for a ping to its address in the tunnel.
+    /// Gives the device its addresses and translates what clients send to the Internet, as far as `reach`
+    /// goes. They never reach each other, nor this host, but for a ping to its address in the tunnel.
     ///
     /// # Errors
     /// [`Error::Net`].

@@ -176,8 +176,8 @@ impl Roster {
         Ok(self.known().1.clone())
     }
 
-    /// From now on, new connections are not welcome, for `lasts` or until [`Roster::resume`]. What runs goes on. A server
-    /// that runs tells its clients within seconds.
+    /// From now on, new connections are not welcome, for `lasts` or until [`Roster::resume`]. What runs goes
+    /// on. A server that runs tells its clients within seconds.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -202,7 +202,8 @@ impl Roster {
         }
     }
 
-    /// The pause that was asked for; it may be over. A file that is none is a pause without an end: somebody wanted one.
+    /// The pause that was asked for; it may be over. A file that is none is a pause without an end: somebody
+    /// wanted one.
     pub fn paused(&self) -> Option<Paused> {
         let text = std::fs::read_to_string(self.folder.join(PAUSE)).ok()?;
         let until = toml::from_str::<PauseFile>(&text).ok().and_then(|file| file.until);
@@ -295,8 +296,8 @@ fn read(path: &Path) -> Result<Vec<Invited>, Error> {
 /// Reads the text of `clients.toml`.
 ///
 /// # Errors
-/// The mistake and the client's name. Two clients must not have the same number, because they would have one address, nor
-/// the same key.
+/// The mistake and the client's name. Two clients must not have the same number, because they would have one
+/// address, nor the same key.
 pub fn parse_clients(text: &str) -> Result<Vec<Invited>, String> {
     let clients: Clients = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     let clients = clients.client;

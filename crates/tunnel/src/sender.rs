@@ -320,7 +320,8 @@ impl ControllerFactory for Factory {
 #[derive(Clone)]
 struct Ear {
     sender: Arc<Sender>,
-    /// Bytes of this batch of acknowledgements, and the round-trip times after it in microseconds: smoothed, least.
+    /// Bytes of this batch of acknowledgements, and the round-trip times after it in microseconds: smoothed,
+    /// least.
     acked: Option<(u64, (u32, u32))>,
 }
 

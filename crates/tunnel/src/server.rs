@@ -92,7 +92,8 @@ impl Server {
     /// Listens; packets of clients go to `inward`, words for people to `log`. Needs a runtime of tokio.
     ///
     /// # Errors
-    /// [`Error::Options`] where it cannot listen there or the kernel has no such congestion control; [`Error::System`].
+    /// [`Error::Options`] where it cannot listen there or the kernel has no such congestion control;
+    /// [`Error::System`].
     pub fn bind(
         options: ServerOptions,
         roster: Arc<Roster>,

@@ -21,8 +21,8 @@ pub struct SeveralHost {
 }
 
 impl SeveralHost {
-    /// Rules for these devices, which lead `routes` into one of them; all traffic where there are none. Nothing is led
-    /// anywhere before [`SeveralHost::lead`].
+    /// Rules for these devices, which lead `routes` into one of them; all traffic where there are none.
+    /// Nothing is led anywhere before [`SeveralHost::lead`].
     ///
     /// # Errors
     /// [`Error::Options`] for more than [`MOST`] devices, [`Error::Net`].
@@ -103,8 +103,8 @@ fn mark(device: usize) -> u32 {
     MARK + 1 + device as u32
 }
 
-/// A flow without a mark gets that of the device that its packet leaves by. A packet of a flow with a mark is routed
-/// again by it.
+/// A flow without a mark gets that of the device that its packet leaves by. A packet of a flow with a mark is
+/// routed again by it.
 fn script(table: &str, devices: &[String]) -> String {
     let mut script = format!(
         "add table inet {table} {{ flags owner; }}\n\

@@ -281,7 +281,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The first whole frame in `bytes`, without its length, and the bytes after it; nothing while there is not enough.
+/// The first whole frame in `bytes`, without its length, and the bytes after it; nothing while there is not
+/// enough.
 ///
 /// # Errors
 /// [`Malformed`] where the length is zero or beyond [`FRAME_LIMIT`].

@@ -146,8 +146,8 @@ async fn silent_connections_are_few_and_do_not_last() {
     join(invite(state.path(), "bob", server.address), tcp()).await.up().await;
 }
 
-/// Beginnings of handshakes as real as any, each from another address, which never go on: they are answered without state,
-/// and who goes on gets in meanwhile.
+/// Beginnings of handshakes as real as any, each from another address, which never go on: they are answered
+/// without state, and who goes on gets in meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_handshakes_is_answered_without_state() {
     const COUNT: usize = 400;
@@ -210,7 +210,8 @@ async fn beginnings(count: usize, server: Fingerprint) -> Vec<Vec<u8>> {
         let mut bytes = [0; 2000];
         let length = tokio::time::timeout(PATIENCE, sink.recv(&mut bytes)).await.expect("it begins").unwrap();
         client.task.abort();
-        // A long header, Initial; by the destination's connection id, because the client before may have said more.
+        // A long header, Initial; by the destination's connection id, because the client before may have said
+        // more.
         if bytes[0] & 0xf0 == 0xc0 {
             firsts.entry(bytes[6..14].to_vec()).or_insert_with(|| bytes[..length].to_vec());
         }

@@ -20,7 +20,8 @@ async fn packets_go_both_ways_unchanged() {
         let mut bob = join(invite(state.path(), "bob", server.address), transport.clone()).await;
         let own = bob.up().await;
         server.members(1).await;
-        // 1400 bytes do not fit into the first datagrams of QUIC, before the path has been probed: they go in halves.
+        // 1400 bytes do not fit into the first datagrams of QUIC, before the path has been probed: they go in
+        // halves.
         for (number, length) in [24usize, 100, 1199, 1200, 1399, 1400].into_iter().enumerate() {
             let number = number as u32;
             let there = packet(own, INTERNET, length, number);
@@ -61,8 +62,8 @@ async fn a_burst_arrives_whole_and_under_the_law() {
     assert_eq!(bob.client.counts().sent(), (400, 400 * 1300));
 }
 
-/// Packets to a client whose home never stops. For how long they wait is what the server says: what passes between two packets
-/// is this machine's business as well.
+/// Packets to a client whose home never stops. For how long they wait is what the server says: what passes
+/// between two packets is this machine's business as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_sends_waits_for_the_home_and_not_for_ever() {
     let state = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! Lists the public items of a library crate, one a line: usage `leeway-api target/doc/leeway_units.json`.
 //!
-//! The file is what rustdoc writes with `--output-format json`; tools/api.sh makes it and compares the list with
-//! the crate's api.txt. Impls that follow from a `derive`, from auto traits or from other crates' blanket impls are left out.
+//! The file is what rustdoc writes with `--output-format json`; tools/api.sh makes it and compares the list
+//! with the crate's api.txt. Impls that follow from a `derive`, from auto traits or from other crates'
+//! blanket impls are left out.
 
 use public_api::Builder;
 use std::fmt::Write;

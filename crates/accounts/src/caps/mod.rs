@@ -134,14 +134,14 @@ impl Caps {
         Caps { config: config.clone(), all, users: BTreeMap::new(), stored: true, across: false }
     }
 
-    /// Volumes of a user hold across the gateways of a store: nothing of them passes before the store has given this
-    /// gateway a share ([`Caps::wants`]). Those of the line stay this gateway's own.
+    /// Volumes of a user hold across the gateways of a store: nothing of them passes before the store has
+    /// given this gateway a share ([`Caps::wants`]). Those of the line stay this gateway's own.
     pub fn across(self) -> Caps {
         Caps { across: true, ..self }
     }
 
-    /// The shares of users' volumes that this gateway wants now. Each goes to [`crate::Store::take_share`], and what
-    /// that says to [`Caps::set_share`].
+    /// The shares of users' volumes that this gateway wants now. Each goes to [`crate::Store::take_share`],
+    /// and what that says to [`Caps::set_share`].
     pub fn wants(&mut self, at: Timestamp) -> Vec<Want> {
         self.each_want(|quota, user| quota.want(at, user))
     }
@@ -157,8 +157,8 @@ impl Caps {
         quotas.filter_map(|(quota, user)| of(quota, user)).collect()
     }
 
-    /// What became of a wish; none where the store did not answer: then the gateway goes on with what was free when
-    /// it answered last.
+    /// What became of a wish; none where the store did not answer: then the gateway goes on with what was
+    /// free when it answered last.
     pub fn set_share(&mut self, at: Timestamp, want: &Want, share: Option<Share>) {
         if let Some(own) = self.users.get_mut(&want.user) {
             let is_of = |quota: &&mut Quota| (quota.reason() == Reason::UserDaily) == (want.cap == "daily");

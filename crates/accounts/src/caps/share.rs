@@ -1,4 +1,5 @@
-//! A volume that several gateways share: each has a share of it in advance, so that none has to ask before every byte.
+//! A volume that several gateways share: each has a share of it in advance, so that none has to ask before
+//! every byte.
 
 use jiff::{SignedDuration, Timestamp};
 

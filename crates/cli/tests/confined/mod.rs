@@ -22,8 +22,8 @@ pub fn possible() -> bool {
     ])
 }
 
-/// `leeway run` with options and a command. Downloads are left alone, because loading what holds them back takes as long
-/// as everything else.
+/// `leeway run` with options and a command. Downloads are left alone, because loading what holds them back
+/// takes as long as everything else.
 pub fn run(options: &str, command: &[&str]) -> Command {
     let mut leeway = Command::new(leeway());
     leeway.args(["run", "--receive=none"]).args(options.split_whitespace()).arg("--").args(command);

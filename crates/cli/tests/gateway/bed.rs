@@ -90,8 +90,9 @@ impl Gateway {
     }
 }
 
-/// Namespaces: a secondary user, the gateway, the Internet behind it, with both kinds of addresses, a relay on the Internet, and
-/// a home beside the user. The gateway forwards, so that without a guard the user would get through without the proxy.
+/// Namespaces: a secondary user, the gateway, the Internet behind it, with both kinds of addresses, a relay
+/// on the Internet, and a home beside the user. The gateway forwards, so that without a guard the user would
+/// get through without the proxy.
 pub struct Testbed {
     pub names: [String; 5],
     servers: Vec<Program>,
@@ -149,8 +150,8 @@ impl Testbed {
         bed
     }
 
-    /// With servers on the Internet and on the gateway that say where each comes from who asks them: TCP at port 80, HTTP at 8080,
-    /// UDP at 443 and 444, names at 53.
+    /// With servers on the Internet and on the gateway that say where each comes from who asks them: TCP at
+    /// port 80, HTTP at 8080, UDP at 443 and 444, names at 53.
     pub fn serving() -> Testbed {
         let mut bed = Testbed::new();
         bed.serve(&[GATEWAYS, INTERNET]);
@@ -215,7 +216,8 @@ impl Testbed {
         Program(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// The same with as many datagrams of 1200 bytes, one after the other, and answers from the address that was asked.
+    /// The same with as many datagrams of 1200 bytes, one after the other, and answers from the address that
+    /// was asked.
     pub fn echo(&self, address: &str, port: u16, count: u32) -> String {
         self.ask(&format!("{DATAGRAMS}\nprint(echo())"), &[address, &port.to_string(), &count.to_string()])
     }
@@ -285,8 +287,8 @@ pub fn write_secret(path: &Path, bytes: &[u8]) {
     file.unwrap().write_all(bytes).unwrap();
 }
 
-/// Runs a command that asks, and answers each question; its exit code, and all that it has said. `script` (util-linux) gives a
-/// program a terminal to ask on.
+/// Runs a command that asks, and answers each question; its exit code, and all that it has said. `script`
+/// (util-linux) gives a program a terminal to ask on.
 pub fn dialogue(command: &mut Command, talk: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

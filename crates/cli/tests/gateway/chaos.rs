@@ -1,5 +1,5 @@
-//! A gateway is stopped, killed, cut off and robbed of its database: neighbours are served again afterwards, and nothing is
-//! left behind.
+//! A gateway is stopped, killed, cut off and robbed of its database: neighbours are served again afterwards,
+//! and nothing is left behind.
 
 use crate::bed::*;
 use crate::live::text;

@@ -1,4 +1,5 @@
-//! The machine's clock jumps while the gateway serves (libfaketime): volumes stay what they were, and the owner is told.
+//! The machine's clock jumps while the gateway serves (libfaketime): volumes stay what they were, and the
+//! owner is told.
 
 use crate::bed::wait;
 use crate::disk::Bed;

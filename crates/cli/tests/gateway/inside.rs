@@ -1,4 +1,5 @@
-//! The home's public addresses of IPv6: no firewall of a router stands between them and a gateway in the same network.
+//! The home's public addresses of IPv6: no firewall of a router stands between them and a gateway in the same
+//! network.
 
 use crate::bed::*;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `leeway gateway` as a program: its start and its end, and between network namespaces clients without configuration, a relay,
-//! and a home beside it.
+//! `leeway gateway` as a program: its start and its end, and between network namespaces clients without
+//! configuration, a relay, and a home beside it.
 
 mod bed;
 mod chaos;

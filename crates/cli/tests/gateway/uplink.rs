@@ -76,7 +76,8 @@ elif way == 'names':
     datagrams(lambda n: n.to_bytes(4, 'big')[2:] + question + bytes(1200), ('9.9.9.9', 53))
 ";
 
-/// The round trips of 50 small packets a second of the home, for so many seconds, in milliseconds; one that is lost took a second.
+/// The round trips of 50 small packets a second of the home, for so many seconds, in milliseconds; one that
+/// is lost took a second.
 const PING: &str = "
 import socket, sys, threading, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -124,9 +125,9 @@ fn left(bed: &Testbed) -> u64 {
     String::from_utf8_lossy(&output.unwrap().stdout).trim().parse().unwrap()
 }
 
-/// The queue of the line holds 400 ms, and each of these loads keeps it full where nothing holds it back: then the median is
-/// above 300 ms. The law aims at 9 ms. A busy machine adds tens of milliseconds to single packets, not to the median; 100 ms
-/// are ten times the target and a third of what happens without the law.
+/// The queue of the line holds 400 ms, and each of these loads keeps it full where nothing holds it back:
+/// then the median is above 300 ms. The law aims at 9 ms. A busy machine adds tens of milliseconds to single
+/// packets, not to the median; 100 ms are ten times the target and a third of what happens without the law.
 #[test]
 fn the_home_hardly_notices_what_users_send() {
     const MOST_MS: f64 = 100.0;

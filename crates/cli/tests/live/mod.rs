@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Whether links can be had here, and these programs too; says why not, and fails where everything has to be tested.
+/// Whether links can be had here, and these programs too; says why not, and fails where everything has to be
+/// tested.
 pub fn possible(programs: &[&str]) -> bool {
     let tun = (Path::new("/dev/net/tun").exists(), "/dev/net/tun");
     let programs = programs.iter().chain(&["ip"]).map(|program| (has(program), *program));

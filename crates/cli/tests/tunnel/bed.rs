@@ -1,4 +1,5 @@
-//! Three hosts, each a network namespace: a client, a relay, and a web server behind it that knows no way to the client.
+//! Three hosts, each a network namespace: a client, a relay, and a web server behind it that knows no way to
+//! the client.
 
 use crate::live;
 pub use crate::live::{leeway, succeed, text};

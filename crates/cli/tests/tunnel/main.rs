@@ -1,4 +1,5 @@
-//! `leeway relay`, `invite` and `join` with real packets: needs root, TUN devices, `ip`, `nft`, `ping` and `python3`.
+//! `leeway relay`, `invite` and `join` with real packets: needs root, TUN devices, `ip`, `nft`, `ping` and
+//! `python3`.
 
 mod bed;
 #[path = "../live/mod.rs"]
@@ -253,8 +254,8 @@ fn refusals_are_clear_and_have_their_exit_codes() {
     let _ = std::fs::remove_dir_all("/tmp/none");
 }
 
-/// Behind a link of 10 Mbit/s and 25 ms each way: an upload through the tunnel alone, then beside one past it, each in bits
-/// per second, and round trips through the tunnel in milliseconds.
+/// Behind a link of 10 Mbit/s and 25 ms each way: an upload through the tunnel alone, then beside one past
+/// it, each in bits per second, and round trips through the tunnel in milliseconds.
 const SHARE: &str = "
 import socket, statistics, struct, threading, time
 def flow(host):

@@ -126,7 +126,8 @@ fn ports_are_opened_by_name_and_what_is_no_port_is_explained() {
     }
 }
 
-/// A network behind the relay may have the tunnel's addresses, too; what comes from there is none of the relay's business.
+/// A network behind the relay may have the tunnel's addresses, too; what comes from there is none of the
+/// relay's business.
 #[test]
 fn only_what_comes_by_the_tunnel_is_translated() {
     if !possible() {

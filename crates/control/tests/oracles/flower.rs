@@ -116,8 +116,8 @@ fn errors_are_relative_to_the_target_below_and_to_the_largest_delay_above() {
 #[test]
 fn changes_are_measured_against_their_means() {
     let mut law = build("flower:slow_start=none", &path(10));
-    // Rises of 2, 3.5, 8 ms: the mean of rises is 0.25, 0.656, 1.574 ms, so the centre of NL stays 4 ms, and NVL's is
-    // the largest delay.
+    // Rises of 2, 3.5, 8 ms: the mean of rises is 0.25, 0.656, 1.574 ms, so the centre of NL stays 4 ms, and
+    // NVL's is the largest delay.
     let mut seen = Vec::new();
     for (number, queue_us) in [0, 2_000, 5_500, 13_500, 13_500].into_iter().enumerate() {
         round(&mut law, number as u64, queue_us);

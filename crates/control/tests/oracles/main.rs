@@ -1,7 +1,7 @@
 //! Every law against its formulas in floating point, event by event over the same weather.
 //!
-//! The bound is on the whole trajectory, not on a step: rounding may not add up. It is a thousandth of a packet plus
-//! a part in ten thousand of the window unless a test says otherwise.
+//! The bound is on the whole trajectory, not on a step: rounding may not add up. It is a thousandth of a
+//! packet plus a part in ten thousand of the window unless a test says otherwise.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! Flows without sockets: what happens to the window when they end, and how they share a line with nobody else on it.
+//! Flows without sockets: what happens to the window when they end, and how they share a line with nobody
+//! else on it.
 
 use super::*;
 use crate::config::LAW;
@@ -96,8 +97,8 @@ fn a_long_request_asks_once_and_its_answer_may_come_late() {
     assert!(bench.state().outstanding_bytes > 0, "the next request asks again");
 }
 
-/// A server that echoes, where the window of all holds one segment: its user goes on sending while an answer waits to be read,
-/// and has the end of the answer though nothing comes behind it.
+/// A server that echoes, where the window of all holds one segment: its user goes on sending while an answer
+/// waits to be read, and has the end of the answer though nothing comes behind it.
 #[test]
 fn what_waits_to_be_read_keeps_neither_itself_nor_the_request_back() {
     let mut bench = Bench::new(LAW);
@@ -134,8 +135,8 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// The window that Linux announces when something has come: whole segments, as far as there is room in a buffer of twice the
-    /// bound, half of which is for what a segment takes beside its bytes: less than that.
+    /// The window that Linux announces when something has come: whole segments, as far as there is room in a
+    /// buffer of twice the bound, half of which is for what a segment takes beside its bytes: less than that.
     fn window(&self) -> u64 {
         let room = u64::from(self.bound.load(Relaxed)).saturating_sub(self.unread.load(Relaxed) * 4 / 5);
         room / SEGMENT * SEGMENT
@@ -290,8 +291,8 @@ impl Line {
         self.at(self.bench.now_us + self.way_us(at), Event::Edge(at, edge));
     }
 
-    /// A server sends, because of what was told half a round trip before. What finds the queue full is lost, and sent again when
-    /// those that follow have come.
+    /// A server sends, because of what was told half a round trip before. What finds the queue full is lost,
+    /// and sent again when those that follow have come.
     fn send(&mut self, at: usize, number: u64) {
         let now_us = self.bench.now_us;
         let queue_us = self.queue_us();
@@ -496,8 +497,8 @@ fn the_next_answer_begins_as_on_a_new_connection() {
     assert_eq!(bench.state().outstanding_bytes, 2 * SEGMENT);
 }
 
-/// Else the kernel drops what a larger window let through. And it is told again when the first segment is read, though nothing is
-/// different, and not after that.
+/// Else the kernel drops what a larger window let through. And it is told again when the first segment is
+/// read, though nothing is different, and not after that.
 #[test]
 fn a_buffer_holds_what_was_let_through_until_it_was_read() {
     let mut bench = Bench::new(LAW);
@@ -545,8 +546,9 @@ fn a_user_with_one_connection_keeps_a_part_beside_one_with_64() {
         let (used, _) = line.watch();
         let [many, one] = [line.of(1) - before[0], line.of(2) - before[1]];
         println!("{mbit_per_s} Mbit/s: {one} beside {many} segments");
-        // Turns are equal, but a connection that has got what it asked for is not in line again before the next of its segments has
-        // come, and others have 64 who are: a fifth at the least, where a 64th is what connections would share.
+        // Turns are equal, but a connection that has got what it asked for is not in line again before the
+        // next of its segments has come, and others have 64 who are: a fifth at the least, where a 64th is
+        // what connections would share.
         let least = 0.2;
         let part = one as f64 / many as f64;
         assert!((least..1.34).contains(&part) && used > 0.9, "{mbit_per_s} Mbit/s: {many}, {one}, {used}");
@@ -600,7 +602,8 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
             let (used, queue_us) = line.watch();
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us");
             assert!(used > 0.85, "{case}: {used}");
-            // The law's target; two segments, with which the shortest round trip was seen; and the one that is being sent.
+            // The law's target; two segments, with which the shortest round trip was seen; and the one that
+            // is being sent.
             let most_us = 28_000 + 3 * line.segment_ns / 1000;
             assert!(queue_us < most_us, "{case}: {queue_us} us");
             let got = line.senders.iter().zip(before).map(|(sender, before)| sender.sent - before);
@@ -657,8 +660,9 @@ fn silent_servers_do_not_take_the_line() {
         got += line.run(5_000);
     }
     let used = got as f64 * 8.0 / 20e6 / 1.72;
-    // Each holds two segments until it is given up, which is more of a window that aims at 28 ms than of a larger one, and a gain of 0.3
-    // makes up for it slowly: 0.75. With a gain of 1 it is 0.91, but then the home waits longer.
+    // Each holds two segments until it is given up, which is more of a window that aims at 28 ms than of a
+    // larger one, and a gain of 0.3 makes up for it slowly: 0.75. With a gain of 1 it is 0.91, but then the
+    // home waits longer.
     assert!(used > 0.7, "{used}");
 }
 

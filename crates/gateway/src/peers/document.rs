@@ -26,7 +26,8 @@ pub struct Document {
     /// Neighbours with traffic now.
     #[serde(default)]
     pub users: Option<u32>,
-    /// Bytes that whoever asks may still transfer; none where there is no limit or the gateway does not know who it is.
+    /// Bytes that whoever asks may still transfer; none where there is no limit or the gateway does not know
+    /// who it is.
     #[serde(default)]
     pub left_bytes: Option<u64>,
 }

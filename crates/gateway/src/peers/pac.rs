@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 /// Its media type (RFC 9110 has none; this is what browsers know).
 pub const TYPE: &str = "application/x-ns-proxy-autoconfig";
 
-/// A PAC that tries the gateways of `order` one after the other. A gateway of `all` is reached directly, for its own
-/// page. There is no `DIRECT` at the end: neighbours have no other way, and a request would leak where they have one.
+/// A PAC that tries the gateways of `order` one after the other. A gateway of `all` is reached directly, for
+/// its own page. There is no `DIRECT` at the end: neighbours have no other way, and a request would leak
+/// where they have one.
 pub fn text(order: &[SocketAddr], all: &[SocketAddr]) -> String {
     let mut hosts: Vec<String> = Vec::new();
     for gateway in all {

@@ -9,12 +9,14 @@ use std::net::SocketAddr;
 /// Longest name, in characters.
 const NAME: usize = 40;
 
-/// Another gateway: `"http://address:port"` of its HTTP proxy, or `{ url = "http://address:port", name = "attic" }`.
+/// Another gateway: `"http://address:port"` of its HTTP proxy, or
+/// `{ url = "http://address:port", name = "attic" }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// Its HTTP proxy.
     pub address: SocketAddr,
-    /// What the owner calls it. The other gateway does not say so itself: a name is no place for a stranger's words.
+    /// What the owner calls it. The other gateway does not say so itself: a name is no place for a stranger's
+    /// words.
     pub name: Option<String>,
 }
 

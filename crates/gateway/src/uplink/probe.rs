@@ -73,8 +73,8 @@ impl Probe {
         Some(request)
     }
 
-    /// An echo has come: of whom, and when the probe was sent. Nothing if it is none that is under way. Those that were sent before are
-    /// lost.
+    /// An echo has come: of whom, and when the probe was sent. Nothing if it is none that is under way. Those
+    /// that were sent before are lost.
     pub fn echoed(&mut self, now_us: u64, sequence: u16) -> Option<(IpAddr, u64)> {
         let at = self.under_way.iter().position(|(request, _)| request.sequence == sequence)?;
         let (request, sent_us) = self.under_way.drain(..=at).next_back()?;

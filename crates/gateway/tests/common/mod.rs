@@ -244,8 +244,9 @@ pub async fn udp_echo() -> SocketAddr {
     address
 }
 
-/// A name server: `NAME-A.B.C.D-E.F.G.H.test` has these addresses, `six-HEX.test` the IPv6 address of these 32 digits, and
-/// `rebind.test` 127.0.0.2 the first time and 127.0.0.1 ever after. Nothing may be kept (TTL 0).
+/// A name server: `NAME-A.B.C.D-E.F.G.H.test` has these addresses, `six-HEX.test` the IPv6 address of these
+/// 32 digits, and `rebind.test` 127.0.0.2 the first time and 127.0.0.1 ever after. Nothing may be kept (TTL
+/// 0).
 pub async fn name_server() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.2:0").await.unwrap();
     let address = socket.local_addr().unwrap();

@@ -25,8 +25,8 @@ fn every_law(chance: Chance, enough: impl Fn(&Seen) -> bool + Sync) {
     });
 }
 
-/// Sends over connections of three seconds. A connection learns how far packets are out of order, and then it takes
-/// fewer of them for lost; after losses in a row, a law that yields sends a segment in seconds.
+/// Sends over connections of three seconds. A connection learns how far packets are out of order, and then it
+/// takes fewer of them for lost; after losses in a row, a law that yields sends a segment in seconds.
 fn one_after_another(replay: &mut Replayed, connect: impl Fn(&str) -> Flow, enough: impl Fn(&Seen) -> bool) {
     while !enough(&replay.seen) {
         let (mut flow, began) = (connect(&replay.name), Instant::now());

@@ -236,8 +236,8 @@ macro_rules! params {
     };
 }
 
-/// Declares an enumeration of named sets of parameters, with its text form (and that in files, for the feature `serde`
-/// of the crate that uses it).
+/// Declares an enumeration of named sets of parameters, with its text form (and that in files, for the
+/// feature `serde` of the crate that uses it).
 #[macro_export]
 #[doc(hidden)]
 macro_rules! named {

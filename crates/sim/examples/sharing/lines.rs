@@ -103,8 +103,8 @@ impl Line {
         }
     }
 
-    /// The home's ping goes where the neighbours' bytes go. A ping does not make the home present, so the gateway does not
-    /// see it: it is nobody's that the gateway knows.
+    /// The home's ping goes where the neighbours' bytes go. A ping does not make the home present, so the
+    /// gateway does not see it: it is nobody's that the gateway knows.
     fn scenario(self, home: Home, neighbours: Option<Neighbours>, upload: bool, extra: &str) -> String {
         let Line { mbps, rtt_ms, bdp, queue } = self;
         let (up, delay, to) = (mbps / 4.0, rtt_ms as f64 / 2.0, self.seconds());

@@ -2,9 +2,10 @@
 //! `cargo run --release -p leeway-sim --example sharing -- [tune|held|one|sockets|sensitivity] [lines]`, or
 //! `-- line MBPS MS BDP QUEUE`.
 //!
-//! `sockets` plays neighbours whose servers pause, are far or slow, with a gateway that sees what a program on sockets sees.
-//! `tune` plays the half of the lines that constants are chosen on, `held` the other half. What follows in the environment
-//! variable `GATEWAY` are lines of the gateway's table, such as `law = "ledbat:target=5ms"`.
+//! `sockets` plays neighbours whose servers pause, are far or slow, with a gateway that sees what a program
+//! on sockets sees. `tune` plays the half of the lines that constants are chosen on, `held` the other half.
+//! What follows in the environment variable `GATEWAY` are lines of the gateway's table, such as
+//! `law = "ledbat:target=5ms"`.
 
 mod lines;
 

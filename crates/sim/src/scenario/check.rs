@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 type Checked = Result<(), Problem>;
 
 impl Scenario {
-    /// Whether this can be run; [`Scenario::parse`] has checked it already, a scenario built otherwise has not been.
+    /// Whether this can be run; [`Scenario::parse`] has checked it already, a scenario built otherwise has
+    /// not been.
     pub fn validate(&self) -> Checked {
         let root = FieldPath::root();
         positive(root.key("duration"), self.duration)?;

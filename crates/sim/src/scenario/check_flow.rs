@@ -173,8 +173,8 @@ fn check_tcp(at: &FieldPath, group: &FlowGroup, tcp: &Tcp) -> Checked {
     Ok(())
 }
 
-/// The size of the packets of the group that sends the smallest, as far as its application tells: what bounds the number
-/// of packets that a rate can carry.
+/// The size of the packets of the group that sends the smallest, as far as its application tells: what bounds
+/// the number of packets that a rate can carry.
 pub(super) fn smallest_packet(scenario: &Scenario) -> Bytes {
     let typical = |group: &FlowGroup| {
         let payload = match &group.app {

@@ -81,7 +81,8 @@ impl ScenarioFile {
         Ok(scenario)
     }
 
-    /// Applies `path=value`, as in `flow.backup.law=ledbat:target=25ms`. The value is TOML, or text without quotes.
+    /// Applies `path=value`, as in `flow.backup.law=ledbat:target=25ms`. The value is TOML, or text without
+    /// quotes.
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         let option = "--set";
         let (path, value) = split(assignment, option)?;
@@ -89,8 +90,8 @@ impl ScenarioFile {
         self.edit(&target, unquoted(value), (option, assignment, 0..path.len()))
     }
 
-    /// Adds a sweep over `path=value,value,...`. Values are split at commas outside quotes and brackets; a comma before
-    /// `name=` stays with its law, so `ledbat:target=5ms,gain_down=10,newreno` is two values.
+    /// Adds a sweep over `path=value,value,...`. Values are split at commas outside quotes and brackets; a
+    /// comma before `name=` stays with its law, so `ledbat:target=5ms,gain_down=10,newreno` is two values.
     pub fn sweep(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         let option = "--sweep";
         let (path, values) = split(assignment, option)?;

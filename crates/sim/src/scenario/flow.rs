@@ -41,9 +41,9 @@ pub struct FlowGroup {
     /// Links to take, in order; the shortest route (fewest links, earlier ones first) where empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<String>,
-    /// When a flow starts: one instant for all, or a distribution that each flow draws from. Where absent: at 0. With
-    /// a `count` above 1 and neither `stagger` nor `intervals`: anywhere in the first second, or in the first tenth
-    /// of the run if that is shorter.
+    /// When a flow starts: one instant for all, or a distribution that each flow draws from. Where absent: at
+    /// 0. With a `count` above 1 and neither `stagger` nor `intervals`: anywhere in the first second, or in
+    /// the first tenth of the run if that is shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Dist<Time>>,
     /// The flow of index i (from 0) starts i times this later still.
@@ -109,8 +109,8 @@ fn is_no_time(span: &Duration) -> bool {
     span.is_zero()
 }
 
-/// Over which starts are spread where a group of several flows does not say when they start: many round trips, so that
-/// no flow's packets are in step with another's.
+/// Over which starts are spread where a group of several flows does not say when they start: many round
+/// trips, so that no flow's packets are in step with another's.
 const START_SPREAD: Duration = Duration::from_secs(1);
 
 impl FlowGroup {
@@ -194,8 +194,8 @@ pub enum App {
         #[serde(default)]
         codec: Codec,
     },
-    /// A peer of the scenario's swarm: it shares the file with all others. Each of the group is one peer; `from` is
-    /// its home, `to` the node where all peers meet, `start` its arrival, and at `stop` it leaves.
+    /// A peer of the scenario's swarm: it shares the file with all others. Each of the group is one peer;
+    /// `from` is its home, `to` the node where all peers meet, `start` its arrival, and at `stop` it leaves.
     Peer {
         /// It has the file from the beginning.
         #[serde(default)]
@@ -244,8 +244,8 @@ enum Kind {
     Peer,
 }
 
-/// The fields of every kind at once: read this way, an error keeps its place in the file, which serde's tagged enums
-/// lose by buffering.
+/// The fields of every kind at once: read this way, an error keeps its place in the file, which serde's
+/// tagged enums lose by buffering.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AppFields {

@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A gateway at a node. Background groups that name it are held by it: those that end at its node by their receive
-/// windows, those that begin there by what it sends. Primary groups that begin or end there are the foreground it sees.
+/// A gateway at a node. Background groups that name it are held by it: those that end at its node by their
+/// receive windows, those that begin there by what it sends. Primary groups that begin or end there are the
+/// foreground it sees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gateway {
@@ -24,9 +25,9 @@ pub struct Gateway {
     /// The law of what leaves the node; that of the sharing where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<LawSpec>,
-    /// The gateway sees what has come when a program reads it, anywhere up to this long after the packet, and delays are
-    /// round trips of windows, with whatever the other end waits for, as a program on sockets has them. Where absent it
-    /// sees each packet when it comes, with its delay.
+    /// The gateway sees what has come when a program reads it, anywhere up to this long after the packet, and
+    /// delays are round trips of windows, with whatever the other end waits for, as a program on sockets has
+    /// them. Where absent it sees each packet when it comes, with its delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_delay: Option<Duration>,
     /// Constants of the policy that differ from their defaults, by name; see docs/sharing.md.

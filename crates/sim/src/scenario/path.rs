@@ -97,8 +97,8 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// Where `path` stands in the text that `root` was read from: the value, or where it is left out, the nearest thing
-/// around it. And whether it is there itself.
+/// Where `path` stands in the text that `root` was read from: the value, or where it is left out, the nearest
+/// thing around it. And whether it is there itself.
 pub(super) fn span(root: &Table, path: &FieldPath) -> (Range<usize>, bool) {
     let mut found = 0..0;
     let mut at = Node::Table(root);

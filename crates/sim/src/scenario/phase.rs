@@ -1,14 +1,15 @@
 //! Whether a result hangs on a phase.
 //!
-//! With equal round-trip times, equal packets and no noise, packets reach a full queue in the same order in every round
-//! trip: which flow loses is decided once and for all (Floyd and Jacobson 1992, "On traffic phase effects").
+//! With equal round-trip times, equal packets and no noise, packets reach a full queue in the same order in
+//! every round trip: which flow loses is decided once and for all (Floyd and Jacobson 1992, "On traffic phase
+//! effects").
 
 use super::{App, Dist, FieldPath, FlowGroup, Hop, Link, Problem, Scenario};
 use leeway_queue::QueueSpec;
 use leeway_units::{Duration, Time};
 
-/// Flows in step from which on a warning is due. A few flows that begin together are an experiment that the literature
-/// makes; with this many, some get next to nothing and others more than twice their share.
+/// Flows in step from which on a warning is due. A few flows that begin together are an experiment that the
+/// literature makes; with this many, some get next to nothing and others more than twice their share.
 pub const IN_STEP: u32 = 8;
 
 /// What flows in step have in common.

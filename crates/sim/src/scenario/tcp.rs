@@ -12,8 +12,8 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The ns-2 simulator, on which much of the literature ran: no delayed ACKs, initial window 2, and its own ways with
-    /// backoff, limited transmit and drop-tail buffers.
+    /// The ns-2 simulator, on which much of the literature ran: no delayed ACKs, initial window 2, and its
+    /// own ways with backoff, limited transmit and drop-tail buffers.
     Ns2,
     /// What the RFCs say where `ns2` goes its own way; otherwise the same.
     Rfc,
@@ -29,8 +29,8 @@ pub struct Tcp {
     pub sack: bool,
     /// A new segment on each of the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
-    /// After a timeout too, the first two duplicate ACKs release a segment each: one that was sent before, whether or
-    /// not the receiver has it. Only without SACK and with `limited_transmit`.
+    /// After a timeout too, the first two duplicate ACKs release a segment each: one that was sent before,
+    /// whether or not the receiver has it. Only without SACK and with `limited_transmit`.
     pub limited_retransmit: bool,
     /// Duplicate ACKs that mean a loss.
     pub dupthresh: u32,
@@ -62,7 +62,8 @@ pub struct Tcp {
     pub one_way_delay: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// Spread a window over the round trip even where the law does not ask for it; a law that asks is always paced.
+    /// Spread a window over the round trip even where the law does not ask for it; a law that asks is always
+    /// paced.
     pub pacing: bool,
     /// After an idle time of one RTO, start again from the initial window (RFC 5681, 4.1).
     pub idle_restart: bool,
@@ -112,10 +113,10 @@ impl Profile {
     /// The choices of this platform.
     pub fn tcp(self) -> Tcp {
         match self {
-            // ns-2.35, tcl/lib/ns-default.tcl: singledup_ 1, numdupacks_ 3, windowInit_ 2, rtxcur_init_ 3.0 (RFC 2988,
-            // 2.1), minrto_ 0.2, maxrto_ 60, tcpTick_ 0.01, ts_resetRTO_ false, overhead_ 0, no delayed ACKs in
-            // Agent/TCPSink. No SYN: Agent/TCP sends data first. The literature raises window_ (20) until it does not
-            // matter. TCP-Linux carries delays in microseconds.
+            // ns-2.35, tcl/lib/ns-default.tcl: singledup_ 1, numdupacks_ 3, windowInit_ 2, rtxcur_init_ 3.0
+            // (RFC 2988, 2.1), minrto_ 0.2, maxrto_ 60, tcpTick_ 0.01, ts_resetRTO_ false, overhead_ 0, no
+            // delayed ACKs in Agent/TCPSink. No SYN: Agent/TCP sends data first. The literature raises
+            // window_ (20) until it does not matter. TCP-Linux carries delays in microseconds.
             Profile::Ns2 => Tcp {
                 sack: false,
                 limited_transmit: true,
@@ -214,8 +215,8 @@ pub struct TcpOptions {
     /// Largest retransmission timeout, backoff included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rto: Option<Duration>,
-    /// A doubled timeout stays so until `"progress"`: new data is acknowledged, or `"fresh"`: a segment is that was
-    /// sent after the timeout for the first time.
+    /// A doubled timeout stays so until `"progress"`: new data is acknowledged, or `"fresh"`: a segment is
+    /// that was sent after the timeout for the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_until: Option<BackoffUntil>,
     /// Clock granularity G of RFC 6298.

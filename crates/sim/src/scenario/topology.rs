@@ -68,7 +68,8 @@ impl Link {
     }
 }
 
-/// One direction of a link. At most one of `rate`, `rates` and `trace`; no limit of rate, and so no queue, without.
+/// One direction of a link. At most one of `rate`, `rates` and `trace`; no limit of rate, and so no queue,
+/// without.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
@@ -78,8 +79,8 @@ pub struct Channel {
     /// Rate that changes at given times; the first entry is at 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateChange>,
-    /// File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes), from the folder of
-    /// the scenario file; it starts again at its end.
+    /// File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes), from the
+    /// folder of the scenario file; it starts again at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
     /// Propagation delay.

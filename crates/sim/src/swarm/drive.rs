@@ -36,8 +36,8 @@ impl Engine {
         }
     }
 
-    /// Writes blocks to flow `index` while the connection has less than one left to send, so that a choke or a cancel
-    /// finds the others unsent.
+    /// Writes blocks to flow `index` while the connection has less than one left to send, so that a choke or
+    /// a cancel finds the others unsent.
     pub(crate) fn feed(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         let (Some(swarm), Some(stream)) = (&mut self.swarm, &mut flow.stream) else { return };

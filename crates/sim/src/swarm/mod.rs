@@ -1,10 +1,11 @@
-//! File sharing among peers, after BitTorrent (Cohen 2003, BEP 3): what a peer asks for ([`pieces`]), whom it serves
-//! ([`choking`]), what it says ([`message`]). The peers themselves know neither network nor clock: they are told the
-//! time and what they hear, and say what is to happen as [`Effect`]s, which [`drive`] carries out.
+//! File sharing among peers, after BitTorrent (Cohen 2003, BEP 3): what a peer asks for ([`pieces`]), whom it
+//! serves ([`choking`]), what it says ([`message`]). The peers themselves know neither network nor clock:
+//! they are told the time and what they hear, and say what is to happen as [`Effect`]s, which [`drive`]
+//! carries out.
 //!
-//! Scope and limitations: a tracker knows everybody and tells an arriving peer at once; there are no hash failures, no
-//! snubbing, no limits of rate, and one file. Each direction between two peers is a connection of its own, in which
-//! what a peer asks waits behind the blocks that it uploads, as on the real one.
+//! Scope and limitations: a tracker knows everybody and tells an arriving peer at once; there are no hash
+//! failures, no snubbing, no limits of rate, and one file. Each direction between two peers is a connection
+//! of its own, in which what a peer asks waits behind the blocks that it uploads, as on the real one.
 
 pub mod choking;
 mod drive;

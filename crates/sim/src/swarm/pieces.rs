@@ -140,9 +140,9 @@ impl Picker {
 
     /// The block to ask of a peer that has `theirs`, and that owes `asked` already; it counts as asked.
     ///
-    /// A piece that was begun comes first: only whole pieces can be passed on. Then the rarest, ties by lot. When
-    /// every missing block was asked of somebody, a peer that owes none is asked for one of them, too: endgame. (More
-    /// than one at a time would come twice as a rule.)
+    /// A piece that was begun comes first: only whole pieces can be passed on. Then the rarest, ties by lot.
+    /// When every missing block was asked of somebody, a peer that owes none is asked for one of them, too:
+    /// endgame. (More than one at a time would come twice as a rule.)
     pub fn pick(
         &mut self,
         theirs: &Bitfield,

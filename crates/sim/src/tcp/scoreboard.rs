@@ -278,7 +278,8 @@ impl Scoreboard {
         found
     }
 
-    /// Marks the first unacknowledged segment as lost (RFC 6582: a partial acknowledgement, or the third duplicate).
+    /// Marks the first unacknowledged segment as lost (RFC 6582: a partial acknowledgement, or the third
+    /// duplicate).
     pub fn lose_first(&mut self) -> Option<(u64, Time)> {
         let mut found = None;
         if !self.is_empty() && self.segment(self.una).state == State::InFlight {

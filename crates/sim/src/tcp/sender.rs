@@ -257,8 +257,8 @@ impl Sender {
                 timeouts: 0,
             });
         }
-        // While the first hole is open the cumulative acknowledgement says nothing about time: there, the segment that
-        // is echoed tells.
+        // While the first hole is open the cumulative acknowledgement says nothing about time: there, the
+        // segment that is echoed tells.
         let echoed = now - self.round_began >= ack.rtt;
         let round_start = una > self.round_end || self.recovery != Recovery::Open && echoed;
         if round_start {
@@ -301,8 +301,8 @@ impl Sender {
         self.restart_timer(now, was_recovering, options)
     }
 
-    /// What an acknowledgement that the receiver may have delayed says of the delay. It echoes the first segment that it
-    /// covers, which may have waited for the newest; the sender knows when that one left.
+    /// What an acknowledgement that the receiver may have delayed says of the delay. It echoes the first
+    /// segment that it covers, which may have waited for the newest; the sender knows when that one left.
     #[inline(never)]
     fn leave_waits_out(&mut self, told: &mut Ack, ack: &AckIn<'_>, newest: Option<Newest>) {
         let mss = self.path.mss_bytes;
@@ -355,8 +355,8 @@ impl Sender {
             return None;
         }
         self.duplicates += 1;
-        // RFC 6582, 3.2, step 2: the acknowledgement covers more than `recover`. One that covers exactly it answers
-        // segments that were retransmitted needlessly.
+        // RFC 6582, 3.2, step 2: the acknowledgement covers more than `recover`. One that covers exactly it
+        // answers segments that were retransmitted needlessly.
         let fresh = self.recovery == Recovery::Open && (self.board.una() > self.recover || self.recover == 0);
         if self.duplicates == dupthresh && fresh { self.board.lose_first() } else { None }
     }
@@ -444,8 +444,8 @@ impl Sender {
             Some((seq, _)) => {
                 self.delivery.sent(now.micros(), seq, self.board.pipe(), u64::from(payload));
                 self.board.send_again(now, seq);
-                // RFC 6298 is silent, ns-2 and Linux agree: what the timer waits for is a round trip away again. Only
-                // NewReno's timer runs on through a recovery (see `on_ack`).
+                // RFC 6298 is silent, ns-2 and Linux agree: what the timer waits for is a round trip away
+                // again. Only NewReno's timer runs on through a recovery (see `on_ack`).
                 self.restart_timer = seq == self.board.una() && (options.tcp.sack || !self.partial);
                 (seq, true)
             }
@@ -494,8 +494,9 @@ impl Sender {
         }
     }
 
-    /// Whether there is room in a window of less than two segments, and from when on. Below one segment and in pairs the
-    /// window is a rate: one segment every 1/W round-trip times, or two every 2/W, with nothing else in flight.
+    /// Whether there is room in a window of less than two segments, and from when on. Below one segment and
+    /// in pairs the window is a rate: one segment every 1/W round-trip times, or two every 2/W, with nothing
+    /// else in flight.
     #[inline(never)]
     fn room_for_few(&self, pipe: u64, payload: u64, window: u64, options: &Options) -> (bool, Time) {
         let mss = u64::from(self.path.mss_bytes);
@@ -512,7 +513,8 @@ impl Sender {
         (pipe == 0, self.last_sent + Duration::from_nanos(gap_ns) * u64::from(before.max(1)))
     }
 
-    /// Notes a segment of a small window that leaves: whether it is of a pair. `more`: there is another one to send.
+    /// Notes a segment of a small window that leaves: whether it is of a pair. `more`: there is another one
+    /// to send.
     #[inline(never)]
     fn is_of_pair(&mut self, now: Time, more: bool, options: &Options) -> bool {
         if !self.leaves_in_pairs(options) {

@@ -10,7 +10,8 @@ pub fn run(text: &str) -> Run {
     leeway_sim::run(&scenario, 1).expect("the scenario has routes")
 }
 
-/// A run with hosts of `profile`, of which the seconds between these two count. `bottleneck` has its rate, delay, buffer.
+/// A run with hosts of `profile`, of which the seconds between these two count. `bottleneck` has its rate,
+/// delay, buffer.
 pub fn play(profile: &str, bottleneck: &str, flows: &str, [from, to]: [u32; 2]) -> Run {
     run(&format!(
         "duration = \"{to} s\"\nprofile = \"{profile}\"\n[dumbbell.bottleneck]\n{bottleneck}\n{flows}\

@@ -2,8 +2,8 @@
 
 use super::{claim, example, group, play, window};
 
-/// Reported: open. This records what comes out: CUBIC never loses a packet in an endless queue, so that the queue is
-/// far above any target from the beginning and LEDBAT stays at one packet, whose ACK takes minutes.
+/// Reported: open. This records what comes out: CUBIC never loses a packet in an endless queue, so that the
+/// queue is far above any target from the beginning and LEDBAT stays at one packet, whose ACK takes minutes.
 #[test]
 fn table1_case4() {
     let run = play(&example("kuhn2013/table1-case4.toml", &[]));

@@ -1,8 +1,8 @@
 //! What published experiments showed, and what the example files show here.
 //!
-//! Each claim is compared with the published outcome within a stated tolerance. Where an outcome does not come out, a
-//! [`known_difference`] pins what does, with the cause and the experiment that showed it; docs/known-differences.md
-//! lists them.
+//! Each claim is compared with the published outcome within a stated tolerance. Where an outcome does not
+//! come out, a [`known_difference`] pins what does, with the cause and the experiment that showed it;
+//! docs/known-differences.md lists them.
 
 mod komnios2014;
 mod kuhn2013;
