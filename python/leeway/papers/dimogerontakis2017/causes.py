@@ -10,7 +10,6 @@ BURST = (
     "that is sent; whatever is there before costs one of them"
 )
 START = f"{_PREFIX}start: the neighbours' window is still growing when the round ends"
-LATE_UPLOADS = f"{_PREFIX}late: a gateway that hears of its uploads 100 ms late has figures near the live ones"
 
 
 def cause(setup: str, mechanism: str) -> str:
@@ -23,6 +22,4 @@ def cause(setup: str, mechanism: str) -> str:
         return BURST
     if mechanism == PROXY and setup in ("600 ms", "satellite"):
         return START
-    if mechanism == PROXY and setup == "upload":
-        return LATE_UPLOADS
     return ""

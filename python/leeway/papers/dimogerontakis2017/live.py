@@ -86,7 +86,7 @@ LINES = (
     Row("satellite", BEST, 3.1, 9.6, 12.4),
     Row("satellite", PROXY, 1.02, 1.21, 2.0),
     Row("upload", BEST, 11, 31, 15.7),
-    Row("upload", PROXY, 1.03, 1.09, 2.1),
+    Row("upload", PROXY, 1.05, 1.07, 3.8),
     Row("transfer", PROXY, 1.02, 1.03, 0.3),
 )
 # docs/testbed.md, "The paper's experiments".
