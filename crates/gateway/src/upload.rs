@@ -193,8 +193,8 @@ impl Sender {
         self.upload.work(|uplink, _| uplink.unsent(self.number));
     }
 
-    /// Waits for the turn of a datagram, or of a handshake, of so many bytes to `server`, where that is
-    /// beyond the line.
+    /// Waits for the turn of a datagram, or of a handshake, of `bytes`. `server` is its destination; nothing where
+    /// the destination is not beyond the line.
     pub async fn turn(&self, bytes: u64, server: Option<IpAddr>) {
         std::future::poll_fn(|cx| self.poll_grant(cx, bytes)).await;
         self.upload.lock().uplink.heads_for(self.number, server);

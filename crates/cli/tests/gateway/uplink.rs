@@ -76,8 +76,8 @@ elif way == 'names':
     datagrams(lambda n: n.to_bytes(4, 'big')[2:] + question + bytes(1200), ('9.9.9.9', 53))
 ";
 
-/// The round trips of 50 small packets a second of the home, for so many seconds, in milliseconds; one that
-/// is lost took a second.
+/// The home sends 50 small packets a second for the seconds of its first argument, and prints their round trips in
+/// milliseconds. A lost packet counts as one second.
 const PING: &str = "
 import socket, sys, threading, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -122,8 +122,8 @@ impl Bed {
         }
     }
 
-    /// Bytes a second that leave for users within so long, and how long a packet of the foreground waits in
-    /// the 99th percentile.
+    /// Bytes a second that leave for users in `span_us`, and the 99th percentile of the time that a packet of the
+    /// foreground waits, in microseconds.
     fn run(&mut self, span_us: u64) -> (u64, u64) {
         self.queues_us.clear();
         let before = self.total();
