@@ -1,9 +1,10 @@
 //! The most that users can get at an instant if somebody who knows everything gives each of them one gateway.
 //!
-//! User `u` gets at most `c(u, g)` bytes a second through gateway `g`: the lesser of the rate that the user wants and the
-//! rate that the path to the gateway carries. With `x(u, g)` of the user's time at `g`, the most is the linear program `max sum x c` with `sum over g of x <= 1` for
-//! each user, and `sum over u of x c <= S(g)`, what the gateway has to spare. Whole users, `x` of 0 or 1, can
-//! only have less. For any prices `p(g)` from 0 to 1, weak duality bounds the program from above by
+//! User `u` gets a rate of at most `c(u, g)` through gateway `g`: the lesser of the rate that the user
+//! wants and the rate that the path to the gateway carries. With `x(u, g)` of the user's time at `g`, the
+//! most is the linear program `max sum x c` with `sum over g of x <= 1` for each user, and
+//! `sum over u of x c <= S(g)`, what the gateway has to spare. Whole users, `x` of 0 or 1, can only have
+//! less. For any prices `p(g)` from 0 to 1, weak duality bounds the program from above by
 //! `sum p(g) S(g) + sum over u of max over g of c (1 - p(g))`. The prices are found by subgradient steps of
 //! Polyak's length. A greedy choice that single moves then improve bounds the best choice of whole users from
 //! below.
