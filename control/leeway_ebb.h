@@ -8,10 +8,11 @@
  *
  *	T = max(clamp(base/100, 1 ms, threshold), min(1.2 S, base/4), N) + (n - 1) S	q > T: a busy sample
  *	begin (slow start)	W doubles each round trip, up to 3/4 P or to the first queue
- *	fill (avoidance)	W += max(1/4, min(base/step, P/32)) + fill (0.9 P - W) min(1, 60 ms/base)
+ *	fill (avoidance)	W += max(1/4, min(base/step, P/32)) + fill (0.9 P - W) min(base/60 ms, 60 ms/base)
  *	check (inference)	max(2, 0.3 W) busy samples: R = 0.9 W base/(base + q), W = 0.9 R
  *				clear: the queue was ours, fill from R; busy: yield
- *	yield			W/2 with each busy round trip, 0.7 W below one segment; clear: fill, from 3/4 M
+ *	yield			W/2 with each busy round trip, 0.7 W below one segment; 1.5 base without a busy
+ *				sample: fill, from 3/4 M
  *
  * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(1 s, 100 S,
  * 4 base). M, the memory: the largest W that met no queue; fade less with each round trip of check
@@ -26,17 +27,16 @@
 #ifndef LEEWAY_EBB_H
 #define LEEWAY_EBB_H
 
+#include "leeway_chance.h"
 #include "leeway_delay.h"
 #include "leeway_line.h"
 #include "leeway_window.h"
 
 #define LEEWAY_EBB_T_MIN_US 1000U    /* what a clock of 1 ms shows */
-#define LEEWAY_EBB_FAR_US   60000U   /* base from which a round trip adds less than fill */
+#define LEEWAY_EBB_FILL_US  60000U   /* base of the path on which a round trip adds fill */
 #define LEEWAY_EBB_QUIET_US 1000000U /* after 1 s without a queue fill triples */
 #define LEEWAY_EBB_PROBE_US 1000000U /* between probes */
 #define LEEWAY_EBB_T_US     14400U   /* 1.2 S until S is seen: a line of 1 Mbit/s */
-#define LEEWAY_EBB_CHANCE   20       /* one segment in 20 may be lost by chance */
-#define LEEWAY_EBB_CHANCES  200      /* ten such losses in a burst, each worth CHANCE */
 
 struct leeway_ebb_params {
 	struct leeway_window_config window;
@@ -50,17 +50,17 @@ struct leeway_ebb {
 	struct leeway_window w;
 	struct leeway_base base;
 	struct leeway_line line;
-	leeway_u64 resume_q16;   /* R */
-	leeway_u64 memory_q16;   /* M */
-	leeway_u64 since_us;     /* what left before says nothing of this phase */
-	leeway_u64 busy_us;      /* the last queue: when it was seen, */
-	leeway_u64 busy_sent_us; /* and when the segment that met it left */
-	leeway_u64 queue_us;     /* sum of q over the busy samples of this phase */
-	leeway_u32 busy;         /* samples of this phase, in segments */
+	struct leeway_chance chance;
+	leeway_u64 resume_q16;  /* R */
+	leeway_u64 memory_q16;  /* M */
+	leeway_u64 since_us;    /* what left before says nothing of this phase */
+	leeway_u64 busy_us;     /* when the last busy sample came */
+	leeway_u64 met_sent_us; /* when the last segment left that met a queue, however short */
+	leeway_u64 queue_us;    /* sum of q over the busy samples of this phase */
+	leeway_u32 busy;        /* samples of this phase, in segments */
 	leeway_u32 clear;
-	leeway_u32 s_us;    /* S; 0: not seen yet */
-	leeway_u32 t_us;    /* T */
-	leeway_u32 chances; /* CHANCE for each loss by chance, one less with each segment */
+	leeway_u32 s_us; /* S; 0: not seen yet */
+	leeway_u32 t_us; /* T */
 	leeway_u32 threshold_us;
 	leeway_u32 step_us;
 	leeway_u16 fill_permille;
@@ -121,6 +121,12 @@ LEEWAY_INLINE void leeway_ebb_init(struct leeway_ebb *s, const struct leeway_ebb
 	s->fade_permille = (leeway_u16)leeway_min_u32(p->fade_permille, 1000);
 }
 
+/* What the last of the segments that left together waits for those before it. */
+LEEWAY_INLINE leeway_u64 leeway_ebb_before_us(const struct leeway_ebb *s)
+{
+	return leeway_less(s->w.out.quantum, 1) * s->s_us;
+}
+
 /* T, from S, the base and the noise. */
 LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(const struct leeway_ebb *s)
 {
@@ -130,7 +136,16 @@ LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(const struct leeway_ebb *s)
 	t_us = leeway_max_u64(t_us,
 			      leeway_min_u64(s->s_us ? s->s_us * 6ULL / 5 : LEEWAY_EBB_T_US, base_us / 4));
 	t_us = leeway_max_u64(t_us, leeway_line_noise_us(&s->line));
-	return (leeway_u32)(t_us + leeway_less(s->w.out.quantum, 1) * s->s_us);
+	return (leeway_u32)(t_us + leeway_ebb_before_us(s));
+}
+
+/* Whether a segment met a queue, however short: half a segment of somebody else. */
+LEEWAY_INLINE int leeway_ebb_meets(const struct leeway_ebb *s)
+{
+	leeway_u64 least_us = leeway_max_u64(s->s_us / 2, leeway_line_noise_us(&s->line));
+
+	return s->w.out.queuing_delay_us > s->t_us ||
+	       (s->s_us && s->w.out.queuing_delay_us > least_us + leeway_ebb_before_us(s));
 }
 
 LEEWAY_INLINE void leeway_ebb_grow(struct leeway_ebb *s, const struct leeway_ack *ack, leeway_u32 mss)
@@ -158,7 +173,7 @@ LEEWAY_INLINE void leeway_ebb_grow(struct leeway_ebb *s, const struct leeway_ack
 	step_q16 = leeway_min_u64((base_us << 16) / s->step_us, (pipe_q16 ? pipe_q16 : *w_q16 / mss) / 32);
 	step_q16 = leeway_max_u64(step_q16, LEEWAY_ONE_Q16 / 4);
 	step_q16 += leeway_permille(leeway_less(leeway_permille(pipe_q16, 900), *w_q16 / mss), k) *
-		    leeway_min_u64(base_us, LEEWAY_EBB_FAR_US) / base_us;
+		    leeway_min_u64(base_us, LEEWAY_EBB_FILL_US) / leeway_max_u64(base_us, LEEWAY_EBB_FILL_US);
 	step_q16 = leeway_share_q16(mss * leeway_min_u64(step_q16, LEEWAY_RATE_MAX_Q16), acked_q16 >> 16,
 				    leeway_divisor_q8(&s->w, mss), &s->w.carry);
 	*w_q16 += leeway_min_u64(step_q16, acked_q16);
@@ -169,6 +184,14 @@ LEEWAY_INLINE void leeway_ebb_yield(struct leeway_ebb *s, leeway_u64 now_us, lee
 {
 	leeway_ebb_cut(s, s->w.out.cwnd_q16, permille, mss);
 	leeway_ebb_enter(s, LEEWAY_YIELDING, now_us);
+}
+
+/* Somebody else lost packets, or will: hardly anything is left of W. */
+LEEWAY_INLINE void leeway_ebb_leave(struct leeway_ebb *s, leeway_u64 now_us, leeway_u32 permille,
+				    leeway_u32 mss)
+{
+	leeway_ebb_yield(s, now_us, permille, mss);
+	s->memory_q16 = leeway_permille(s->memory_q16, 800);
 }
 
 /* Go on at R if the next round trip is clear, from a part of it. */
@@ -220,25 +243,29 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 		   segments = s->line.delays_acks && ack->acked_bytes / mss >= 2 ? 2 : 1;
 	leeway_u64 sent_us = ack->now_us - ack->last_rtt_us, one_q16 = (leeway_u64)mss << 16;
 	leeway_u64 need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
-	int waits = s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING, busy;
+	int yields = s->w.out.phase == LEEWAY_YIELDING, busy, calm;
+	int waits = yields || s->w.out.phase == LEEWAY_INFERENCE;
 
 	leeway_base_update(&s->base, ack->now_us, ack->last_rtt_us);
 	s->w.out.queuing_delay_us = (leeway_u32)leeway_less(ack->last_rtt_us, s->base.min_us);
 	s->s_us = leeway_line_sample(&s->line, ack, sent_us, s->base.min_us, mss);
 	s->t_us = leeway_ebb_threshold_us(s);
 	busy = s->w.out.queuing_delay_us > s->t_us;
-	if (busy) {
+	if (busy)
 		s->busy_us = ack->now_us;
-		s->busy_sent_us = sent_us;
-	}
+	if (leeway_ebb_meets(s))
+		s->met_sent_us = sent_us;
 	if (sent_us < s->since_us)
 		return;
 	s->busy += busy ? segments : 0;
 	s->clear += busy ? 0 : segments;
+	/* A probe asks twice already. */
+	calm = !yields || s->w.out.cwnd_q16 < one_q16 ||
+	       2 * (ack->now_us - s->busy_us) >= 3ULL * s->base.min_us;
 	s->queue_us += busy ? (leeway_u64)s->w.out.queuing_delay_us * segments : 0;
 	if (s->busy >= leeway_max_u64(need, waits && s->w.out.cwnd_q16 < one_q16 ? 1 : 2)) {
 		leeway_ebb_met(s, ack->now_us, mss);
-	} else if (waits && s->clear >= leeway_max_u64(need, 1) && !ack->app_limited) {
+	} else if (waits && calm && s->clear >= leeway_max_u64(need, 1) && !ack->app_limited) {
 		leeway_ebb_free(s, ack->now_us, path->srtt_us, one_q16);
 	} else if (!waits && s->clear * one_q16 >= s->w.out.cwnd_q16 && s->w.out.phase == LEEWAY_AVOIDANCE) {
 		s->memory_q16 = leeway_max_u64(s->memory_q16, s->w.out.cwnd_q16);
@@ -252,7 +279,10 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 	leeway_u32 mss = leeway_mss(path);
 
 	leeway_line_on_ack(&s->line, ack, mss);
-	s->chances = (leeway_u32)leeway_less(s->chances, ack->acked_bytes / mss);
+	if (leeway_chance_on_ack(&s->chance, ack, mss) && s->w.out.phase != LEEWAY_YIELDING) {
+		leeway_ebb_leave(s, ack->now_us, 50, mss);
+		leeway_reacted(&s->w, ack->now_us);
+	}
 	if (ack->round_start && (s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING))
 		s->memory_q16 -= leeway_permille(s->memory_q16, s->fade_permille);
 	/* What the receiver's timer may have held is clear all the same where it is below T. */
@@ -279,14 +309,14 @@ LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_
 	leeway_u32 mss = leeway_mss(path), phase = s->w.out.phase;
 	leeway_u64 one_q16 = (leeway_u64)mss << 16;
 	int timeout = loss->kind == LEEWAY_LOSS_TIMEOUT;
-	int few = !timeout && s->w.out.cwnd_q16 >= 2 * one_q16 && s->chances < LEEWAY_EBB_CHANCES;
-	int chance = few && s->busy_sent_us + s->base.min_us / 2 < loss->sent_us;
+	int few = !timeout && s->w.out.cwnd_q16 >= 2 * one_q16 && leeway_chance_may(&s->chance);
+	int chance = few && s->met_sent_us + s->base.min_us / 2 < loss->sent_us;
 	int ours = few && (phase == LEEWAY_AVOIDANCE || phase == LEEWAY_INFERENCE) &&
 		   s->line.rate / mss * s->s_us >= 850000;
 
-	if (!timeout && !leeway_new_loss(&s->w, loss))
+	if (!leeway_new_loss(&s->w, loss))
 		return;
-	s->chances += chance || ours ? LEEWAY_EBB_CHANCE : 0;
+	leeway_chance_on_loss(&s->chance);
 	if (chance) {
 		leeway_ebb_cut(s, s->w.out.cwnd_q16, 950, mss);
 		if (phase == LEEWAY_SLOW_START) {
@@ -298,8 +328,7 @@ LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_
 	} else {
 		if (timeout)
 			s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, one_q16);
-		leeway_ebb_yield(s, loss->now_us, timeout ? 500 : 50, mss);
-		s->memory_q16 = leeway_permille(s->memory_q16, 800);
+		leeway_ebb_leave(s, loss->now_us, timeout ? 500 : 50, mss);
 	}
 	leeway_reacted(&s->w, loss->now_us);
 	leeway_ebb_output(s, path);

@@ -35,10 +35,10 @@ int main(int argc, char **argv)
 		want = strstr(line, " = ");
 		if (want)
 			*want = 0;
-		if (sscanf(line, "ack %" SCNu64 " %" SCNu64 " %u %u %d %" SCNu64 " %" SCNu64 " %u",
+		if (sscanf(line, "ack %" SCNu64 " %" SCNu64 " %u %u %d %" SCNu64 " %" SCNu64 " %u %" SCNu64,
 			   &ack.now_us, &ack.acked_bytes, &ack.last_rtt_us, &path.srtt_us, &flags,
-			   &ack.rate.delivered_bytes, &ack.rate.prior_delivered_bytes,
-			   &ack.rate.interval_us) == 8) {
+			   &ack.rate.delivered_bytes, &ack.rate.prior_delivered_bytes, &ack.rate.interval_us,
+			   &ack.rate.lost_bytes) >= 8) {
 			ack.round_start = flags & 1;
 			ack.app_limited = flags >> 1 & 1;
 			ack.recovering = flags >> 2 & 1;

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{MSS, ack, build, packets, path};
-use leeway_control::{Ack, Law, Phase};
+use common::{MSS, ack, build, dupack, packets, path, probe, timeout};
+use leeway_control::{Ack, Law, Phase, Rate};
 
 /// Time of a segment on the line; 42 of them fill the path of 50 ms.
 const SEGMENT_US: u32 = 1200;
@@ -83,4 +83,123 @@ fn the_time_of_its_own_segments_is_no_queue_before_it_is_known() {
         "{:?}",
         law.output().phase()
     );
+}
+
+/// A law that fills the path, and the time.
+fn filling() -> (Law, u64) {
+    let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
+    pairs(&mut law, &mut now_us, 40, 0);
+    assert_eq!(law.output().phase(), Phase::Avoidance);
+    (law, now_us)
+}
+
+#[test]
+fn a_loss_beside_half_a_segment_of_somebody_else_is_not_by_chance() {
+    // The second of a pair waits 1.2 ms for the first one; a sample is busy from 2.64 ms on.
+    for (queue_us, left) in [(1700, 0.95), (1900, 0.05)] {
+        let (mut law, mut now_us) = filling();
+        pairs(&mut law, &mut now_us, 1, queue_us);
+        assert_eq!(law.output().phase(), Phase::Avoidance, "{queue_us} us are not busy");
+        let before = packets(&law);
+        law.on_loss(&dupack(now_us + 10, now_us - 30_000), &path(10));
+        assert!((packets(&law) / before - left).abs() < 0.01, "{queue_us} us: {} of {before}", packets(&law));
+    }
+}
+
+/// Whether the law leaves within this many acknowledgements of two segments each, in one recovery, of which the
+/// stack tells no loss event. With each `one_in`-th of them a segment more is lost.
+fn leaves(acks: u64, one_in: u64) -> bool {
+    let (mut law, mut now_us) = filling();
+    let mut rate = Rate::default();
+    (0..acks).any(|n| {
+        now_us += u64::from(2 * SEGMENT_US);
+        rate.lost_bytes += if n % one_in == 0 { u64::from(MSS) } else { 0 };
+        let sample = Ack { acked_bytes: 2 * u64::from(MSS), recovering: 1, rate, ..ack(now_us, 0) };
+        law.on_ack(&sample, &path(10));
+        law.output().phase() == Phase::Yielding
+    })
+}
+
+#[test]
+fn what_one_recovery_loses_is_counted() {
+    assert!(!leaves(400, 15), "one segment in 30 may be lost by chance");
+    assert!(leaves(50, 3), "one in six may not");
+    assert!(!leaves(25, 3), "a burst of nine may");
+}
+
+#[test]
+fn a_timeout_of_what_was_lost_before_says_nothing_new() {
+    let (mut law, mut now_us) = filling();
+    pairs(&mut law, &mut now_us, 20, 80_000);
+    law.on_loss(&timeout(now_us, now_us - 40_000, 1), &path(10));
+    let left = packets(&law);
+    law.on_loss(&timeout(now_us + 300_000, now_us - 30_000, 1), &path(10));
+    assert!((packets(&law) - left).abs() < 1e-9, "{left}, {}", packets(&law));
+    law.on_loss(&timeout(now_us + 600_000, now_us + 400_000, 2), &path(10));
+    assert!(packets(&law) < left, "its retransmission was lost");
+}
+
+#[test]
+fn it_comes_back_half_a_round_trip_after_the_first_clear_sample() {
+    let (mut law, mut now_us) = filling();
+    while law.output().phase() != Phase::Yielding {
+        pairs(&mut law, &mut now_us, 1, 8_000);
+    }
+    now_us += 50_000;
+    law.on_ack(&Ack { acked_bytes: 2 * u64::from(MSS), ..ack(now_us, 30_000) }, &path(10));
+    let busy_us = now_us;
+    while law.output().phase() == Phase::Yielding && now_us < busy_us + 1_000_000 {
+        assert!(packets(&law) > 1.0, "{}", packets(&law));
+        now_us += u64::from(2 * SEGMENT_US);
+        law.on_ack(&Ack { acked_bytes: 2 * u64::from(MSS), ..ack(now_us, 0) }, &path(10));
+    }
+    assert_eq!(law.output().phase(), Phase::Avoidance);
+    assert!((75_000..=80_000).contains(&(now_us - busy_us)), "{} us", now_us - busy_us);
+}
+
+#[test]
+fn losses_by_chance_are_forgiven_again_after_two_hundred_segments() {
+    let (mut law, mut now_us) = filling();
+    let rate = Rate { lost_bytes: 50 * u64::from(MSS), ..Rate::default() };
+    for _ in 0..110 {
+        now_us += u64::from(2 * SEGMENT_US);
+        law.on_ack(&Ack { acked_bytes: 2 * u64::from(MSS), rate, ..ack(now_us, 0) }, &path(10));
+    }
+    assert_eq!(law.output().phase(), Phase::Avoidance);
+    // The events count nothing that the acknowledgements count.
+    for n in 0..3 {
+        let before = packets(&law);
+        law.on_loss(&dupack(now_us + 10 * (n + 1), now_us + 10 * n + 5), &path(10));
+        assert!((packets(&law) / before - 0.95).abs() < 0.01, "{n}: {} of {before}", packets(&law));
+    }
+}
+
+#[test]
+fn a_stack_that_does_not_count_what_it_loses_has_one_segment_lost_with_each_event() {
+    let (mut law, mut now_us) = filling();
+    let mut lost = 0;
+    while law.output().phase() == Phase::Avoidance {
+        for _ in 0..4 {
+            now_us += u64::from(2 * SEGMENT_US);
+            law.on_ack(&Ack { acked_bytes: 2 * u64::from(MSS), ..ack(now_us, 0) }, &path(10));
+        }
+        law.on_loss(&dupack(now_us + 10, now_us + 5), &path(10));
+        lost += 1;
+        assert!(lost < 100);
+    }
+    // Eight are acknowledged for one that is lost: 12 of 200 remain of each.
+    assert_eq!(lost, 18);
+}
+
+#[test]
+fn a_loss_by_chance_ends_the_begin_with_the_window_in_memory() {
+    let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
+    for _ in 0..6 {
+        now_us += u64::from(SEGMENT_US);
+        law.on_ack(&ack(now_us, 0), &path(10));
+    }
+    assert_eq!(law.output().phase(), Phase::SlowStart);
+    law.on_loss(&dupack(now_us + 10, now_us - 30_000), &path(10));
+    assert_eq!(law.output().phase(), Phase::Avoidance);
+    assert!((probe(&law, "memory") - law.output().window_bytes_f64()).abs() < 1.0);
 }
