@@ -7,6 +7,6 @@ cd "$(dirname "$0")/.."
 readonly LAB=target/python/bin/leeway-lab OUT=out/paper
 
 "$LAB" run scoreboard:all --full --law ebb --out "$OUT/literature"
-"$LAB" run scoreboard:real --sample 54 --law ebb --out "$OUT/real"
+"$LAB" run scoreboard:real --full --law ebb --out "$OUT/real"
 "$LAB" run scoreboard:wide --half report --sample 100 --law ebb --out "$OUT/wide"
 target/python/bin/python tools/paper_figures.py "$OUT" docs/pictures
