@@ -309,14 +309,14 @@ LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_
 	leeway_u32 mss = leeway_mss(path), phase = s->w.out.phase;
 	leeway_u64 one_q16 = (leeway_u64)mss << 16;
 	int timeout = loss->kind == LEEWAY_LOSS_TIMEOUT;
-	int few = !timeout && s->w.out.cwnd_q16 >= 2 * one_q16 && leeway_chance_may(&s->chance);
+	int few = !timeout && s->w.out.cwnd_q16 >= 2 * one_q16 && leeway_chance_may(&s->chance, mss);
 	int chance = few && s->met_sent_us + s->base.min_us / 2 < loss->sent_us;
 	int ours = few && (phase == LEEWAY_AVOIDANCE || phase == LEEWAY_INFERENCE) &&
 		   s->line.rate / mss * s->s_us >= 850000;
 
 	if (!leeway_new_loss(&s->w, loss))
 		return;
-	leeway_chance_on_loss(&s->chance);
+	leeway_chance_on_loss(&s->chance, mss);
 	if (chance) {
 		leeway_ebb_cut(s, s->w.out.cwnd_q16, 950, mss);
 		if (phase == LEEWAY_SLOW_START) {

@@ -490,7 +490,7 @@ static const struct leeway_param leeway_ebb_param_table[] = {
 	LEEWAY_DURATION(ebb, "step", step_us, 5000U, 100U, 10000000U,
 			"round trip that adds one packet, where the pipe holds 32 packets or more", "own"),
 	LEEWAY_RATIO(ebb, "fill", fill_permille, 100, 0, 300,
-		     "part of what lacks to 0.9 of the pipe that a round trip of up to 60 ms adds", "own"),
+		     "part of what lacks to 0.9 of the pipe that a round trip of 60 ms adds", "own"),
 	LEEWAY_RATIO(ebb, "fade", fade_permille, 30, 0, 1000,
 		     "part of the remembered window that a round trip of yielding takes", "own"),
 };

@@ -107,13 +107,13 @@ fn a_loss_beside_half_a_segment_of_somebody_else_is_not_by_chance() {
 }
 
 /// Whether the law leaves within this many acknowledgements of two segments each, in one recovery, of which the
-/// stack tells no loss event. With each `one_in`-th of them a segment more is lost.
-fn leaves(acks: u64, one_in: u64) -> bool {
+/// stack tells no loss event. With each `one_in`-th of them `lost` bytes more are lost.
+fn leaves(acks: u64, one_in: u64, lost: u32) -> bool {
     let (mut law, mut now_us) = filling();
     let mut rate = Rate::default();
     (0..acks).any(|n| {
         now_us += u64::from(2 * SEGMENT_US);
-        rate.lost_bytes += if n % one_in == 0 { u64::from(MSS) } else { 0 };
+        rate.lost_bytes += if n % one_in == 0 { u64::from(lost) } else { 0 };
         let sample = Ack { acked_bytes: 2 * u64::from(MSS), recovering: 1, rate, ..ack(now_us, 0) };
         law.on_ack(&sample, &path(10));
         law.output().phase() == Phase::Yielding
@@ -122,9 +122,10 @@ fn leaves(acks: u64, one_in: u64) -> bool {
 
 #[test]
 fn what_one_recovery_loses_is_counted() {
-    assert!(!leaves(400, 15), "one segment in 30 may be lost by chance");
-    assert!(leaves(50, 3), "one in six may not");
-    assert!(!leaves(25, 3), "a burst of nine may");
+    assert!(!leaves(400, 15, MSS), "one segment in 30 may be lost by chance");
+    assert!(leaves(50, 3, MSS), "one in six may not");
+    assert!(!leaves(25, 3, MSS), "a burst of nine may");
+    assert!(leaves(50, 1, MSS / 2), "packets that are not full count by their bytes");
 }
 
 #[test]
@@ -202,4 +203,31 @@ fn a_loss_by_chance_ends_the_begin_with_the_window_in_memory() {
     law.on_loss(&dupack(now_us + 10, now_us - 30_000), &path(10));
     assert_eq!(law.output().phase(), Phase::Avoidance);
     assert!((probe(&law, "memory") - law.output().window_bytes_f64()).abs() < 1.0);
+}
+
+#[test]
+fn a_loss_below_two_segments_is_somebody_elses() {
+    let (mut law, mut now_us) = filling();
+    while packets(&law) >= 2.0 {
+        pairs(&mut law, &mut now_us, 1, 8_000);
+    }
+    let before = packets(&law);
+    assert!(before > 0.5, "{before}");
+    law.on_loss(&dupack(now_us + 200_000, now_us + 150_000), &path(10));
+    assert!((packets(&law) / before - 0.05).abs() < 0.01, "{} of {before}", packets(&law));
+}
+
+#[test]
+fn two_segments_leave_every_two_seconds_however_long_others_are_there() {
+    let (mut law, mut now_us) = filling();
+    pairs(&mut law, &mut now_us, 20, 80_000);
+    for _ in 0..40 {
+        now_us += pair_us(&law);
+        law.on_ack(
+            &Ack { acked_bytes: 2 * u64::from(MSS), round_start: 1, ..ack(now_us, 80_000) },
+            &path(10),
+        );
+    }
+    assert!((packets(&law) - 0.01).abs() < 0.001, "the floor: {}", packets(&law));
+    assert!(pair_us(&law) <= 2_000_000, "{} us", pair_us(&law));
 }
