@@ -74,9 +74,9 @@ pub enum Heard {
     New(u32),
     /// Nothing new.
     Nothing,
-    /// More than the samples of others allow and the last one of this flow: its sender has paused. So it has
-    /// for what it was granted before now; what it is granted from now on shows whether the flow has a queue
-    /// of its own.
+    /// More than the samples of others allow and the last one of this flow: the sender of this flow has paused
+    /// for the bytes that were granted before now. Bytes that are granted from now on show whether this flow has
+    /// a queue of its own.
     Doubt,
 }
 

@@ -5,7 +5,7 @@
 //! times are microseconds on any clock that does not go back, observations go in, grants come out.
 //! `docs/sharing.md` has the equations.
 //!
-//! A [`Line`] is one direction: a [`Scheduler`] says who is next, a [`Ledger`] what is under way, the
+//! A [`Line`] is one direction: a [`Scheduler`] says who is next, a [`Ledger`] which bytes are under way, the
 //! [`Foreground`] what its owner expects, an [`Estimator`] delay, base and rate, a law of `leeway-control`
 //! the window, and a [`Policy`] holds every constant.
 //!

@@ -375,7 +375,7 @@ impl Line {
 
     /// The largest window: while the foreground is there little more than what the line brings in a round
     /// trip without a queue. On a line with one queue the law sees to that. Behind a fair queue a flow waits
-    /// for its own packets only, so many flows keep the line from the foreground without much of a delay.
+    /// for its own packets only, so many flows keep the line from the foreground at a delay that the law allows.
     fn most_bytes(&self, now_us: u64) -> u64 {
         match self.estimator.pipe_bytes() {
             pipe if pipe > 0 && self.foreground.is_present(now_us) => {
@@ -386,10 +386,10 @@ impl Line {
         }
     }
 
-    /// How much `flow` may be granted before its server hears of it, which is when something comes: a burst,
-    /// what it has saved up, and what it has less under way than others in the mean. Else those who have
-    /// little under way never wait when there is room, because room is made by what comes, and then he waits
-    /// to whom it came.
+    /// The bytes that `flow` may be granted before its server hears of the grant, which the server does when
+    /// bytes of the flow come: a burst, the flow's deficit in the scheduler, and the bytes by which the flow has
+    /// less under way than the mean of all flows. Without this a flow with few bytes under way gets no turn: bytes
+    /// that come make the room, and the flow to which they came asks for it.
     pub fn ahead_bytes(&self, flow: FlowId) -> u64 {
         let missing = (self.ledger.granted_bytes() / (self.ledger.flows() as u64).max(1))
             .saturating_sub(self.ledger.granted_to(flow));
