@@ -72,8 +72,9 @@ pub fn run(
     }
     let scenario = scenario::parse(fields)?;
     let begun = Instant::now();
-    let outcome =
-        attended(py, cancel, |cancelled| leeway_sim::run_with_baseline_unless(&scenario, seed, cancelled))?;
+    let outcome = attended(py, cancel, |cancelled| {
+        leeway_sim::run_with_baseline_unless(&scenario, seed, 1, cancelled)
+    })?;
     let seconds = begun.elapsed().as_secs_f64();
     let mut run = outcome.map_err(|wrong| error::simulation(py, &wrong))?;
     let series = std::mem::take(&mut run.series);

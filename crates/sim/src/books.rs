@@ -71,6 +71,13 @@ impl GroupCounts {
             completion: self.completion.since(&before.completion),
         }
     }
+
+    /// Counts all that `other` has counted.
+    fn merge(&mut self, other: &GroupCounts) {
+        self.rtt.merge(&other.rtt);
+        self.owd.merge(&other.owd);
+        self.completion.merge(&other.completion);
+    }
 }
 
 /// A copy of all books at one instant.
@@ -84,6 +91,22 @@ pub struct Snapshot {
     pub groups: Vec<GroupCounts>,
     /// Peers of a swarm by index.
     pub peers: Vec<PeerCounts>,
+}
+
+impl Snapshot {
+    /// Counts all that `other` has counted of the same instant. Flows and peers that only `other` has are
+    /// left out.
+    pub fn merge(&mut self, other: &Snapshot) {
+        for (own, more) in self.flows.iter_mut().zip(&other.flows) {
+            *own = own.plus(more);
+        }
+        for (own, more) in self.links.iter_mut().zip(&other.links) {
+            *own = std::mem::take(own).plus(more);
+        }
+        for (own, more) in self.groups.iter_mut().zip(&other.groups) {
+            own.merge(more);
+        }
+    }
 }
 
 /// Everything that is counted outside the flows themselves.

@@ -26,6 +26,8 @@ const MAX_RESERVED_ROWS: u64 = 1 << 20;
 pub struct ReportedLink {
     /// Its name, with the direction where it is the reverse one.
     pub name: String,
+    /// Its index among the links of the scenario.
+    pub index: usize,
     /// How much it can carry.
     pub capacity: Capacity,
     /// The delay of a full buffer; nothing without a limit, or where the rate changes.
@@ -74,10 +76,11 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
     };
     let built: Vec<Sides> = links
         .iter()
-        .map(|link| {
+        .enumerate()
+        .map(|(index, link)| {
             Ok([
-                builder.channel(link, Direction::Forward, &link.forward)?,
-                builder.channel(link, Direction::Reverse, &link.backward())?,
+                builder.channel(index, link, Direction::Forward, &link.forward)?,
+                builder.channel(index, link, Direction::Reverse, &link.backward())?,
             ])
         })
         .collect::<Result<_, SimError>>()?;
@@ -191,9 +194,10 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// One direction of each of the like links that `link` stands for.
+    /// One direction of each of the like links that `link`, the `index`-th, stands for.
     fn channel(
         &mut self,
+        index: usize,
         link: &Link,
         direction: Direction,
         channel: &Channel,
@@ -231,6 +235,7 @@ impl Builder<'_> {
                 Direction::Forward => link.name.clone(),
                 Direction::Reverse => format!("{} (reverse)", link.name),
             },
+            index,
             capacity: trace.map_or_else(|| Capacity::new(rate, changes), Capacity::Trace),
             full: match shared_limit(&channel.queue, limit) {
                 _ if !steady => None,

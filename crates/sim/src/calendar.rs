@@ -93,6 +93,14 @@ impl<T: Copy> Heap<T> {
         }
     }
 
+    /// Leaves out the entries for which `keep` is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(T) -> bool) {
+        let all = std::mem::take(self);
+        for &(key, payload) in all.entries[..all.len].iter().filter(|(_, payload)| keep(*payload)) {
+            self.push(key, payload);
+        }
+    }
+
     /// Gives the earliest entry a later key.
     #[inline]
     pub fn delay_first(&mut self, key: Key) {

@@ -2,7 +2,8 @@
 //!
 //! [`run`] plays a [`scenario::Scenario`] with a seed and reports a [`results::Run`]: the same scenario and
 //! seed give the same bytes, wherever and however often. Inside, [`build`] lays out links and flows, the
-//! engine plays events in order, [`summary`] turns what was counted into metrics.
+//! engine plays events in order, [`islands`] has parts that share nothing played on several threads, and
+//! [`summary`] turns what was counted into metrics.
 
 mod app;
 mod books;
@@ -15,6 +16,7 @@ mod flow;
 mod gateway;
 mod harm;
 mod histogram;
+mod islands;
 mod network;
 mod packet;
 mod recorder;
@@ -54,24 +56,28 @@ pub enum SimError {
 
 /// Plays `scenario` with `seed`.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
-    run_unless(scenario, seed, &|| false)
+    run_unless(scenario, seed, 1, &|| false)
 }
 
 /// Plays `scenario` with `seed`, and where it asks for a baseline plays it again without its background flows and
 /// reports what the background cost the primaries.
 pub fn run_with_baseline(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
-    run_with_baseline_unless(scenario, seed, &|| false)
+    run_with_baseline_unless(scenario, seed, 1, &|| false)
 }
 
-/// [`run`], given up soon after `cancelled` says so. It is asked every few thousand events.
+/// [`run`] on up to so many threads, given up soon after `cancelled` says so. Parts of the scenario that
+/// share nothing are played on threads of their own; the result is the same. The calling thread asks
+/// `cancelled` every few thousand events, or every few milliseconds while others play.
 ///
 /// # Errors
 /// Those of [`run`], and [`SimError::Cancelled`].
-pub fn run_unless(scenario: &Scenario, seed: u64, cancelled: &dyn Fn() -> bool) -> Result<Run, SimError> {
-    let mut plan = build::plan(scenario, seed)?;
-    if !plan.engine.play(cancelled) {
-        return Err(SimError::Cancelled);
-    }
+pub fn run_unless(
+    scenario: &Scenario,
+    seed: u64,
+    threads: usize,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Run, SimError> {
+    let mut plan = islands::play(scenario, seed, threads, cancelled)?;
     let windows = summary::windows(scenario, &plan);
     let work = plan.engine.work;
     let mut series =
@@ -82,21 +88,23 @@ pub fn run_unless(scenario: &Scenario, seed: u64, cancelled: &dyn Fn() -> bool) 
     Ok(Run { seed, windows, work, series })
 }
 
-/// [`run_with_baseline`], given up soon after `cancelled` says so.
+/// [`run_with_baseline`] on up to so many threads, given up soon after `cancelled` says so, as
+/// [`run_unless`].
 ///
 /// # Errors
 /// Those of [`run`], and [`SimError::Cancelled`].
 pub fn run_with_baseline_unless(
     scenario: &Scenario,
     seed: u64,
+    threads: usize,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Run, SimError> {
-    let mut beside = run_unless(scenario, seed, cancelled)?;
+    let mut beside = run_unless(scenario, seed, threads, cancelled)?;
     if scenario.baseline {
         let mut alone = scenario.clone();
         alone.flow.retain(|group| group.role.is_primary());
         alone.series = None;
-        harm::add(&mut beside, &run_unless(&alone, seed, cancelled)?);
+        harm::add(&mut beside, &run_unless(&alone, seed, threads, cancelled)?);
     }
     Ok(beside)
 }

@@ -12,6 +12,8 @@ pub struct Recorder {
     pub series: Series,
     /// Time between samples; nothing: at every event.
     pub every: Option<Duration>,
+    /// For each link whether its samples are left out, where any are.
+    pub omitted: Vec<bool>,
     flows: Vec<Last>,
     links: Vec<Last>,
 }
@@ -98,8 +100,11 @@ impl Recorder {
         columns.rate_bps.push(rate);
     }
 
-    /// Records link `index`.
+    /// Records link `index`, unless its samples are left out.
     pub fn link(&mut self, now: Time, index: u32, packets: usize, bytes: u64, counts: &LinkCounts) {
+        if self.omitted.get(index as usize) == Some(&true) {
+            return;
+        }
         let last = entry(&mut self.links, index);
         let rate = last.rate(now, counts.departed_bytes);
         let dropped = counts.dropped - last.dropped;
