@@ -217,7 +217,8 @@ pub struct Sim {
     /// number by default.
     #[arg(long, value_name = "N")]
     pub repetitions: Option<u32>,
-    /// Runs at a time; the results do not depend on it. One per core by default.
+    /// Threads: runs at a time, and where there are fewer runs, parts of a run that share no link. The results
+    /// do not depend on it. One per core by default.
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
     /// Write summary.json, report.html and, where a series is recorded, flows.parquet and links.parquet to this

@@ -3,7 +3,8 @@
 use leeway_sim::results::Run;
 use leeway_sim::scenario::Scenario;
 
-/// Simulates `scenario` with `seed`, and its baseline where it asks for one.
-pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, String> {
-    leeway_sim::run_with_baseline(scenario, seed).map_err(|error| error.to_string())
+/// Simulates `scenario` with `seed` on up to so many threads, and its baseline where it asks for one.
+pub fn run(scenario: &Scenario, seed: u64, threads: usize) -> Result<Run, String> {
+    leeway_sim::run_with_baseline_unless(scenario, seed, threads, &|| false)
+        .map_err(|error| error.to_string())
 }

@@ -1,4 +1,5 @@
-//! Runs over all cores, results in order.
+//! Runs over all cores, results in order. Where there are fewer runs than cores, each run gets several
+//! threads.
 //!
 //! Results are handed over one by one in the order of the plan whatever the number of threads, and no thread gets
 //! far ahead: series of at most a few runs per thread are in memory at once.
@@ -32,7 +33,9 @@ pub fn run_all(
     mut take: impl FnMut(usize, Run) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = jobs.map_or(cores, NonZeroUsize::get).min(plan.runs.len()).max(1);
+    let jobs = jobs.map_or(cores, NonZeroUsize::get);
+    let threads = jobs.min(plan.runs.len()).max(1);
+    let threads_per_run = jobs / threads;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
@@ -48,7 +51,7 @@ pub fn run_all(
             scope.spawn(move |_| {
                 while let Some(number) = claim(progress, changed, plan.runs.len(), threads) {
                     let (point, seed) = plan.runs[number];
-                    let run = || crate::engine::run(&plan.points[point].scenario, seed);
+                    let run = || crate::engine::run(&plan.points[point].scenario, seed, threads_per_run);
                     let outcome = catch_unwind(AssertUnwindSafe(run))
                         .unwrap_or_else(|_| Err("the simulator stopped at a fault of its own".into()));
                     if send.send((number, outcome)).is_err() {

@@ -156,15 +156,20 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn the_same_seed_writes_the_same_bytes_on_any_number_of_threads() {
     let folder = folder();
-    let run = |jobs: &str, out: &str| {
-        let arguments = ["sim", "short.toml", "-q", "--repetitions", "6", "--jobs", jobs, "--out", out];
+    let apart = "[[link]]\nname = \"other\"\nfrom = \"a\"\nto = \"b\"\nforward = { rate = \"2 Mbit/s\" }\n\
+        [[flow]]\nname = \"apart\"\nfrom = \"a\"\nto = \"b\"\n";
+    std::fs::write(folder.path().join("parts.toml"), format!("{SHORT}\n{apart}")).unwrap();
+    let run = |file: &str, repetitions: &str, jobs: &str| {
+        let arguments = ["sim", file, "-q", "--repetitions", repetitions, "--jobs", jobs, "--out", jobs];
         leeway().current_dir(&folder).args(arguments).assert().success();
-        files(&folder.path().join(out))
+        files(&folder.path().join(jobs))
     };
-    let (one, many) = (run("1", "one"), run("7", "many"));
-    let names: Vec<&str> = one.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["flows.parquet", "links.parquet", "report.html", "summary.json"]);
-    assert!(one == many, "the bytes differ");
+    for (file, repetitions) in [("short.toml", "6"), ("parts.toml", "2")] {
+        let (one, many) = (run(file, repetitions, "1"), run(file, repetitions, "7"));
+        let names: Vec<&str> = one.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["flows.parquet", "links.parquet", "report.html", "summary.json"]);
+        assert!(one == many, "the bytes of {file} differ");
+    }
 }
 
 #[test]
