@@ -8,6 +8,7 @@ use crate::ledger::Ledger;
 use crate::pacer::{Pacer, Starvation, mul_div};
 use crate::policy::Policy;
 use crate::reach::Reach;
+use crate::report::ForegroundReport;
 use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
 
@@ -20,6 +21,10 @@ pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.25,gai
 
 /// A base round trip for laws that go by round-trip times: they are told this and the queuing delay.
 const TOLD_BASE_US: u32 = 1_000_000;
+
+/// Bytes that came to the foreground since a report that is older than this came at an unknown time: they say
+/// nothing.
+const RECENT_US: u64 = 1_000_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ pub struct Line {
     round_bytes: [u64; 2],
     /// What has arrived for the foreground since the law was told last.
     foreground_bytes: u64,
+    /// Bytes modulo 2^32 that have come to the foreground by its own end's last report, and the time of that.
+    reported: Option<(u32, u64)>,
     /// The last delay sample.
     sampled_us: Option<u64>,
     expired_bytes: u64,
@@ -110,6 +117,7 @@ impl Line {
             round_start: false,
             round_bytes: [0; 2],
             foreground_bytes: 0,
+            reported: None,
             sampled_us: None,
             expired_bytes: 0,
             expired: Vec::new(),
@@ -258,11 +266,14 @@ impl Line {
         }
     }
 
-    /// The foreground's own end of the line says that the foreground expects `expected_bytes` now, and that
-    /// `came_bytes` more have come.
-    pub fn foreground_told(&mut self, now_us: u64, expected_bytes: u64, came_bytes: u64) {
-        self.foreground.told(now_us, expected_bytes, self.estimator.srtt_us());
-        self.foreground_came(now_us, came_bytes);
+    /// A report of the foreground's own end of the line came.
+    pub fn foreground_reported(&mut self, now_us: u64, report: ForegroundReport) {
+        let before = self.reported.replace((report.came_bytes, now_us));
+        let more = before
+            .filter(|(_, at_us)| now_us < at_us + RECENT_US)
+            .map_or(0, |(before, _)| report.came_bytes.wrapping_sub(before));
+        self.foreground.told(now_us, report.expected_bytes.into(), self.estimator.srtt_us());
+        self.foreground_came(now_us, more.into());
     }
 
     /// `bytes` have come to the foreground.

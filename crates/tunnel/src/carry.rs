@@ -8,6 +8,7 @@ use crate::sender::{Leave, Sender};
 use crate::standing::{Standing, Tell};
 use crate::wire::{self, Datagram, HALF_HEADER, PACKET_HEADER};
 use bytes::{Bytes, BytesMut};
+use leeway_share::ForegroundReport;
 use quinn::{Connection, ConnectionError, SendDatagramError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::pin::pin;
@@ -117,7 +118,7 @@ async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> Connecti
     loop {
         let mut wake: Option<Instant> = None;
         let mut burst = 0;
-        if let Some((expected_bytes, came_bytes)) = sender.tell() {
+        if let Some(ForegroundReport { expected_bytes, came_bytes }) = sender.home_report() {
             say(&wire::foreground_datagram(expected_bytes, came_bytes));
         }
         loop {
@@ -153,7 +154,7 @@ async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> Connecti
                 burst = 0;
             }
         }
-        let tell_at = sender.tell_us().map(|at_us| sender.clock().at(at_us));
+        let tell_at = sender.home_report_us().map(|at_us| sender.clock().at(at_us));
         let wake = wake.into_iter().chain(tell_at).min();
         // A connection that ends while nothing moves is seen by the receiving half.
         let at = wake.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
@@ -246,7 +247,7 @@ fn arrived(
         }
         Ok(Datagram::Report(report)) => return sender.report(report),
         Ok(Datagram::Foreground { expected_bytes, came_bytes }) => {
-            return sender.foreground_told(expected_bytes, came_bytes);
+            return sender.foreground_reported(ForegroundReport { expected_bytes, came_bytes });
         }
         Ok(Datagram::Standing(standing)) => return ends.heard(standing),
         Err(_) => {

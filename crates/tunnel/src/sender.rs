@@ -11,11 +11,10 @@
 //!   carry acknowledgements alone are counted as well.
 //! - quinn does not say how many bytes were marked. A mark counts as the loss of one segment (RFC 3168, 5).
 
-use crate::foreground::Home;
 use crate::owd::{Clock, Report};
 use leeway_control::LawSpec;
 use leeway_net::Sight;
-use leeway_share::{FlowId, Line, Next, Policy, Sample, State, UserId, WayBack};
+use leeway_share::{FlowId, ForegroundReport, Line, Next, Policy, Reporter, Sample, State, UserId, WayBack};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
@@ -31,9 +30,6 @@ pub const LAW: &str = leeway_share::LAW;
 const NO_WINDOW: u64 = 1 << 40;
 /// Packets that may wait inside quinn for the socket.
 const AHEAD_BYTES: u64 = 256 * 1024;
-/// Bytes that came to the foreground since a message that is older than this came at an unknown time: they
-/// say nothing.
-const RECENT_US: u64 = 1_000_000;
 /// A report about a packet that was sent longer ago is none.
 const LONGEST_US: u32 = 60_000_000;
 
@@ -84,10 +80,7 @@ struct Inner {
     min_rtt_us: u32,
     back: WayBack,
     /// The foreground at this end.
-    home: Home,
-    /// Bytes modulo 2^32 that have come to the foreground at the peer's end, by the peer's last message, and
-    /// the time of that message.
-    came: Option<(u32, u64)>,
+    home: Reporter,
 }
 
 /// What to do with a packet.
@@ -136,17 +129,9 @@ impl Sender {
         self.room.notify_one();
     }
 
-    /// The peer's message about the foreground at its end: bytes that the foreground expects, and bytes that
-    /// have come to it, modulo 2^32.
-    pub fn foreground_told(&self, expected_bytes: u32, came_bytes: u32) {
-        let now_us = self.clock.micros();
-        let mut inner = self.inner();
-        let before = inner.came.replace((came_bytes, now_us));
-        let more = before
-            .filter(|(_, at_us)| now_us < at_us + RECENT_US)
-            .map(|(before, _)| came_bytes.wrapping_sub(before));
-        inner.line.foreground_told(now_us, expected_bytes.into(), more.unwrap_or(0).into());
-        drop(inner);
+    /// The peer's report about the foreground at its end.
+    pub fn foreground_reported(&self, report: ForegroundReport) {
+        self.inner().line.foreground_reported(self.clock.micros(), report);
         self.room.notify_one();
     }
 
@@ -156,7 +141,8 @@ impl Sender {
         let mut inner = self.inner();
         let Inner { home, line, srtt_us, min_rtt_us, .. } = &mut *inner;
         for sight in sights {
-            home.seen(now_us, *sight, u64::from(*srtt_us), u64::from(*min_rtt_us));
+            let down = crate::foreground::down(sight.what);
+            home.seen(now_us, sight.connection, down, (*srtt_us).into(), (*min_rtt_us).into());
             if let Some(up) = crate::foreground::up(sight.what) {
                 line.foreground(now_us, sight.connection, up);
             }
@@ -173,18 +159,18 @@ impl Sender {
         }
     }
 
-    /// What the peer has to be told of the foreground at this end now: expected bytes, and those that came.
-    pub fn tell(&self) -> Option<(u32, u32)> {
+    /// What has to be reported to the peer of the foreground at this end.
+    pub fn home_report(&self) -> Option<ForegroundReport> {
         let now_us = self.clock.micros();
         let mut inner = self.inner();
         let srtt_us = inner.srtt_us.into();
-        inner.home.tell(now_us, srtt_us)
+        inner.home.report(now_us, srtt_us)
     }
 
     /// When to ask that again, in microseconds of the clock.
-    pub fn tell_us(&self) -> Option<u64> {
+    pub fn home_report_us(&self) -> Option<u64> {
         let inner = self.inner();
-        inner.home.tell_us(inner.srtt_us.into())
+        inner.home.due_us(inner.srtt_us.into())
     }
 
     /// How it stands.
@@ -225,14 +211,13 @@ impl Inner {
             srtt_us: 0,
             min_rtt_us: 0,
             back: WayBack::default(),
-            home: Home::default(),
-            came: None,
+            home: Reporter::new(&Policy::default()),
         }
     }
 
     /// Another path, of which nothing is known, or another law. The foreground stays.
     fn restart(&mut self) {
-        let home = std::mem::take(&mut self.home);
+        let home = std::mem::replace(&mut self.home, Reporter::new(&Policy::default()));
         *self = Inner { home, ..Inner::new(self.law.clone()) };
     }
 
@@ -489,12 +474,13 @@ mod tests {
         let mut line = Bottleneck::new(1_000);
         line.until(15_000_000);
         let told = |line: &mut Bottleneck, expected_bytes| {
-            line.inner.line.foreground_told(line.now_us, expected_bytes, 0);
+            let report = ForegroundReport { expected_bytes, came_bytes: 0 };
+            line.inner.line.foreground_reported(line.now_us, report);
         };
         let (before, window) = (line.arrived, line.inner.line.window_bytes());
         // What is under way comes, and then nothing for as long as it counts.
         for n in 1..=20 {
-            told(&mut line, 2 * window);
+            told(&mut line, 2 * window as u32);
             line.until(15_000_000 + n * 10_000);
         }
         assert!(line.arrived - before <= 1 + window / PACKET, "{} packets", line.arrived - before);
@@ -503,7 +489,7 @@ mod tests {
         line.until(line.now_us + 100_000);
         assert!(line.second().0 > 0.8, "it goes on");
         // The message that ends it is lost.
-        told(&mut line, 2 * window);
+        told(&mut line, 2 * window as u32);
         line.until(line.now_us + 1_000_000);
         assert!(line.second().0 > 0.8, "it goes on by itself");
     }
@@ -515,7 +501,8 @@ mod tests {
         line.until(15_100_000);
         let before = line.arrived;
         for n in 1..=4_000 {
-            line.inner.line.foreground_told(line.now_us, 1 << 30, 12_500);
+            let report = ForegroundReport { expected_bytes: 1 << 30, came_bytes: n as u32 * 12_500 };
+            line.inner.line.foreground_reported(line.now_us, report);
             line.until(15_100_000 + n * 10_000);
         }
         let share = (line.arrived - before) as f64 / 40_000.0;
