@@ -198,6 +198,8 @@ class Gateway(Part):
         Node of the gateway: the home's end of the line.
     law, uplink
         Laws of the traffic to the node and from the node; the defaults of the sharing where None.
+    relay
+        Node of a relay, which sends the downloads under the law; where None receive windows hold the downloads.
     read_delay
         The gateway sees packets up to this long after they came, as a program on sockets does; where None at once.
     policy
@@ -208,6 +210,7 @@ class Gateway(Part):
     node: str
     law: str | None = None
     uplink: str | None = None
+    relay: str | None = None
     read_delay: Quantity | None = None
     policy: dict[str, int] = field(default_factory=dict)
 

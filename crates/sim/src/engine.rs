@@ -32,6 +32,8 @@ pub enum Timer {
     Stop(u32),
     /// Gateway: it may grant something.
     Gateway(u32),
+    /// Gateway: it may have something to report to its relay.
+    Report(u32),
     /// Flow: the gateway that holds it reads what has come, or what was acknowledged.
     Read(u32),
     /// Peer of a swarm: its turn.
@@ -211,6 +213,9 @@ impl Engine {
         let flow = &mut flows[index as usize];
         if packet.epoch() != flow.epoch || !flow.open {
             world.books.sacks.take(&packet);
+            if packet.kind() == Kind::Report {
+                self.report_arrives(&packet); // it is about the home, whatever became of the flow
+            }
             return;
         }
         let group = flow.group as usize;
@@ -268,6 +273,8 @@ impl Engine {
             Kind::Syn => self.syn_arrives(&packet),
             Kind::SynAck => self.syn_ack_arrives(&packet),
             Kind::Permit => self.permit_arrives(&packet),
+            Kind::Report => self.report_arrives(&packet),
+            Kind::Receipt => self.receipt_arrives(&packet),
         }
     }
 
@@ -276,7 +283,7 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let group = &self.groups[flow.group as usize];
         self.world.pump(index, flow, &group.profile);
-        if matches!(group.gateway, Some((_, scenario::Part::Upload))) {
+        if group.gateway.is_some_and(|(_, part)| part.is_sent()) {
             self.gateway_wants(index);
         }
     }
@@ -298,6 +305,7 @@ impl Engine {
             Timer::Acknowledge(index) => flows[index as usize].ack_timer.look(now),
             Timer::App(index) => flows[index as usize].app.timer.look(now),
             Timer::Gateway(index) => self.gateways[index as usize].timer.look(now),
+            Timer::Report(index) => self.gateways[index as usize].report_timer.look(now),
             _ => Ok(()),
         };
         match look {
@@ -321,6 +329,7 @@ impl Engine {
             Timer::App(index) => self.turn(index),
             Timer::Stop(index) => self.stop(index),
             Timer::Gateway(index) => self.gateway_serves(index as usize),
+            Timer::Report(index) => self.gateway_reports(index as usize),
             Timer::Read(index) => self.gateway_reads(index),
             Timer::Peer(peer, turn) => self.peer_turn(peer, turn),
             Timer::Arrival(group, process) => self.arrival(group, process),

@@ -1,20 +1,26 @@
 //! The gateway node: `leeway-share` in virtual time. What it grants to a download goes to the server as a
 //! receive window, what it grants to an upload lets the sender at the node send.
 //!
+//! With a relay, downloads are held where they are sent. The relay sees the delay of each packet, and the
+//! gateway's reports tell the relay what the home expects. The gateway acknowledges each packet with one of its
+//! own, as the tunnel's ends do whatever the connections inside do.
+//!
 //! Without a `read_delay` each packet is seen when it comes, and its delay is known without the queue of the
 //! other direction: for a download to the microsecond, as the timestamps of a kernel with a finer clock show
 //! it, for an upload from the grant to the acknowledgement. With a `read_delay` the node sees what a program
 //! on sockets sees: bytes in order, those of several segments at a time, some time after they came, and round
 //! trips of windows, in which a server may have paused.
 //!
-//! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible.
+//! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible. The servers of
+//! what comes through a relay are at the relay.
 
 use crate::engine::{Engine, Timer};
 use crate::packet::{Fields, Kind, Packet};
 use crate::scenario::{self, Part};
 use crate::tcp::rto::LazyTimer;
 use leeway_share::{
-    Certainty, FlowId, Heard, Line, Next, Policy, RoundTrips, Sample, Sight, UserId, WayBack,
+    Certainty, FlowId, ForegroundReport, Heard, Line, Next, Policy, Reporter, RoundTrips, Sample, Sight,
+    State, UserId, WayBack,
 };
 use leeway_units::{Bytes, Duration, Time};
 use std::collections::BTreeMap;
@@ -27,7 +33,12 @@ pub struct Gateway {
     owners: [BTreeMap<FlowId, u32>; 2],
     policy: Policy,
     read_delay: Option<Duration>,
+    /// What a gateway with a relay has to report.
+    reporter: Option<Reporter>,
+    /// The flow whose way the reports take.
+    reports_by: Option<u32>,
     pub(crate) timer: LazyTimer,
+    pub(crate) report_timer: LazyTimer,
 }
 
 /// What a flow has of a gateway's line.
@@ -53,6 +64,8 @@ pub struct Permit {
     /// A read is set.
     reading: bool,
     round_trips: RoundTrips,
+    /// Bytes that have come from the relay, modulo 2^32: as they are here, and as the relay knows.
+    came: [u32; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,18 +83,23 @@ impl Gateway {
     pub fn new(spec: &scenario::Gateway) -> Gateway {
         let policy = spec.policy().unwrap_or_default(); // checked when the scenario was read
         let [down, up] = spec.laws();
+        let reporter = spec.relay.as_ref().map(|_| Reporter::new(&policy));
+        let down_policy = if reporter.is_some() { policy.for_sending() } else { policy };
         Gateway {
-            lines: [Line::new(&down, &policy), Line::new(&up, &policy.for_sending())],
+            lines: [Line::new(&down, &down_policy), Line::new(&up, &policy.for_sending())],
             owners: Default::default(),
             policy,
             read_delay: spec.read_delay,
+            reporter,
+            reports_by: None,
             timer: LazyTimer::new(),
+            report_timer: LazyTimer::new(),
         }
     }
 
     /// The `index`-th flow, of `user`, is held in that direction.
     pub fn hold(&mut self, part: Part, user: u64, index: u32) -> Option<Permit> {
-        let way = usize::from(part == Part::Upload);
+        let way = part.way();
         let id = self.lines[way].open(UserId(user)).ok()?;
         self.owners[way].insert(id, index);
         let wanted = Wanted::Nothing;
@@ -97,6 +115,7 @@ impl Gateway {
             unread: 0,
             reading: false,
             round_trips: RoundTrips::default(),
+            came: [0; 2],
         })
     }
 }
@@ -111,15 +130,14 @@ impl Engine {
     /// A connection of flow `index` begins.
     pub(crate) fn gateway_connects(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
-        let now_us = self.world.now.micros();
         if part == Part::HomeDownload {
-            self.gateways[gateway].lines[0].foreground(now_us, index.into(), Sight::Connect);
+            self.home_seen(gateway, index, Sight::Connect);
         }
         let flow = &mut self.flows[index as usize];
         let Some(permit) = &mut flow.permit else { return };
-        let line = &mut self.gateways[gateway].lines[usize::from(part == Part::Upload)];
+        let line = &mut self.gateways[gateway].lines[part.way()];
         line.rest(permit.id, line.granted_to(permit.id));
-        (permit.edge, permit.unread) = (0, 0);
+        (permit.edge, permit.unread, permit.came[1]) = (0, 0, permit.came[0]);
         permit.round_trips.clear();
         permit.request = None;
         permit.wanted = match self.groups[flow.group as usize].spec.app {
@@ -133,9 +151,10 @@ impl Engine {
     /// The client of flow `index` is about to ask for `size` bytes: whether it may now.
     pub(crate) fn gateway_lets_ask(&mut self, index: u32, size: u32) -> bool {
         let Some((gateway, part)) = self.met(index) else { return true };
-        let now_us = self.world.now.micros();
         if part == Part::HomeDownload {
-            self.gateways[gateway].lines[0].foreground(now_us, index.into(), Sight::Request);
+            self.home_seen(gateway, index, Sight::Request);
+        }
+        if part != Part::Download {
             return true;
         }
         let flow = &mut self.flows[index as usize];
@@ -155,12 +174,23 @@ impl Engine {
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(permit) = flow.permit.as_ref().filter(|_| flow.open) else { return };
         let node = &mut self.gateways[gateway];
-        let line = &mut node.lines[usize::from(part == Part::Upload)];
+        let line = &mut node.lines[part.way()];
         // What was given up may come all the same, but is not counted on.
         let under_way = line.granted_to(permit.id) / mss;
+        if part == Part::Relayed {
+            // What is in hand at the relay: the connection inside sends up to its own window.
+            let ahead = u64::from(permit.edge.saturating_sub(flow.sender.next_seq()));
+            let unsent = flow.sender.unsent_bytes().saturating_sub(ahead.saturating_mul(mss));
+            if unsent > 0 && ahead < 2 {
+                let _ = line.ask_whole(permit.id, unsent.min(mss));
+            } else {
+                line.withdraw(permit.id);
+            }
+            return self.gateway_serves(gateway);
+        }
         let segments = match permit.wanted {
+            _ if part.is_sent() => flow.sender.unsent_bytes().div_ceil(mss),
             Wanted::Nothing => 0,
-            Wanted::Endless if part == Part::Upload => flow.sender.unsent_bytes().div_ceil(mss),
             Wanted::Endless => u64::MAX / mss,
             Wanted::Until(end) => {
                 u64::from(end.saturating_sub(flow.receiver.next())).saturating_sub(under_way)
@@ -182,7 +212,18 @@ impl Engine {
         let line = &mut self.gateways[gateway].lines[0];
         let bytes = if new { u64::from(packet.value()) } else { 0 };
         match (part, &mut flow.permit) {
-            (Part::HomeDownload, _) => line.foreground(now_us, index.into(), Sight::Bytes(packet.size())),
+            (Part::HomeDownload, _) => self.home_seen(gateway, index, Sight::Bytes(packet.size())),
+            (Part::Relayed, Some(permit)) => {
+                permit.came[0] = permit.came[0].wrapping_add(bytes as u32);
+                let receipt = Fields {
+                    sent: packet.sent,
+                    seq: permit.came[0],
+                    value: u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX),
+                    ..self.to_relay(index, Kind::Receipt, RECEIPT_BYTES)
+                };
+                self.world.send(receipt.pack());
+                return self.background_came(gateway, index);
+            }
             (Part::Download, Some(permit)) => {
                 let mss = u32::from(self.groups[flow.group as usize].profile.mss);
                 let owd_us = (self.world.now - packet.sent).micros();
@@ -227,9 +268,16 @@ impl Engine {
             return self.comes(index, bytes);
         }
         let flow = &mut self.flows[index as usize];
-        let line = &mut self.gateways[gateway].lines[1];
+        let line = &mut self.gateways[gateway].lines[part.way()];
         match (part, &mut flow.permit) {
             (Part::HomeUpload, _) if bytes > 0 => line.foreground(now_us, index.into(), Sight::Bytes(bytes)),
+            (Part::Relayed, Some(permit)) => {
+                if flow.counts.retransmitted > permit.retransmitted {
+                    permit.retransmitted = flow.counts.retransmitted;
+                    line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
+                }
+                return self.gateway_wants(index);
+            }
             (Part::Upload, Some(permit)) => {
                 let back_us = rtt_us.saturating_sub(owd_us.into()) as u32;
                 let excess_us = permit.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
@@ -252,6 +300,90 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
+    /// The home was seen on flow `index`, which comes to gateway `gateway`.
+    fn home_seen(&mut self, gateway: usize, index: u32, sight: Sight) {
+        let now_us = self.world.now.micros();
+        let node = &mut self.gateways[gateway];
+        let Some(reporter) = &mut node.reporter else {
+            return node.lines[0].foreground(now_us, index.into(), sight);
+        };
+        let State { srtt_us, queuing_us, .. } = node.lines[0].state(now_us);
+        reporter.seen(now_us, index.into(), sight, srtt_us, srtt_us.saturating_sub(queuing_us.into()));
+        self.gateway_reports(gateway);
+    }
+
+    /// A packet of flow `index` came from the relay of gateway `gateway`.
+    fn background_came(&mut self, gateway: usize, index: u32) {
+        let now_us = self.world.now.micros();
+        let node = &mut self.gateways[gateway];
+        node.reports_by = Some(index);
+        if node.reporter.as_mut().is_some_and(|reporter| reporter.background(now_us)) {
+            self.gateway_reports(gateway);
+        }
+    }
+
+    /// Gateway `gateway` reports to its relay what is due, and sets when to look again.
+    pub(crate) fn gateway_reports(&mut self, gateway: usize) {
+        let now = self.world.now;
+        let node = &mut self.gateways[gateway];
+        let srtt_us = node.lines[0].state(now.micros()).srtt_us;
+        let (Some(reporter), Some(index)) = (&mut node.reporter, node.reports_by) else { return };
+        let report = reporter.report(now.micros(), srtt_us);
+        if let Some(due_us) = reporter.due_us(srtt_us) {
+            let at = node.report_timer.set(Time::from_micros(due_us).max(now + Duration::from_micros(1)));
+            if let Some(at) = at {
+                self.world.set(at, Timer::Report(gateway as u32));
+            }
+        }
+        let Some(ForegroundReport { expected_bytes, came_bytes }) = report else { return };
+        let packet = Fields {
+            seq: came_bytes,
+            value: expected_bytes,
+            ..self.to_relay(index, Kind::Report, REPORT_BYTES)
+        };
+        self.world.send(packet.pack());
+    }
+
+    /// A packet of a gateway to its relay, the way that acknowledgements of flow `index` take.
+    fn to_relay(&self, index: u32, kind: Kind, bytes: u16) -> Fields {
+        let flow = &self.flows[index as usize];
+        let profile = &self.groups[flow.group as usize].profile;
+        Fields {
+            sent: self.world.now,
+            step: flow.reverse,
+            size: profile.header + bytes,
+            kind,
+            class: profile.class,
+            bits: Packet::bits(flow.epoch, false),
+            ..Fields::blank(index)
+        }
+    }
+
+    /// A gateway's receipt is at its relay.
+    pub(crate) fn receipt_arrives(&mut self, packet: &Packet) {
+        let Some((gateway, _)) = self.met(packet.flow()) else { return };
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[packet.flow() as usize];
+        let Some(permit) = &mut flow.permit else { return };
+        let bytes = packet.seq().wrapping_sub(permit.came[1]);
+        permit.came[1] = packet.seq();
+        let rtt_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
+        let back_us = rtt_us.saturating_sub(packet.value());
+        let excess_us = permit.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
+        let sample = exact(flow.group, rtt_us.saturating_sub(excess_us).into());
+        let line = &mut self.gateways[gateway].lines[0];
+        line.arrived(now_us, permit.id, bytes.into(), Some(Sample { known_us: rtt_us, ..sample }));
+        self.gateway_wants(packet.flow());
+    }
+
+    /// A gateway's report is at its relay.
+    pub(crate) fn report_arrives(&mut self, packet: &Packet) {
+        let Some((gateway, _)) = self.met(packet.flow()) else { return };
+        let report = ForegroundReport { expected_bytes: packet.value(), came_bytes: packet.seq() };
+        self.gateways[gateway].lines[0].foreground_reported(self.world.now.micros(), report);
+        self.gateway_serves(gateway);
+    }
+
     /// `bytes` of flow `index` are there to be read, or are acknowledged.
     fn comes(&mut self, index: u32, bytes: u64) {
         let Some((gateway, _)) = self.met(index) else { return };
@@ -271,7 +403,7 @@ impl Engine {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
-        let line = &mut self.gateways[gateway].lines[usize::from(part == Part::Upload)];
+        let line = &mut self.gateways[gateway].lines[part.way()];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(permit) = &mut flow.permit else { return };
         permit.reading = false;
@@ -336,7 +468,7 @@ impl Engine {
                     Next::Grant { flow, bytes } => {
                         let owner = self.gateways[gateway].owners[way].get(&flow).copied();
                         if let Some(index) = owner {
-                            self.granted(index, bytes, way == 1);
+                            self.granted(index, bytes);
                             self.gateway_wants(index);
                         }
                     }
@@ -373,17 +505,18 @@ impl Engine {
     }
 
     /// Flow `index` may have `bytes` more under way.
-    fn granted(&mut self, index: u32, bytes: u64, upload: bool) {
+    fn granted(&mut self, index: u32, bytes: u64) {
         let now = self.world.now;
+        let sent = self.met(index).is_some_and(|(_, part)| part.is_sent());
         let flow = &mut self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
         let Some(permit) = &mut flow.permit else { return };
-        let reached = if upload { flow.sender.next_seq() } else { flow.receiver.next() };
+        let reached = if sent { flow.sender.next_seq() } else { flow.receiver.next() };
         let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
         let from = permit.edge.max(reached);
         permit.edge = from.saturating_add(segments);
         permit.round_trips.opened(u64::from(from) * u64::from(profile.mss), now.micros(), Certainty::Exact);
-        if upload {
+        if sent {
             flow.sender.edge = permit.edge;
             return self.pump(index);
         }
@@ -410,6 +543,11 @@ impl Engine {
 
 /// Segments that come before their time say that one was lost (RFC 5681, 3.2).
 const DUPLICATES: u32 = 3;
+
+/// A report in a datagram of the tunnel, without headers.
+const REPORT_BYTES: u16 = 9;
+/// A report of a delay there (11 bytes) beside QUIC's own acknowledgement.
+const RECEIPT_BYTES: u16 = 20;
 
 fn exact(path: u32, rtt_us: u64) -> Sample {
     Sample::exact(path.into(), u32::try_from(rtt_us).unwrap_or(u32::MAX).max(1))

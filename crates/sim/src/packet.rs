@@ -21,6 +21,12 @@ pub enum Kind {
     SynAck,
     /// The receive window that a gateway grants: `value` is one past the last segment that may be sent.
     Permit,
+    /// A gateway's report of the home to its relay: `value` is what the home expects, `seq` what has come to it,
+    /// modulo 2^32.
+    Report,
+    /// What a gateway says to its relay of a packet that came: `value` is the packet's one-way delay in
+    /// microseconds, `seq` the bytes that have come of the flow, modulo 2^32, `sent` the time of the packet.
+    Receipt,
 }
 
 /// No selective acknowledgement blocks.
@@ -31,6 +37,10 @@ const SYN: u32 = u32::MAX - 1;
 const SYN_ACK: u32 = u32::MAX - 2;
 /// In place of the blocks: a receive window.
 const PERMIT: u32 = u32::MAX - 3;
+/// In place of the blocks: a report of the home.
+const REPORT: u32 = u32::MAX - 4;
+/// In place of the blocks: a receipt.
+const RECEIPT: u32 = u32::MAX - 5;
 
 /// One packet on its way.
 ///
@@ -75,12 +85,14 @@ impl Fields {
     /// Packs them.
     #[inline]
     pub fn pack(self) -> Packet {
-        // Two bits for the kind: a handshake or a receive window is told apart where other packets have their
-        // SACK blocks.
+        // Two bits for the kind: those that TCP itself does not have are told apart where other packets have
+        // their SACK blocks.
         let (kind, sack) = match self.kind {
             Kind::Syn => (Kind::Request, SYN),
             Kind::SynAck => (Kind::Request, SYN_ACK),
             Kind::Permit => (Kind::Request, PERMIT),
+            Kind::Report => (Kind::Request, REPORT),
+            Kind::Receipt => (Kind::Request, RECEIPT),
             kind => (kind, self.sack),
         };
         Packet {
@@ -170,6 +182,8 @@ impl Packet {
                 SYN => Kind::Syn,
                 SYN_ACK => Kind::SynAck,
                 PERMIT => Kind::Permit,
+                REPORT => Kind::Report,
+                RECEIPT => Kind::Receipt,
                 _ => Kind::Request,
             },
             _ => Kind::Voice,

@@ -5,7 +5,7 @@
 mod lines;
 
 use leeway_sim::scenario::Scenario;
-use lines::{HEAD, Home, Line, Neighbours, SOCKETS, judge, row};
+use lines::{HEAD, Home, Line, Neighbours, RELAY, SOCKETS, judge, row};
 
 const SLOW: Line = Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" };
 
@@ -33,6 +33,48 @@ fn what_neighbours_do_to_a_home() {
 #[test]
 fn what_a_gateway_on_sockets_makes_of_it() {
     insta::assert_snapshot!(lines::on_sockets(SOCKETS));
+}
+
+#[test]
+fn what_a_relay_makes_of_it() {
+    let mut table = format!("{HEAD}\n");
+    for line in [SLOW, LINES[2]] {
+        for home in Home::ALL {
+            table += &row(line, home, judge(line, home, Neighbours::Overload, RELAY));
+            table.push('\n');
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// A relay does not see the home: it knows of it by the reports of the other end. Under CUBIC, and without the
+/// bound, the home waits.
+#[test]
+fn a_relay_leaves_the_line_to_a_home_that_it_does_not_see() {
+    let line = Line { mbps: 10.0, rtt_ms: 40, bdp: 4.0, queue: "droptail" };
+    let beside = judge(line, Home::Requests, Neighbours::Overload, RELAY);
+    let idle = judge(line, Home::Idle, Neighbours::Overload, RELAY);
+    assert!(beside.mean < 1.2 && idle.spare > 0.9, "{beside:?}, of an idle home {idle:?}");
+    let careless = format!("{RELAY}\nlaw = \"cubic\"\npolicy = {{ answers = 1000, pipe_percent = 10000 }}");
+    let greedy = judge(line, Home::Requests, Neighbours::Overload, &careless);
+    assert!(greedy.mean > 1.2 * beside.mean, "{greedy:?} beside {beside:?}");
+}
+
+/// What the example's head promises: neighbours have most of the line, and the home's pages come as if they
+/// were alone, unless the law does not yield.
+#[test]
+fn the_example_of_a_shared_home_does_what_it_says() {
+    let text = include_str!("../../../examples/shared-home.toml");
+    let play = |change: &str| {
+        let text = text.replace("node = \"right\"\n", &format!("node = \"right\"\n{change}\n"));
+        let run = leeway_sim::run(&Scenario::parse(&text, "shared-home.toml").unwrap(), 1).unwrap();
+        let of = |name: &str| run.windows[0].groups.iter().find(|group| group.name == name).unwrap();
+        (of("pages").completion.unwrap().mean_s, of("neighbours").throughput_bps / 1e6)
+    };
+    let (gateway, relay, greedy) = (play(""), play(RELAY), play("law = \"cubic\""));
+    for (pages_s, neighbours_mbps) in [gateway, relay] {
+        assert!(pages_s < 0.7 * greedy.0 && neighbours_mbps > 5.0, "{gateway:?}, {relay:?}, {greedy:?}");
+    }
 }
 
 /// Segments that are read together, a server's pause, a queue at a slow server and a turn that comes back at
@@ -132,6 +174,10 @@ fn what_is_wrong_with_a_gateway_is_told() {
         wrong("node = \"right\"", "role = \"background\"\ngateway = \"h\"")
             .contains("there is no gateway `h`")
     );
+    let relayed = |relay: &str| wrong(&format!("node = \"right\"\n{relay}"), held);
+    assert!(relayed("relay = \"lfet\"").contains("there is no node `lfet`"));
+    assert!(relayed("relay = \"right\"").contains("the relay is where the gateway is"));
+    assert!(relayed("relay = \"left\"\nread_delay = \"1 ms\"").contains("leave `read_delay` out"));
     let voice = format!("{held}\napp = {{ kind = \"voice\" }}");
     assert!(wrong("node = \"right\"", &voice).contains("cannot hold this kind of application"));
 }

@@ -265,7 +265,10 @@ pub fn median(values: &mut [f64]) -> f64 {
 /// A gateway that sees what a program on sockets sees.
 pub const SOCKETS: &str = "read_delay = \"2 ms\"";
 
-/// What such a gateway makes of neighbours whose servers pause, are far or slow, or who send themselves.
+/// A relay at the other end of the line.
+pub const RELAY: &str = "relay = \"left\"";
+
+/// What a gateway on sockets makes of neighbours whose servers pause, are far or slow, or who send themselves.
 pub fn on_sockets(extra: &str) -> String {
     let lines = [
         Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" },

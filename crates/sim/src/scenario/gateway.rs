@@ -1,7 +1,7 @@
 //! Gateways: who shares a line that belongs to somebody else, by `leeway-share`.
 
 use super::error::Problem;
-use super::{FieldPath, FlowGroup, Scenario, words};
+use super::{App, FieldPath, FlowGroup, Scenario, words};
 use leeway_control::LawSpec;
 use leeway_share::Policy;
 use leeway_units::Duration;
@@ -25,6 +25,11 @@ pub struct Gateway {
     /// The law of what leaves the node; that of the sharing where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<LawSpec>,
+    /// A relay at this node. What begins there and comes to the gateway is held by what the relay sends, and not
+    /// by receive windows; the gateway reports to the relay what the home expects. `leeway relay` and `leeway
+    /// join` share a line so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<String>,
     /// The gateway sees what has come when a program reads it, anywhere up to this long after the packet, and
     /// delays are round trips of windows, with whatever the other end waits for, as a program on sockets has
     /// them. Where absent it sees each packet when it comes, with its delay.
@@ -38,14 +43,28 @@ pub struct Gateway {
 /// Where the packets of a group meet a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Held: comes to the node.
+    /// Held by receive windows: comes to the node.
     Download,
-    /// Held: leaves the node.
+    /// Held where it is sent: comes to the node from its relay.
+    Relayed,
+    /// Held where it is sent: leaves the node.
     Upload,
     /// The foreground: comes to the node.
     HomeDownload,
     /// The foreground: leaves the node.
     HomeUpload,
+}
+
+impl Part {
+    /// The line that it goes by: what comes to the node, or what leaves it.
+    pub fn way(self) -> usize {
+        usize::from(matches!(self, Part::Upload | Part::HomeUpload))
+    }
+
+    /// Whether it is held where it is sent.
+    pub fn is_sent(self) -> bool {
+        matches!(self, Part::Relayed | Part::Upload)
+    }
 }
 
 impl Gateway {
@@ -76,7 +95,11 @@ impl Scenario {
         self.gateway.iter().enumerate().find_map(|(index, gateway)| {
             let (ends, begins) = (to == gateway.node, from == gateway.node);
             let part = match (&group.gateway, group.role.is_primary()) {
-                (Some(name), _) if *name == gateway.name && ends => Part::Download,
+                (Some(name), _) if *name == gateway.name && ends => match &gateway.relay {
+                    Some(relay) if from != relay => return None,
+                    Some(_) => Part::Relayed,
+                    None => Part::Download,
+                },
                 (Some(name), _) if *name == gateway.name && begins => Part::Upload,
                 (None, true) if ends => Part::HomeDownload,
                 (None, true) if begins => Part::HomeUpload,
@@ -93,6 +116,8 @@ impl Scenario {
         let mut nodes: Vec<&str> =
             links.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
         nodes.dedup();
+        let several: Vec<&str> =
+            links.iter().filter(|link| link.count > 1).map(|link| link.from.as_str()).collect();
         for (i, gateway) in self.gateway.iter().enumerate() {
             let at = at.index(i);
             super::check::name(at.key("name"), &gateway.name)?;
@@ -101,58 +126,71 @@ impl Scenario {
                 return Err(Problem::new(at.key("name"), "another gateway has this name or this node")
                     .help("each gateway has a name and a node of its own"));
             }
-            if !nodes.contains(&gateway.node.as_str()) {
-                return Err(Problem::new(at.key("node"), format!("there is no node `{}`", gateway.node))
-                    .help(words::suggest(&gateway.node, &nodes, "the nodes are")));
-            }
-            if links.iter().any(|link| link.count > 1 && link.from == gateway.node) {
-                return Err(Problem::new(
-                    at.key("node"),
-                    format!("`{}` stands for several nodes", gateway.node),
-                )
-                .help("a gateway is at one node: give its link no `count`"));
+            check_node(at.key("node"), &gateway.node, &nodes, &several)?;
+            if let Some(relay) = &gateway.relay {
+                check_node(at.key("relay"), relay, &nodes, &several)?;
+                if *relay == gateway.node {
+                    return Err(Problem::new(at.key("relay"), "the relay is where the gateway is")
+                        .help("a relay is at the other end of the line"));
+                }
+                if gateway.read_delay.is_some() {
+                    let what = "a gateway with a relay sees each packet when it comes";
+                    return Err(Problem::new(at.key("read_delay"), what).help("leave `read_delay` out"));
+                }
             }
             gateway.policy().map_err(|(name, why)| Problem::new(at.key("policy").key(&name), why))?;
         }
+        self.flow.iter().enumerate().try_for_each(|(i, group)| self.check_held(i, group))
+    }
+
+    /// The `i`-th group, if a gateway holds it.
+    fn check_held(&self, i: usize, group: &FlowGroup) -> Result<(), Problem> {
+        let Some(name) = &group.gateway else { return Ok(()) };
+        let at = FieldPath::root().key("flow").index(i).key("gateway");
         let names: Vec<&str> = self.gateway.iter().map(|gateway| gateway.name.as_str()).collect();
-        for (i, group) in self.flow.iter().enumerate() {
-            let Some(name) = &group.gateway else { continue };
-            let at = FieldPath::root().key("flow").index(i).key("gateway");
-            if !names.contains(&name.as_str()) {
-                return Err(Problem::new(at, format!("there is no gateway `{name}`")).help(words::suggest(
-                    name,
-                    &names,
-                    "the gateways are",
-                )));
-            }
-            if group.role.is_primary() {
-                return Err(Problem::new(at, "a gateway holds background, and this group is primary")
-                    .help("give the group `role = \"background\"`"));
-            }
-            let held = matches!(
-                group.app,
-                super::App::Bulk
-                    | super::App::Request { .. }
-                    | super::App::Transfer { .. }
-                    | super::App::OnOff { .. }
-            );
-            if !held
-                || matches!(
-                    (group.app, self.gateway_of(group)),
-                    (super::App::Request { .. }, Some((_, Part::Upload)))
-                )
-            {
-                return Err(Problem::new(at, "a gateway cannot hold this kind of application")
-                    .help("bulk, transfer, on_off; and request, where the answers come to the gateway"));
-            }
-            if self.gateway_of(group).is_none() {
-                return Err(Problem::new(
-                    at,
-                    format!("`{}` neither begins nor ends at the gateway", group.name),
-                )
-                .help("its `from` or `to` is the gateway's `node`"));
-            }
+        if !names.contains(&name.as_str()) {
+            return Err(Problem::new(at, format!("there is no gateway `{name}`")).help(words::suggest(
+                name,
+                &names,
+                "the gateways are",
+            )));
+        }
+        if group.role.is_primary() {
+            return Err(Problem::new(at, "a gateway holds background, and this group is primary")
+                .help("give the group `role = \"background\"`"));
+        }
+        let met = self.gateway_of(group);
+        let held = match group.app {
+            App::Bulk | App::Transfer { .. } | App::OnOff { .. } => true,
+            App::Request { .. } => !matches!(met, Some((_, Part::Upload))),
+            _ => false,
+        };
+        if !held {
+            return Err(Problem::new(at, "a gateway cannot hold this kind of application")
+                .help("bulk, transfer, on_off; and request, where the answers come to the gateway"));
+        }
+        if met.is_none() {
+            let what = format!("`{}` neither begins nor ends at the gateway", group.name);
+            return Err(Problem::new(at, what).help(
+                "its `from` or `to` is the gateway's `node`; what comes through a relay begins at the relay",
+            ));
         }
         Ok(())
     }
+}
+
+/// Whether `node` is one of `nodes`, and one alone.
+fn check_node(at: FieldPath, node: &str, nodes: &[&str], several: &[&str]) -> Result<(), Problem> {
+    if !nodes.contains(&node) {
+        return Err(Problem::new(at, format!("there is no node `{node}`")).help(words::suggest(
+            node,
+            nodes,
+            "the nodes are",
+        )));
+    }
+    if several.contains(&node) {
+        return Err(Problem::new(at, format!("`{node}` stands for several nodes"))
+            .help("a gateway and a relay are at one node each: give its link no `count`"));
+    }
+    Ok(())
 }
