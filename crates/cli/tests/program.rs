@@ -223,6 +223,17 @@ fn a_failure_leaves_old_results_alone() {
 }
 
 #[test]
+fn a_result_that_cannot_be_written_is_named() {
+    let folder = folder();
+    std::fs::create_dir_all(folder.path().join("out/report.html")).unwrap();
+    let output =
+        leeway().current_dir(&folder).args(["sim", "short.toml", "-q", "--out", "out"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("cannot write out/report.html: "), "{words}");
+}
+
+#[test]
 fn killed_it_leaves_nothing_partial() {
     let folder = folder();
     let out = folder.path().join("out");

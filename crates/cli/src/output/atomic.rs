@@ -25,6 +25,11 @@ impl AtomicFile {
         Ok(AtomicFile { file: BufWriter::new(file), target: target.to_owned(), temporary })
     }
 
+    /// What it is to become.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Puts the file in place, replacing one of that name in one step, once all of it is on the disk.
     pub fn commit(mut self) -> io::Result<()> {
         self.file.flush()?;
