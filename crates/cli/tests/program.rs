@@ -209,6 +209,17 @@ fn parquet_files_can_be_read_back() {
 }
 
 #[test]
+fn a_neighbour_who_is_named_twice_would_have_a_password_that_does_not_hold() {
+    let folder = folder();
+    let arguments = ["gateway", "init", "--yes", "--config", "g.toml", "--users", "ann", "--users", "ann"];
+    let output = leeway().current_dir(&folder).args(arguments).output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("--users ann is there twice"), "{words}");
+    assert!(!folder.path().join("g.toml").exists());
+}
+
+#[test]
 fn a_failure_leaves_old_results_alone() {
     let folder = folder();
     leeway().current_dir(&folder).args(["sim", "short.toml", "-q", "--out", "out"]).assert().success();

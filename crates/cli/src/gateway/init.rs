@@ -127,6 +127,13 @@ pub fn run(init: &Init) -> Result<(), Failure> {
             "the standard input is no terminal, so nothing can be asked: give --yes".into(),
         ));
     }
+    for (i, name) in init.users.iter().enumerate() {
+        if init.users[..i].contains(name) {
+            return Err(Failure::Usage(format!(
+                "--users {name} is there twice: each neighbour has one password"
+            )));
+        }
+    }
     for name in init.users.iter().chain([&init.owner]) {
         check_name(name).map_err(Failure::Usage)?;
     }
