@@ -34,6 +34,10 @@ pub struct Invite {
 
 /// Does it.
 pub fn run(invite: &Invite) -> Result<(), Failure> {
+    if invite.expires == Some(Duration::ZERO) {
+        let words = "--expires 0s: nobody could use the invitation; give a time such as 30d";
+        return Err(Failure::Usage(words.to_owned()));
+    }
     let roster = Roster::open(&invite.state)?;
     if invite.list {
         return list(&roster);

@@ -209,6 +209,17 @@ fn parquet_files_can_be_read_back() {
 }
 
 #[test]
+fn an_invitation_that_is_over_at_once_is_refused() {
+    let folder = folder();
+    let arguments = ["invite", "--state", "relay", "--address", "relay.example.org:4433", "--expires", "0s"];
+    let output = leeway().current_dir(&folder).args(arguments).output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("nobody could use the invitation") && output.stdout.is_empty(), "{words}");
+    assert!(!folder.path().join("relay").exists());
+}
+
+#[test]
 fn a_neighbour_who_is_named_twice_would_have_a_password_that_does_not_hold() {
     let folder = folder();
     let arguments = ["gateway", "init", "--yes", "--config", "g.toml", "--users", "ann", "--users", "ann"];
