@@ -220,6 +220,14 @@ fn an_invitation_that_is_over_at_once_is_refused() {
 }
 
 #[test]
+fn a_voucher_for_nothing_is_refused_with_all_that_it_can_be_for() {
+    let output = leeway().args(["gateway", "voucher"]).output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("--days, --gb or both"), "{words}");
+}
+
+#[test]
 fn a_neighbour_who_is_named_twice_would_have_a_password_that_does_not_hold() {
     let folder = folder();
     let arguments = ["gateway", "init", "--yes", "--config", "g.toml", "--users", "ann", "--users", "ann"];

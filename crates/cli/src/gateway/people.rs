@@ -55,7 +55,7 @@ pub enum PeopleCommand {
 #[derive(Args)]
 pub struct Voucher {
     /// Days that a voucher is good for, from its first use on.
-    #[arg(long, value_name = "DAYS", required_unless_present_any = ["gb", "list"])]
+    #[arg(long, value_name = "DAYS")]
     days: Option<u32>,
     /// Gigabytes that a voucher is good for, both directions together, such as 5 or 0.5.
     #[arg(long, value_name = "GB")]
@@ -119,6 +119,10 @@ pub fn run(command: &PeopleCommand, runtime: &Runtime) -> Result<(), Failure> {
 /// The file comes first: vouchers whose codes nobody has seen would be lost.
 fn make(voucher: &Voucher, runtime: &Runtime) -> Result<(), Failure> {
     let Voucher { days, gb, count, valid_days, sheet: path, language, ask, .. } = voucher;
+    if days.is_none() && gb.is_none() {
+        let words = "a voucher is for days, data or both: give --days, --gb or both";
+        return Err(Failure::Usage(words.to_owned()));
+    }
     let bytes = gb.map(bytes).transpose()?;
     let path = path.clone().or_else(|| (!ask.json).then(|| "vouchers.html".into()));
     let file = path.as_deref().map(create).transpose()?;
