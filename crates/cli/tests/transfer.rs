@@ -358,6 +358,14 @@ async fn a_receiver_that_means_no_good_ends_the_sender_with_an_error() {
 }
 
 #[test]
+fn an_address_of_another_machine_is_said() {
+    let output = leeway(&["recv", "--address", "203.0.113.7", "--port", "0"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("203.0.113.7: this machine has no such address"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_sent_or_received_is_said() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(".hidden"), "a").unwrap();

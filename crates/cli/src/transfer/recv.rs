@@ -108,7 +108,12 @@ fn listen(args: &Recv) -> Result<Socket, Failure> {
         },
     };
     let socket = bound.map_err(|error| {
-        Failure::Run(format!("cannot wait at UDP port {}: {error}; --port takes another", args.port))
+        Failure::Run(match (args.address, error.kind()) {
+            (Some(address), io::ErrorKind::AddrNotAvailable) => {
+                format!("cannot wait at {address}: this machine has no such address")
+            }
+            _ => format!("cannot wait at UDP port {}: {error}; --port takes another", args.port),
+        })
     })?;
     socket.listen(config());
     if !args.quiet {
