@@ -80,11 +80,14 @@ async fn receive(args: &Recv) -> Result<(), Failure> {
     let socket = Arc::new(listen(args)?);
     let (stream, offer, mut part) = chosen(args, &socket).await?;
     socket.stop_listening();
+    let there_bytes = part.bytes();
     let came = talk::until_signal(transfer(&stream, &offer, &mut part, args)).await;
     let came = match came {
         Ok(account) => completed(&stream, part, account).await,
         Err(stop) => {
-            if let Some(words) = part.keep() {
+            // A part that did not grow is what it was, perhaps the part of another file.
+            let grew = part.bytes() > there_bytes;
+            if let Some(words) = part.keep().filter(|_| grew) {
                 eprintln!("leeway: {words}");
             }
             Err(stop)
