@@ -13,6 +13,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -40,6 +41,17 @@ const CHECKS: &[(&str, Check)] = &[
 #[test]
 fn sqlite() {
     on_sqlite(CHECKS);
+}
+
+#[test]
+fn a_file_is_its_owners() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("accounts.db");
+    let _store = Store::open(path.to_str().unwrap(), "home").unwrap();
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let (path, rights) = file.map(|file| (file.path(), file.metadata().unwrap().permissions())).unwrap();
+        assert_eq!(rights.mode() & 0o777, 0o600, "{}", path.display());
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@
 use super::StoreError;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut};
 use rusqlite::types::{ToSqlOutput, ValueRef};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,6 +37,9 @@ impl Db {
     /// Opens a file, and makes it if it is not there.
     pub fn sqlite(path: &Path) -> Result<Db, StoreError> {
         let open = |path: &Path| -> rusqlite::Result<rusqlite::Connection> {
+            // What neighbours use is nobody else's to read. SQLite gives the files beside it the same rights, and
+            // says what is wrong with the path.
+            let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
             let connection = rusqlite::Connection::open(path)?;
             connection.busy_timeout(PATIENCE)?;
             // Readers do not wait for the writer. FULL syncs once a transaction, which is once
