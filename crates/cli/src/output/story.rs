@@ -8,6 +8,8 @@ use super::summary::{Row, Window};
 const RATE_KEPT: f64 = 0.1;
 /// And whose delays and times grow to no more than this many times: 1.5, which is a harm of a third.
 const TIME_KEPT: f64 = 1.5;
+/// Packets that take less than this longer, in seconds, are no harm: the packets of a call are as far apart.
+const DELAY_KEPT_S: f64 = 0.02;
 
 /// One paragraph; nothing where no background sends.
 pub fn tell(window: &Window) -> Option<String> {
@@ -39,15 +41,20 @@ pub fn tell(window: &Window) -> Option<String> {
     let within = if lost < 0.01 { String::new() } else { format!(" within {:.0} %", (lost * 100.0).ceil()) };
     let longest = others
         .iter()
-        .flat_map(|row| ["harm_delay", "harm_completion"].map(|kind| mean(row, kind)))
-        .flatten()
+        .filter_map(|row| mean(row, "harm_completion").or_else(|| long_delay(row)))
         .fold(1.0, |longest: f64, harm| longest.max(times(harm)));
     let longest = if longest < 1.05 {
         "nothing takes longer than without it".to_owned()
     } else {
         format!("nothing takes more than {:.1} times as long as without it", (longest * 10.0).ceil() / 10.0)
     };
-    Some(format!("{takes} and gives way: {names} {keep}{within}, and {longest}."))
+    let later = others.iter().filter_map(|row| {
+        let added_ms = added_delay_s(row).filter(|_| long_delay(row).is_none())? * 1e3;
+        (added_ms >= 1.0)
+            .then(|| format!("; packets of {} take up to {:.0} ms longer", row.name, added_ms.ceil()))
+    });
+    let later: String = later.collect();
+    Some(format!("{takes} and gives way: {names} {keep}{within}, and {longest}{later}."))
 }
 
 const KINDS: [&str; 3] = ["harm_throughput", "harm_delay", "harm_completion"];
@@ -56,14 +63,27 @@ const KINDS: [&str; 3] = ["harm_throughput", "harm_delay", "harm_completion"];
 fn harm(row: &Row) -> Option<String> {
     let rate = mean(row, "harm_throughput").filter(|harm| *harm >= RATE_KEPT);
     let rate = rate.map(|harm| format!("loses {:.0} % of its rate", harm * 100.0));
-    let longer = |kind: &str, what: &str| {
-        let times = times(mean(row, kind)?);
+    let longer = |harm: f64, what: &str| {
+        let times = times(harm);
         (times > TIME_KEPT).then(|| format!("{what} {times:.1} times as long"))
     };
     // Transfers that take longer are what people notice; packets, where there are none.
-    let time = longer("harm_completion", "takes").or_else(|| longer("harm_delay", "has delays"));
+    let time = mean(row, "harm_completion")
+        .and_then(|harm| longer(harm, "takes"))
+        .or_else(|| long_delay(row).and_then(|harm| longer(harm, "has delays")));
     let parts: Vec<String> = rate.into_iter().chain(time).collect();
     if parts.is_empty() { None } else { Some(format!("{} {}", row.name, parts.join(" and "))) }
+}
+
+/// The time by which packets of a group take longer in the 95th percentile, in seconds.
+fn added_delay_s(row: &Row) -> Option<f64> {
+    Some(mean(row, "owd_p95_s")? * mean(row, "harm_delay")?)
+}
+
+/// The harm to a group's delays, where it is one that is noticed.
+fn long_delay(row: &Row) -> Option<f64> {
+    let harm = mean(row, "harm_delay")?;
+    added_delay_s(row).is_none_or(|added_s| added_s >= DELAY_KEPT_S).then_some(harm)
 }
 
 /// How many times as long something takes that the harm is of.
@@ -134,6 +154,20 @@ mod tests {
         );
         assert!(told(9.5e6, video(0.0, 0.3)).unwrap().contains("more than 1.5 times as long"));
         assert!(told(9.5e6, video(0.0, 0.4)).unwrap().contains("does not give way"));
+    }
+
+    #[test]
+    fn a_delay_that_nobody_hears_is_no_harm() {
+        let call = |p95_s, harm| {
+            let values = [("harm_throughput", 0.0), ("harm_delay", harm), ("owd_p95_s", p95_s)];
+            told(6.4e6, vec![row("call", "primary", &values)]).unwrap()
+        };
+        assert_eq!(
+            call(0.024, 0.36),
+            "backup takes 6.40 Mbit/s and gives way: call keeps its rate, and nothing takes longer than without it; \
+             packets of call take up to 9 ms longer."
+        );
+        assert!(call(0.24, 0.36).contains("does not give way: call has delays 1.6 times as long"));
     }
 
     #[test]
