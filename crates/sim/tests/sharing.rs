@@ -73,7 +73,7 @@ fn the_example_of_a_shared_home_does_what_it_says() {
     };
     let (gateway, relay, greedy) = (play(""), play(RELAY), play("law = \"cubic\""));
     for (pages_s, neighbours_mbps) in [gateway, relay] {
-        assert!(pages_s < 0.7 * greedy.0 && neighbours_mbps > 5.0, "{gateway:?}, {relay:?}, {greedy:?}");
+        assert!(pages_s < 0.85 * greedy.0 && neighbours_mbps > 5.0, "{gateway:?}, {relay:?}, {greedy:?}");
     }
 }
 
