@@ -131,13 +131,10 @@ pub fn write_json(path: &Path, told: &Told, end: &End) -> Result<(), Failure> {
         signal: end.signal,
         told,
     };
-    let write = || -> io::Result<()> {
-        let mut to = AtomicFile::create(path)?;
-        serde_json::to_writer_pretty(&mut to, &file)?;
-        to.write_all(b"\n")?;
-        to.commit()
-    };
-    write().map_err(|error| Failure::Run(format!("cannot write {}: {error}", path.display())))
+    let mut to = AtomicFile::create(path)?;
+    serde_json::to_writer_pretty(&mut to, &file).map_err(io::Error::from)?;
+    to.write_all(b"\n")?;
+    Ok(to.commit()?)
 }
 
 /// The account in words.

@@ -40,7 +40,11 @@ forward = { rate = "1 Mbit/s", delay = "1 ms", loss = "random:p=50%" }
 name = "radio"
 from = "mast"
 to = "hill"
-forward = { rate = "6 Mbit/s", delay = "10 ms", queue = "red", loss = "gilbert_elliott:p=1%,r=30%", jitter = "normal:deviation=1ms" }
+forward.rate = "6 Mbit/s"
+forward.delay = "10 ms"
+forward.queue = "red"
+forward.loss = "gilbert_elliott:p=1%,r=30%"
+forward.jitter = "normal:deviation=1ms"
 reverse = { rate = "1 Mbit/s", delay = "10 ms", loss = "random:p=2%", arq = "tries=3,delay=5ms" }
 
 [[link]]

@@ -5,7 +5,7 @@ use super::check;
 use super::passwd::{change, choose};
 use super::questions::{address, ask, networks, words};
 use super::service::has_unit;
-use crate::output::atomic::AtomicFile;
+use crate::output::atomic::{AtomicFile, cannot_write};
 use crate::{BAD_INPUT, Failure, given};
 use clap::Args;
 use ipnet::IpNet;
@@ -330,20 +330,14 @@ fn writable(path: &Path) -> io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Run(format!("cannot write {}: {error}", path.display()))
-}
-
 /// All of it or nothing, for everybody to read: it has no secrets, and the service has no rights
 /// of its own.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let write = || -> io::Result<()> {
-        let mut file = AtomicFile::create(path)?;
-        file.write_all(text.as_bytes())?;
-        file.commit()?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o644))
-    };
-    write().map_err(|error| cannot_write(path, &error))
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.commit()?;
+    let readable = std::fs::set_permissions(path, Permissions::from_mode(0o644));
+    Ok(readable.map_err(|error| cannot_write(path, &error))?)
 }
 
 fn next(init: &Init, setup: &Setup, here: &Here, out: &mut impl Write) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Files that are either there in full or not there.
+//! Files that are either there in full or not there. Every error names the file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,23 +15,23 @@ pub struct AtomicFile {
 impl AtomicFile {
     /// A file to become `target`.
     pub fn create(target: &Path) -> io::Result<AtomicFile> {
-        let (file, temporary) = match nameless(folder(target)) {
-            Ok(file) => (file, None),
+        let make = || match nameless(folder(target)) {
+            Ok(file) => Ok((file, None)),
             Err(_) => {
                 let sibling = sibling(target)?;
-                (File::create(&sibling)?, Some(sibling))
+                Ok((File::create(&sibling)?, Some(sibling)))
             }
         };
+        let (file, temporary) = make().map_err(|error| cannot_write(target, &error))?;
         Ok(AtomicFile { file: BufWriter::new(file), target: target.to_owned(), temporary })
-    }
-
-    /// What it is to become.
-    pub fn target(&self) -> &Path {
-        &self.target
     }
 
     /// Puts the file in place, replacing one of that name in one step, once all of it is on the disk.
     pub fn commit(mut self) -> io::Result<()> {
+        self.put_in_place().map_err(|error| cannot_write(&self.target, &error))
+    }
+
+    fn put_in_place(&mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
         let complete = match self.temporary.take() {
@@ -53,11 +53,11 @@ impl AtomicFile {
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.file.write(bytes).map_err(|error| cannot_write(&self.target, &error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().map_err(|error| cannot_write(&self.target, &error))
     }
 }
 
@@ -67,6 +67,11 @@ impl Drop for AtomicFile {
             let _ = std::fs::remove_file(temporary);
         }
     }
+}
+
+/// The error, with the file or folder that it is about.
+pub fn cannot_write(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }
 
 fn folder(target: &Path) -> &Path {
@@ -127,5 +132,16 @@ mod tests {
         file.commit().unwrap();
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "new and longer");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_error_names_the_file_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a.json")).unwrap();
+        for name in ["a.json", "absent/a.json"] {
+            let target = folder.path().join(name);
+            let error = AtomicFile::create(&target).and_then(AtomicFile::commit).unwrap_err().to_string();
+            assert_eq!(error.matches(&format!("cannot write {}: ", target.display())).count(), 1, "{error}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::plan::{Plan, Point};
 use leeway_sim::results::{Run, Series};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Points that the page has charts of; the Parquet files have all.
@@ -101,27 +101,16 @@ impl<'a> Collector<'a> {
         let mut files = Vec::new();
         for (path, text) in [(page.clone(), report::page(self)?), (folder.join("summary.json"), self.json()?)]
         {
-            let cannot = |error| cannot_write(&path, &error);
-            let mut file = AtomicFile::create(&path).map_err(cannot)?;
-            file.write_all(text.as_bytes()).map_err(cannot)?;
+            let mut file = AtomicFile::create(&path)?;
+            file.write_all(text.as_bytes())?;
             files.push(file);
         }
         if let Some(series) = self.series.take() {
             series.commit()?;
         }
-        files.into_iter().try_for_each(complete)?;
+        files.into_iter().try_for_each(AtomicFile::commit)?;
         Ok(Some(page))
     }
-}
-
-/// Puts a file in place.
-pub fn complete(file: AtomicFile) -> Result<(), Failure> {
-    let target = file.target().to_owned();
-    file.commit().map_err(|error| cannot_write(&target, &error))
-}
-
-pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Run(format!("cannot write {}: {error}", path.display()))
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,6 @@
 //! Series as Parquet: one file for flows, one for links, a row group a run.
 
 use super::atomic::AtomicFile;
-use super::collect::{cannot_write, complete};
 use crate::Failure;
 use crate::plan::Plan;
 use leeway_sim::results::{FlowSeries, LinkSeries, Series};
@@ -59,8 +58,7 @@ impl SeriesFiles {
                 .set_key_value_metadata(Some(metadata.clone()))
                 .build();
             let schema = parse_message_type(schema).map_err(failure)?;
-            let path = folder.join(name);
-            let file = AtomicFile::create(&path).map_err(|error| cannot_write(&path, &error))?;
+            let file = AtomicFile::create(&folder.join(name))?;
             SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(failure)
         };
         Ok(SeriesFiles { flows: open("flows.parquet", FLOWS)?, links: open("links.parquet", LINKS)? })
@@ -76,7 +74,7 @@ impl SeriesFiles {
     /// Completes both files and puts them in place.
     pub fn commit(self) -> Result<(), Failure> {
         for file in [self.flows, self.links] {
-            complete(file.into_inner().map_err(failure)?)?;
+            file.into_inner().map_err(failure)?.commit()?;
         }
         Ok(())
     }

@@ -164,8 +164,8 @@ mod tests {
         };
         assert_eq!(
             call(0.024, 0.36),
-            "backup takes 6.40 Mbit/s and gives way: call keeps its rate, and nothing takes longer than without it; \
-             packets of call take up to 9 ms longer."
+            "backup takes 6.40 Mbit/s and gives way: call keeps its rate, and nothing takes longer than \
+             without it; packets of call take up to 9 ms longer."
         );
         assert!(call(0.24, 0.36).contains("does not give way: call has delays 1.6 times as long"));
     }
