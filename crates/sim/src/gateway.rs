@@ -78,6 +78,13 @@ enum Wanted {
     Answer(u32, u32),
 }
 
+impl Permit {
+    /// Whether more was retransmitted than when this was asked last.
+    fn sent_again(&mut self, retransmitted: u64) -> bool {
+        retransmitted > std::mem::replace(&mut self.retransmitted, retransmitted)
+    }
+}
+
 impl Gateway {
     /// The gateway of `spec`.
     pub fn new(spec: &scenario::Gateway) -> Gateway {
@@ -175,8 +182,6 @@ impl Engine {
         let Some(permit) = flow.permit.as_ref().filter(|_| flow.open) else { return };
         let node = &mut self.gateways[gateway];
         let line = &mut node.lines[part.way()];
-        // What was given up may come all the same, but is not counted on.
-        let under_way = line.granted_to(permit.id) / mss;
         if part == Part::Relayed {
             // What is in hand at the relay: the connection inside sends up to its own window.
             let ahead = u64::from(permit.edge.saturating_sub(flow.sender.next_seq()));
@@ -188,6 +193,8 @@ impl Engine {
             }
             return self.gateway_serves(gateway);
         }
+        // What was given up may come all the same, but is not counted on.
+        let under_way = line.granted_to(permit.id) / mss;
         let segments = match permit.wanted {
             _ if part.is_sent() => flow.sender.unsent_bytes().div_ceil(mss),
             Wanted::Nothing => 0,
@@ -272,8 +279,7 @@ impl Engine {
         match (part, &mut flow.permit) {
             (Part::HomeUpload, _) if bytes > 0 => line.foreground(now_us, index.into(), Sight::Bytes(bytes)),
             (Part::Relayed, Some(permit)) => {
-                if flow.counts.retransmitted > permit.retransmitted {
-                    permit.retransmitted = flow.counts.retransmitted;
+                if permit.sent_again(flow.counts.retransmitted) {
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
                 return self.gateway_wants(index);
@@ -288,8 +294,7 @@ impl Engine {
                     Sample { known_us: rtt_us, ..exact(flow.group, forward_us.into()) }
                 });
                 line.arrived(now_us, permit.id, bytes, sample);
-                if flow.counts.retransmitted > permit.retransmitted {
-                    permit.retransmitted = flow.counts.retransmitted;
+                if permit.sent_again(flow.counts.retransmitted) {
                     permit.round_trips.clear(); // RFC 6298, 3
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
@@ -408,13 +413,12 @@ impl Engine {
         let Some(permit) = &mut flow.permit else { return };
         permit.reading = false;
         let download = part == Part::Download;
-        let retransmitted = flow.counts.retransmitted - permit.retransmitted;
-        let lost = if download { permit.early >= DUPLICATES } else { retransmitted > 0 };
+        let again = permit.sent_again(flow.counts.retransmitted);
+        let lost = if download { permit.early >= DUPLICATES } else { again };
         if lost {
             // What was sent twice says nothing of the delay (RFC 6298, 3).
             permit.round_trips.clear();
             permit.early = 0;
-            permit.retransmitted = flow.counts.retransmitted;
             let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
             line.lost(now_us, mss, sent_us);
         }

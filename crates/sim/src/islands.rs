@@ -45,7 +45,7 @@ struct Share {
     flows: u64,
 }
 
-/// Plays `scenario` with `seed` on up to so many threads: the run after its end.
+/// Plays `scenario` with `seed` on at most `threads` threads: the run after its end.
 ///
 /// # Errors
 /// Those of [`build::plan`], and [`SimError::Cancelled`].
@@ -76,7 +76,7 @@ pub fn play(
             match finished.recv_timeout(ASK_EVERY) {
                 Ok((index, plan)) => drop(played.insert(index, plan)),
                 Err(RecvTimeoutError::Disconnected) => return played,
-                // Who was told once need not say it again.
+                // The run is given up already.
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {}
                 Err(RecvTimeoutError::Timeout) => stop.store(cancelled(), Ordering::Relaxed),
             }
@@ -97,7 +97,7 @@ fn to_the_end(mut plan: Plan, cancelled: &dyn Fn() -> bool) -> Result<Plan, SimE
     }
 }
 
-/// The islands of `scenario`, dealt out to up to so many threads, by flows. The first thread has all
+/// The islands of `scenario`, dealt out to at most `threads` threads, by flows. The first thread has all
 /// connections that are made during the run.
 fn shares(scenario: &Scenario, threads: usize) -> Vec<Share> {
     let links = scenario.links();

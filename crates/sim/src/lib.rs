@@ -65,7 +65,7 @@ pub fn run_with_baseline(scenario: &Scenario, seed: u64) -> Result<Run, SimError
     run_with_baseline_unless(scenario, seed, 1, &|| false)
 }
 
-/// [`run`] on up to so many threads, given up soon after `cancelled` says so. Parts of the scenario that
+/// [`run`] on at most `threads` threads, given up soon after `cancelled` says so. Parts of the scenario that
 /// share nothing are played on threads of their own; the result is the same. The calling thread asks
 /// `cancelled` every few thousand events, or every few milliseconds while others play.
 ///
@@ -88,7 +88,7 @@ pub fn run_unless(
     Ok(Run { seed, windows, work, series })
 }
 
-/// [`run_with_baseline`] on up to so many threads, given up soon after `cancelled` says so, as
+/// [`run_with_baseline`] on at most `threads` threads, given up soon after `cancelled` says so, as
 /// [`run_unless`].
 ///
 /// # Errors
