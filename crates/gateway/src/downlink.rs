@@ -279,7 +279,10 @@ impl Downlink {
                 let granted = entry.arrived + granted_to;
                 let to_come = entry.end.map_or(u64::MAX, |end| end.saturating_sub(granted));
                 let same = entry.edge.max(entry.arrived + entry.window).saturating_sub(granted);
-                let growth = reach.min(entry.most()).saturating_sub(entry.window);
+                // Who sends less than a segment does not need a larger window, and one that does not fit would
+                // let an answer wait until what is under way is given up.
+                let short = entry.waits == Waits::Read && entry.arrived < entry.read + entry.mss;
+                let growth = if short { 0 } else { reach.min(entry.most()).saturating_sub(entry.window) };
                 self.line.ask(flow, (same + growth).min(to_come))
             }
         };

@@ -61,6 +61,7 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     assert!(bench.starts(first) && bench.starts(second));
     assert_eq!(bench.state().outstanding_bytes, 4 * SEGMENT);
     assert!(!bench.starts(third));
+    bench.downlink.line.lost(0, SEGMENT, 0);
     bench.downlink.seen(0, first, 1000);
     assert_eq!(bench.follows(first, 1000), None);
     for flow in [first, second, third] {
@@ -68,6 +69,28 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
         let _ = bench.downlink.grant(0);
     }
     assert_eq!((bench.state().outstanding_bytes, bench.state().waiting), (0, 0));
+}
+
+/// Answers of less than a segment, one after the other on one connection, where the window of all holds what one
+/// request asks for and little more: none waits until what its server leaves unused is given up.
+#[test]
+fn a_short_answer_asks_for_no_more_than_it_needs() {
+    let mut bench = Bench::new(LAW);
+    let flow = bench.open(SERVER);
+    while bench.state().window_bytes >= 3 * SEGMENT {
+        bench.now_us += 1000;
+        bench.downlink.line.lost(bench.now_us, SEGMENT, bench.now_us);
+    }
+    assert_eq!(bench.state().window_bytes, 2 * SEGMENT);
+    for answer in 0..100 {
+        assert!(bench.starts(flow), "answer {answer}");
+        bench.now_us += 200;
+        bench.downlink.seen(bench.now_us, flow, 75);
+        assert_eq!(bench.follows(flow, 75), Some(75), "answer {answer}");
+        bench.downlink.read(bench.now_us, flow, 75);
+        bench.downlink.expect(flow, 75 * (answer + 1));
+        bench.downlink.finish(flow);
+    }
 }
 
 /// Six flows upload for seconds, in parts. Meanwhile no flow keeps another one from beginning, and
