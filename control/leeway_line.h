@@ -46,7 +46,8 @@ struct leeway_line {
 	leeway_u32 held_us;     /* of acks that came at once, the first waited longer than the last by this */
 	leeway_u8 gaps;         /* seen, 16 at most */
 	leeway_u8 delays_acks;  /* an ack waits for the second segment */
-	leeway_u8 reserved[6];
+	leeway_u8 hazy;         /* the gap varies; left later than entered */
+	leeway_u8 reserved[5];
 };
 
 /* Moves a mean by 1/n of what is new. */
@@ -58,7 +59,7 @@ LEEWAY_INLINE leeway_u64 leeway_toward(leeway_u64 mean, leeway_u64 value, leeway
 /* Whether noise hides the gap. */
 LEEWAY_INLINE int leeway_line_hazy(const struct leeway_line *l)
 {
-	return l->gaps >= 3 && l->least_us < LEEWAY_LINE_SLOW_US && l->dev_ns > l->mean_ns / 8;
+	return l->gaps >= 3 && l->least_us < LEEWAY_LINE_SLOW_US && l->hazy;
 }
 
 /* A segment's time on the line; 0: not seen yet. */
@@ -117,6 +118,7 @@ LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, lee
 	l->gaps = (leeway_u8)leeway_min_u32(l->gaps + 1U, 16);
 	l->mean_ns = leeway_toward(l->mean_ns, gap_ns, l->gaps);
 	l->dev_ns = leeway_toward(l->dev_ns, l->gaps > 1 ? dev_ns : 0, leeway_min_u32(l->gaps, 8));
+	l->hazy = l->dev_ns > l->mean_ns / (l->hazy ? 16 : 8);
 	leeway_line_noise(l, now_us, l->gaps >= 6 ? 3 * l->dev_ns / 1000 : 0, base_us);
 }
 

@@ -50,6 +50,8 @@ int main(int argc, char **argv)
 				  &loss.kind, &loss.timeouts) == 4) {
 			leeway_ebb_on_loss(&law, &loss, &path);
 		} else {
+			if (!strcmp(line, "new"))
+				leeway_ebb_init(&law, &defaults, &path);
 			if (argc > 1)
 				puts(line);
 			continue;

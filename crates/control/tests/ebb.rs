@@ -231,3 +231,26 @@ fn two_segments_leave_every_two_seconds_however_long_others_are_there() {
     assert!((packets(&law) - 0.01).abs() < 0.001, "the floor: {}", packets(&law));
     assert!(pair_us(&law) <= 2_000_000, "{} us", pair_us(&law));
 }
+
+/// Pairs whose segments are acknowledged `gap_us` and 2400 us less `gap_us` apart, in turn; how many segments the law
+/// lets leave together then. Twice as many say that it takes the gap for a varying one.
+fn together(law: &mut Law, now_us: &mut u64, gap_us: u32) -> u32 {
+    for turn in 0..60 {
+        let gap_us = if turn % 2 == 0 { gap_us } else { 2 * SEGMENT_US - gap_us };
+        *now_us += 10_000;
+        law.on_ack(&ack(*now_us, 0), &path(10));
+        *now_us += u64::from(gap_us);
+        law.on_ack(&ack(*now_us, gap_us), &path(10));
+    }
+    law.output().quantum
+}
+
+#[test]
+fn a_gap_that_varies_by_an_eighth_is_hazy_until_it_varies_by_less_than_a_sixteenth() {
+    let (mut law, mut now_us) = filling();
+    for (varies_us, quantum) in [(60, 2), (140, 2), (160, 4), (140, 4), (85, 4), (65, 2), (140, 2)] {
+        let got = together(&mut law, &mut now_us, SEGMENT_US + varies_us);
+        assert_eq!(law.output().phase(), Phase::Avoidance);
+        assert_eq!(got, quantum, "{varies_us} us of {SEGMENT_US}");
+    }
+}
