@@ -77,6 +77,8 @@ def test_real_has_each_network_under_each_condition():
     komnios = by_name["komnios b DropTail, acks"].dumbbell()
     assert komnios.bottleneck.jitter is None
     assert (komnios.reverse.rate, komnios.reverse.jitter) == ("1200 kbit/s", "aggregate:wait=10ms")
+    late = by_name["rossi 40, ack jitter"].dumbbell()
+    assert (late.bottleneck.jitter, late.reverse.jitter) == (None, "uniform:range=1200us")
     moved = by_name["trang 10M 50ms 1, route"].events
     assert [event.delay for event in moved] == ["75 ms", "50 ms"]
     assert by_name["rossi 40, clock 1 ms"].tcp == {"timestamp_resolution": "1 ms"}

@@ -20,6 +20,8 @@ SEED = 28
 ROUTE_LONGER = 1.5
 """Factor on the delay of the bottleneck in the middle third of the part that counts, for a change of route."""
 
+PACKET_BITS = 1500 * 8
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -35,6 +37,8 @@ class Condition:
         Resolution of the hosts' clocks.
     forward, reverse
         Fields of the bottleneck's channel, and of the channel of its ACKs.
+    ack_jitter
+        Jitter of the ACKs at most, in order, in times of a packet at the bottleneck.
     moves
         Whether the route changes.
     """
@@ -44,6 +48,7 @@ class Condition:
     resolution: str = "1 us"
     forward: Mapping[str, Any] = field(default_factory=dict)
     reverse: Mapping[str, Any] = field(default_factory=dict)
+    ack_jitter: float = 0
     moves: bool = False
 
 
@@ -66,6 +71,8 @@ CONDITIONS = (
         "acks", "compressed ACKs: 10 ms until the way back is granted", reverse={"jitter": "aggregate:wait=10ms"}
     ),
     Condition("route", "the delay grows by half in the middle of the run, and shrinks again", moves=True),
+    # As long as what separates the ACKs of two packets, so that their distance hides the rate of the line.
+    Condition("ack jitter", "ACKs come up to a packet's time at the bottleneck later, in order", ack_jitter=1),
 )
 
 
@@ -75,9 +82,11 @@ def changed(network: Network, condition: Condition) -> Network:
     def dumbbell() -> Dumbbell:
         made = network.dumbbell()
         forward = dataclasses.replace(made.bottleneck, **condition.forward)
-        reverse = made.reverse
-        if condition.reverse:
-            reverse = dataclasses.replace(reverse or Channel(delay=forward.delay), **condition.reverse)
+        reverse, differs = made.reverse, dict(condition.reverse)
+        if condition.ack_jitter:
+            differs["jitter"] = f"uniform:range={condition.ack_jitter * PACKET_BITS / network.rate_bps * 1e6:.0f}us"
+        if differs:
+            reverse = dataclasses.replace(reverse or Channel(delay=forward.delay), **differs)
         return Dumbbell(bottleneck=forward, reverse=reverse)
 
     events: tuple[Event, ...] = ()
