@@ -286,6 +286,10 @@ async fn what_is_wrong_is_said() {
     }
     let error = owner.client().post::<Status>("/v1/pause", &serde_json::json!({"hours": 2})).await;
     assert!(error.unwrap_err().to_string().contains("unknown field `hours`"));
+    for list in [serde_json::json!([]), serde_json::json!([5])] {
+        let error = owner.client().post::<Status>("/v1/pause", &list).await.unwrap_err();
+        assert!(matches!(&error, ClientError::Refused(said) if said.contains("a JSON object")), "{error}");
+    }
     let error = owner.client().get::<Status>("/v2/status").await.unwrap_err();
     assert!(error.to_string().contains("nothing at this path"), "{error}");
     // Who says no HTTP, or only a part of it, holds up nobody.

@@ -80,7 +80,7 @@ impl BlockConfig {
                 "give something like \"{example}\", or the absolute path of a file, such as \
                  \"/etc/leeway/blocked.txt\""
             );
-            Some((key, format!("block.{}: `{entry}`: {}", list.name(), why.english()), right))
+            Some((key, format!("`{entry}`: {}", why.english()), right))
         };
         let literals = self.entries().filter_map(|(key, list, entry)| match entry {
             Entry::File(_) => None,
@@ -103,8 +103,8 @@ impl BlockConfig {
     /// # Errors
     /// What is neither a name nor a network nor a file that can be read.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if let Some((_, what, right)) = self.wrong().into_iter().next() {
-            return Err(ConfigError::Value(format!("{what}; {right}")));
+        if let Some((key, what, right)) = self.wrong().into_iter().next() {
+            return Err(ConfigError::Value(format!("{key}: {what}; {right}")));
         }
         self.unreadable().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     }
@@ -329,9 +329,9 @@ mod tests {
         for (domains, networks, why) in [
             (&["/nonexistent/ads"][..], &[][..], "/nonexistent/ads"),
             (&["/"], &[], "it is no file"),
-            (&["two words"], &[], "block.domains: `two words`"),
+            (&["two words"], &[], "block.domains[0]: `two words`"),
             (&["1.2.3.4"], &[], "belongs into `networks`"),
-            (&[], &["example.org"], "block.networks: `example.org`"),
+            (&[], &["example.org"], "block.networks[0]: `example.org`"),
             (&[], &["relative/path"], "absolute path of a file"),
         ] {
             let error = Blocklist::read(&config(domains, networks)).unwrap_err().to_string();

@@ -19,6 +19,7 @@ pub(super) fn judge(config: &Config, findings: &mut Findings) {
     overlap(config, findings);
     owners_side(config, findings);
     doubled(config, findings);
+    found(config, findings);
     host_bits(config, findings);
     peers(config, findings);
     if let Some(relay) = &config.relay {
@@ -154,6 +155,14 @@ fn doubled(config: &Config, findings: &mut Findings) {
     }
 }
 
+/// Port 0 is a free one, another at each start.
+fn found(config: &Config, findings: &mut Findings) {
+    for (key, address) in listeners(config).iter().filter(|(_, address)| address.port() == 0) {
+        let what = format!("{address} is another port at each start, which nobody can know");
+        findings.warning(key, what, "a port from 1 to 65535 that is free, such as 3128");
+    }
+}
+
 fn clash(one: SocketAddr, two: SocketAddr) -> bool {
     let same = one.ip() == two.ip();
     // [::] is heard by IPv4 as well unless the socket is told otherwise; 0.0.0.0 beside it has
@@ -279,7 +288,7 @@ mod tests {
     fn what_cannot_be_blocked_is_found() {
         let text =
             format!("{GOOD}[block]\ndomains = [\"/ads.txt\", \"two words\"]\nnetworks = [\"192.0.2.0/24\"]");
-        one(&text, "Error block.domains[1]: block.domains: `two words`", "example.org");
+        one(&text, "Error block.domains[1]: `two words`", "example.org");
     }
 
     #[test]
@@ -340,7 +349,17 @@ mod tests {
         );
         assert!(said(&with("socks = [\"10.20.0.2:3128\", \"10.20.0.1:1080\"]")).is_empty());
         let two = GOOD.replace("10.20.0.1:3128\"", "127.0.0.1:0\", \"127.0.0.1:0\"");
-        assert!(said(&two).is_empty(), "the kernel gives each a port of its own");
+        let said = said(&two);
+        assert!(
+            said.iter().all(|one| one.starts_with("Warning")),
+            "the kernel gives each its own: {said:#?}"
+        );
+    }
+
+    #[test]
+    fn a_port_that_nobody_can_know_is_found() {
+        let free = GOOD.replace("3128", "0");
+        one(&free, "Warning listen[0]: 10.20.0.1:0 is another port at each start", "1 to 65535");
     }
 
     #[test]

@@ -8,12 +8,14 @@ use super::{
 use crate::notes::{Note, Value};
 use crate::openapi;
 use axum::Router;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{DefaultBodyLimit, FromRequest, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use jiff::SignedDuration;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::{Arc, LazyLock};
 use utoipa::{IntoResponses, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -169,11 +171,7 @@ async fn vouchers(State(operations): Shared) -> Answer<Vec<VoucherStatus>> {
         Refused,
     ),
 )]
-async fn make_vouchers(
-    State(operations): Shared,
-    request: Result<Json<VoucherRequest>, JsonRejection>,
-) -> Answer<Issued> {
-    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
+async fn make_vouchers(State(operations): Shared, Given(request): Given<VoucherRequest>) -> Answer<Issued> {
     apart(move || operations.make_vouchers(&request)).await
 }
 
@@ -187,11 +185,7 @@ async fn make_vouchers(
         Refused,
     ),
 )]
-async fn invite(
-    State(operations): Shared,
-    request: Result<Json<InviteRequest>, JsonRejection>,
-) -> Answer<Issued> {
-    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
+async fn invite(State(operations): Shared, Given(request): Given<InviteRequest>) -> Answer<Issued> {
     apart(move || operations.invite(&request)).await
 }
 
@@ -242,11 +236,7 @@ async fn export(
         Refused,
     ),
 )]
-async fn pause(
-    State(operations): Shared,
-    request: Result<Json<PauseRequest>, JsonRejection>,
-) -> Answer<Status> {
-    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
+async fn pause(State(operations): Shared, Given(request): Given<PauseRequest>) -> Answer<Status> {
     Ok(Json(operations.pause(request.seconds.map(SignedDuration::from_secs))?))
 }
 
@@ -273,11 +263,7 @@ async fn resume(State(operations): Shared) -> Answer<Status> {
         Refused,
     ),
 )]
-async fn revoke(
-    State(operations): Shared,
-    request: Result<Json<RevokeRequest>, JsonRejection>,
-) -> Answer<Revoked> {
-    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
+async fn revoke(State(operations): Shared, Given(request): Given<RevokeRequest>) -> Answer<Revoked> {
     Ok(Json(operations.revoke(&request)?))
 }
 
@@ -295,14 +281,32 @@ async fn revoke(
         ),
     ),
 )]
-async fn reload(
-    State(operations): Shared,
-    request: Result<Json<ReloadRequest>, JsonRejection>,
-) -> Answer<Reloaded> {
-    let Json(request) = request.map_err(|error| unreadable(&error.body_text()))?;
+async fn reload(State(operations): Shared, Given(request): Given<ReloadRequest>) -> Answer<Reloaded> {
     // Lists may be long; others are answered meanwhile.
     let work = tokio::task::spawn_blocking(move || operations.reload(&request)).await;
     Ok(Json(work.map_err(std::io::Error::other)??))
+}
+
+/// What a request gives: a JSON object. Serde would also take a list, field by field, and an empty one for a
+/// request that asks for nothing.
+struct Given<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
+    type Rejection = OperationError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Given<T>, OperationError> {
+        let (head, body) = request.into_parts();
+        let whole = Request::from_parts(head.clone(), body);
+        let bytes =
+            Bytes::from_request(whole, state).await.map_err(|error| unreadable(&error.body_text()))?;
+        if bytes.trim_ascii_start().first().is_some_and(|&first| first != b'{') {
+            return Err(unreadable("a JSON object is expected, such as {}"));
+        }
+        let whole = Request::from_parts(head, Body::from(bytes));
+        let Json(given) =
+            Json::from_request(whole, state).await.map_err(|error| unreadable(&error.body_text()))?;
+        Ok(Given(given))
+    }
 }
 
 /// A request that a program has made wrong.
