@@ -86,21 +86,26 @@ pub enum Command {
     #[command(after_help = crate::helper::HELP)]
     Helper(crate::helper::Helper),
     /// List the control laws with their parameters.
-    #[command(after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law")]
+    #[command(
+        after_help = "Examples:\n  leeway laws           every law\n  leeway laws ledbat    one law\n\n\
+        Exit codes: 0 done, 2 there is no law of that name."
+    )]
     Laws {
         /// Only this one.
         name: Option<String>,
     },
     /// List the queue disciplines with their parameters.
     #[command(
-        after_help = "Examples:\n  leeway queues         every discipline\n  leeway queues codel   one discipline"
+        after_help = "Examples:\n  leeway queues         every discipline\n  leeway queues codel   one discipline\n\n\
+        Exit codes: 0 done, 2 there is no discipline of that name."
     )]
     Queues {
         /// Only this one.
         name: Option<String>,
     },
     /// Run the laws as TCP congestion control of this machine's kernel (root).
-    #[command(after_help = "Example: leeway kernel load ledbat:target=5ms --name lb5")]
+    #[command(after_help = "Example: leeway kernel load ledbat:target=5ms --name lb5\n\n\
+        Exit codes: 0 done, 1 the kernel refuses, 2 bad usage.")]
     Kernel {
         /// What to do.
         #[command(subcommand)]
@@ -142,7 +147,8 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         leeway top                     live, until q\n  \
         leeway top ledbat --sort delay     only LEDBAT, the longest queues first\n  \
-        leeway top --json --interval 5     rates over five seconds, for other programs")]
+        leeway top --json --interval 5     rates over five seconds, for other programs\n\n\
+        Exit codes: 0 done, 1 the kernel refuses, 2 bad usage.")]
     Top(crate::top::Top),
     /// Show what this machine can do and what is missing; remove what a crash left.
     #[command(after_help = "Examples:\n  \
@@ -175,11 +181,13 @@ pub enum Command {
     #[command(after_help = crate::transfer::recv::HELP)]
     Recv(crate::transfer::recv::Recv),
     /// Print the JSON Schema of scenario files, for editors and checkers.
-    #[command(after_help = "Example: leeway schema > scenario.schema.json")]
+    #[command(after_help = "Example: leeway schema > scenario.schema.json\n\n\
+        Exit codes: 0 done, 1 it cannot be written.")]
     Schema,
     /// Print a completion script for a shell.
     #[command(
-        after_help = "Example: leeway completions bash > ~/.local/share/bash-completion/completions/leeway"
+        after_help = "Example: leeway completions bash > ~/.local/share/bash-completion/completions/leeway\n\n\
+        Exit codes: 0 done, 1 it cannot be written, 2 bad usage."
     )]
     Completions {
         /// Which shell.
@@ -187,7 +195,8 @@ pub enum Command {
     },
     /// Print the manual page, or write one for each command.
     #[command(
-        after_help = "Examples: leeway man | man -l -\n          leeway man --out ~/.local/share/man/man1"
+        after_help = "Examples: leeway man | man -l -\n          leeway man --out ~/.local/share/man/man1\n\n\
+        Exit codes: 0 done, 1 a page cannot be written, 2 bad usage."
     )]
     Man {
         /// A folder for a page of every command, such as leeway-run.1.
@@ -219,7 +228,7 @@ pub struct Sim {
     pub repetitions: Option<u32>,
     /// Threads: runs at a time, and where there are fewer runs, parts of a run that share no link. The results
     /// do not depend on it. One per core by default.
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = crate::given::at_a_time)]
     pub jobs: Option<NonZeroUsize>,
     /// Write summary.json, report.html and, where a series is recorded, flows.parquet and links.parquet to this
     /// folder, which is made if need be.
@@ -255,6 +264,20 @@ mod tests {
                 assert!(!of_one || label, "{path}: {pair:?} is one paragraph");
             }
             for sub in command.get_subcommands() {
+                check(&format!("{path} {}", sub.get_name()), sub);
+            }
+        }
+        check("leeway", &Cli::command());
+    }
+
+    #[test]
+    fn every_help_has_an_example_and_the_exit_codes() {
+        fn check(path: &str, command: &Command) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for part in ["Example", "Exit codes: "] {
+                assert!(text.contains(part), "{path} --help has no \"{part}\"");
+            }
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
                 check(&format!("{path} {}", sub.get_name()), sub);
             }
         }

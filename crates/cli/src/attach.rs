@@ -4,10 +4,11 @@ mod process;
 
 use crate::Failure;
 use crate::kernel::age;
+use crate::output::stdout;
 use crate::run::Manners;
 use clap::Args;
 use leeway_kernel::{Asker, Confinement};
-use std::io::{self, Write};
+use std::io::Write;
 
 /// What `leeway attach --help` ends with.
 pub const HELP: &str = "Examples:\n  \
@@ -49,7 +50,7 @@ pub fn run(attach: &Attach) -> Result<(), Failure> {
             "attaching to cgroups, and listing them, needs root: sudo leeway attach ...".into(),
         ));
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if let Some(pid) = attach.pid {
         return process::run(pid, attach.detach, &attach.manners.policy(), &mut out);
     }

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Cli, Sim};
+use crate::output::stdout;
 use crate::output::{self, Collector};
 use crate::plan::Plan;
 use crate::runner;
@@ -20,7 +21,7 @@ pub fn sim(args: &Sim) -> Result<(), Failure> {
     let mut results = Collector::new(&plan, args.out.as_deref())?;
     runner::run_all(&plan, args.jobs, !args.quiet, |point, run| results.take(point, run))?;
     let page = results.write()?;
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         out.write_all(results.json()?.as_bytes())?;
     } else if !args.quiet {
@@ -103,7 +104,7 @@ fn list(all: Vec<Listed>, name: Option<&str>, what: &str, command: &str) -> Resu
     if let (Some(name), true) = (name, chosen.is_empty()) {
         return Err(Failure::Usage(format!("there is no {what} `{name}`; there are: {}", known())));
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     for (i, one) in chosen.iter().enumerate() {
         if i > 0 {
             writeln!(out)?;
@@ -167,14 +168,14 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 pub fn schema() -> Result<(), Failure> {
     let schema = serde_json::to_string_pretty(&Scenario::json_schema())
         .map_err(|error| Failure::Run(format!("cannot write the schema: {error}")))?;
-    Ok(writeln!(io::stdout(), "{schema}")?)
+    Ok(writeln!(stdout(), "{schema}")?)
 }
 
 /// Prints a completion script.
 pub fn completions(shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "leeway", &mut script);
-    Ok(io::stdout().write_all(&script)?)
+    Ok(stdout().write_all(&script)?)
 }
 
 /// Prints the manual page, with a section for each subcommand; or writes a page of each to a folder.
@@ -197,5 +198,5 @@ pub fn man(out: Option<&Path>) -> Result<(), Failure> {
         man.render_options_section(&mut page)?;
         man.render_extra_section(&mut page)?;
     }
-    Ok(io::stdout().write_all(&page)?)
+    Ok(stdout().write_all(&page)?)
 }

@@ -4,6 +4,7 @@ mod leftovers;
 
 use crate::Failure;
 use crate::helper::request;
+use crate::output::stdout;
 use clap::Args;
 use leeway_kernel::{KernelError, Load};
 use serde::Serialize;
@@ -67,7 +68,7 @@ pub fn run(doctor: &Doctor) -> Result<(), Failure> {
             false => answer.leftovers.push(leftover.to_string()),
         }
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if doctor.json {
         serde_json::to_writer_pretty(&mut out, &answer).map_err(io::Error::from)?;
         writeln!(out)?;

@@ -6,6 +6,7 @@ use jiff::civil::Date;
 use leeway_tunnel::{Token, TokenError};
 use leeway_units::Duration;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 /// A network; an address is a network of one.
@@ -26,6 +27,11 @@ pub fn time(text: &str) -> Result<Duration, String> {
     };
     let time = days().or_else(|| text.parse().ok());
     time.ok_or_else(|| format!("`{text}` is not a time such as 30min, 2h or 7d"))
+}
+
+/// How many at a time.
+pub fn at_a_time(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a number from 1 up"))
 }
 
 /// An address with a port, to listen at.
@@ -103,6 +109,10 @@ mod tests {
         }
         for text in ["2", "d", "-1h", "1.5d", "99999999999d", "tomorrow", ""] {
             assert_eq!(time(text), Err(format!("`{text}` is not a time such as 30min, 2h or 7d")));
+        }
+        assert_eq!(at_a_time("3").map(NonZeroUsize::get), Ok(3));
+        for text in ["0", "-1", "two", ""] {
+            assert_eq!(at_a_time(text), Err(format!("`{text}` is not a number from 1 up")));
         }
         assert_eq!(address("[::1]:80").unwrap().port(), 80);
         for text in ["10.20.0.1", "attic:3128", "3128", "::1:80"] {

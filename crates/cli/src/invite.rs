@@ -1,6 +1,7 @@
 //! `leeway invite`: who may join a relay.
 
-use crate::relay::STATE;
+use crate::output::stdout;
+use crate::relay::{STATE, existing};
 use crate::{Failure, given};
 use clap::Args;
 use leeway_tunnel::Roster;
@@ -38,22 +39,22 @@ pub fn run(invite: &Invite) -> Result<(), Failure> {
         let words = "--expires 0s: nobody could use the invitation; give a time such as 30d";
         return Err(Failure::Usage(words.to_owned()));
     }
-    let roster = Roster::open(&invite.state)?;
     if invite.list {
-        return list(&roster);
+        return list(&existing(&invite.state)?);
     }
     if let Some(name) = &invite.revoke {
-        return Ok(roster.revoke(name)?);
+        return Ok(existing(&invite.state)?.revoke(name)?);
     }
+    let roster = Roster::open(&invite.state)?;
     let lasts = invite.expires.map(|expires| std::time::Duration::from_nanos(expires.nanos()));
     let address = invite.address.as_deref().unwrap_or_default();
     let token = roster.invite(&invite.name, address, lasts)?;
-    writeln!(std::io::stdout(), "{token}")?;
+    writeln!(stdout(), "{token}")?;
     Ok(())
 }
 
 fn list(roster: &Roster) -> Result<(), Failure> {
-    let mut out = std::io::stdout();
+    let mut out = stdout();
     let now = SystemTime::now();
     for client in roster.list()? {
         let state = match client.admitted(now) {

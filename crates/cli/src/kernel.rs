@@ -3,6 +3,7 @@
 mod file;
 
 use crate::Failure;
+use crate::output::stdout;
 use clap::Subcommand;
 use leeway_control::{LawSpec, Phase};
 use leeway_kernel::{KernelError, Load, Loaded, Socket};
@@ -19,7 +20,8 @@ pub enum KernelCommand {
         leeway kernel load ledbat                        as leeway_ledbat\n  \
         leeway kernel load ledbat:target=5ms --name lb5  another beside it\n  \
         leeway kernel load --file /etc/leeway/laws.conf  those of a file, as at boot\n  \
-        ip route change default via 192.0.2.1 congctl lb5    every connection of that route")]
+        ip route change default via 192.0.2.1 congctl lb5    every connection of that route\n\n\
+        Exit codes: 0 loaded, 1 the kernel refuses, 2 bad usage, or a law or name that is none.")]
     Load {
         /// The law with its parameters, as `leeway laws` lists them: `ledbat:target=5ms`.
         #[arg(required_unless_present = "file")]
@@ -39,6 +41,8 @@ pub enum KernelCommand {
         file: Option<PathBuf>,
     },
     /// Take a law out. Connections that use it keep it until they end.
+    #[command(after_help = "Example: leeway kernel unload ledbat:target=5ms\n\n\
+        Exit codes: 0 unloaded, 1 the kernel refuses, 2 bad usage, or it is not loaded.")]
     Unload {
         /// Its name, or the law as it was given to `load`.
         #[arg(required_unless_present = "file")]
@@ -48,8 +52,11 @@ pub enum KernelCommand {
         file: Option<PathBuf>,
     },
     /// List what is loaded, with the number of sockets that use it.
+    #[command(after_help = "Example: leeway kernel list\n\nExit codes: 0 done, 1 the kernel refuses.")]
     List,
     /// Show the parameters of one and the sockets that it drives, of all network namespaces.
+    #[command(after_help = "Example: leeway kernel show leeway_ledbat\n\n\
+        Exit codes: 0 done, 1 the kernel refuses, 2 it is not loaded.")]
     Show {
         /// Its name, or the law as it was given to `load`.
         name: String,
@@ -82,13 +89,13 @@ pub fn run(command: &KernelCommand) -> Result<(), Failure> {
                 load.name = name.to_owned();
             }
             load.pinned()?;
-            Ok(writeln!(io::stdout(), "{} is loaded as {}", load.spec, load.name)?)
+            Ok(writeln!(stdout(), "{} is loaded as {}", load.spec, load.name)?)
         }
         KernelCommand::Unload { file: Some(file), .. } => file::unload(file),
         KernelCommand::Unload { name, .. } => {
             let name = resolved(name.as_deref().unwrap_or_default())?;
             leeway_kernel::unload(&name)?;
-            Ok(writeln!(io::stdout(), "{name} is unloaded; connections that use it keep it until they end")?)
+            Ok(writeln!(stdout(), "{name} is unloaded; connections that use it keep it until they end")?)
         }
         KernelCommand::List => list(),
         KernelCommand::Show { name } => show(&Loaded::find(&resolved(name)?)?),
@@ -130,7 +137,7 @@ fn list() -> Result<(), Failure> {
             Err(error) => return Err(error.into()),
         }
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if lines.is_empty() {
         writeln!(out, "nothing is loaded")?;
         return Ok(());
@@ -141,7 +148,7 @@ fn list() -> Result<(), Failure> {
 }
 
 fn show(law: &Loaded) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{}: {}", law.name, law.spec.law().summary)?;
     writeln!(out, "loaded {} ago", age(law.loaded_unix_s))?;
     writeln!(out, "timestamps: {}", if law.timestamps { "used" } else { "ignored" })?;

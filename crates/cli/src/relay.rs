@@ -1,6 +1,7 @@
 //! `leeway relay`: the server's end of tunnels.
 
 use crate::gateway::{cannot_give_up, local};
+use crate::output::stdout;
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use leeway_units::Rate;
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +78,8 @@ pub struct Relay {
 enum RelayCommand {
     /// Send new connections elsewhere: clients of several relays use the others. Connections that
     /// stand go on, and so do clients that have no other relay.
+    #[command(after_help = "Example: leeway relay pause 2h\n\n\
+        Exit codes: 0 done, 1 the folder cannot be written, 2 bad usage, or no relay has that folder.")]
     Pause {
         /// For how long, such as 30min, 2h or 7d; until `resume` if it is not given.
         #[arg(value_name = "TIME", value_parser = given::time)]
@@ -86,6 +89,8 @@ enum RelayCommand {
         state: PathBuf,
     },
     /// Take new connections again.
+    #[command(after_help = "Example: leeway relay resume\n\n\
+        Exit codes: 0 done, 1 the folder cannot be written, 2 bad usage, or no relay has that folder.")]
     Resume {
         /// Folder of the relay.
         #[arg(long, value_name = "DIR", default_value = STATE)]
@@ -151,15 +156,19 @@ pub fn run(relay: &Relay) -> Result<(), Failure> {
     runtime.build()?.block_on(serve(relay))
 }
 
-fn tell(command: &RelayCommand) -> Result<(), Failure> {
-    let (RelayCommand::Pause { state, .. } | RelayCommand::Resume { state }) = command;
-    // `Roster::open` would make a new relay of a mistyped folder.
+/// The folder of a relay that was there before. [`Roster::open`] would make a new relay of a mistyped folder.
+pub fn existing(state: &Path) -> Result<Roster, Failure> {
     if !state.join("server.key").exists() {
         let words =
             format!("{}: no relay has its folder there; `leeway relay --state` names it", state.display());
         return Err(Failure::Usage(words));
     }
-    let (roster, mut out) = (Roster::open(state)?, std::io::stdout());
+    Ok(Roster::open(state)?)
+}
+
+fn tell(command: &RelayCommand) -> Result<(), Failure> {
+    let (RelayCommand::Pause { state, .. } | RelayCommand::Resume { state }) = command;
+    let (roster, mut out) = (existing(state)?, stdout());
     match command {
         RelayCommand::Pause { time, .. } => {
             let time = time.map(|time| Duration::from_nanos(time.nanos()));

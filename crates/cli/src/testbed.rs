@@ -1,6 +1,7 @@
 //! `leeway testbed`: a shared line with everybody on it, and what each way to share it does to them.
 
 use crate::Failure;
+use crate::output::stdout;
 use clap::Args;
 use leeway_link::Rates;
 use leeway_testbed::experiment::{self, Claim, Experiment, Outcome, Point};
@@ -121,7 +122,7 @@ struct Finished {
 
 /// Measures and prints.
 pub fn run(testbed: &Testbed) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if testbed.list {
         return list(&mut out);
     }

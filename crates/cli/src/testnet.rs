@@ -33,7 +33,9 @@ pub struct Testnet {
 #[derive(Subcommand)]
 enum Inside {
     /// Run a command on another host, from a shell or program of a test network.
-    #[command(after_help = "Example: leeway testnet exec server -- ss -ti")]
+    #[command(
+        after_help = "Example: leeway testnet exec server -- ss -ti\n\nExit codes: those of `leeway link`."
+    )]
     Exec {
         /// The host.
         host: String,

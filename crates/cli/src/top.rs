@@ -6,6 +6,7 @@ mod sampler;
 mod screen;
 
 use crate::Failure;
+use crate::output::stdout;
 use crate::sockets::Way;
 use clap::{Args, ValueEnum};
 use layout::{COLUMNS, HEADER, TEXTS, fit, line};
@@ -74,7 +75,7 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     }
     let mut rows = sampler.sample()?;
     sort(&mut rows, top.sort);
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if top.json {
         serde_json::to_writer_pretty(&mut out, &rows).map_err(io::Error::from)?;
         return Ok(writeln!(out)?);

@@ -220,6 +220,19 @@ fn an_invitation_that_is_over_at_once_is_refused() {
 }
 
 #[test]
+fn a_mistyped_folder_of_a_relay_is_not_made() {
+    let folder = folder();
+    for arguments in [["invite", "--list"], ["invite", "--revoke=ann"], ["relay", "resume"]] {
+        let output =
+            leeway().current_dir(&folder).args(arguments).args(["--state", "relya"]).output().unwrap();
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?} {words}");
+        assert!(words.contains("relya: no relay has its folder there"), "{arguments:?} {words}");
+        assert!(!folder.path().join("relya").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_voucher_for_nothing_is_refused_with_all_that_it_can_be_for() {
     let output = leeway().args(["gateway", "voucher"]).output().unwrap();
     let words = String::from_utf8(output.stderr).unwrap();
@@ -261,6 +274,19 @@ fn a_result_that_cannot_be_written_is_named() {
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(words.contains("cannot write out/report.html: "), "{words}");
+}
+
+#[test]
+fn a_full_disk_behind_the_standard_output_is_named() {
+    let folder = folder();
+    for arguments in [["sim", "short.toml", "--json"].as_slice(), &["laws"], &["doctor", "--json"]] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("leeway"));
+        let output = command.current_dir(&folder).args(arguments).stdout(full).output().unwrap();
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?} {words}");
+        assert!(words.contains("cannot write to the standard output: "), "{arguments:?} {words}");
+    }
 }
 
 #[test]

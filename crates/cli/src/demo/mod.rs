@@ -7,11 +7,12 @@ mod simulated;
 
 use crate::Failure;
 use crate::ending::Ending;
+use crate::output::stdout;
 use clap::Args;
 use community::Community;
 use figures::{Figures, conclusion, heading, without};
 use simulated::{Neighbours, play};
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
@@ -107,7 +108,7 @@ pub struct Demo {
 
 /// Shows the community.
 pub fn run(demo: &Demo) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     writeln!(
         out,
         "A home and three neighbours share a line of {DOWN} (up {UP}, 30 ms):\n\

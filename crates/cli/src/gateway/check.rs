@@ -1,6 +1,7 @@
 //! `leeway gateway check`: everything that is wrong with a configuration on this machine.
 
 use super::usage;
+use crate::output::stdout;
 use crate::{BAD_INPUT, Failure, RUN_FAILED};
 use clap::Args;
 use leeway_gateway::check::{Document, Finding, Machine, Severity, judge};
@@ -45,7 +46,7 @@ pub struct Check {
 /// Prints every finding.
 pub fn run(check: &Check) -> Result<(), Failure> {
     let findings = look(&check.config, check.file_only)?;
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if check.json {
         serde_json::to_writer_pretty(&mut out, &findings).map_err(io::Error::from)?;
         writeln!(out)?;

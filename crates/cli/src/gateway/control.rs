@@ -2,6 +2,7 @@
 
 use super::observe;
 use super::people::{self, PeopleCommand};
+use crate::output::stdout;
 use crate::{Failure, given};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
@@ -40,8 +41,16 @@ pub enum Form {
 #[derive(Subcommand)]
 pub enum ControlCommand {
     /// Show the state of the running gateway: whether it shares, and what neighbours use.
+    #[command(after_help = "Example: sudo leeway gateway status --json\n\n\
+        Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
     Status(Ask),
     /// Pause sharing: new requests are refused with the reason, and running transfers are cut after 30 s.
+    #[command(after_help = "Examples:\n  \
+        sudo leeway gateway pause 2h\n      \
+        for a call: it goes on by itself\n  \
+        sudo leeway gateway pause\n      \
+        until `leeway gateway resume`, also after a restart\n\n\
+        Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
     Pause {
         /// For how long, such as 30min, 2h or 7d; until `resume` if it is not given.
         #[arg(value_name = "TIME", value_parser = given::time)]
@@ -50,6 +59,8 @@ pub enum ControlCommand {
         ask: Ask,
     },
     /// Resume sharing.
+    #[command(after_help = "Example: sudo leeway gateway resume\n\n\
+        Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
     Resume(Ask),
     /// Read the configuration again without ending a connection: users, clients, ports and caps.
     #[command(after_help = RELOAD_HELP)]
@@ -148,7 +159,7 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             let given: Vec<String> = given.chain([form.to_owned()]).collect();
             let path = format!("/v1/export?{}", given.join("&"));
             let file = runtime.block_on(Client::new(socket).text(&path))?;
-            Ok(io::stdout().lock().write_all(&file)?)
+            Ok(stdout().write_all(&file)?)
         }
         ControlCommand::People(command) => people::run(command, &runtime),
     }
@@ -206,7 +217,7 @@ impl Ask {
         answer: &T,
         people: impl Fn(&T, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
+        let mut out = stdout();
         if self.json {
             serde_json::to_writer_pretty(&mut out, answer).map_err(io::Error::from)?;
             writeln!(out)?;

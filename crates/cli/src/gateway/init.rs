@@ -6,6 +6,7 @@ use super::passwd::{change, choose};
 use super::questions::{address, ask, networks, words};
 use super::service::has_unit;
 use crate::output::atomic::{AtomicFile, cannot_write};
+use crate::output::stdout;
 use crate::{BAD_INPUT, Failure, given};
 use clap::Args;
 use ipnet::IpNet;
@@ -160,7 +161,7 @@ pub fn run(init: &Init) -> Result<(), Failure> {
     }
     write(&init.config, &setup.toml())?;
     let findings = check::look(&init.config, false)?;
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     writeln!(out, "\nwritten: {}", init.config.display())?;
     for Login { file, name, hash, made } in &logins {
         let made = made.as_ref().map(|made| format!(", whose password is {made}")).unwrap_or_default();

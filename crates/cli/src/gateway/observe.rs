@@ -2,6 +2,7 @@
 
 use super::control::megabytes;
 use crate::Failure;
+use crate::output::stdout;
 use leeway_gateway::observe::{Direction, Observation};
 use leeway_units::Duration;
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ pub async fn over(time: Option<Duration>) {
 
 /// Prints it, for people unless JSON is wanted.
 pub fn print(seen: &Observation, json: bool) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if json {
         serde_json::to_writer_pretty(&mut out, seen).map_err(io::Error::from)?;
         writeln!(out)?;

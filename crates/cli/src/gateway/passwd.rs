@@ -2,6 +2,7 @@
 
 use super::hidden;
 use crate::Failure;
+use crate::output::stdout;
 use clap::Args;
 use leeway_gateway::password::{Hash, check_name, parse_users, with_user};
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -47,7 +48,7 @@ pub fn run(passwd: &Passwd) -> Result<(), Failure> {
     };
     match (file, hash) {
         (Some(path), hash) => change(path, name, hash.as_ref()),
-        (None, Some(hash)) => Ok(writeln!(io::stdout(), "{name}:{hash}")?),
+        (None, Some(hash)) => Ok(writeln!(stdout(), "{name}:{hash}")?),
         (None, None) => Err(Failure::Usage("--remove needs --file".into())),
     }
 }

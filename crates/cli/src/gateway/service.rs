@@ -5,6 +5,7 @@ use super::control::sharing;
 use super::usage;
 use crate::Failure;
 use crate::ending::Ending;
+use crate::output::stdout;
 use clap::Args;
 use leeway_gateway::Config;
 use leeway_gateway::config::ConfigError;
@@ -88,7 +89,7 @@ pub fn up(up: &Up) -> Result<(), Failure> {
             Process { config: &path, socket, log: &log }.start(&ending)?
         }
     };
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     let addresses: Vec<String> = status.addresses.iter().map(ToString::to_string).collect();
     writeln!(out, "the gateway is up and listens on {}", addresses.join(", "))?;
     sharing(&status, &mut out)?;
@@ -106,7 +107,7 @@ pub fn down(down: &Down) -> Result<(), Failure> {
         // Of a process of its own; another may have been told to use the same name.
         let _ = std::fs::remove_file(socket.with_extension("pid"));
     }
-    writeln!(io::stdout(), "the gateway is down")?;
+    writeln!(stdout(), "the gateway is down")?;
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! The laws of a file, such as `/etc/leeway/laws.conf`, which the systemd unit loads at boot.
 
 use crate::Failure;
+use crate::output::stdout;
 use leeway_control::LawSpec;
 use leeway_kernel::{KernelError, Load, Loaded};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// Loads them. A file with a mistake changes nothing; a law that the kernel refuses does not keep the others out.
@@ -12,7 +13,7 @@ pub fn load(file: &Path) -> Result<(), Failure> {
     for load in read(file)? {
         let Load { name, spec, .. } = &load;
         match put(&load) {
-            Ok(how) => writeln!(io::stdout(), "{spec} is loaded as {name}{how}")?,
+            Ok(how) => writeln!(stdout(), "{spec} is loaded as {name}{how}")?,
             Err(error) => {
                 eprintln!("error: {name}: {error}");
                 refused = Some(name.clone());

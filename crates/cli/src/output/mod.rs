@@ -8,10 +8,12 @@ mod format;
 mod lines;
 mod report;
 mod series;
+mod standard;
 mod story;
 mod summary;
 mod table;
 mod terms;
 
 pub use collect::Collector;
+pub use standard::stdout;
 pub use table::print;

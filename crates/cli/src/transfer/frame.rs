@@ -10,13 +10,14 @@
 //! Each but the offer begins with a byte that says what it is. Instead of each there may be REFUSAL (u16 length,
 //! reason), and before each WORKING, so that nobody takes reading a disk for silence. Numbers are big-endian.
 
+use super::part::SUFFIX;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The first bytes of an offer: the protocol and its version.
 const MAGIC: [u8; 8] = *b"leewayf1";
-/// Longest name in bytes: what Linux file systems have.
-const NAME_MAX: usize = 255;
+/// Longest name in bytes: what Linux file systems have, less what is behind it until all of the file is there.
+const NAME_MAX: usize = 255 - SUFFIX.len();
 /// Longest reason in bytes.
 const REASON_MAX: usize = 500;
 
@@ -49,7 +50,7 @@ pub enum Frame {
 pub fn bad_name(name: &str) -> Option<&'static str> {
     match name {
         "" => Some("it is empty"),
-        _ if name.len() > NAME_MAX => Some("it is longer than 255 bytes"),
+        _ if name.len() > NAME_MAX => Some("it is longer than 243 bytes"),
         _ if name.contains('/') => Some("it has a folder in it"),
         _ if name.chars().any(char::is_control) => Some("it has control characters in it"),
         _ if name.chars().any(turns) => Some("it has invisible characters in it that turn text around"),
@@ -86,7 +87,7 @@ impl Offer {
         }
         let length = usize::from(from.read_u16().await?);
         if length > NAME_MAX {
-            return Err(invalid("the name on offer is longer than 255 bytes"));
+            return Err(invalid("the name on offer is longer than 243 bytes"));
         }
         let mut name = vec![0; length];
         from.read_exact(&mut name).await?;
@@ -208,7 +209,7 @@ mod tests {
             "\u{202e}gpj.exe",
             "a\u{2028}b",
             "\u{2067}a",
-            &"x".repeat(256),
+            &"x".repeat(244),
         ] {
             let offer = Offer { name: name.into(), size_bytes: 1 };
             let error = wait(Offer::read(&mut &offer.encode()[..])).unwrap_err();

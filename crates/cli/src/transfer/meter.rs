@@ -1,6 +1,7 @@
 //! How far a transfer is, and its account at the end.
 
 use crate::account::{bytes, duration};
+use crate::output::stdout;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use leeway_utp::Stream;
 use serde::Serialize;
@@ -118,7 +119,7 @@ impl Account {
     /// Tells it: as JSON on the standard output, or in words on the standard error.
     pub fn tell(&self, json: bool, quiet: bool) -> io::Result<()> {
         if json {
-            let mut out = io::stdout().lock();
+            let mut out = stdout();
             serde_json::to_writer_pretty(&mut out, self)?;
             return writeln!(out);
         }
