@@ -21,7 +21,8 @@ pub const HELP: &str = "Examples:\n  \
     leeway attach --list\n  \
     leeway attach --cgroup backup.slice --detach\n\n\
     It holds until it is taken off or the cgroup ends. New connections of the cgroup are then free; those that run keep \
-    their law.";
+    their law.\n\n\
+    Exit codes: 0 done, 1 the kernel refuses, 2 bad usage, or a cgroup or process that is not there.";
 
 /// Which cgroup, and how it sends.
 #[derive(Args)]

@@ -26,10 +26,14 @@ use std::thread;
 use std::time::Duration;
 
 /// What `leeway helper --help` ends with.
-pub const HELP: &str = "With systemd: systemctl enable --now leeway-helper.socket\n\
-    Without: groupadd --system leeway; leeway helper &\n\n\
+pub const HELP: &str = "Examples:\n  \
+    systemctl enable --now leeway-helper.socket\n      \
+    with systemd\n  \
+    groupadd --system leeway; leeway helper &\n      \
+    without\n\n\
     Members of the group can then use `leeway run`. It stays in the foreground and can be stopped at any time: what runs \
-    stays confined, and the next start looks after it.";
+    stays confined, and the next start looks after it.\n\n\
+    Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage.";
 
 /// How long a user may take to send a request.
 const PATIENCE: Duration = Duration::from_secs(5);
