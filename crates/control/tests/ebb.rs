@@ -232,25 +232,87 @@ fn two_segments_leave_every_two_seconds_however_long_others_are_there() {
     assert!(pair_us(&law) <= 2_000_000, "{} us", pair_us(&law));
 }
 
-/// Pairs whose segments are acknowledged `gap_us` and 2400 us less `gap_us` apart, in turn; how many segments the law
-/// lets leave together then. Twice as many say that it takes the gap for a varying one.
-fn together(law: &mut Law, now_us: &mut u64, gap_us: u32) -> u32 {
-    for turn in 0..60 {
-        let gap_us = if turn % 2 == 0 { gap_us } else { 2 * SEGMENT_US - gap_us };
+/// So many pairs, whose segments are acknowledged by themselves, the second one `SEGMENT_US` after the first, and
+/// `varies_us` later or earlier than that in turn.
+fn varying(law: &mut Law, now_us: &mut u64, pairs: u32, varies_us: u32) {
+    for pair in 0..pairs {
+        let gap_us = if pair % 2 == 0 { SEGMENT_US + varies_us } else { SEGMENT_US - varies_us };
         *now_us += 10_000;
         law.on_ack(&ack(*now_us, 0), &path(10));
         *now_us += u64::from(gap_us);
         law.on_ack(&ack(*now_us, gap_us), &path(10));
     }
-    law.output().quantum
 }
 
+/// Twice as many segments leave together where the gap is taken for a varying one.
 #[test]
 fn a_gap_that_varies_by_an_eighth_is_hazy_until_it_varies_by_less_than_a_sixteenth() {
     let (mut law, mut now_us) = filling();
     for (varies_us, quantum) in [(60, 2), (140, 2), (160, 4), (140, 4), (85, 4), (65, 2), (140, 2)] {
-        let got = together(&mut law, &mut now_us, SEGMENT_US + varies_us);
+        varying(&mut law, &mut now_us, 60, varies_us);
         assert_eq!(law.output().phase(), Phase::Avoidance);
-        assert_eq!(got, quantum, "{varies_us} us of {SEGMENT_US}");
+        assert_eq!(law.output().quantum, quantum, "{varies_us} us of {SEGMENT_US}");
+    }
+}
+
+#[test]
+fn noise_is_three_mean_deviations_from_the_sixth_gap() {
+    let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
+    let mut noise_us = Vec::new();
+    for pair in 0..6 {
+        varying(&mut law, &mut now_us, 1, 100 * pair);
+        noise_us.push(probe(&law, "noise"));
+    }
+    // Mean and mean deviation follow by 1/k.
+    let (mut mean_us, mut deviation_us) = (0.0, 0.0);
+    for (k, gap_us) in
+        [(1.0, 1200.0), (2.0, 1300.0), (3.0, 1400.0), (4.0, 1500.0), (5.0, 1600.0), (6.0, 1700.0)]
+    {
+        let away_us = if k > 1.0 { f64::abs(gap_us - mean_us) } else { 0.0 };
+        mean_us += (gap_us - mean_us) / k;
+        deviation_us += (away_us - deviation_us) / k;
+    }
+    assert_eq!(noise_us[..5], [0.0; 5]);
+    assert!(
+        (noise_us[5] - 3.0 * deviation_us).abs() < 2.0,
+        "{noise_us:?} us, expected {}",
+        3.0 * deviation_us
+    );
+}
+
+#[test]
+fn the_most_noise_of_twenty_to_forty_seconds_counts() {
+    let (mut law, mut now_us) = filling();
+    // A sample is busy above the noise, and what its segment waits for those that left with it.
+    let above_noise =
+        |law: &Law| probe(law, "threshold") - f64::from(law.output().quantum - 1) * probe(law, "packet_time");
+    varying(&mut law, &mut now_us, 60, 900);
+    let noise_us = probe(&law, "noise");
+    assert!(noise_us > 2400.0, "{noise_us} us");
+    for (seconds, least_us) in [(0, noise_us), (10, noise_us), (16, noise_us), (20, 1000.0)] {
+        varying(&mut law, &mut now_us, seconds * 1_000_000 / 11_200, 0);
+        let least = above_noise(&law);
+        assert!((least - least_us).abs() < 100.0, "{seconds} s later: {least} us, {noise_us} us of noise");
+    }
+}
+
+/// Where the gap varies, the time of a segment is what the largest delivery rate says, if that is shorter than the
+/// mean gap. A rate over a few segments is one of a moment.
+#[test]
+fn a_delivery_rate_counts_from_sixteen_segments_on() {
+    let (mut law, mut now_us) = filling();
+    varying(&mut law, &mut now_us, 60, 300);
+    let mean_us = probe(&law, "packet_time");
+    assert!((mean_us - f64::from(SEGMENT_US)).abs() < 30.0, "{mean_us} us");
+    for (segments, at_most_us) in [(15, mean_us), (16, 650.0)] {
+        for _ in 0..40 {
+            let delivered_bytes = segments * u64::from(MSS);
+            let interval_us = segments as u32 * SEGMENT_US / 2;
+            let rate = Rate { delivered_bytes, interval_us, ..Rate::default() };
+            now_us += 10_000;
+            law.on_ack(&Ack { rate, ..ack(now_us, 0) }, &path(10));
+        }
+        let segment_us = probe(&law, "packet_time");
+        assert!((segment_us - at_most_us).abs() < 60.0, "{segments} segments: {segment_us} us");
     }
 }
