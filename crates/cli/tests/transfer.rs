@@ -272,7 +272,8 @@ async fn strangers_who_send_nonsense_are_refused_and_the_receiver_still_waits() 
     for (bytes, words) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "does not speak"),
         (pattern(4000), "does not speak"),
-        (endless, "longer than 255"),
+        (endless, "longer than 243"),
+        (offer(&"a".repeat(244), 5), "longer than 243"),
         (offer("../a", 5), "folder"),
         (offer("/tmp/a", 5), "folder"),
         (offer("..", 5), "dot"),
@@ -292,7 +293,7 @@ async fn strangers_who_send_nonsense_are_refused_and_the_receiver_still_waits() 
     let (code, text) = send(&file, &at.to_string(), &[]);
     assert_eq!(code, 0, "{text}");
     let (code, text) = receiver.ended();
-    assert_eq!((code, text.matches("leeway: refused 127.0.0.1").count()), (0, 11), "{text}");
+    assert_eq!((code, text.matches("leeway: refused 127.0.0.1").count()), (0, 12), "{text}");
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
     assert_eq!(names(&inside), ["a"]);
 }
