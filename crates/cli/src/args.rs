@@ -95,10 +95,9 @@ pub enum Command {
         name: Option<String>,
     },
     /// List the queue disciplines with their parameters.
-    #[command(
-        after_help = "Examples:\n  leeway queues         every discipline\n  leeway queues codel   one discipline\n\n\
-        Exit codes: 0 done, 2 there is no discipline of that name."
-    )]
+    #[command(after_help = "Examples:\n  leeway queues         every discipline\n  \
+        leeway queues codel   one discipline\n\n\
+        Exit codes: 0 done, 2 there is no discipline of that name.")]
     Queues {
         /// Only this one.
         name: Option<String>,

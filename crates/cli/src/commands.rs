@@ -2,8 +2,7 @@
 
 use crate::Failure;
 use crate::args::{Cli, Sim};
-use crate::output::stdout;
-use crate::output::{self, Collector};
+use crate::output::{self, Collector, stdout};
 use crate::plan::Plan;
 use crate::runner;
 use clap::CommandFactory;

@@ -285,7 +285,7 @@ fn a_full_disk_behind_the_standard_output_is_named() {
         let output = command.current_dir(&folder).args(arguments).stdout(full).output().unwrap();
         let words = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?} {words}");
-        assert!(words.contains("cannot write to the standard output: "), "{arguments:?} {words}");
+        assert!(words.contains("cannot write /dev/stdout: "), "{arguments:?} {words}");
     }
 }
 

@@ -1,6 +1,10 @@
 //! The standard output, whose errors say what cannot be written: a full disk, as a rule.
 
+use super::atomic::cannot_write;
 use std::io::{self, StdoutLock, Write};
+
+/// What its errors call it.
+const NAME: &str = "/dev/stdout";
 
 /// The standard output of this process, locked.
 pub struct Standard(StdoutLock<'static>);
@@ -10,16 +14,12 @@ pub fn stdout() -> Standard {
     Standard(io::stdout().lock())
 }
 
-fn named(error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot write to the standard output: {error}"))
-}
-
 impl Write for Standard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(named)
+        self.0.write(bytes).map_err(|error| cannot_write(NAME.as_ref(), &error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(named)
+        self.0.flush().map_err(|error| cannot_write(NAME.as_ref(), &error))
     }
 }

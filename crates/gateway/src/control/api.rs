@@ -8,7 +8,7 @@ use super::{
 use crate::notes::{Note, Value};
 use crate::openapi;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -295,16 +295,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
     type Rejection = OperationError;
 
     async fn from_request(request: Request, state: &S) -> Result<Given<T>, OperationError> {
-        let (head, body) = request.into_parts();
-        let whole = Request::from_parts(head.clone(), body);
         let bytes =
-            Bytes::from_request(whole, state).await.map_err(|error| unreadable(&error.body_text()))?;
+            Bytes::from_request(request, state).await.map_err(|error| unreadable(&error.body_text()))?;
         if bytes.trim_ascii_start().first().is_some_and(|&first| first != b'{') {
             return Err(unreadable("a JSON object is expected, such as {}"));
         }
-        let whole = Request::from_parts(head, Body::from(bytes));
-        let Json(given) =
-            Json::from_request(whole, state).await.map_err(|error| unreadable(&error.body_text()))?;
+        let Json(given) = Json::from_bytes(&bytes).map_err(|error| unreadable(&error.body_text()))?;
         Ok(Given(given))
     }
 }

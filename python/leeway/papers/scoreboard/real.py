@@ -84,7 +84,8 @@ def changed(network: Network, condition: Condition) -> Network:
         forward = dataclasses.replace(made.bottleneck, **condition.forward)
         reverse, differs = made.reverse, dict(condition.reverse)
         if condition.ack_jitter:
-            differs["jitter"] = f"uniform:range={condition.ack_jitter * PACKET_BITS / network.rate_bps * 1e6:.0f}us"
+            packet_us = PACKET_BITS / network.rate_bps * 1e6
+            differs["jitter"] = f"uniform:range={condition.ack_jitter * packet_us:.0f}us"
         if differs:
             reverse = dataclasses.replace(reverse or Channel(delay=forward.delay), **differs)
         return Dumbbell(bottleneck=forward, reverse=reverse)
