@@ -431,4 +431,47 @@ LEEWAY_INLINE void leeway_peaks_update(struct leeway_peaks *p, leeway_u32 value_
 	}
 }
 
+/* The least target that follows from a buffer: the queue that CoDel lets stand (RFC 8289, 4.4). */
+#define LEEWAY_BRIM_TARGET_MIN_US 5000U
+
+/*
+ * An adaptive target: a part of the queuing delay that the losses of the flow show, which is the
+ * length of the buffer, or of what an AQM leaves of it. A law that aims for more than the buffer
+ * holds yields to nobody: loss comes first.
+ *
+ * A longer delay counts at once, a shorter one by an eighth: a loss by chance shows any queue.
+ */
+struct leeway_brim {
+	leeway_u32 delay_us;      /* the estimate */
+	leeway_u32 part_permille; /* of it that is aimed for; 0: off */
+	leeway_u32 known;         /* there was a loss */
+};
+
+LEEWAY_INLINE void leeway_brim_init(struct leeway_brim *b, leeway_u32 part_permille)
+{
+	b->delay_us = 0;
+	b->part_permille = leeway_min_u32(part_permille, 1000);
+	b->known = 0;
+}
+
+/* A loss or a mark, with that queuing delay. */
+LEEWAY_INLINE void leeway_brim_update(struct leeway_brim *b, leeway_u32 queuing_us)
+{
+	if (queuing_us < b->delay_us)
+		queuing_us = (leeway_u32)((7ULL * b->delay_us + queuing_us) / 8);
+	b->delay_us = queuing_us;
+	b->known = 1;
+}
+
+/* The target, from one that is the most. */
+LEEWAY_INLINE leeway_u32 leeway_brim_target_us(const struct leeway_brim *b, leeway_u32 most_us)
+{
+	leeway_u32 part_us = (leeway_u32)((leeway_u64)b->delay_us * b->part_permille / 1000);
+
+	if (!b->known || !b->part_permille)
+		return most_us;
+	return leeway_min_u32(most_us,
+			      part_us > LEEWAY_BRIM_TARGET_MIN_US ? part_us : LEEWAY_BRIM_TARGET_MIN_US);
+}
+
 #endif

@@ -24,6 +24,10 @@
  * - Control goes on during recovery: a loss leaves the window at the floor, not at half of what the
  *   path carries, and repairing a burst from there would take as many round trips as segments were
  *   lost.
+ * - adaptive (off unless set) is ours: the target is that part of the queuing delay at losses.
+ * - loss=rules (off unless set) is ours: loss is a third input of the rules. With e of 0 or less it
+ *   is the queue's, and the output is the floor; with e of 1 .. 5 the window keeps 10 % per value,
+ *   so that a loss with an empty queue halves it as NewReno's. Centre average as for the others.
  */
 #ifndef LEEWAY_FLOWER_H
 #define LEEWAY_FLOWER_H
@@ -39,6 +43,11 @@
 #define LEEWAY_FLOWER_MEAN_US  4000U
 #define LEEWAY_FLOWER_MOST_US  5000U
 
+enum leeway_flower_loss {
+	LEEWAY_FLOWER_LOSS_FLOOR = 0,
+	LEEWAY_FLOWER_LOSS_RULES = 1,
+};
+
 enum leeway_flower_and {
 	LEEWAY_FLOWER_MINIMUM = 0,
 	LEEWAY_FLOWER_PRODUCT = 1,
@@ -53,11 +62,14 @@ struct leeway_flower_params {
 	leeway_u32 base_history;
 	leeway_u32 base_interval_us;
 	leeway_u32 skew;
+	leeway_u32 adaptive_permille; /* target as a part of the delay at losses; 0: off */
+	leeway_u32 loss;              /* enum leeway_flower_loss */
 };
 
 struct leeway_flower {
 	struct leeway_window w;
 	leeway_u64 grown_bytes; /* acked in this round by acks that may grow the window */
+	leeway_u32 newest_us;   /* the last sample */
 	leeway_u32 round_us;    /* smallest delay of the round */
 	leeway_u32 queuing_us;  /* q(k) */
 	leeway_u32 rise_us_q8;  /* s-: mean of rises of the queue, magnitude */
@@ -66,11 +78,13 @@ struct leeway_flower {
 	leeway_s32 change_q16;  /* de as an index */
 	leeway_s32 output_q16;  /* of the rules, before the step size */
 	leeway_u32 target_us;
+	leeway_u32 target_most_us; /* the parameter */
 	leeway_u32 step_ppm;
 	leeway_u8 conjunction;
 	leeway_u8 in_round; /* round_us is valid */
 	leeway_u8 started;  /* queuing_us is valid */
-	leeway_u8 reserved;
+	leeway_u8 loss;     /* enum leeway_flower_loss */
+	struct leeway_brim brim;
 	struct leeway_source source;
 	struct leeway_peaks peaks;
 	struct leeway_base base;
@@ -83,11 +97,15 @@ LEEWAY_INLINE void leeway_flower_init(struct leeway_flower *s, const struct leew
 	leeway_source_init(&s->source, p->delay);
 	leeway_peaks_init(&s->peaks);
 	leeway_base_init(&s->base, p->base_history, p->base_interval_us, p->skew);
-	s->target_us = leeway_min_u32(p->target_us, LEEWAY_TARGET_MAX_US);
+	leeway_brim_init(&s->brim, p->adaptive_permille);
+	s->target_most_us = leeway_min_u32(p->target_us, LEEWAY_TARGET_MAX_US);
+	s->target_us = s->target_most_us;
 	s->step_ppm = leeway_min_u32(p->step_ppm, 1000000);
 	s->conjunction =
 		p->conjunction == LEEWAY_FLOWER_PRODUCT ? LEEWAY_FLOWER_PRODUCT : LEEWAY_FLOWER_MINIMUM;
+	s->loss = p->loss == LEEWAY_FLOWER_LOSS_RULES ? LEEWAY_FLOWER_LOSS_RULES : LEEWAY_FLOWER_LOSS_FLOOR;
 	s->grown_bytes = 0;
+	s->newest_us = 0;
 	s->round_us = 0;
 	s->queuing_us = 0;
 	s->rise_us_q8 = 0;
@@ -97,7 +115,6 @@ LEEWAY_INLINE void leeway_flower_init(struct leeway_flower *s, const struct leew
 	s->output_q16 = 0;
 	s->in_round = 0;
 	s->started = 0;
-	s->reserved = 0;
 }
 
 /* The rule table: linguistic values of e and de to that of the output, -6 .. 5. */
@@ -248,10 +265,38 @@ LEEWAY_INLINE void leeway_flower_step(struct leeway_flower *s, const struct leew
 		leeway_raise(&s->w, leeway_min_u64(step_q16, leeway_min_u64(s->grown_bytes, mss) << 16));
 }
 
-/* A loss or a mark: to the floor, and back to control without slow start. */
+/* The queuing delay of the last sample. */
+LEEWAY_INLINE leeway_u32 leeway_flower_newest_us(const struct leeway_flower *s, leeway_u64 now_us)
+{
+	leeway_u32 base_us = leeway_base_us(&s->base, now_us);
+
+	return leeway_before_u32(s->newest_us, base_us) ? 0 : s->newest_us - base_us;
+}
+
+/* What the rules leave of the window after a loss: 10 % per value of e above 0. */
+LEEWAY_INLINE leeway_u32 leeway_flower_kept_permille(const struct leeway_flower *s, leeway_u32 queuing_us)
+{
+	leeway_s32 error_q16 = leeway_flower_error_q16(s, queuing_us);
+
+	if (s->loss != LEEWAY_FLOWER_LOSS_RULES || error_q16 <= 0)
+		return 0;
+	return (leeway_u32)error_q16 * 100 >> 16;
+}
+
+/* A loss or a mark shows the buffer. */
+LEEWAY_INLINE void leeway_flower_aim(struct leeway_flower *s, leeway_u32 queuing_us)
+{
+	leeway_brim_update(&s->brim, queuing_us);
+	s->target_us = leeway_brim_target_us(&s->brim, s->target_most_us);
+}
+
+/* A loss or a mark: to what the rules leave, or to the floor, and back to control without slow start. */
 LEEWAY_INLINE void leeway_flower_restart(struct leeway_flower *s, leeway_u32 mss, leeway_u64 now_us)
 {
-	leeway_back_off(&s->w, 0, mss, now_us);
+	leeway_u32 queuing_us = leeway_flower_newest_us(s, now_us);
+
+	leeway_flower_aim(s, queuing_us);
+	leeway_back_off(&s->w, leeway_flower_kept_permille(s, queuing_us), mss, now_us);
 	s->w.slow_start = 0;
 }
 
@@ -267,6 +312,7 @@ LEEWAY_INLINE void leeway_flower_measure(struct leeway_flower *s, const struct l
 		s->in_round = 0;
 		s->started = 0;
 	}
+	s->newest_us = sample_us;
 	leeway_base_update(&s->base, ack->now_us, sample_us);
 	if (!s->in_round || leeway_before_u32(sample_us, s->round_us))
 		s->round_us = sample_us;
@@ -304,6 +350,8 @@ LEEWAY_INLINE void leeway_flower_on_loss(struct leeway_flower *s, const struct l
 	leeway_u32 mss = leeway_mss(path);
 
 	if (loss->kind == LEEWAY_LOSS_TIMEOUT) {
+		if (leeway_new_loss(&s->w, loss))
+			leeway_flower_aim(s, leeway_flower_newest_us(s, loss->now_us));
 		leeway_time_out(&s->w, loss, 500, mss);
 		s->w.slow_start = 0;
 		s->w.out.phase = LEEWAY_AVOIDANCE;

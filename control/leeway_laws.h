@@ -207,6 +207,10 @@ struct leeway_law {
 		"correct a drift of the clocks by the drift of the minima (base_history of 4 or more)",      \
 		"RFC 6817 A.2")
 
+#define LEEWAY_ADAPTIVE(X)                                                                                   \
+	LEEWAY_RATIO(X, "adaptive", adaptive_permille, 0, 0, 1000,                                           \
+		     "target as a part of the queuing delay at losses, `target` at most; 0: off", "own")
+
 #define LEEWAY_PROBE(X, NAME, UNIT, FIELD, SIGNED, LOG2, DIVISOR)                                            \
 	{                                                                                                    \
 		NAME, UNIT, (leeway_u32) __builtin_offsetof(struct leeway_##X, FIELD),                       \
@@ -259,6 +263,7 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 		       "least target in segments at the line's rate, where the stack measures delivery "
 		       "rates; 0: off",
 		       "docs/sharing.md"),
+	LEEWAY_ADAPTIVE(ledbat),
 	LEEWAY_DELAY_QUEUE_PARAM(ledbat, delay.source, LEEWAY_DELAY_OWD),
 	LEEWAY_BASE_HISTORY(ledbat, delay.base_history, 10),
 	LEEWAY_BASE_INTERVAL(ledbat, delay.base_interval_us),
@@ -269,6 +274,7 @@ static const struct leeway_param leeway_ledbat_param_table[] = {
 
 static const struct leeway_probe leeway_ledbat_probe_table[] = {
 	LEEWAY_DELAY_PROBES(ledbat),
+	LEEWAY_PROBE(ledbat, "target", "us", target_us, 0, 0, 1),
 };
 
 static const struct leeway_param leeway_fledbat_param_table[] = {
@@ -461,6 +467,10 @@ static const struct leeway_param leeway_flower_param_table[] = {
 		      "conjunction of the two conditions of a rule", "Trang 2014, 5.2"),
 	LEEWAY_GAIN(flower, "step", step_ppm, 200000, 1000, 1000000,
 		    "packets per round trip and linguistic value of the output", "Trang 2014, 5.2"),
+	LEEWAY_ADAPTIVE(flower),
+	LEEWAY_CHOICE(flower, "loss", loss, LEEWAY_FLOWER_LOSS_FLOOR, "floor|rules",
+		      "window after a loss: the floor, or by the rules, half of it with an empty queue",
+		      "own"),
 	LEEWAY_FLOOR(flower, 1000),
 	LEEWAY_SLOW_START_PARAM(flower, LEEWAY_SLOW_START_STANDARD),
 	LEEWAY_SSTHRESH(flower),
@@ -479,6 +489,7 @@ static const struct leeway_probe leeway_flower_probe_table[] = {
 	LEEWAY_PROBE(flower, "mean_rise", "us", rise_us_q8, 0, 8, 1),
 	LEEWAY_PROBE(flower, "mean_fall", "us", fall_us_q8, 0, 8, 1),
 	LEEWAY_PROBE(flower, "base_delay", "us", base.min_us, 0, 0, 1),
+	LEEWAY_PROBE(flower, "target", "us", target_us, 0, 0, 1),
 };
 
 static const struct leeway_param leeway_ebb_param_table[] = {

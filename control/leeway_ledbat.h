@@ -30,6 +30,8 @@
  *   one segment the loop's gain is 1, with a delay of more than a round trip: it swings.
  *   The rate is the highest delivery rate of the last 5 to 10 s, so it needs a stack that measures
  *   delivery rates (leeway_rate.h).
+ * - adaptive (off unless set) is ours: target = that part of the queuing delay at losses, so that a
+ *   buffer shorter than the target does not make the law one of loss.
  * - delay=queue is for a caller that knows the base delay better than one connection can
  *   (crates/share).
  */
@@ -54,6 +56,7 @@ struct leeway_ledbat_params {
 	leeway_u32 accelerate_permille; /* of the window, a round trip; 0: off */
 	leeway_u32 segments_permille;   /* least target in segments at the line's rate; 0: off */
 	leeway_u32 whole;               /* 1: the window moves by whole packets */
+	leeway_u32 adaptive_permille;   /* target as a part of the delay at losses; 0: off */
 };
 
 struct leeway_ledbat {
@@ -64,8 +67,8 @@ struct leeway_ledbat {
 	leeway_u64 line_us;
 	leeway_u64 credit_q16; /* packets, where the window is whole packets */
 	leeway_u32 target_us;
-	leeway_u32 target_least_us;
-	leeway_u32 span_us; /* of those segments at the line's rate */
+	leeway_u32 target_param_us; /* the parameter */
+	leeway_u32 span_us;         /* of those segments at the line's rate */
 	leeway_u32 segments_permille;
 	leeway_u32 gain_up_ppm;
 	leeway_u32 gain_down_ppm;
@@ -77,12 +80,20 @@ struct leeway_ledbat {
 	leeway_u8 accelerates;     /* this round trip could have grown faster, and saw no queue in the end */
 	leeway_u8 whole;
 	leeway_u8 reserved;
+	struct leeway_brim brim;
 	struct leeway_delay delay;
 };
 
-/* Sets the target and what follows from it. The gain is per queue of span_us. */
-LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s, leeway_u32 target_us, leeway_u32 span_us)
+/*
+ * Sets the target and what follows from it: a part of the buffer where that is asked for, and the
+ * segments at the line's rate at least, of whose time the gain is then.
+ */
+LEEWAY_INLINE void leeway_ledbat_aim(struct leeway_ledbat *s)
 {
+	leeway_u32 target_us = leeway_brim_target_us(&s->brim, s->target_param_us);
+	leeway_u32 span_us = s->span_us ? s->span_us : target_us;
+
+	target_us = target_us > s->span_us ? target_us : s->span_us;
 	s->target_us = leeway_clamp_u32(target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
 	span_us = leeway_clamp_u32(span_us, LEEWAY_TARGET_MIN_US, s->target_us);
 	s->up_q40 = leeway_gain_q40(s->gain_up_ppm, span_us);
@@ -110,8 +121,7 @@ LEEWAY_INLINE void leeway_ledbat_line(struct leeway_ledbat *s, const struct leew
 					      LEEWAY_TARGET_MAX_US);
 	if (queue_us != s->span_us) {
 		s->span_us = queue_us;
-		leeway_ledbat_aim(s, leeway_clamp_u32(queue_us, s->target_least_us, LEEWAY_TARGET_MAX_US),
-				  queue_us);
+		leeway_ledbat_aim(s);
 	}
 }
 
@@ -122,9 +132,10 @@ LEEWAY_INLINE void leeway_ledbat_init(struct leeway_ledbat *s, const struct leew
 	s->gain_up_ppm = p->gain_up_ppm;
 	s->gain_down_ppm = p->gain_down_ppm;
 	s->segments_permille = leeway_min_u32(p->segments_permille, 1000000);
-	leeway_ledbat_aim(s, p->target_us, p->target_us);
 	s->span_us = 0;
-	s->target_least_us = s->target_us;
+	s->target_param_us = leeway_clamp_u32(p->target_us, LEEWAY_TARGET_MIN_US, LEEWAY_TARGET_MAX_US);
+	leeway_brim_init(&s->brim, p->adaptive_permille);
+	leeway_ledbat_aim(s);
 	s->line_bytes_per_s[0] = 0;
 	s->line_bytes_per_s[1] = 0;
 	s->line_us = 0;
@@ -246,6 +257,15 @@ LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leew
 		s->w.out.cwnd_q16 = leeway_max_u64(before_q16, allowed_q16);
 }
 
+/* A loss or a mark shows the buffer. */
+LEEWAY_INLINE void leeway_ledbat_brim(struct leeway_ledbat *s)
+{
+	if (!s->brim.part_permille)
+		return;
+	leeway_brim_update(&s->brim, s->delay.queuing_us);
+	leeway_ledbat_aim(s);
+}
+
 LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct leeway_ack *ack,
 					const struct leeway_path *path)
 {
@@ -257,6 +277,7 @@ LEEWAY_INLINE void leeway_ledbat_on_ack(struct leeway_ledbat *s, const struct le
 	leeway_ledbat_line(s, ack, mss);
 	leeway_ledbat_accelerate(s, ack);
 	if (leeway_marked(&s->w, ack, path)) {
+		leeway_ledbat_brim(s);
 		leeway_back_off(&s->w, 500, mss, ack->now_us);
 		return;
 	}
@@ -279,6 +300,8 @@ LEEWAY_INLINE void leeway_ledbat_on_loss(struct leeway_ledbat *s, const struct l
 					 const struct leeway_path *path)
 {
 	s->doublings = 0;
+	if (leeway_new_loss(&s->w, loss))
+		leeway_ledbat_brim(s);
 	leeway_climber_on_loss(&s->w, loss, s->climb_permille, 500, leeway_mss(path));
 }
 

@@ -35,6 +35,7 @@ fn a_new_state_is_blank() {
             let blank = match probe.name {
                 "base_rtt" => f64::from(u32::MAX),
                 "gain" => 1.0 / 16.0,
+                "target" => 100_000.0, // the parameter
                 _ => 0.0,
             };
             assert_eq!(value, blank, "{}: {}", info.name, probe.name);
