@@ -14,8 +14,8 @@
  *	yield			W/2 with each busy round trip, 0.7 W below one segment; 1.5 base without a busy
  *				sample: fill, from 3/4 M
  *
- * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(1 s, 100 S,
- * 4 base). M, the memory: the largest W that met no queue; fade less with each round trip of check
+ * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(0.5 s,
+ * 100 S, 4 base). M, the memory: the largest W that met no queue; fade less with each round trip of check
  * or yield.
  *
  * Scope and limitations:
@@ -35,7 +35,7 @@
 #define LEEWAY_EBB_T_MIN_US 1000U    /* what a clock of 1 ms shows */
 #define LEEWAY_EBB_FILL_US  60000U   /* base of the path on which a round trip adds fill */
 #define LEEWAY_EBB_QUIET_US 1000000U /* after 1 s without a queue fill triples */
-#define LEEWAY_EBB_PROBE_US 1000000U /* between probes */
+#define LEEWAY_EBB_PROBE_US 500000U  /* between probes */
 #define LEEWAY_EBB_T_US     14400U   /* 1.2 S until S is seen: a line of 1 Mbit/s */
 
 struct leeway_ebb_params {
