@@ -278,7 +278,7 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 {
 	leeway_u32 mss = leeway_mss(path);
 
-	leeway_line_on_ack(&s->line, ack, mss);
+	leeway_line_on_ack(&s->line, ack, s->base.min_us, mss);
 	if (leeway_chance_on_ack(&s->chance, ack, mss) && s->w.out.phase != LEEWAY_YIELDING) {
 		leeway_ebb_leave(s, ack->now_us, 50, mss);
 		leeway_reacted(&s->w, ack->now_us);

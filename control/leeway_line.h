@@ -8,8 +8,9 @@
  * never comes between two segments that arrive together, so it leaves their gap alone. Jitter does
  * not: three mean deviations of the gap are the path's own noise. Segments that left apart come
  * apart, by the time of one at least. Where their acks come at once something held them
- * (aggregation, a medium that is granted in turns), and that is noise too: as long as the first one
- * waited for the last.
+ * (aggregation, a medium that is granted in turns). That is noise too where it holds three tenths of
+ * a round trip's segments: as long as the first one waited for the last. Fewer are not taken for a
+ * queue, and a machine that was busy once is no noise.
  *
  * Scope and limitations:
  * - Behind a fair queue a gap holds the segments of others, so it is a share of the line.
@@ -44,6 +45,9 @@ struct leeway_line {
 	leeway_u32 run;         /* segments acknowledged since the first sample of this burst */
 	leeway_u32 run_us;      /* in this time */
 	leeway_u32 held_us;     /* of acks that came at once, the first waited longer than the last by this */
+	leeway_u32 most_us;     /* the most of it in this round trip */
+	leeway_u32 held;        /* segments of this round trip whose acks came at once */
+	leeway_u32 came;        /* all segments of this round trip */
 	leeway_u8 gaps;         /* seen, 16 at most */
 	leeway_u8 delays_acks;  /* an ack waits for the second segment */
 	leeway_u8 hazy;         /* the gap varies; left later than entered */
@@ -109,6 +113,16 @@ LEEWAY_INLINE void leeway_line_noise(struct leeway_line *l, leeway_u64 now_us, l
 		l->noise_us[0] = (leeway_u32)noise_us;
 }
 
+/* The end of a round trip: what held the acks is noise where they would be taken for a queue. */
+LEEWAY_INLINE void leeway_line_round(struct leeway_line *l, leeway_u64 now_us, leeway_u32 base_us)
+{
+	if (l->most_us > LEEWAY_LINE_HELD_US && 10ULL * l->held >= 3ULL * l->came)
+		leeway_line_noise(l, now_us, l->most_us, base_us);
+	l->most_us = 0;
+	l->held = 0;
+	l->came = 0;
+}
+
 /* The gap between the first sample of a burst and the next one, a segment's part of it. */
 LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, leeway_u64 gap_ns,
 				   leeway_u32 base_us)
@@ -142,12 +156,15 @@ LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 	leeway_u32 segments = (leeway_u32)leeway_max_u64(leeway_min_u64(ack->acked_bytes / mss, 1000), 1);
 	leeway_u64 gap_us = ack->now_us - l->acked_us, apart_us = sent_us - l->sent_us;
 
+	l->came += segments;
 	/* No line delivers at once what left apart: something held the acks, or the segments. */
-	l->held_us = gap_us < LEEWAY_LINE_BURST_US && apart_us < LEEWAY_LINE_PAUSE_US
-			     ? l->held_us + (leeway_u32)apart_us
-			     : 0;
-	if (l->held_us > LEEWAY_LINE_HELD_US)
-		leeway_line_noise(l, ack->now_us, l->held_us, base_us);
+	if (gap_us < LEEWAY_LINE_BURST_US && apart_us < LEEWAY_LINE_PAUSE_US) {
+		l->held += apart_us ? segments * (l->held_us ? 1 : 2) : 0;
+		l->held_us += (leeway_u32)apart_us;
+		l->most_us = l->held_us > l->most_us ? l->held_us : l->most_us;
+	} else {
+		l->held_us = 0;
+	}
 	if (l->acked_us && leeway_line_together(apart_us, gap_us) && gap_us < LEEWAY_LINE_PAUSE_US &&
 	    ack->acked_bytes >= mss && l->run < 1000) {
 		if (l->run <= l->delays_acks) /* later ones of a burst may wait for each other */
@@ -167,10 +184,13 @@ LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 }
 
 /* Takes the rest of an ack: its delivery rate, and whether it waited for a second segment. */
-LEEWAY_INLINE void leeway_line_on_ack(struct leeway_line *l, const struct leeway_ack *ack, leeway_u32 mss)
+LEEWAY_INLINE void leeway_line_on_ack(struct leeway_line *l, const struct leeway_ack *ack, leeway_u32 base_us,
+				      leeway_u32 mss)
 {
 	leeway_u64 bytes = leeway_less(ack->rate.delivered_bytes, ack->rate.prior_delivered_bytes);
 
+	if (ack->round_start)
+		leeway_line_round(l, ack->now_us, base_us);
 	if (ack->rate.interval_us) {
 		l->rate = leeway_min_u64(bytes, 1ULL << 40) * 1000000 / ack->rate.interval_us;
 		if (bytes >= 16ULL * mss && !ack->recovering && l->rate > l->most)

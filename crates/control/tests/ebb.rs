@@ -296,6 +296,23 @@ fn the_most_noise_of_twenty_to_forty_seconds_counts() {
     }
 }
 
+/// Of a round trip of 20 segments that left 2 ms apart the last ones are acknowledged together. Six of them would
+/// be taken for a queue, so what held them is noise; what holds fewer is not, however long.
+#[test]
+fn what_holds_three_tenths_of_a_round_trip_is_noise() {
+    for (held, noise_us) in [(2, 0.0), (5, 0.0), (6, 10_000.0)] {
+        let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
+        for i in 0..41_u64 {
+            now_us += 2_000;
+            let later = 19 - i % 20; // segments of the round trip that are still to come
+            let waits_us = if later < held { 2_000 * later as u32 } else { 0 };
+            let sample = ack(now_us + u64::from(waits_us), waits_us);
+            law.on_ack(&Ack { round_start: u8::from(i % 20 == 0), ..sample }, &path(10));
+        }
+        assert_eq!(probe(&law, "noise"), noise_us, "{held} of 20");
+    }
+}
+
 /// Where the gap varies, the time of a segment is what the largest delivery rate says, if that is shorter than the
 /// mean gap. A rate over a few segments is one of a moment.
 #[test]
