@@ -60,6 +60,10 @@ fn main() -> ExitCode {
 
 /// All queues, or those of these names.
 fn table(seconds: u64, queues: &[&str]) -> Outcome<()> {
+    if let Some(unknown) = queues.iter().find(|&queue| QUEUES.iter().all(|(name, ..)| name != queue)) {
+        let names = QUEUES.map(|(name, ..)| name).join(", ");
+        return Err(format!("no queue is called {unknown:?}; there are {names}").into());
+    }
     println!(
         "10 Mbit/s, 20 ms: Mbit/s of a download, and of uTP beside it, over {seconds} s; where there is no"
     );
@@ -67,8 +71,7 @@ fn table(seconds: u64, queues: &[&str]) -> Outcome<()> {
     print!("| queue | download | alone |");
     SENDERS.iter().for_each(|sender| print!(" {sender} |"));
     println!("\n|---|---|---|{}", "---|".repeat(SENDERS.len()));
-    let wanted = |(name, ..): &(&str, &str, &str)| queues.is_empty() || queues.contains(name);
-    for queue in QUEUES.into_iter().filter(wanted) {
+    for queue in QUEUES.into_iter().filter(|(name, ..)| queues.is_empty() || queues.contains(name)) {
         let name = queue.0;
         for foreground in FOREGROUNDS {
             let [alone, _] = medians(|| beside(queue, foreground, None, seconds))?;
