@@ -444,7 +444,7 @@ LEEWAY_INLINE void leeway_peaks_update(struct leeway_peaks *p, leeway_u32 value_
 struct leeway_brim {
 	leeway_u32 delay_us;      /* the estimate */
 	leeway_u32 part_permille; /* of it that is aimed for; 0: off */
-	leeway_u32 known;         /* there was a loss */
+	leeway_u32 known;         /* there was a loss, and it counts */
 };
 
 LEEWAY_INLINE void leeway_brim_init(struct leeway_brim *b, leeway_u32 part_permille)
@@ -460,7 +460,7 @@ LEEWAY_INLINE void leeway_brim_update(struct leeway_brim *b, leeway_u32 queuing_
 	if (queuing_us < b->delay_us)
 		queuing_us = (leeway_u32)((7ULL * b->delay_us + queuing_us) / 8);
 	b->delay_us = queuing_us;
-	b->known = 1;
+	b->known = b->part_permille != 0;
 }
 
 /* The target, from one that is the most. */
@@ -468,7 +468,7 @@ LEEWAY_INLINE leeway_u32 leeway_brim_target_us(const struct leeway_brim *b, leew
 {
 	leeway_u32 part_us = (leeway_u32)((leeway_u64)b->delay_us * b->part_permille / 1000);
 
-	if (!b->known || !b->part_permille)
+	if (!b->known)
 		return most_us;
 	return leeway_min_u32(most_us,
 			      part_us > LEEWAY_BRIM_TARGET_MIN_US ? part_us : LEEWAY_BRIM_TARGET_MIN_US);

@@ -15,8 +15,8 @@
  *				sample: fill, from 3/4 M
  *
  * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(0.5 s,
- * 100 S, 4 base). M, the memory: the largest W that met no queue; fade less with each round trip of check
- * or yield.
+ * 100 S, 4 base). M, the memory: the largest W that met no queue; fade less with each round trip of
+ * check or yield.
  *
  * Scope and limitations:
  * - Behind a fair queue a flow meets its own queue alone: it takes a fair share and cannot know

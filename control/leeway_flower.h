@@ -284,18 +284,21 @@ LEEWAY_INLINE leeway_u32 leeway_flower_kept_permille(const struct leeway_flower 
 }
 
 /* A loss or a mark shows the buffer. */
-LEEWAY_INLINE void leeway_flower_aim(struct leeway_flower *s, leeway_u32 queuing_us)
+LEEWAY_INLINE void leeway_flower_brim(struct leeway_flower *s, leeway_u32 queuing_us)
 {
 	leeway_brim_update(&s->brim, queuing_us);
 	s->target_us = leeway_brim_target_us(&s->brim, s->target_most_us);
 }
 
-/* A loss or a mark: to what the rules leave, or to the floor, and back to control without slow start. */
+/*
+ * A loss or a mark: to what the rules leave, or to the floor, and back to control without slow
+ * start.
+ */
 LEEWAY_INLINE void leeway_flower_restart(struct leeway_flower *s, leeway_u32 mss, leeway_u64 now_us)
 {
 	leeway_u32 queuing_us = leeway_flower_newest_us(s, now_us);
 
-	leeway_flower_aim(s, queuing_us);
+	leeway_flower_brim(s, queuing_us);
 	leeway_back_off(&s->w, leeway_flower_kept_permille(s, queuing_us), mss, now_us);
 	s->w.slow_start = 0;
 }
@@ -351,7 +354,7 @@ LEEWAY_INLINE void leeway_flower_on_loss(struct leeway_flower *s, const struct l
 
 	if (loss->kind == LEEWAY_LOSS_TIMEOUT) {
 		if (leeway_new_loss(&s->w, loss))
-			leeway_flower_aim(s, leeway_flower_newest_us(s, loss->now_us));
+			leeway_flower_brim(s, leeway_flower_newest_us(s, loss->now_us));
 		leeway_time_out(&s->w, loss, 500, mss);
 		s->w.slow_start = 0;
 		s->w.out.phase = LEEWAY_AVOIDANCE;

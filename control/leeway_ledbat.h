@@ -260,8 +260,6 @@ LEEWAY_INLINE void leeway_ledbat_step(struct leeway_ledbat *s, const struct leew
 /* A loss or a mark shows the buffer. */
 LEEWAY_INLINE void leeway_ledbat_brim(struct leeway_ledbat *s)
 {
-	if (!s->brim.part_permille)
-		return;
 	leeway_brim_update(&s->brim, s->delay.queuing_us);
 	leeway_ledbat_aim(s);
 }

@@ -21,13 +21,12 @@ fn queue(law: &mut Law, now_us: &mut u64, queue_us: u32) {
     }
 }
 
-const LAWS: [&str; 2] = ["flower:slow_start=none", "ledbat"];
+const LAWS: [&str; 2] = ["flower:slow_start=none,adaptive=0.5", "ledbat:adaptive=0.5"];
 
 #[test]
 fn the_target_is_the_parameters_until_a_loss_shows_the_buffer() {
     for name in LAWS {
-        let joint = if name.contains(':') { ',' } else { ':' };
-        let mut law = build(&format!("{name}{joint}adaptive=0.5"), &path(10));
+        let mut law = build(name, &path(10));
         let mut now_us = 1_000_000;
         queue(&mut law, &mut now_us, 0);
         queue(&mut law, &mut now_us, 40_000);
@@ -48,8 +47,7 @@ fn the_target_is_the_parameters_until_a_loss_shows_the_buffer() {
 #[test]
 fn the_target_has_a_least_value() {
     for name in LAWS {
-        let joint = if name.contains(':') { ',' } else { ':' };
-        let mut law = build(&format!("{name}{joint}adaptive=0.5"), &path(10));
+        let mut law = build(name, &path(10));
         let mut now_us = 1_000_000;
         queue(&mut law, &mut now_us, 0);
         law.on_loss(&timeout(now_us, now_us - 1, 1), &path(10));
@@ -62,7 +60,7 @@ fn the_target_has_a_least_value() {
 
 #[test]
 fn off_it_stays_where_it_is() {
-    for name in LAWS {
+    for name in ["flower:slow_start=none", "ledbat"] {
         let mut law = build(name, &path(10));
         let mut now_us = 1_000_000;
         queue(&mut law, &mut now_us, 0);
@@ -74,8 +72,7 @@ fn off_it_stays_where_it_is() {
 #[test]
 fn a_mark_counts_as_a_loss() {
     for name in LAWS {
-        let joint = if name.contains(':') { ',' } else { ':' };
-        let mut law = build(&format!("{name}{joint}adaptive=0.5"), &path(10));
+        let mut law = build(name, &path(10));
         let mut now_us = 1_000_000;
         queue(&mut law, &mut now_us, 0);
         queue(&mut law, &mut now_us, 60_000);
