@@ -369,7 +369,9 @@ impl Downlink {
             entry.edge = edge;
         } else if edge > entry.edge {
             let certainty = if exact { Certainty::Exact } else { Certainty::LowerBound };
-            entry.round_trips.opened(entry.edge + entry.slack.unwrap_or(0), now_us, certainty);
+            // However much was let through before, the last segment was not.
+            let from = (entry.edge + entry.slack.unwrap_or(0)).min(edge - entry.mss);
+            entry.round_trips.opened(from, now_us, certainty);
             entry.edge = edge;
         }
         // Who sends less than a segment does not need a larger window.

@@ -655,6 +655,30 @@ fn without_packets_a_line_is_used_as_well() {
     }
 }
 
+/// Once, while nothing was read, the kernel let much more through than it does now. A round trip still ends
+/// with the grant that began it: one that ended with the next grant would last as long as the wait for that,
+/// which would grow with it.
+#[test]
+fn what_was_let_through_once_does_not_make_round_trips_long() {
+    for rtt_us in [100, 1_000, 20_000] {
+        let bench = Bench { seen: false, ..Bench::new(LAW) };
+        let mut line = Line::of_bench(bench, 10.0, rtt_us, 3, 0);
+        line.run(2_000_000);
+        for at in 0..3 {
+            line.bench.downlink.entry(line.senders[at].flow).slack = Some(6 * SEGMENT);
+        }
+        while line.bench.state().window_bytes >= 2 * SEGMENT {
+            let now_us = line.bench.now_us;
+            line.bench.downlink.line.lost(now_us, SEGMENT, now_us);
+            line.run(10_000);
+        }
+        line.run(10_000_000);
+        let (used, _) = line.watch();
+        let srtt_us = line.bench.state().srtt_us;
+        assert!(used > 0.85 && u64::from(srtt_us) < rtt_us + 30_000, "{rtt_us}: {used}, {srtt_us}");
+    }
+}
+
 /// The way becomes longer than anything that was ever waited for.
 #[test]
 fn a_way_that_becomes_longer_is_noticed() {
