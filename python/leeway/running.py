@@ -17,7 +17,7 @@ AHEAD = 4
 """Runs for each worker that may wait for an earlier one, so that memory does not grow with the number of runs."""
 
 
-def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = None) -> Run:
+def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = None, threads: int | None = None) -> Run:
     """Runs a scenario. Other threads continue meanwhile; Ctrl-C stops the run at once.
 
     Parameters
@@ -28,18 +28,21 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
         Seed of the run, below 2^63; the scenario's own where None.
     cancel
         Stops the run when it is set, from any thread.
+    threads
+        Threads at most, for parts of the scenario that share no link (docs/simulator.md); the number of cores where
+        None. Where many runs go on at a time, 1.
 
     Returns
     -------
     Run
-        The same, bit by bit, for the same scenario, seed and `leeway.ENGINE`.
+        The same whatever the number of threads, bit by bit, for the same scenario, seed and `leeway.ENGINE`.
 
     Raises
     ------
     ScenarioError
         If the scenario cannot be run.
     ValueError
-        If the seed is negative, or 2^63 or more.
+        If the seed is negative, or 2^63 or more, or `threads` is less than 1.
     SimulationError
         If the run fails.
     CancelledError
@@ -48,7 +51,10 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
     seed = scenario.seed if seed is None else int(seed)
     if not 0 <= seed < 1 << 63:
         raise ValueError(f"the seed is {seed}, not from 0 to 2^63 - 1")
-    summary, flows, links, _ = _core.run(scenario.to_dict(), seed, cancel)
+    threads = cores() if threads is None else threads
+    if threads < 1:
+        raise ValueError(f"threads is {threads}, not 1 or more")
+    summary, flows, links, _ = _core.run(scenario.to_dict(), seed, cancel, threads)
     return Run.from_summary(json.loads(summary), flows if len(flows) else None, links if len(links) else None)
 
 
@@ -90,7 +96,7 @@ def _run_many(
 ) -> Generator[Run, None, None]:
     def play(item: Scenario | tuple[Scenario, int]) -> Run:
         scenario, seed = (item, None) if isinstance(item, Scenario) else item
-        return run(scenario, seed, cancel)
+        return run(scenario, seed, cancel, threads=1)
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="leeway")
     try:

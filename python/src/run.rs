@@ -57,14 +57,15 @@ fn any(flags: &[Arc<AtomicBool>]) -> bool {
     flags.iter().any(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// Plays a scenario: the summary as JSON, the series of flows and of links, and the seconds that the
-/// simulator took.
+/// Plays a scenario on at most `threads` threads: the summary as JSON, the series of flows and of links, and the
+/// seconds that the simulator took.
 #[pyfunction]
-#[pyo3(signature = (fields, seed, cancel=None))]
+#[pyo3(signature = (fields, seed, cancel=None, threads=1))]
 pub fn run(
     fields: &Bound<'_, PyDict>,
     seed: u64,
     cancel: Option<&Bound<'_, Cancel>>,
+    threads: usize,
 ) -> PyResult<(String, Columns, Columns, f64)> {
     let py = fields.py();
     if seed > i64::MAX as u64 {
@@ -73,7 +74,7 @@ pub fn run(
     let scenario = scenario::parse(fields)?;
     let begun = Instant::now();
     let outcome = attended(py, cancel, |cancelled| {
-        leeway_sim::run_with_baseline_unless(&scenario, seed, 1, cancelled)
+        leeway_sim::run_with_baseline_unless(&scenario, seed, threads, cancelled)
     })?;
     let seconds = begun.elapsed().as_secs_f64();
     let mut run = outcome.map_err(|wrong| error::simulation(py, &wrong))?;

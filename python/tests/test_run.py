@@ -66,6 +66,55 @@ def test_bad_numbers_are_refused(small: Scenario):
             leeway.run(small, seed)
     with pytest.raises(ValueError, match="not 1 or more"):
         leeway.run_many([small], workers=0)
+    with pytest.raises(ValueError, match="threads is 0, not 1 or more"):
+        leeway.run(small, threads=0)
+
+
+LINES = """
+duration = "{duration}"
+[[link]]
+name = "one"
+from = "a"
+to = "b"
+forward = {{ rate = "50 Mbit/s", delay = "10 ms" }}
+[[link]]
+name = "other"
+from = "c"
+to = "d"
+forward = {{ rate = "50 Mbit/s", delay = "20 ms" }}
+[[flow]]
+name = "first"
+from = "a"
+to = "b"
+[[flow]]
+name = "second"
+from = "c"
+to = "d"
+"""
+
+
+def threads_while(play) -> int:
+    """The most threads that this process has while `play` runs."""
+    process, most, ended = psutil.Process(), [], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.002):
+            most.append(process.num_threads())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    play()
+    ended.set()
+    watcher.join()
+    return max(most)
+
+
+def test_parts_that_share_no_link_take_a_thread_each_and_change_nothing():
+    scenario = Scenario.from_toml(LINES.format(duration="20 s"))
+    assert leeway.run(scenario, threads=1).encode() == leeway.run(scenario, threads=2).encode()
+    longer = Scenario.from_toml(LINES.format(duration="500 s"))
+    one, two = (threads_while(lambda threads=threads: leeway.run(longer, threads=threads)) for threads in (1, 2))
+    assert two == one + 2  # one waits for them, and for Ctrl-C
 
 
 def test_the_lock_is_let_go_while_a_run_plays(long: Scenario):
