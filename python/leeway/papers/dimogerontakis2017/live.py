@@ -1,4 +1,4 @@
-"""The live figures of docs/testbed.md beside the simulated ones.
+"""The live figures of docs/testbed.md (bench/testbed.py measures them) beside the simulated ones.
 
 A figure agrees if the simulated one is within 15 % of the live one. Nothing of the simulation is chosen so that figures
 agree: setups, durations and loads are those of `crates/testbed`, and the rest is Linux's.
@@ -6,9 +6,11 @@ agree: setups, durations and loads are those of `crates/testbed`, and the rest i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from leeway.lab import Claim, Figure, Interval, Outcome, Results, Setting, Table, experiment
 from leeway.papers.common import PALETTE, frame
@@ -43,70 +45,53 @@ class Row:
         names = (MEAN, P99, PER_S, LINE, SERVICE, SCORE)
         values = (self.mean, self.p99, self.per_s, self.line, self.service, self.mos)
         for name, value in zip(names, values, strict=True):
-            if value is not None:
+            # A part of nothing says nothing.
+            if value:
                 yield name, value
 
 
-# docs/testbed.md, "Figures".
-FIGURES = (
-    Row("overload", BEST, 40, 106, 11.1),
-    Row("overload, 15 s", BORROWING, 7.4, 42, 9.4),
-    Row("overload", PROXY, 1.20, 1.42, 10.7),
-    Row("deep", BEST, 34, 132, 10.9),
-    Row("deep", PROXY, 1.20, 1.40, 10.4),
-    Row("changing", BEST, 39, 91, 13.2),
-    Row("changing", PROXY, 1.14, 1.40, 11.2),
-    Row("users 1", PROXY, 1.20, 1.31, 10.5),
-    Row("users 10", PROXY, 1.20, 1.32, 10.3),
-    Row("users 100", PROXY, 1.20, 1.33, 10.4),
-    Row("greedy", PROXY, 1.21, 1.39, 10.4),
-    Row("call", PROXY, 1.22, 1.40, 9.9, mos=4.35),
-    Row("underload", BEST, 1.70, service=0.67),
-    Row("underload", PROXY, 1.03, service=0.74),
-    Row("idle", BEST, line=0.95),
-    Row("idle", PROXY, line=0.96),
+def measured_live() -> dict[str, Any]:
+    """What bench/testbed.py measured: rows with setup, mechanism and figures, and how they were measured."""
+    return json.loads(files(__package__).joinpath("live.json").read_text(encoding="utf-8"))
+
+
+KEYS = {MEAN: "mean", P99: "p99", PER_S: "per_s", LINE: "part_of_line", SERVICE: "service_s", SCORE: "mos"}
+"""The figures by their names in live.json."""
+PLAYED = (BEST, BORROWING, AT_LINE, PROXY)
+"""The mechanisms that a scenario has."""
+
+
+def compared(setup: str) -> tuple[str, ...]:
+    """The figures of a setup that say something."""
+    if setup == "idle":
+        return (LINE,)
+    if setup == "underload":
+        return (MEAN, SERVICE)
+    if setup == "call":
+        return (MEAN, P99, PER_S, SCORE)
+    # Of rounds of 15 s the paper's figures show the mean.
+    return (MEAN,) if setup.endswith((" kB", ", 15 s")) or setup.startswith("1:") else (MEAN, P99, PER_S)
+
+
+def live_rows() -> tuple[Row, ...]:
+    """The live figures of the mechanisms that a scenario has."""
+
+    def row(found: dict[str, Any]) -> Row:
+        names = compared(found["setup"])
+        values = (found.get(key) if name in names else None for name, key in KEYS.items())
+        return Row(found["setup"], found["mechanism"], *values)
+
+    return tuple(row(found) for found in measured_live()["rows"] if found["mechanism"] in PLAYED)
+
+
+LIVE = live_rows()
+"""The live figures: medians over the rounds of bench/testbed.py."""
+SHORT = tuple(
+    row
+    for row in LIVE
+    if row.setup in ("overload", "deep", "users 100", "greedy", "call", "underload", "0.5 BDP", "upload")
 )
-# docs/testbed.md, "Other lines".
-LINES = (
-    Row("10 Mbit/s", BEST, 15, 15, 65),
-    Row("10 Mbit/s", PROXY, 1.18, 1.30, 43),
-    Row("50 Mbit/s", BEST, 3.6, 3.6, 325),
-    Row("50 Mbit/s", PROXY, 1.19, 1.22, 297),
-    Row("100 ms", BEST, 14, 43, 11.1),
-    Row("100 ms", PROXY, 1.19, 1.28, 8.0),
-    Row("600 ms", BEST, 2.9, 9.4, 11.1),
-    Row("600 ms", PROXY, 1.00, 1.04, 0.7),
-    Row("0.5 BDP", BEST, 6.5, 23, 11.3),
-    Row("0.5 BDP", PROXY, 1.40, 1.91, 4.1),
-    Row("1 BDP", PROXY, 1.23, 4.64, 6.8),
-    Row("3 BDP", PROXY, 1.17, 1.27, 7.9),
-    Row("10 BDP", PROXY, 1.20, 1.31, 7.9),
-    Row("lte", BEST, 25, 35, 11.1),
-    Row("lte", PROXY, 1.14, 1.07, 7.2),
-    Row("satellite", BEST, 3.1, 9.6, 12.4),
-    Row("satellite", PROXY, 1.02, 1.21, 2.0),
-    Row("upload", BEST, 11, 31, 15.7),
-    Row("upload", PROXY, 1.05, 1.07, 3.8),
-    Row("transfer", PROXY, 1.02, 1.03, 0.3),
-)
-# docs/testbed.md, "The paper's experiments".
-PAPER = (
-    *(Row(size, PROXY, mean) for size, mean in (("2.5 kB", 1.57), ("12.5 kB", 1.18), ("62.5 kB", 1.15))),
-    *(Row(size, BORROWING, mean) for size, mean in (("2.5 kB", 2.7), ("12.5 kB", 6.1), ("62.5 kB", 19))),
-    *(Row(ratio, PROXY, mean) for ratio, mean in (("1:2.5", 1.21), ("1:5", 1.19), ("1:10", 1.22))),
-    *(Row(ratio, BORROWING, mean) for ratio, mean in (("1:2.5", 6.5), ("1:5", 7.9), ("1:10", 6.1))),
-    Row("small home, 15 s", BEST, 5.4),
-    Row("small home, 15 s", BORROWING, 5.1),
-    Row("small home, 15 s", PROXY, 1.25),
-    Row("large home, 15 s", BEST, 1.62),
-    Row("large home, 15 s", BORROWING, 1.49),
-    Row("large home, 15 s", PROXY, 1.03),
-    Row("overload, 15 s", AT_LINE, 1.05),
-)
-LIVE = (*FIGURES, *LINES, *PAPER)
-"""The live figures: medians over rounds on two cores; the page says how many, and how long they are."""
-SHORT = (*FIGURES, *(row for row in LINES if row.setup in ("0.5 BDP", "upload")))
-"""The rows of the short form: most lines of 1.72 Mbit/s."""
+"""The rows of the short form: lines of 1.72 Mbit/s."""
 
 
 @dataclass(frozen=True, slots=True)

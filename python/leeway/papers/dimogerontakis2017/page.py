@@ -1,8 +1,9 @@
-"""The table of docs/testbed.md that has live and simulated figures side by side."""
+"""The tables of docs/testbed.md: the live figures, and live and simulated figures side by side."""
 
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -13,13 +14,33 @@ from leeway.lab.cache import Cache
 from leeway.lab.driver import run_cases
 from leeway.lab.engines import Engine
 from leeway.lab.progress import Progress
-from leeway.papers.dimogerontakis2017.live import LIVE, MEAN, P99, PER_S, SHORT, WITHIN, Pair, pairs, points
-from leeway.papers.dimogerontakis2017.measure import cases, seeds
+from leeway.papers.dimogerontakis2017.live import (
+    LIVE,
+    MEAN,
+    P99,
+    PER_S,
+    SHORT,
+    WITHIN,
+    Pair,
+    measured_live,
+    pairs,
+    points,
+)
+from leeway.papers.dimogerontakis2017.measure import LEAST_PER_S, MOST_MEAN, MOST_P99, cases, seeds
+from leeway.papers.dimogerontakis2017.network import ALONE, AT_LINE, BEST, BORROWING
 
 COMMAND = "python -m leeway.papers.dimogerontakis2017"
-BETWEEN = re.compile(
-    rf"(<!-- made by {re.escape(COMMAND)} --full --write docs/testbed.md -->\n).*(<!-- end -->)", re.DOTALL
-)
+
+
+def _marks(of: str) -> re.Pattern[str]:
+    """The marks of a page between which something of that name stands."""
+    made = re.escape(f"made by {COMMAND} --full --write docs/testbed.md")
+    return re.compile(rf"(<!-- {of}, {made} -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+LIVE_TABLE, BETWEEN = _marks("live"), _marks("live beside simulated")
+MOST_PING_S = 0.015
+"""By how much the primary's ping may be longer, in the 99th percentile."""
 FIRST = (MEAN, P99, PER_S)
 """The figures that have a column of their own."""
 
@@ -29,6 +50,55 @@ def table(setting: Setting, cache: Cache, engine: Engine, progress: Progress | N
     rows = LIVE if setting.full else SHORT
     results = run_cases(cases(points(rows), setting), engine, cache, progress, title="live")
     return rendered(pairs(rows, results), len(seeds(setting)))
+
+
+def live_table() -> str:
+    """The live figures of every setup and mechanism; what misses a target is in bold."""
+    measured = measured_live()
+    rows = measured["rows"]
+    late_ms = 1e3 * statistics.median(row["late_p99_s"] for row in rows)
+    alone = {(row["setup"], row["seconds"]): row.get("alone_s") for row in rows if row["mechanism"] == ALONE}
+    lines = [
+        f"Medians of {measured['rounds']} rounds of so many seconds, {measured['jobs']} lines at a time on "
+        f"{measured['cores']} cores.",
+        f"Program {measured['program']}. The emulator is late by {late_ms:.2f} ms (99th percentile, median of rows).",
+        "",
+        "| line or load; primary alone | seconds | mechanism | primary, x mean | x p99 | ping p99 | secondaries, "
+        "requests/s | part of the line |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    before = None
+    for row in rows:
+        if row["mechanism"] == ALONE:
+            continue
+        where = (row["setup"], row["seconds"])
+        first = row["setup"] + (f"; {1e3 * alone[where]:.0f} ms" if alone.get(where) else "")
+        judged = row["mechanism"] not in (BEST, BORROWING, AT_LINE)
+        cells = [
+            _judged(row.get("mean"), "x", judged, MOST_MEAN),
+            _judged(row.get("p99"), "x", judged, MOST_P99),
+            _judged(row.get("ping_p99_added_s"), "ms", judged, MOST_PING_S),
+            _judged(row.get("per_s"), "/s", judged and row["setup"] in FULL, at_least=LEAST_PER_S),
+            f"{row['part_of_line']:.2f}" if "part_of_line" in row else "",
+        ]
+        names = [first, str(row["seconds"])] if where != before else ["", ""]
+        lines.append("| " + " | ".join([*names, row["mechanism"], *cells]) + " |")
+        before = where
+    return "\n".join(lines) + "\n"
+
+
+FULL = ("overload", "deep", "changing", "users 1", "users 10", "users 100", "greedy", "call")
+"""The setups in which the secondaries are to get ten requests a second."""
+
+
+def _judged(
+    value: float | None, unit: str, judged: bool, at_most: float | None = None, at_least: float | None = None
+) -> str:
+    if value is None:
+        return ""
+    text = f"{round(1e3 * value):+d} ms" if unit == "ms" else _short(value)
+    missed = (at_most is not None and value > at_most) or (at_least is not None and value < at_least)
+    return f"**{text}**" if judged and missed else text
 
 
 def rendered(found: Iterable[Pair], runs: int) -> str:
@@ -54,7 +124,7 @@ def rendered(found: Iterable[Pair], runs: int) -> str:
 def _cell(pair: Pair | None) -> str:
     if pair is None:
         return ""
-    text = f"{pair.live:g} / {_short(pair.simulated.mean)}"
+    text = f"{_short(pair.live)} / {_short(pair.simulated.mean)}"
     text = text if pair.agrees else f"**{text}**"
     # What a gateway makes of it that sees each packet, where that is something else.
     other = pair.packets
@@ -72,8 +142,8 @@ def _cause(pair: Pair) -> str:
     return f"`{known.split(':')[1]}`" if known else "unknown"
 
 
-def write(text: str, path: Path) -> None:
-    """Puts the table between the marks of a page.
+def write(text: str, path: Path, between: re.Pattern[str] = BETWEEN) -> None:
+    """Puts a table between its marks on a page.
 
     Raises
     ------
@@ -81,6 +151,6 @@ def write(text: str, path: Path) -> None:
         If the page has no marks.
     """
     page = path.read_text(encoding="utf-8")
-    if not BETWEEN.search(page):
-        raise ValueError(f"{path} has no place for the table: {BETWEEN.pattern}")
-    path.write_text(BETWEEN.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page), encoding="utf-8")
+    if not between.search(page):
+        raise ValueError(f"{path} has no place for the table: {between.pattern}")
+    path.write_text(between.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page), encoding="utf-8")
