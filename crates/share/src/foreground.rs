@@ -275,8 +275,10 @@ impl Connection {
             }
             Stage::Receiving => {
                 let gap_us = Policy::round_trips(policy.gap_percent, srtt_us).max(1);
-                // A transfer that has lost something waits for its timeout.
-                let pause_us = if self.is_transfer() { policy.away_us } else { 0 };
+                // A transfer that has lost something waits for its timeout. Less than a segment is a request, or a
+                // push: all of it has come.
+                let long = self.got_bytes >= policy.segment_bytes;
+                let pause_us = if self.is_transfer() && long { policy.away_us } else { 0 };
                 self.seen_us + gap_us.max(pause_us)
             }
             Stage::Idle => self.seen_us + policy.away_us,
@@ -316,6 +318,22 @@ mod tests {
         foreground.seen(T + RTT_US, 1, Sight::Bytes(6_000), RTT_US, RTT_US);
         foreground.seen(T + RTT_US, 2, Sight::Bytes(10_000), RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 0);
+    }
+
+    /// Of an uplink only bytes are seen. A hundred and fifty requests a second are as many connections, of which
+    /// none is a transfer.
+    #[test]
+    fn small_sendings_are_over_when_nothing_follows_and_a_transfer_that_pauses_is_not() {
+        let mut foreground = Foreground::new(&Policy::default());
+        for n in 0..300 {
+            let now_us = T + n * 1_000_000 / 150;
+            foreground.seen(now_us, n, Sight::Bytes(300), RTT_US, RTT_US);
+            let expected = foreground.expected_bytes(now_us, RTT_US);
+            assert!(expected < 20 * 300, "{expected} bytes of {n} requests");
+        }
+        (0..4).for_each(|n| foreground.seen(2 * T + n, 999, Sight::Bytes(1_460), RTT_US, RTT_US));
+        foreground.seen(2 * T + 4, 999, Sight::Bytes(1_460), RTT_US, RTT_US);
+        assert_eq!(foreground.expected_bytes(2 * T + 10 * RTT_US, RTT_US), 2 * 5 * 1_460);
     }
 
     #[test]
