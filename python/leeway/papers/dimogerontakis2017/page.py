@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import leeway
 from leeway.lab import Setting
@@ -61,7 +62,8 @@ def live_table() -> str:
     lines = [
         f"Medians of {measured['rounds']} rounds of so many seconds, {measured['jobs']} lines at a time on "
         f"{measured['cores']} cores.",
-        f"Program {measured['program']}. The emulator is late by {late_ms:.2f} ms (99th percentile, median of rows).",
+        _programs(measured),
+        f"The emulator is late by {late_ms:.2f} ms (99th percentile, median of rows).",
         "",
         "| line or load; primary alone | seconds | mechanism | primary, x mean | x p99 | ping p99 | secondaries, "
         "requests/s | part of the line |",
@@ -89,6 +91,16 @@ def live_table() -> str:
 
 FULL = ("overload", "deep", "changing", "users 1", "users 10", "users 100", "greedy", "call")
 """The setups in which the secondaries are to get ten requests a second."""
+
+
+def _programs(measured: dict[str, Any]) -> str:
+    """The program that was measured, and what another one was measured with."""
+    others: dict[str, list[str]] = {}
+    for row in measured["rows"]:
+        if "program" in row:
+            others.setdefault(row["program"], []).append(row["setup"])
+    named = "; ".join(f"of {', '.join(dict.fromkeys(setups))}: {program}" for program, setups in others.items())
+    return f"Program {measured['program']}" + (f" ({named})." if named else ".")
 
 
 def _judged(
