@@ -4,10 +4,14 @@
     cargo build --release -p leeway-cli
     sudo bench/testbed.py
 
-Runs `leeway testbed` for each group of lines that are measured for the same time, and writes the medians to
-python/leeway/papers/dimogerontakis2017/live.json, from which `python -m leeway.papers.dimogerontakis2017` makes the
-tables. Needs root. With three rounds and twelve lines at a time it takes half an hour, on a machine that does nothing
-else.
+Runs `leeway testbed` for each group of lines that are measured for the same time. The medians go to
+live.json in python/leeway/papers/dimogerontakis2017, of which `python -m
+leeway.papers.dimogerontakis2017` makes the tables. Needs root, and a machine that does nothing else:
+three rounds with twelve lines at a time take half an hour.
+
+    sudo bench/testbed.py --only rate --only rtt
+
+measures the groups that play these experiments, and leaves the other rows as they are.
 """
 
 import argparse
@@ -50,45 +54,52 @@ GROUPS = [
 ]
 
 
-def measured(number: int, args: argparse.Namespace) -> list[dict]:
+def experiments(setups: dict[str, str]) -> list[str]:
+    """The experiments of a group."""
+    return list(dict.fromkeys(name.split()[0] for name in setups))
+
+
+def measured(number: int, program: str, args: argparse.Namespace) -> list[dict]:
     """The rows of a group. What the testbed has written stays in the folder `RAW`."""
     seconds, mechanisms, setups = GROUPS[number]
-    experiments = dict.fromkeys(name.split()[0] for name in setups)
     file = RAW / f"{number}.json"
-    command = [LEEWAY, "testbed", *experiments, "--duration", f"{seconds} s", "--out", str(file)]
+    command = [LEEWAY, "testbed", *experiments(setups), "--duration", f"{seconds} s", "--out", str(file)]
     command += ["--repetitions", str(args.repetitions), "--jobs", str(args.jobs)]
     for mechanism in mechanisms:
         command += ["--mechanism", mechanism]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+    if done.returncode != 0:  # the testbed has said why
+        sys.exit(done.returncode)
     found = json.loads(file.read_text(encoding="utf-8"))
     rows = []
     for experiment in found:
         for point in experiment["points"]:
             setup = setups.get(f"{experiment['id'].split(':')[1]} {point['label']}".strip())
             if setup is not None:
-                rows += [row_of(setup, seconds, point["rate_bps"], row) for row in point["rows"]]
+                about = {"setup": setup, "seconds": seconds, "program": program}
+                rows += [about | figures(point["rate_bps"], row) for row in point["rows"]]
     return rows
 
 
-def row_of(setup: str, seconds: int, rate_bps: float | None, row: dict) -> dict:
-    """What is kept of a row of the testbed: medians over its rounds."""
+def figures(rate_bps: float | None, row: dict) -> dict:
+    """What is kept of a row of the testbed: medians over its rounds. A line that changes has no rate."""
     median, ratios = row["median"], row["of_prim_only"] or {}
     goodput = median["secondary_goodput_bps"]
-    figures = {
+    found = {
         "alone_s": median["primary_mean_s"] if row["mechanism"] == "prim_only" else None,
         "mean": ratios.get("primary_mean"),
         "p99": ratios.get("primary_p99"),
         "per_s": median["secondary_per_s"],
         "service_s": median["secondary_mean_s"],
-        "part_of_line": goodput / rate_bps if goodput is not None and rate_bps else None,  # no rate: it changes
+        "part_of_line": goodput / rate_bps if goodput is not None and rate_bps else None,
         "ping_p99_added_s": ratios.get("ping_p99_added_s"),
         "mos": median["mos"],
         "down_bps": median["down_bps"],
         "resent": median["retransmitted"],
         "late_p99_s": statistics.median(round_["line"]["late_p99_s"] for round_ in row["rounds"]),
     }
-    kept = {name: float(f"{value:.4g}") for name, value in figures.items() if value is not None}
-    return {"setup": setup, "mechanism": row["mechanism"], "seconds": seconds} | kept
+    kept = {name: float(f"{value:.4g}") for name, value in found.items() if value is not None}
+    return {"mechanism": row["mechanism"]} | kept
 
 
 def main() -> None:
@@ -96,22 +107,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=3, help="rounds (default: 3)")
     parser.add_argument("--jobs", type=int, default=12, help="lines at a time (default: 12)")
-    parser.add_argument("--out", type=Path, default=DATA, help="where the figures go (default: the package)")
+    names = sorted({name for _, _, setups in GROUPS for name in experiments(setups)})
+    alone = "measure the groups of this experiment alone"
+    parser.add_argument("--only", action="append", choices=names, help=alone)
     args = parser.parse_args()
     version = subprocess.run([LEEWAY, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
-    rows = []
+    chosen = [
+        number
+        for number, (_, _, setups) in enumerate(GROUPS)
+        if args.only is None or set(args.only) & set(experiments(setups))
+    ]
     RAW.mkdir(parents=True, exist_ok=True)
-    for number, group in enumerate(GROUPS):
+    rows = []
+    for at, number in enumerate(chosen, 1):
         if sys.stderr.isatty():
-            print(f"group {number + 1} of {len(GROUPS)}: {len(group[2])} lines", file=sys.stderr)
-        rows += measured(number, args)
-    about = {"program": version, "rounds": args.repetitions, "jobs": args.jobs, "cores": os.cpu_count()}
+            print(f"group {at} of {len(chosen)}: {len(GROUPS[number][2])} lines", file=sys.stderr)
+        rows += measured(number, version, args)
+    about = {"rounds": args.repetitions, "jobs": args.jobs, "cores": os.cpu_count()}
+    write(rows if args.only is None else merged(rows), about)
+    late_ms = 1e3 * statistics.median(row["late_p99_s"] for row in rows)
+    print(f"{len(rows)} rows in {DATA}")
+    print(f"the emulator was late by {late_ms:.2f} ms (99th percentile, median)")
+
+
+def merged(rows: list[dict]) -> list[dict]:
+    """The rows that are there, with these in the place of theirs."""
+    new = {(row["setup"], row["mechanism"]): row for row in rows}
+    old = json.loads(DATA.read_text(encoding="utf-8"))["rows"]
+    return [new.get((row["setup"], row["mechanism"]), row) for row in old]
+
+
+def write(rows: list[dict], about: dict) -> None:
+    """A row a line, so that a change can be read."""
     text = ",\n".join("    " + json.dumps(row) for row in rows)
-    whole = json.dumps(about)[:-1] + f', "rows": [\n{text}\n]}}\n'
-    json.loads(whole)
-    args.out.write_text(whole, encoding="utf-8")
-    late = statistics.median(row["late_p99_s"] for row in rows)
-    print(f"{len(rows)} rows in {args.out}; the emulator was late by {1000 * late:.2f} ms (99th percentile, median)")
+    DATA.write_text(json.dumps(about)[:-1] + f', "rows": [\n{text}\n]}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,12 @@ AHEAD = 4
 """Runs for each worker that may wait for an earlier one, so that memory does not grow with the number of runs."""
 
 
-def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = None, threads: int | None = None) -> Run:
+def run(
+    scenario: Scenario,
+    seed: int | None = None,
+    cancel: Cancel | None = None,
+    threads: int | None = None,
+) -> Run:
     """Runs a scenario. Other threads continue meanwhile; Ctrl-C stops the run at once.
 
     Parameters
@@ -29,8 +34,8 @@ def run(scenario: Scenario, seed: int | None = None, cancel: Cancel | None = Non
     cancel
         Stops the run when it is set, from any thread.
     threads
-        Threads at most, for parts of the scenario that share no link (docs/simulator.md); the number of cores where
-        None. Where many runs go on at a time, 1.
+        Threads at most, for parts of the scenario that share no link (docs/simulator.md). The number of
+        cores where None. Give 1 where many runs go on at a time.
 
     Returns
     -------

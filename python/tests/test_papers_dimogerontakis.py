@@ -140,7 +140,7 @@ def test_the_line_like_lte_is_that_of_the_testbed():
     assert all(change == pytest.approx(1.25) or change == pytest.approx(0.8) for change in changes)
 
 
-def test_the_page_has_the_live_figures(tmp_path):
+def test_the_page_has_the_live_figures():
     """The page's table is that of live.json, and a miss is in bold."""
     found = page.LIVE_TABLE.search(DOCS.read_text(encoding="utf-8"))
     assert found, "the marks are gone"

@@ -1,4 +1,4 @@
-"""``python -m leeway.papers.dimogerontakis2017``: the live figures, and live beside simulated ones, as Markdown."""
+"""``python -m leeway.papers.dimogerontakis2017``: the tables of docs/testbed.md as Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def main() -> None:
     """Prints the table, or writes it into a page."""
     parser = argparse.ArgumentParser(prog=page.COMMAND, description=__doc__)
     parser.add_argument("--full", action="store_true", help="all rows and 20 seeds; otherwise some rows and 3 seeds")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the tables between the marks of this page")
+    replaces = "replace the tables between the marks of this page"
+    parser.add_argument("--write", type=Path, metavar="PAGE", help=replaces)
     parser.add_argument("--workers", type=int, help="number of runs at the same time; that of the cores by default")
     parser.add_argument("--cache", type=Path, help="file of known results; that of the lab by default")
     args = parser.parse_args()

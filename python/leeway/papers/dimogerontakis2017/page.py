@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -53,64 +54,66 @@ def table(setting: Setting, cache: Cache, engine: Engine, progress: Progress | N
     return rendered(pairs(rows, results), len(seeds(setting)))
 
 
+FULL = ("overload", "deep", "changing", "users 1", "users 10", "users 100", "greedy", "call")
+"""The setups in which the secondaries are to get ten requests a second."""
+
+
 def live_table() -> str:
     """The live figures of every setup and mechanism; what misses a target is in bold."""
     measured = measured_live()
     rows = measured["rows"]
     late_ms = 1e3 * statistics.median(row["late_p99_s"] for row in rows)
-    alone = {(row["setup"], row["seconds"]): row.get("alone_s") for row in rows if row["mechanism"] == ALONE}
     lines = [
-        f"Medians of {measured['rounds']} rounds of so many seconds, {measured['jobs']} lines at a time on "
-        f"{measured['cores']} cores.",
-        _programs(measured),
+        f"Medians of {measured['rounds']} rounds, each as long as the second column says, "
+        f"{measured['jobs']} lines at a time on {measured['cores']} cores.",
+        _programs(rows),
         f"The emulator is late by {late_ms:.2f} ms (99th percentile, median of rows).",
         "",
         "| line or load; primary alone | seconds | mechanism | primary, x mean | x p99 | ping p99 | secondaries, "
         "requests/s | part of the line |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    before = None
-    for row in rows:
-        if row["mechanism"] == ALONE:
-            continue
-        where = (row["setup"], row["seconds"])
-        first = row["setup"] + (f"; {1e3 * alone[where]:.0f} ms" if alone.get(where) else "")
-        judged = row["mechanism"] not in (BEST, BORROWING, AT_LINE)
-        cells = [
-            _judged(row.get("mean"), "x", judged, MOST_MEAN),
-            _judged(row.get("p99"), "x", judged, MOST_P99),
-            _judged(row.get("ping_p99_added_s"), "ms", judged, MOST_PING_S),
-            _judged(row.get("per_s"), "/s", judged and row["setup"] in FULL, at_least=LEAST_PER_S),
-            f"{row['part_of_line']:.2f}" if "part_of_line" in row else "",
-        ]
-        names = [first, str(row["seconds"])] if where != before else ["", ""]
-        lines.append("| " + " | ".join([*names, row["mechanism"], *cells]) + " |")
-        before = where
+    for (setup, seconds), group in groupby(rows, lambda row: (row["setup"], row["seconds"])):
+        alone, *others = group
+        assert alone["mechanism"] == ALONE
+        names = [f"{setup}; {1e3 * alone['alone_s']:.0f} ms" if "alone_s" in alone else setup, str(seconds)]
+        for row in others:
+            judged = row["mechanism"] not in (BEST, BORROWING, AT_LINE)
+            least_per_s = LEAST_PER_S if judged and setup in FULL else 0.0
+            cells = [
+                _judged(row.get("mean"), most=MOST_MEAN if judged else inf),
+                _judged(row.get("p99"), most=MOST_P99 if judged else inf),
+                _judged(row.get("ping_p99_added_s"), most=MOST_PING_S if judged else inf, spelled=_added_ms),
+                _judged(row.get("per_s"), least=least_per_s),
+                _judged(row.get("part_of_line")),
+            ]
+            lines.append("| " + " | ".join([*names, row["mechanism"], *cells]) + " |")
+            names = ["", ""]
     return "\n".join(lines) + "\n"
 
 
-FULL = ("overload", "deep", "changing", "users 1", "users 10", "users 100", "greedy", "call")
-"""The setups in which the secondaries are to get ten requests a second."""
-
-
-def _programs(measured: dict[str, Any]) -> str:
-    """The program that was measured, and what another one was measured with."""
-    others: dict[str, list[str]] = {}
-    for row in measured["rows"]:
-        if "program" in row:
-            others.setdefault(row["program"], []).append(row["setup"])
-    named = "; ".join(f"of {', '.join(dict.fromkeys(setups))}: {program}" for program, setups in others.items())
-    return f"Program {measured['program']}" + (f" ({named})." if named else ".")
+def _programs(rows: list[dict[str, Any]]) -> str:
+    """The programs that were measured: the first row's, and the setups of each other one."""
+    setups: dict[str, list[str]] = {}
+    for row in rows:
+        setups.setdefault(row["program"], []).append(row["setup"])
+    first, *others = setups
+    named = (f"{', '.join(dict.fromkeys(setups[other]))} with {other}" for other in others)
+    return "; ".join([f"Program {first}", *named]) + "."
 
 
 def _judged(
-    value: float | None, unit: str, judged: bool, at_most: float | None = None, at_least: float | None = None
+    value: float | None, *, most: float = inf, least: float = 0.0, spelled: Callable[[float], str] | None = None
 ) -> str:
+    """A figure, in bold where it misses its target."""
     if value is None:
         return ""
-    text = f"{round(1e3 * value):+d} ms" if unit == "ms" else _short(value)
-    missed = (at_most is not None and value > at_most) or (at_least is not None and value < at_least)
-    return f"**{text}**" if judged and missed else text
+    text = (spelled or _short)(value)
+    return f"**{text}**" if value > most or (least and value < least) else text
+
+
+def _added_ms(added_s: float) -> str:
+    return f"{round(1e3 * added_s):+d} ms"
 
 
 def rendered(found: Iterable[Pair], runs: int) -> str:
