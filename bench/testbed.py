@@ -117,23 +117,26 @@ def main() -> None:
         for number, (_, _, setups) in enumerate(GROUPS)
         if args.only is None or set(args.only) & set(experiments(setups))
     ]
+    about = {"rounds": args.repetitions, "jobs": args.jobs, "cores": os.cpu_count()}
+    before = json.loads(DATA.read_text(encoding="utf-8"))
+    of_before = {name: before[name] for name in about}
+    if args.only is not None and about != of_before:
+        parser.error(f"--only: the other rows were measured with {of_before}, not {about}")
     RAW.mkdir(parents=True, exist_ok=True)
     rows = []
     for at, number in enumerate(chosen, 1):
         if sys.stderr.isatty():
             print(f"group {at} of {len(chosen)}: {len(GROUPS[number][2])} lines", file=sys.stderr)
         rows += measured(number, version, args)
-    about = {"rounds": args.repetitions, "jobs": args.jobs, "cores": os.cpu_count()}
-    write(rows if args.only is None else merged(rows), about)
+    write(rows if args.only is None else merged(before["rows"], rows), about)
     late_ms = 1e3 * statistics.median(row["late_p99_s"] for row in rows)
     print(f"{len(rows)} rows in {DATA}")
     print(f"the emulator was late by {late_ms:.2f} ms (99th percentile, median)")
 
 
-def merged(rows: list[dict]) -> list[dict]:
-    """The rows that are there, with these in the place of theirs."""
+def merged(old: list[dict], rows: list[dict]) -> list[dict]:
+    """The old rows, with the new ones in the place of theirs."""
     new = {(row["setup"], row["mechanism"]): row for row in rows}
-    old = json.loads(DATA.read_text(encoding="utf-8"))["rows"]
     return [new.get((row["setup"], row["mechanism"]), row) for row in old]
 
 
