@@ -86,11 +86,8 @@ def live_rows() -> tuple[Row, ...]:
 
 LIVE = live_rows()
 """The live figures: medians over the rounds of bench/testbed.py."""
-SHORT = tuple(
-    row
-    for row in LIVE
-    if row.setup in ("overload", "deep", "users 100", "greedy", "call", "underload", "0.5 BDP", "upload")
-)
+_SHORT = {"overload", "overload, 15 s", "deep", "changing", "greedy", "call", "underload", "idle", "0.5 BDP", "upload"}
+SHORT = tuple(row for row in LIVE if row.setup in _SHORT or row.setup.startswith("users "))
 """The rows of the short form: lines of 1.72 Mbit/s."""
 
 
