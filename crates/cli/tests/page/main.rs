@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 const PASSWORD: &str = "correct horse battery";
-/// Names that would be scripts where they were not text.
-const USERS: [&str; 3] = ["<script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>", "maria"];
+/// Names that would be scripts where they were not text; jordi's volume of the day is soon used.
+const USERS: [&str; 4] =
+    ["<script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>", "maria", "jordi"];
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The browser's Python, axe-core and the browser; says why the test is skipped where one is missing.
@@ -118,7 +119,7 @@ fn the_donor_sees_and_steers_in_a_browser() {
          [page]\nlisten = \"127.0.0.1:{page}\"\nusers_file = {:?}\n\
          [accounts]\nurl = {:?}\n\
          [caps]\nmonth = {{ volume = \"1 TB\", keep_for_home = \"600 GB\" }}\nall = {{ daily = \"20 GB\" }}\n\
-         user = {{ rate = \"4 Mbit/s\" }}\n",
+         user = {{ rate = \"4 Mbit/s\" }}\nusers.jordi = {{ daily = \"1 MB\", slow_at = 1 }}\n",
         server.port(),
         path("users"),
         path("control.sock"),

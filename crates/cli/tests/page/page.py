@@ -108,8 +108,8 @@ def speaks_at_the_door(browser, code: str) -> None:
     page.context.close()
 
 
-def codes(page, browser) -> None:
-    """Somebody is invited, whatever his name, and finds his page; vouchers fit on the paper."""
+def codes(page, browser) -> str:
+    """Somebody is invited, whatever his name, and finds his page; vouchers fit on the paper. Returns the proxy."""
     page.locator("#invite-name").fill("a b")
     page.get_by_role("button", name="Invite", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("cannot be invited")
@@ -156,6 +156,33 @@ def codes(page, browser) -> None:
     assert sheet.evaluate(cut) == 0, "everything is in its place"
     sheet.screenshot(path=pictures / "vouchers.png", full_page=True)
     sheet.context.close()
+    return link.partition("/c/")[0]
+
+
+def cap_reached(page, browser, proxy: str) -> None:
+    """Who has used the day's volume is paused: the owner sees it, the neighbour reads why and until when."""
+    jordi = page.locator("#user-rows tr", has_text="jordi")
+    expect(jordi).to_contain_text("paused")
+    expect(page.locator("#user-rows tr", has_text="maria")).not_to_contain_text("paused")
+    card = page.locator("section", has=page.locator("#user-rows"))
+    card.screenshot(path=pictures / "cap-owner.png")
+    given = {"username": "jordi", "password": password}
+    words = {
+        "en-GB": ("You are paused.", "What you may use today is nearly or all used.", "It goes on: "),
+        "es-ES": ("Estás en pausa.", "Lo que puedes usar hoy está casi o del todo usado.", "Sigue: "),
+        "ca-ES": ("Estàs en pausa.", "El que pots usar avui està gairebé o del tot usat.", "Continua: "),
+    }
+    for locale, (state, why, goes_on) in words.items():
+        neighbour = browser.new_context(locale=locale, http_credentials=given).new_page()
+        neighbour.goto(proxy)
+        expect(neighbour.locator("#state")).to_have_text(state)
+        expect(neighbour.locator("main")).to_contain_text(why)
+        expect(neighbour.locator("main")).to_contain_text(re.compile(goes_on + r"\d"))
+        if locale != "en-GB":
+            speaks(neighbour)
+        looks_everywhere(neighbour)
+        neighbour.screenshot(path=pictures / f"cap-{locale}.png", full_page=True)
+        neighbour.context.close()
 
 
 def access(page) -> None:
@@ -274,8 +301,9 @@ def main() -> None:
         looks_everywhere(page)
 
         peers(page)
-        codes(page, browser)
+        proxy = codes(page, browser)
         page.goto(url)
+        cap_reached(page, browser, proxy)
         access(page)
         reload(page)
         page.goto(url)
