@@ -121,6 +121,12 @@ fn sums(url: &str) {
     }
     assert_eq!(totals, sums);
     assert_eq!(store.newest().unwrap(), Some(expected.keys().last().unwrap().slot));
+    let seen = store.last_seen().unwrap();
+    for (user, at) in &seen {
+        let last = expected.keys().rev().find(|key| key.user == *user).unwrap().slot;
+        assert_eq!(*at, last.start(), "{user}");
+    }
+    assert_eq!(seen.len(), 50, "the home is no neighbour");
 }
 
 fn a_batch_counts_once(url: &str) {

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{PATIENCE, Running, from, objects, status, text};
+use jiff::Timestamp;
 use jiff::civil::Date;
 use leeway_accounts::Store;
 use leeway_accounts::ledger::Direction;
@@ -54,8 +55,12 @@ async fn what_is_used_is_stored_at_the_end_to_the_byte() {
     gateway.stop().await;
     assert_eq!(stored(folder.path()), counted);
     assert!(counted[0].1[Direction::Down as usize] > 1_000_000);
-    // Another start goes on, and counts nothing twice.
-    Running::start(&[objects.port()], &config(folder.path(), "")).await.stop().await;
+    // Another start goes on, and counts nothing twice. Who has not come again came before now.
+    let gateway = Running::start(&[objects.port()], &config(folder.path(), "")).await;
+    let people = gateway.operations.people().unwrap();
+    let seen: Vec<_> = people.iter().map(|user| user.last_seen.expect("the accounts know it")).collect();
+    assert!(seen.len() == 2 && seen.iter().all(|&at| at <= Timestamp::now()), "{seen:?}");
+    gateway.stop().await;
     assert_eq!(stored(folder.path()), counted);
 }
 

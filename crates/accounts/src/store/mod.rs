@@ -225,14 +225,14 @@ impl Store {
         Ok(rows.iter().map(|row| (row[0].text().to_owned(), [bytes(&row[1]), bytes(&row[2])])).collect())
     }
 
-    /// The end of the last slot in which each neighbour has used something.
+    /// The start of the last slot in which each neighbour has used something: the end may be still to come.
     ///
     /// # Errors
     /// The database refuses or is gone.
     pub fn last_seen(&mut self) -> Result<BTreeMap<String, Timestamp>, StoreError> {
         let sql = "SELECT username, MAX(slot) FROM usage WHERE username <> '' GROUP BY username";
         let rows = self.query(sql, &[])?;
-        Ok(rows.iter().map(|row| (row[0].text().to_owned(), slot(row[1].int()).next().start())).collect())
+        Ok(rows.iter().map(|row| (row[0].text().to_owned(), slot(row[1].int()).start())).collect())
     }
 
     /// The first and the last slot.
