@@ -5,7 +5,8 @@
 //! After a while the store is asked again, because the owner may have revoked the code at
 //! another gateway of the same store.
 
-use crate::door::{Denied, Door, Log};
+use crate::door::{Denied, Door};
+use crate::event::{Event, Log};
 use crate::metering::Meter;
 use leeway_accounts::StoreError;
 use leeway_accounts::vouchers::{Voucher, VoucherError, code_in};
@@ -116,7 +117,7 @@ impl Shared {
     }
 
     fn denied(&self, from: IpAddr, error: StoreError) -> Denied {
-        (self.log)(&format!("refused {from}: {error}"));
+        (self.log)(&Event::new("refused", format!("refused {from}: {error}")).with("from", from));
         match error {
             StoreError::Voucher(VoucherError::Revoked) => Denied::Revoked,
             StoreError::Voucher(VoucherError::Void(until)) => Denied::Void(until),
@@ -150,7 +151,7 @@ mod tests {
         let config = AccountsConfig { url, ..AccountsConfig::default() };
         let meter = Arc::new(Meter::open(&config, &CapsConfig::default()).unwrap());
         let made = meter.make_vouchers(&TERMS, 3).unwrap();
-        (Codes::new(meter, Box::new(|_| {})).unwrap(), made)
+        (Codes::new(meter, Arc::new(|_: &Event| {})).unwrap(), made)
     }
 
     fn at(host: u8) -> IpAddr {

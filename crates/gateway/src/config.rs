@@ -3,7 +3,8 @@
 use crate::block::BlockConfig;
 use crate::check::{self, Document};
 use crate::control::ControlConfig;
-use crate::login::{Log, Logins};
+use crate::event::{Event, Log, LogFormat};
+use crate::login::Logins;
 use crate::metering::AccountsConfig;
 use crate::page::PageConfig;
 use crate::peers::Peer;
@@ -90,6 +91,8 @@ pub struct Config {
     pub dns: Vec<NameServer>,
     /// Where metrics are served for Prometheus.
     pub metrics: Option<SocketAddr>,
+    /// What a line is that the gateway writes to standard error.
+    pub log: LogFormat,
     /// Where the owner reaches the running gateway.
     pub control: Option<ControlConfig>,
     /// The owner's page.
@@ -297,10 +300,10 @@ impl Config {
         if let Some(relay) = &self.relay {
             relay.token()?;
         }
-        self.logins(Box::new(|_| {}))?;
+        self.logins(Arc::new(|_: &Event| {}))?;
         self.block.check()?;
         if let Some(page) = &self.page {
-            Logins::read(&page.users_file, Box::new(|_| {}))?;
+            Logins::read(&page.users_file, Arc::new(|_: &Event| {}))?;
         }
         Ok(())
     }
@@ -314,9 +317,9 @@ impl Config {
         if self.home.is_empty() {
             self.home = setup::home(&leeway_net::interfaces()?, &leeway_net::uplinks()?, &self.clients);
         }
-        let Config { clients, home, wan, control, page, metrics, .. } = self;
+        let Config { clients, home, wan, control, page, metrics, log, .. } = self;
         let nothing = Config { law: None, uplink: None, upload: vec![], ..Config::default() };
-        Ok(Config { observe: true, clients, home, wan, control, page, metrics, ..nothing })
+        Ok(Config { observe: true, clients, home, wan, control, page, metrics, log, ..nothing })
     }
 
     /// Those who have passwords, if anybody needs one; `log` hears of wrong ones.
@@ -360,6 +363,7 @@ impl Default for Config {
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,
+            log: LogFormat::Text,
             control: None,
             page: None,
             accounts: None,

@@ -23,9 +23,6 @@ const WRONG_AT_ONCE: u32 = 6;
 /// After this time one more secret is checked: 8640 guesses a day.
 const WRONG_EVERY: Duration = Duration::from_secs(10);
 
-/// Words for people.
-pub type Log = Box<dyn Fn(&str) + Send + Sync>;
-
 /// Why somebody is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {

@@ -8,6 +8,7 @@ use crate::client;
 use crate::codes::Codes;
 use crate::config::{Config, ConfigError};
 use crate::control::{self, Entrance, Operations, Socket, SocketError};
+use crate::event::Event;
 use crate::gate::Gate;
 use crate::http::{Proxy, Words};
 use crate::login::Logins;
@@ -102,14 +103,14 @@ pub(crate) enum Kind {
 }
 
 impl Gateway {
-    /// Everything that is needed, at once; the process keeps its rights. Words for people go to `log`. Needs
+    /// Everything that is needed, at once; the process keeps its rights. Events go to `log`. Needs
     /// a Tokio runtime.
     ///
     /// # Errors
     /// What cannot be had, and what would be right.
     pub fn open(
         config: &Config,
-        log: impl Fn(&str) + Clone + Send + Sync + 'static,
+        log: impl Fn(&Event) + Send + Sync + 'static,
     ) -> Result<Gateway, GatewayError> {
         Gateway::with(Privileged::new(config, log)?, config)
     }
@@ -140,10 +141,9 @@ impl Gateway {
         let caps = config.caps.clone().unwrap_or_default();
         let meter = config.accounts.as_ref().map(|accounts| Meter::open(accounts, &caps)).transpose()?;
         let meter = meter.map(Arc::new);
-        let codes = meter
-            .clone()
-            .filter(|_| config.vouchers)
-            .map(|meter| Codes::new(meter, log).map_err(|error| GatewayError::System("keep codes", error)));
+        let codes = meter.clone().filter(|_| config.vouchers).map(|meter| {
+            Codes::new(meter, log.clone()).map_err(|error| GatewayError::System("keep codes", error))
+        });
         let users = Arc::new(Users::new(config, logins).with_codes(codes.transpose()?));
         let books = meter.clone().map(|meter| Bookkeeper::begin(meter, users.clone())).transpose();
         let books = books.map_err(|error| GatewayError::System("keep accounts", error))?;

@@ -25,6 +25,7 @@ pub mod dns;
 mod door;
 mod downlink;
 mod echo;
+pub mod event;
 pub mod gate;
 mod gateway;
 pub mod http;

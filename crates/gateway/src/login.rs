@@ -5,6 +5,7 @@
 
 use crate::config::ConfigError;
 use crate::door::Door;
+use crate::event::{Event, Log};
 use crate::password::{Hash, parse_users};
 use leeway_guard::read_secret;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-pub use crate::door::{Denied, Log};
+pub use crate::door::Denied;
 
 /// Those who have a name and a password.
 pub struct Logins {
@@ -111,11 +112,15 @@ impl Logins {
         };
         let checked = self.door.pass(from, verified, look).await;
         if checked == Err(Denied::Wrong) {
-            match known {
-                Some((name, _)) => (self.log)(&format!("refused {from}: wrong password for {name:?}")),
+            let event = match known {
+                Some((name, _)) => {
+                    Event::new("refused", format!("refused {from}: wrong password for {name:?}"))
+                        .with("user", name)
+                }
                 // It may be a password in the wrong field.
-                None => (self.log)(&format!("refused {from}: nobody has the name that was given")),
-            }
+                None => Event::new("refused", format!("refused {from}: nobody has the name that was given")),
+            };
+            (self.log)(&event.with("from", from));
         }
         // Others may have taken over meanwhile.
         checked.and_then(|name| {
@@ -150,7 +155,7 @@ mod tests {
         writeln!(file, "ann:{ann}\nbob:{bob}").unwrap();
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let log = said.clone();
-        let log = Box::new(move |words: &str| log.lock().unwrap().push(words.to_owned()));
+        let log = Arc::new(move |event: &Event| log.lock().unwrap().push(event.to_string()));
         (Arc::new(Logins::read(file.path(), log).unwrap()), said)
     }
 

@@ -6,8 +6,9 @@ use crate::config::{Carrier, Config};
 use crate::divert;
 use crate::dns;
 use crate::echo::Echo;
+use crate::event::{Event, Log};
 use crate::gateway::{GatewayError, Kind};
-use crate::login::{Log, Logins};
+use crate::login::Logins;
 use crate::relay::Relay;
 use crate::socket;
 use crate::transparent;
@@ -24,7 +25,7 @@ const BACKLOG: i32 = 1024;
 /// Sockets at ports below 1024, to anywhere, for packets and for echoes, the tunnel's device, and
 /// the process that keeps the rules.
 pub struct Privileged {
-    /// For words to people.
+    /// Where events go.
     pub(crate) log: Log,
     /// Of a file that may be root's.
     pub(crate) logins: Option<Logins>,
@@ -45,17 +46,17 @@ pub struct Privileged {
 }
 
 impl Privileged {
-    /// Makes it; words for people go to `log`. Needs a Tokio runtime.
+    /// Makes it; events go to `log`. Needs a Tokio runtime.
     ///
     /// # Errors
     /// What cannot be had, and what would be right.
     pub fn new(
         config: &Config,
-        log: impl Fn(&str) + Clone + Send + Sync + 'static,
+        log: impl Fn(&Event) + Send + Sync + 'static,
     ) -> Result<Privileged, GatewayError> {
         config.check()?;
-        let logins = config.logins(Box::new(log.clone()))?;
-        let words: Log = Box::new(log.clone());
+        let log: Log = Arc::new(log);
+        let logins = config.logins(log.clone())?;
         let mut listeners = Vec::new();
         let http = config.listen.iter().map(|&address| (Kind::Http, address));
         let socks = config.socks.iter().map(|&address| (Kind::Socks, address));
@@ -66,7 +67,7 @@ impl Privileged {
         }
         let page = config.page.as_ref().map(|page| {
             let listener = listen(page.listen).map_err(|error| GatewayError::Listen(page.listen, error))?;
-            Ok::<_, GatewayError>((listener, Logins::read(&page.users_file, Box::new(log))?))
+            Ok::<_, GatewayError>((listener, Logins::read(&page.users_file, log.clone())?))
         });
         let page = page.transpose()?;
         let rules = config.transparent.is_some() || config.relay.is_some();
@@ -77,7 +78,7 @@ impl Privileged {
         let relay = config.relay.as_ref().zip(caretaker.clone());
         let relay = relay.map(|(relay, caretaker)| Relay::open(relay, caretaker)).transpose()?;
         let mut privileged = Privileged {
-            log: words,
+            log,
             logins,
             page,
             listeners,

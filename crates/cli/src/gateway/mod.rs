@@ -15,9 +15,11 @@ pub use control::local;
 use crate::{Failure, given};
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
+use jiff::Timestamp;
 use leeway_control::LawSpec;
 use leeway_gateway::config::ConfigError;
 use leeway_gateway::control::{ControlConfig, Operations, ReloadRequest};
+use leeway_gateway::event::{Event, LogFormat};
 use leeway_gateway::{Config, Gateway, GatewayError, Privileged};
 use leeway_guard::{Rights, give_up_but, give_up_the_last};
 use leeway_tunnel::Token;
@@ -106,6 +108,7 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     let overrides = args.overrides()?;
     let config = overrides.config(Config::read).map_err(usage)?;
     config.check().map_err(usage)?;
+    let format = config.log;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Those threads serve strangers; where one keeps rights, the gateway does not start.
     runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
@@ -114,19 +117,21 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let privileged = Privileged::new(&config, |words| eprintln!("leeway gateway: {words}"))?;
+        let privileged = Privileged::new(&config, move |event| tell(format, event))?;
         give_up_the_last().map_err(cannot_give_up)?;
         let gateway = Gateway::with(privileged, &config)?;
         for notice in gateway.notices() {
-            eprintln!("leeway gateway: {notice}");
+            tell(format, &Event::new("notice", notice));
         }
         for address in gateway.addresses() {
-            eprintln!("leeway gateway: listening on {address}");
+            let event = Event::new("listening", format!("listening on {address}"));
+            tell(format, &event.with("address", address));
         }
         if let Some(mut relay) = gateway.relay() {
             tokio::spawn(async move {
                 loop {
-                    eprintln!("leeway gateway: {}", *relay.borrow_and_update());
+                    let event = Event::new("relay", &*relay.borrow_and_update());
+                    tell(format, &event);
                     if relay.changed().await.is_err() {
                         break;
                     }
@@ -147,10 +152,10 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
                         () = &mut over => break,
                         _ = terminate.recv() => break,
                         _ = interrupt.recv() => break,
-                        _ = hangup.recv() => reload(operations.clone()),
+                        _ = hangup.recv() => reload(format, operations.clone()),
                     }
                 }
-                eprintln!("leeway gateway: stopping");
+                tell(format, &Event::new("stopping", "stopping"));
             })
             .await?;
         seen.observation().map_or(Ok(()), |seen| observe::print(&seen, args.json))
@@ -158,11 +163,20 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
 }
 
 /// Reads the configuration again, beside those who serve; a wrong one changes nothing.
-fn reload(operations: Arc<Operations>) {
+fn reload(format: LogFormat, operations: Arc<Operations>) {
     tokio::task::spawn_blocking(move || match operations.reload(&ReloadRequest::default()) {
-        Ok(reloaded) => reloaded.words.iter().for_each(|words| eprintln!("leeway gateway: {words}")),
-        Err(error) => eprintln!("leeway gateway: nothing was read again: {error}"),
+        Ok(reloaded) => {
+            reloaded.words.iter().for_each(|words| tell(format, &Event::new("reloaded", words)));
+        }
+        Err(error) => {
+            tell(format, &Event::new("not_reloaded", format!("nothing was read again: {error}")));
+        }
     });
+}
+
+/// Writes a line of the log.
+fn tell(format: LogFormat, event: &Event) {
+    eprintln!("{}", event.line(format, Timestamp::now()));
 }
 
 /// What the command line says, laid over the file each time that is read.

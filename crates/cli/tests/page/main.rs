@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 const PASSWORD: &str = "correct horse battery";
 /// Names that would be scripts where they were not text; jordi's volume of the day is soon used.
-const USERS: [&str; 4] =
-    ["<script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>", "maria", "jordi"];
+const USERS: [&str; 4] = ["<script>alert(1)</script>", "\"><img/src=x/onerror=alert(2)>", "maria", "jordi"];
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The browser's Python, axe-core and the browser; says why the test is skipped where one is missing.

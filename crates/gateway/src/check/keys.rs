@@ -47,6 +47,7 @@ pub(super) const KEYS: &[Key] = &[
     key("upload", "the name of a congestion control of the kernel", "[\"leeway_ledbat\", \"lp\"]"),
     key("dns", "a name server", "[\"9.9.9.9\"]"),
     key("metrics", ADDRESS, "\"127.0.0.1:9300\""),
+    key("log", "\"text\" or \"json\"", "\"json\""),
     key("users_file", PATH, "\"/etc/leeway/users\""),
     key("vouchers", "true or false", "true"),
     key("user", "in a file of its own", "\"\""),

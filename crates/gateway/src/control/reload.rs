@@ -135,6 +135,7 @@ fn changed(now: &Config, new: &Config) -> Vec<Note> {
         ("upload", now.upload == new.upload),
         ("dns", now.dns == new.dns),
         ("metrics", now.metrics == new.metrics),
+        ("log", now.log == new.log),
         ("[control]", now.control == new.control),
         ("page.listen", page(now) == page(new)),
         ("[accounts]", now.accounts == new.accounts),
