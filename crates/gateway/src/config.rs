@@ -3,6 +3,7 @@
 use crate::block::BlockConfig;
 use crate::check::{self, Document};
 use crate::control::ControlConfig;
+use crate::destinations::DestinationsConfig;
 use crate::event::{Event, Log, LogFormat};
 use crate::login::Logins;
 use crate::metering::AccountsConfig;
@@ -101,6 +102,8 @@ pub struct Config {
     pub accounts: Option<AccountsConfig>,
     /// What protects the bill of the line; it needs accounts.
     pub caps: Option<CapsConfig>,
+    /// The log of destinations, for owners whose law demands one.
+    pub destinations: Option<DestinationsConfig>,
     /// What may not be reached besides.
     pub block: BlockConfig,
     /// Bounds on what users may take.
@@ -368,6 +371,7 @@ impl Default for Config {
             page: None,
             accounts: None,
             caps: None,
+            destinations: None,
             block: BlockConfig::default(),
             limits: Limits::default(),
             users_file: None,

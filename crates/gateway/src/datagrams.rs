@@ -2,6 +2,7 @@
 //! without configuration.
 
 use crate::budget::Flow;
+use crate::policy::Transport;
 use crate::socket::{bind_device, forbid_fragments};
 use crate::tunnel;
 use crate::upload::Sender;
@@ -113,7 +114,12 @@ impl Association {
         {
             peers.remove(&oldest);
         }
-        peers.insert(to, Instant::now());
+        let new = peers.insert(to, Instant::now()).is_none();
+        drop(peers);
+        // What is not relayed goes to the gateway's own name server.
+        if let Some(destinations) = self.connector.destinations().filter(|_| new && self.relayed) {
+            destinations.record(&self.user.name, Transport::Udp, to);
+        }
     }
 
     /// The next datagram of a server that was asked, when its turn has come. What waits too long in

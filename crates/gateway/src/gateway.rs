@@ -8,7 +8,8 @@ use crate::client;
 use crate::codes::Codes;
 use crate::config::{Config, ConfigError};
 use crate::control::{self, Entrance, Operations, Socket, SocketError};
-use crate::event::Event;
+use crate::destinations::Destinations;
+use crate::event::{Event, Log};
 use crate::gate::Gate;
 use crate::http::{Proxy, Words};
 use crate::login::Logins;
@@ -149,6 +150,7 @@ impl Gateway {
         let books = books.map_err(|error| GatewayError::System("keep accounts", error))?;
         let gate = Arc::new(gate.metered(meter));
         let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
+        let connector = connector.recording(destinations(config, &log)?);
         let budget = connector.budget.clone();
         let budgets = [budget.clone(), connector.relay_budget.clone()];
         let connector = Arc::new(connector);
@@ -268,6 +270,9 @@ impl Gateway {
         if self.budget.is_none() {
             notes.push(Note::new(&phrase::NO_LAW, []));
         }
+        if let Some(destinations) = self.proxy.connector.destinations() {
+            notes.push(Note::new(&phrase::DESTINATIONS, [Value::same(destinations.keep_days())]));
+        }
         notes
     }
 
@@ -335,6 +340,13 @@ impl Gateway {
         }
         ended
     }
+}
+
+/// The log of where users go, if the configuration asks for one.
+fn destinations(config: &Config, log: &Log) -> Result<Option<Destinations>, GatewayError> {
+    let begin = |destinations| Destinations::begin(destinations, log.clone());
+    let begun = config.destinations.as_ref().map(begin).transpose();
+    begun.map_err(|error| GatewayError::System("log destinations", error))
 }
 
 /// Ready when it has ended; never where there is none.

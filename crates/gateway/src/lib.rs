@@ -20,6 +20,7 @@ pub mod codes;
 pub mod config;
 pub mod control;
 mod datagrams;
+pub mod destinations;
 mod divert;
 pub mod dns;
 mod door;

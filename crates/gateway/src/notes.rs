@@ -245,6 +245,9 @@ phrases! {
     NO_LAW[0]: "downloads are not held back: there is no law", "las descargas no se frenan: no hay ninguna ley \
          (`law`)",
         "les baixades no es frenen: no hi ha cap llei (`law`)";
+    DESTINATIONS[1]: "the addresses that neighbours reach are logged and kept for this number of days: {}",
+        "las direcciones a las que llegan los vecinos se registran y se guardan este número de días: {}",
+        "les adreces on arriben els veïns es registren i es guarden aquest nombre de dies: {}";
     COPY_OLD[1]: "{} was not read again: systemd has given this gateway a copy of it, and root hands over a \
          newer one with: systemctl reload leeway-gateway",
         "{} no se ha vuelto a leer: systemd dio una copia a esta pasarela, y root entrega otra más nueva con: \

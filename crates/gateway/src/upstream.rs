@@ -4,6 +4,7 @@
 use crate::block::List;
 use crate::budget::{Budget, Flow};
 use crate::config::Config;
+use crate::destinations::Destinations;
 use crate::dns;
 use crate::echo::Echo;
 use crate::gate::{Gate, Pass};
@@ -112,6 +113,8 @@ pub struct Connector {
     blocked: [AtomicU64; 3],
     resolver: Resolver,
     congestion: Result<String, Vec<Note>>,
+    /// The log of where users go; as a rule there is none.
+    destinations: Option<Destinations>,
     users: Arc<crate::users::Users>,
     timeout: Duration,
 }
@@ -157,9 +160,21 @@ impl Connector {
             blocked: Default::default(),
             resolver,
             congestion: socket::first_congestion(&config.upload),
+            destinations: None,
             users,
             timeout: Duration::from_secs(config.limits.connect_s),
         }
+    }
+
+    /// The same, with a log of where users go.
+    #[must_use]
+    pub fn recording(self, destinations: Option<Destinations>) -> Connector {
+        Connector { destinations, ..self }
+    }
+
+    /// The log of where users go, if there is one.
+    pub fn destinations(&self) -> Option<&Destinations> {
+        self.destinations.as_ref()
     }
 
     /// The policy in force.
@@ -272,7 +287,12 @@ impl Connector {
     /// # Errors
     /// None answers, or the user has too many connections.
     pub async fn connect(&self, user: &Arc<User>, to: &[SocketAddr]) -> Result<Upstream, ConnectError> {
-        self.connect_first(user, to, || self.way(), |address| self.policy().check(address.ip())).await
+        let check = |address: &SocketAddr| self.policy().check(address.ip());
+        let upstream = self.connect_first(user, to, || self.way(), check).await?;
+        if let (Some(destinations), Ok(server)) = (&self.destinations, upstream.socket.peer_addr()) {
+            destinations.record(&user.name, Transport::Tcp, server);
+        }
+        Ok(upstream)
     }
 
     /// Connects `user` to one of the gateway's name servers. It may be in the home, which no relay

@@ -98,6 +98,9 @@ pub(super) const KEYS: &[Key] = &[
     key("caps.hours.from", "a time of the day", "\"08:00\""),
     key("caps.hours.to", "a time of the day", "\"18:30\""),
     key("caps.hours.rate", RATE, "\"5 Mbit/s\""),
+    key("destinations", TABLE, "{ keep_days = 180 }"),
+    key("destinations.folder", "the path of a folder", "\"/var/lib/leeway/gateway/destinations\""),
+    key("destinations.keep_days", "a number of days", "180"),
     key("block", TABLE, "{ domains = [\"example.org\"] }"),
     key("block.domains", "a name, or the path of a file", "[\"example.org\", \"/etc/leeway/ads.txt\"]"),
     key(
@@ -273,6 +276,7 @@ mod tests {
                     if path.ends_with("listen") { "users_file = \"/u\"" } else { "listen = \"127.0.0.1:1\"" };
                 format!("[page]\n{rest}\n{} = {value}\n", steps[1])
             }
+            ["destinations", "folder"] => format!("[destinations]\nkeep_days = 1\nfolder = {value}\n"),
             ["transparent", "port"] => format!("[transparent]\ninterface = \"a\"\nport = {value}\n"),
             ["caps", "month", name] if name != "volume" => {
                 format!("[caps.month]\nvolume = \"1 TB\"\n{name} = {value}\n")
@@ -299,7 +303,18 @@ mod tests {
     /// serde lists the fields of a table when it meets one that is none.
     #[test]
     fn every_key_of_the_configuration_has_a_row_and_no_other() {
-        let tables = ["", "transparent", "relay", "control", "page", "accounts", "caps", "block", "limits"];
+        let tables = [
+            "",
+            "transparent",
+            "relay",
+            "control",
+            "page",
+            "accounts",
+            "caps",
+            "destinations",
+            "block",
+            "limits",
+        ];
         let inner = ["caps.month", "caps.percentile", "caps.all", "caps.user"];
         for table in tables.iter().chain(&inner) {
             let head = if table.is_empty() { String::new() } else { format!("[{table}]\n") };

@@ -45,6 +45,14 @@ pub(super) fn judge(config: &Config, findings: &mut Findings) {
         let what = "`vouchers` needs accounts, where the codes are kept";
         findings.error("vouchers", what, "add a line [accounts]");
     }
+    if let Some(destinations) = &config.destinations {
+        if destinations.keep_days == 0 {
+            let what = "destinations.keep_days is 0: a file would be deleted on the next day";
+            findings.error("destinations.keep_days", what, "the number of days that the law demands");
+        }
+        let what = "the addresses that neighbours reach are logged: do this only where the law demands it";
+        findings.note("destinations", what, "");
+    }
     for (key, what, right) in config.block.wrong() {
         findings.error(&key, what, right);
     }
@@ -282,6 +290,13 @@ mod tests {
             said(&format!("{listen}clients = [\"10.0.0.0/8\", \"9.8.7.0/24\", \"2a00:1:2::/48\"]"))
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn a_log_of_destinations_is_noted_and_kept_for_a_day_at_the_least() {
+        one(&format!("{GOOD}[destinations]\nkeep_days = 1"), "Note destinations: the addresses that", "");
+        let all = said(&format!("{GOOD}[destinations]\nkeep_days = 0"));
+        assert!(all.iter().any(|one| one.starts_with("Error destinations.keep_days: ")), "{all:?}");
     }
 
     #[test]

@@ -139,6 +139,7 @@ fn changed(now: &Config, new: &Config) -> Vec<Note> {
         ("[control]", now.control == new.control),
         ("page.listen", page(now) == page(new)),
         ("[accounts]", now.accounts == new.accounts),
+        ("[destinations]", now.destinations == new.destinations),
         ("vouchers", now.vouchers == new.vouchers),
         ("[limits]", now.limits == new.limits),
     ]

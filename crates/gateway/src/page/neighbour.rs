@@ -203,6 +203,8 @@ struct Page {
     goes_on: Option<String>,
     volumes: Vec<VolumeRow>,
     notes: Vec<String>,
+    /// For how long the gateway keeps where neighbours go, if it logs that.
+    logged: Option<String>,
     http: Option<(IpAddr, u16)>,
     socks: Option<(IpAddr, u16)>,
 }
@@ -238,6 +240,10 @@ impl Page {
         }
         let ends = voucher.and_then(Voucher::ends).or_else(|| meter.and_then(|meter| meter.ends(&name)));
         notes.extend(ends.map(|ends| format!("{}: {}", words.ends, when(ends))));
+        let logged = proxy.connector.destinations().map(|destinations| {
+            let days = destinations.keep_days();
+            format!("{} {days} {}.", words.logged, if days == 1 { words.day } else { words.days })
+        });
         let entrance = proxy.entrance();
         Page {
             words,
@@ -250,6 +256,7 @@ impl Page {
             goes_on,
             volumes: volumes.into_iter().map(|volume| VolumeRow::new(words, volume)).collect(),
             notes,
+            logged,
             http: entrance.http.map(|http| (http.ip(), http.port())),
             socks: entrance.socks.map(|socks| (socks.ip(), socks.port())),
         }
@@ -323,6 +330,7 @@ mod tests {
                         terms(words, Some(1), Some(1_500_000)),
                         goes_on(words, Some(Timestamp::UNIX_EPOCH)),
                     ],
+                    logged: Some(format!("{} 30 {}.", words.logged, words.days)),
                     http: None,
                     socks: None,
                 };
