@@ -163,11 +163,16 @@ fn doubled(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// Port 0 is a free one, another at each start.
+/// Port 0: to listen there is to listen at a free port, another at each start; no server is there.
 fn found(config: &Config, findings: &mut Findings) {
     for (key, address) in listeners(config).iter().filter(|(_, address)| address.port() == 0) {
         let what = format!("{address} is another port at each start, which nobody can know");
         findings.warning(key, what, "a port from 1 to 65535 that is free, such as 3128");
+    }
+    for (key, ports) in [("ports", &config.ports), ("udp_ports", &config.udp_ports)] {
+        if let Some(n) = ports.iter().position(|&port| port == 0) {
+            findings.warning(&format!("{key}[{n}]"), "no server has port 0", "ports from 1 to 65535");
+        }
     }
 }
 
@@ -373,6 +378,8 @@ mod tests {
     fn a_port_that_nobody_can_know_is_found() {
         let free = GOOD.replace("3128", "0");
         one(&free, "Warning listen[0]: 10.20.0.1:0 is another port at each start", "1 to 65535");
+        one(&format!("{GOOD}ports = [443, 0]"), "Warning ports[1]: no server has port 0", "1 to 65535");
+        one(&format!("{GOOD}udp_ports = [0]"), "Warning udp_ports[0]: no server has port 0", "1 to 65535");
     }
 
     #[test]
