@@ -12,10 +12,11 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;
-use std::io::IoSliceMut;
-use std::net::UdpSocket;
+use std::io::{self, IoSliceMut, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
+use std::time::Instant;
 use thread_priority::{RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
 
 /// The propagation delay.
@@ -25,6 +26,8 @@ const PACKET: usize = 1500;
 const PAYLOAD: usize = PACKET - 28;
 /// How long the link is loaded.
 const SECONDS: u64 = 5;
+/// How long a connection may take until its rate counts.
+const WARM: std::time::Duration = std::time::Duration::from_secs(2);
 
 type Outcomes<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         None => measure(),
         Some("enter") => into_command(&arguments[1..]),
         Some("send") => send(&arguments[1..]),
+        Some("stream") => stream(&arguments[1..]),
         Some(_) => Err("usage: accuracy".into()),
     };
     match done {
@@ -65,6 +69,67 @@ fn measure() -> Outcomes<()> {
             one(Rate::from_bits_per_sec(mbit * 1_000_000), load)?;
         }
     }
+    println!("\n| rate | TCP's goodput, of the rate | link late p50 / p99 / most | of a core |");
+    println!("|---|---|---|---|");
+    for mbit in [100, 400, 800, 1200, 1600, 2000, 3000, 4000] {
+        tcp(Rate::from_bits_per_sec(mbit * 1_000_000))?;
+    }
+    Ok(())
+}
+
+/// One row: what a connection of the kernel's own CUBIC carries, from [`WARM`] on.
+fn tcp(rate: Rate) -> Outcomes<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let receiver = std::thread::spawn(move || drain(&listener));
+    let delay = Some(Duration::from_millis(5));
+    let options = DirectionOptions { rates: Some(rate.into()), delay, ..DirectionOptions::default() };
+    let specs = [options.spec()?, options.spec()?];
+    let this: OsString = std::env::current_exe()?.into();
+    let arguments = [this.clone(), "stream".into(), port.to_string().into()];
+    let command = Command { launcher: vec![this, "enter".into()], arguments: arguments.into() };
+    let outcome = run(&specs, 1, None, &command, |_| {})?;
+    let (bytes, span) = receiver.join().map_err(|_| "the receiver has died")??;
+    // 1448 of the 1500 bytes of a packet are the connection's.
+    let part = bytes as f64 * 8.0 / span.as_secs_f64() / rate.bits_per_sec() as f64 * 1500.0 / 1448.0;
+    let tally = &outcome.ended.tallies[0];
+    let late = [500, 990, 1000]
+        .map(|permille| format!("{:.0} us", tally.lateness.quantile(permille).nanos() as f64 * 1e-3));
+    let busy = outcome.ended.busy.secs_f64() / (SECONDS as f64 + 1.0) * 100.0;
+    println!("| {rate} | {:.1} % | {} / {} / {} | {busy:.0} % |", part * 100.0, late[0], late[1], late[2]);
+    Ok(())
+}
+
+/// Reads a connection to its end: the bytes from [`WARM`] on, and the time for them.
+fn drain(listener: &TcpListener) -> io::Result<(u64, std::time::Duration)> {
+    let (mut stream, _) = listener.accept()?;
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(2)))?;
+    let (start, mut buffer, mut bytes) = (Instant::now(), vec![0; 1 << 18], 0);
+    let (mut first, mut last) = (start, start);
+    loop {
+        let read = stream.read(&mut buffer)? as u64;
+        if read == 0 {
+            return Ok((bytes, last - first));
+        }
+        if start.elapsed() < WARM {
+            first = Instant::now();
+        } else {
+            (bytes, last) = (bytes + read, Instant::now());
+        }
+    }
+}
+
+/// Writes to a connection as fast as it takes.
+fn stream(arguments: &[OsString]) -> Outcomes<()> {
+    let port: u16 = text(arguments, 0)?.parse()?;
+    let mut stream = TcpStream::connect((std::env::var("LEEWAY_GATEWAY")?, port))?;
+    let (start, buffer) = (Instant::now(), vec![0; 1 << 18]);
+    while start.elapsed().as_secs() < SECONDS + 1 {
+        stream.write_all(&buffer)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    // The link ends with this process, and what is under way is lost then.
+    std::thread::sleep(std::time::Duration::from_secs(1));
     Ok(())
 }
 

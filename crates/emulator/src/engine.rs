@@ -1,9 +1,10 @@
 //! The loop that moves packets, in real time.
 
+use crate::device::Device;
 use crate::record::{Event, Writer};
 use crate::tally::Listener;
 use crate::{Direction, Error, Frame, Tally};
-use leeway_link::{Link, LinkSpec};
+use leeway_link::{Arrival, Link, LinkSpec};
 use leeway_units::{Duration, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
@@ -13,12 +14,11 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
 use std::time::Instant;
 use thread_priority::{RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
-use tun_rs::SyncDevice;
 
-/// The most that a device may hand over at once: the longest IP packet.
-const LONGEST: usize = 65_535;
-/// Most packets read from one device before the links are polled again.
-const BURST: usize = 16;
+/// Most calls that read from one device before the links are polled again.
+const READS: usize = 16;
+/// Most packets that are written at once.
+const WRITTEN: usize = 64;
 /// The real-time priority, in the middle of the range.
 const PRIORITY: u8 = 50;
 /// Time before a departure at which the engine stops sleeping and waits awake. A processor that
@@ -31,7 +31,7 @@ const SPACED: Duration = Duration::from_micros(400);
 /// Two devices and the links between them.
 pub struct Engine {
     /// The device on the command's side, then the device on the network's side.
-    devices: [SyncDevice; 2],
+    devices: [Device; 2],
     ways: [Way; 2],
     log: Option<Writer>,
     /// Free buffers.
@@ -43,6 +43,8 @@ struct Way {
     direction: Direction,
     link: Link<Frame>,
     tally: Tally,
+    /// Packets that have left the link and are being written.
+    left: Vec<Arrival<Frame>>,
 }
 
 /// Ends an engine by a call, or when dropped.
@@ -77,22 +79,15 @@ pub struct Ended {
 impl Engine {
     /// An engine for the devices of the command's and the network's side, and the links up and
     /// down.
-    pub fn new(
-        devices: [SyncDevice; 2],
-        links: &[LinkSpec; 2],
-        seed: u64,
-        log: Option<Writer>,
-    ) -> Result<Self, Error> {
-        for device in &devices {
-            device.set_nonblocking(true).map_err(Error::of("prepare a TUN device"))?;
-        }
+    pub fn new(devices: [Device; 2], links: &[LinkSpec; 2], seed: u64, log: Option<Writer>) -> Self {
         let way = |direction: Direction, spec: &LinkSpec| Way {
             direction,
             link: spec.build(direction.seed(seed)),
             tally: Tally::default(),
+            left: Vec::new(),
         };
         let ways = [way(Direction::Up, &links[0]), way(Direction::Down, &links[1])];
-        Ok(Engine { devices, ways, log, buffers: Vec::new() })
+        Engine { devices, ways, log, buffers: Vec::new() }
     }
 
     /// Moves packets until it is stopped; packets that are on the link then are lost. The calling
@@ -101,12 +96,11 @@ impl Engine {
         let real_time = take_priority();
         let start = Instant::now();
         let clock = || Time::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let mut scratch = vec![0; LONGEST];
         let mut delivered = Time::ZERO;
         let stopped = loop {
             let now = clock();
-            let [first, second] = &self.devices;
-            for (way, to) in self.ways.iter_mut().zip([second, first]) {
+            let [first, second] = &mut self.devices;
+            for (way, to) in self.ways.iter_mut().zip([&mut *second, &mut *first]) {
                 if deliver(way, to, now, &clock, self.log.as_mut(), &mut self.buffers) {
                     delivered = now;
                 }
@@ -131,7 +125,7 @@ impl Engine {
             }
             for (way, (from, readable)) in self.ways.iter_mut().zip([(first, up), (second, down)]) {
                 if readable {
-                    take(way, from, &mut scratch, &clock, self.log.as_mut(), &mut self.buffers)?;
+                    take(way, from, &clock, self.log.as_mut(), &mut self.buffers)?;
                 }
             }
         };
@@ -152,63 +146,67 @@ impl Engine {
 /// Writes the packets that left the link by `now` to `to`; true if there were any.
 fn deliver(
     way: &mut Way,
-    to: &SyncDevice,
+    to: &mut Device,
     now: Time,
     clock: &impl Fn() -> Time,
     log: Option<&mut Writer>,
     buffers: &mut Vec<Vec<u8>>,
 ) -> bool {
-    let Way { direction, link, tally } = way;
+    let Way { direction, link, tally, left } = way;
     let mut listener = Listener { direction: *direction, tally, log, buffers };
     let mut any = false;
-    while let Some(arrival) = link.poll(now, &mut listener) {
-        let frame = arrival.packet;
-        let written = to.send(frame.data());
-        let at = clock();
-        match written {
-            Ok(_) => {
-                listener.tally.left += 1;
-                listener.tally.left_bytes += frame.data().len() as u64;
-            }
-            // The device is down or full. The packet is lost, as on a real wire.
-            Err(_) => listener.tally.refused += 1,
+    loop {
+        while left.len() < WRITTEN
+            && let Some(arrival) = link.poll(now, &mut listener)
+        {
+            to.add(arrival.packet.data());
+            left.push(arrival);
         }
-        listener.tally.lateness.add(at - arrival.at);
-        listener.record(frame.id, at, Event::Leave { due: arrival.at });
-        listener.buffers.push(frame.into_buffer());
+        if left.is_empty() {
+            return any;
+        }
         any = true;
+        let taken = to.write();
+        let at = clock();
+        for Arrival { at: due, packet: frame, .. } in left.drain(..) {
+            match taken {
+                true => {
+                    listener.tally.left += 1;
+                    listener.tally.left_bytes += frame.data().len() as u64;
+                }
+                // The device is down or full. The packet is lost, as on a real wire.
+                false => listener.tally.refused += 1,
+            }
+            listener.tally.lateness.add(at - due);
+            listener.record(frame.id, at, Event::Leave { due });
+            listener.buffers.push(frame.into_buffer());
+        }
     }
-    any
 }
 
-/// Offers the packets that wait at `from` to the link, at most one burst.
+/// Offers the packets that wait at `from` to the link, at most those of one burst of reads.
 fn take(
     way: &mut Way,
-    from: &SyncDevice,
-    scratch: &mut [u8],
+    from: &mut Device,
     clock: &impl Fn() -> Time,
     log: Option<&mut Writer>,
     buffers: &mut Vec<Vec<u8>>,
 ) -> Result<(), Error> {
-    let Way { direction, link, tally } = way;
+    let Way { direction, link, tally, .. } = way;
     let mut listener = Listener { direction: *direction, tally, log, buffers };
-    for _ in 0..BURST {
-        let length = match from.recv(scratch) {
-            Ok(length) => length,
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                break;
-            }
-            // A device that is down has nothing to read; the next poll asks it again.
-            Err(error) if error.raw_os_error() == Some(nix::errno::Errno::EIO as i32) => break,
-            Err(error) => return Err(Error::of("read from a TUN device")(error)),
-        };
-        let mut data = listener.buffers.pop().unwrap_or_default();
-        data.clear();
-        data.extend_from_slice(&scratch[..length]);
-        let frame = Frame::new(listener.tally.arrived, data);
-        let now = clock();
-        listener.arrived(now, &frame);
-        link.offer(now, frame, &mut listener);
+    for _ in 0..READS {
+        let some = from.read(|packet| {
+            let mut data = listener.buffers.pop().unwrap_or_default();
+            data.clear();
+            data.extend_from_slice(packet);
+            let frame = Frame::new(listener.tally.arrived, data);
+            let now = clock();
+            listener.arrived(now, &frame);
+            link.offer(now, frame, &mut listener);
+        })?;
+        if !some {
+            break;
+        }
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 //! link exists.
 
 use crate::Error;
+use crate::device::Device;
 use leeway_net::{Table, has_v6, ip};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// The addresses of one link: four of 198.18.0.0/15, which RFC 2544 sets aside for measurements,
 /// and a /64 of fd98:18::/32, which is for private use (RFC 4193).
@@ -48,9 +48,9 @@ pub(crate) struct Host {
 
 impl Host {
     /// Makes the device, its address and its rules.
-    pub fn new() -> Result<(Self, SyncDevice), Error> {
-        let device = open_tun("leeway%d")?;
-        let name = device.name().map_err(Error::of("ask for the name of a TUN device"))?;
+    pub fn new() -> Result<(Self, Device), Error> {
+        let device = Device::open("leeway%d", true)?;
+        let name = device.name()?;
         let index = name.trim_start_matches("leeway").parse().unwrap_or(u32::MAX);
         let addresses = Addresses::of(index)?;
         let host = addresses.host;
@@ -114,14 +114,6 @@ fn rules(name: &str, addresses: Addresses) -> Result<Table, Error> {
          add rule inet {table} out ip saddr {network}/30 oifname != \"{name}\" masquerade\n"
     );
     Ok(Table::own("inet", &table, &script)?)
-}
-
-/// A TUN device in the namespace of the calling thread, down and without an address.
-pub(crate) fn open_tun(name: &str) -> Result<SyncDevice, Error> {
-    if !Path::new("/dev/net/tun").exists() {
-        return Err(Error::NoTun);
-    }
-    DeviceBuilder::new().name(name).enable(false).build_sync().map_err(Error::of("make a TUN device"))
 }
 
 /// Packets to the device `name` of the calling thread's namespace that the kernel dropped because

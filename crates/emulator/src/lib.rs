@@ -6,6 +6,7 @@
 //! several namespaces with links between them. What the engine saw and did can be written to a
 //! [`record`], and [`replay`] holds it against the same link in simulated time.
 
+mod device;
 mod engine;
 mod error;
 mod frame;
@@ -19,6 +20,7 @@ mod supervise;
 mod tally;
 pub mod testnet;
 
+pub use device::Device;
 pub use engine::{Ended, Engine, Stop, Stopper};
 pub use error::Error;
 pub use frame::Frame;

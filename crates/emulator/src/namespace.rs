@@ -2,7 +2,8 @@
 //! it.
 
 use crate::Error;
-use crate::host::{Addresses, Host, loopback_resolver, open_tun, overruns, quiet_v6, sysctl};
+use crate::device::Device;
+use crate::host::{Addresses, Host, loopback_resolver, overruns, quiet_v6, sysctl};
 use leeway_net::{has_v6, ip, nft};
 use nix::sched::{CloneFlags, unshare};
 use std::io::PipeWriter;
@@ -10,7 +11,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use tun_rs::SyncDevice;
 
 /// A namespace; it ends with the last process and the last descriptor in it.
 ///
@@ -27,7 +27,7 @@ impl Namespace {
     /// Makes the namespace and in it the device `name` as its way out.
     ///
     /// `ended` is closed when the command has ended.
-    pub fn new(name: &str, addresses: Addresses, ended: PipeWriter) -> Result<(Self, SyncDevice), Error> {
+    pub fn new(name: &str, addresses: Addresses, ended: PipeWriter) -> Result<(Self, Device), Error> {
         let (go, orders) = channel::<Command>();
         let (ready, device) = channel();
         let (report, started) = channel();
@@ -77,12 +77,12 @@ impl Namespace {
     }
 }
 
-fn prepare(name: &str, addresses: Addresses) -> Result<SyncDevice, Error> {
+fn prepare(name: &str, addresses: Addresses) -> Result<Device, Error> {
     let Addresses { host, inside, host_v6, inside_v6, .. } = addresses;
     // Read the host's settings before leaving its namespace.
     let ([_, forwards_v6], resolver) = (Host::forwards(), loopback_resolver());
     unshare(CloneFlags::CLONE_NEWNET).map_err(Error::of_errno("make a network namespace"))?;
-    let device = open_tun(name)?;
+    let device = Device::open(name, true)?;
     quiet_v6(name);
     // A link can then be started inside this one.
     sysctl("net/ipv4/ip_forward", "1")?;

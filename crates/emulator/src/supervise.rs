@@ -69,7 +69,7 @@ pub fn run(
             host.addresses.host
         ));
     }
-    let engine = Engine::new([inner, outer], links, seed, log)?;
+    let engine = Engine::new([inner, outer], links, seed, log);
     let (stopper, stop) = Stop::new()?;
     let engine = std::thread::spawn(move || engine.run(&stop));
 

@@ -13,8 +13,9 @@ pub use run::{exec, run};
 pub use spec::{Host, Link, Named, Program, Route, Setting, Spec, Way};
 
 use crate::Error;
+use crate::device::Device;
 use crate::engine::{Ended, Engine, Stop, Stopper};
-use crate::host::{open_tun, overruns, sysctl};
+use crate::host::{overruns, sysctl};
 use crate::record::Writer;
 use leeway_net::ip;
 use namespace::Namespace;
@@ -190,11 +191,12 @@ impl Testnet {
     fn lay(&mut self, wire: &Wire, seed: u64) -> Result<(), Error> {
         let [first, second] = wire.ends.map(|end| &self.hosts[end].namespace);
         let name = wire.name.clone();
+        let joins = wire.offload;
         let mut devices = None;
         if wire.emulated.is_some() {
             let open = |host: &Namespace| {
                 let name = name.clone();
-                host.ask(move || open_tun(&name))?
+                host.ask(move || Device::open(&name, joins))?
             };
             devices = Some([open(first)?, open(second)?]);
         } else {
@@ -225,7 +227,7 @@ impl Testnet {
         }
         if let (Some(specs), Some(devices)) = (&wire.emulated, devices) {
             let log = wire.log.as_deref().map(Writer::create).transpose()?;
-            let engine = Engine::new(devices, specs, seed, log)?;
+            let engine = Engine::new(devices, specs, seed, log);
             let (stopper, stop) = Stop::new()?;
             let thread = std::thread::Builder::new().name(wire.name.clone()).spawn(move || engine.run(&stop));
             let engine = Some(thread.map_err(Error::of("start a thread"))?);
