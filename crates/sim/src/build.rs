@@ -7,7 +7,9 @@ use crate::flow::{Clocks, Flow, Profile};
 use crate::gateway::Gateway;
 use crate::network::{Built, Network, Propagation, Step};
 use crate::recorder::Recorder;
-use crate::scenario::{self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Sampling, Scenario};
+use crate::scenario::{
+    self, BufferLimit, Channel, Direction, FlowGroup, Hop, Link, Part, Sampling, Scenario,
+};
 use crate::swarm::{Route, Swarm, Turn};
 use crate::tcp::Options;
 use crate::{SimError, capacity::Capacity};
@@ -317,6 +319,9 @@ impl Builder<'_> {
             clocks: Clocks::new(spec.sender_clock, spec.receiver_clock, tcp.timestamp_resolution),
         };
         let met = self.scenario.gateway_of(spec);
+        // Requests wait for the uplink where that has a queue.
+        let asks = matches!((spec.app, met), (scenario::App::Request { .. }, Some((_, Part::Download))))
+            && hops.iter().any(|hop| side(built, hop, true, 0).link.is_some());
         let mut shared = None;
         let apart = hops.iter().any(|hop| built[hop.link][0].len() > 1);
         let mut arrivals = Vec::new();
@@ -352,7 +357,7 @@ impl Builder<'_> {
             engine.flows.push(Flow::new(index as u32, &profile, routes.0, routes.1, app));
             if let Some((gateway, part)) = met.filter(|_| spec.gateway.is_some()) {
                 let user = ((index as u64) << 32) | (i / u64::from(spec.flows_per_user.max(1)));
-                engine.flows[flow as usize].permit = engine.gateways[gateway].hold(part, user, flow);
+                engine.flows[flow as usize].permit = engine.gateways[gateway].hold(part, user, flow, asks);
             }
             let first = spec.intervals.first().map_or(start, |interval| start.max(interval[0]));
             engine.wake(flow, first);

@@ -174,7 +174,9 @@ impl Engine {
             value: u32::try_from(bytes.get()).unwrap_or(u32::MAX),
             ..Fields::blank(index)
         };
+        let bytes = u64::from(packet.size);
         self.world.send(packet.pack());
+        self.request_leaves(index, bytes);
     }
 
     /// A request is at the server.

@@ -235,6 +235,7 @@ impl Engine {
                 if groups[group].gateway.is_some() {
                     let acked = flow.sender.acked - acked;
                     self.gateway_is_acked(index, acked, rtt.micros(), packet.value());
+                    self.home_sends(index);
                 }
             }
             Kind::Data => {
@@ -283,8 +284,10 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let group = &self.groups[flow.group as usize];
         self.world.pump(index, flow, &group.profile);
-        if group.gateway.is_some_and(|(_, part)| part.is_sent()) {
-            self.gateway_wants(index);
+        match group.gateway {
+            Some((_, part)) if part.is_sent() => self.gateway_wants(index),
+            Some(_) => self.home_sends(index),
+            None => {}
         }
     }
 
@@ -292,6 +295,7 @@ impl Engine {
     fn send_all(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         self.world.send_all(index, flow, &self.groups[flow.group as usize].profile);
+        self.home_sends(index);
     }
 
     /// Plays the first timer, or puts it back where it stands too early.
@@ -352,6 +356,7 @@ impl Engine {
         world.set_if(at, Timer::Retransmit(index));
         world.pump(index, flow, profile);
         world.record(index, flow, profile);
+        self.home_sends(index);
     }
 
     /// Sends the acknowledgement that flow `index` has delayed.

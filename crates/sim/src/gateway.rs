@@ -12,7 +12,9 @@
 //! trips of windows, in which a server may have paused.
 //!
 //! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible. The servers of
-//! what comes through a relay are at the relay.
+//! what comes through a relay are at the relay. Nobody sends probes, and requests through a relay do not wait.
+
+mod requests;
 
 use crate::engine::{Engine, Timer};
 use crate::packet::{Fields, Kind, Packet};
@@ -22,7 +24,8 @@ use leeway_share::{
     Certainty, FlowId, ForegroundReport, Heard, Line, Next, Policy, Reporter, RoundTrips, Sample, Sight,
     State, UserId, WayBack,
 };
-use leeway_units::{Bytes, Duration, Time};
+use leeway_units::{Duration, Time};
+use requests::Asking;
 use std::collections::BTreeMap;
 
 /// One gateway.
@@ -37,6 +40,8 @@ pub struct Gateway {
     reporter: Option<Reporter>,
     /// The flow whose way the reports take.
     reports_by: Option<u32>,
+    /// Packets that each flow of an upload of the home had sent when the uplink heard of it last.
+    home_sent: BTreeMap<u32, u64>,
     pub(crate) timer: LazyTimer,
     pub(crate) report_timer: LazyTimer,
 }
@@ -52,6 +57,8 @@ pub struct Permit {
     wanted: Wanted,
     /// The request waits for a first grant.
     request: Option<u32>,
+    /// What it has of the uplink for its requests, where they wait for that.
+    asking: Option<Asking>,
     /// Least delay of a window on its way to the server, in microseconds.
     back_us: Option<u32>,
     /// That of acknowledgements from the server.
@@ -99,22 +106,26 @@ impl Gateway {
             read_delay: spec.read_delay,
             reporter,
             reports_by: None,
+            home_sent: BTreeMap::new(),
             timer: LazyTimer::new(),
             report_timer: LazyTimer::new(),
         }
     }
 
-    /// The `index`-th flow, of `user`, is held in that direction.
-    pub fn hold(&mut self, part: Part, user: u64, index: u32) -> Option<Permit> {
+    /// The `index`-th flow, of `user`, is held in that direction; where it `asks`, its requests are held as well.
+    pub fn hold(&mut self, part: Part, user: u64, index: u32, asks: bool) -> Option<Permit> {
         let way = part.way();
         let id = self.lines[way].open(UserId(user)).ok()?;
         self.owners[way].insert(id, index);
+        let asking = if asks { Asking::open(&mut self.lines[1], user) } else { None };
+        self.owners[1].extend(asking.iter().map(|asking| (asking.id(), index)));
         let wanted = Wanted::Nothing;
         Some(Permit {
             id,
             edge: 0,
             wanted,
             request: None,
+            asking,
             back_us: None,
             way_back: WayBack::default(),
             early: 0,
@@ -137,12 +148,14 @@ impl Engine {
     /// A connection of flow `index` begins.
     pub(crate) fn gateway_connects(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
-        if part == Part::HomeDownload {
+        if matches!(part, Part::HomeDownload | Part::HomeUpload) {
             self.home_seen(gateway, index, Sight::Connect);
         }
         let flow = &mut self.flows[index as usize];
         let Some(permit) = &mut flow.permit else { return };
-        let line = &mut self.gateways[gateway].lines[part.way()];
+        let lines = &mut self.gateways[gateway].lines;
+        permit.asking.iter_mut().for_each(|asking| asking.end(&mut lines[1]));
+        let line = &mut lines[part.way()];
         line.rest(permit.id, line.granted_to(permit.id));
         (permit.edge, permit.unread, permit.came[1]) = (0, 0, permit.came[0]);
         permit.round_trips.clear();
@@ -167,6 +180,9 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let mss = u32::from(self.groups[flow.group as usize].profile.mss);
         let Some(permit) = &mut flow.permit else { return true };
+        if permit.request.is_some() || permit.asking.as_ref().is_some_and(Asking::waits) {
+            return false; // it is held still
+        }
         let from = flow.receiver.next();
         permit.wanted = Wanted::Answer(from, from + size.div_ceil(mss).max(1));
         permit.request = Some(size);
@@ -212,6 +228,10 @@ impl Engine {
     pub(crate) fn gateway_receives(&mut self, index: u32, packet: &Packet, new: bool) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
+        if part == Part::Download && new {
+            let seen = self.gateways[gateway].read_delay.is_none();
+            self.request_answered(gateway, index, Some(packet).filter(|_| seen));
+        }
         if part == Part::Download && self.gateways[gateway].read_delay.is_some() {
             return self.comes(index, if new { u64::from(packet.value()) } else { 0 });
         }
@@ -277,12 +297,10 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let line = &mut self.gateways[gateway].lines[part.way()];
         match (part, &mut flow.permit) {
-            (Part::HomeUpload, _) if bytes > 0 => line.foreground(now_us, index.into(), Sight::Bytes(bytes)),
             (Part::Relayed, Some(permit)) => {
                 if permit.sent_again(flow.counts.retransmitted) {
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
-                return self.gateway_wants(index);
             }
             (Part::Upload, Some(permit)) => {
                 let back_us = rtt_us.saturating_sub(owd_us.into()) as u32;
@@ -298,11 +316,10 @@ impl Engine {
                     permit.round_trips.clear(); // RFC 6298, 3
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
-                return self.gateway_wants(index);
             }
             _ => return,
         }
-        self.gateway_serves(gateway);
+        self.gateway_wants(index);
     }
 
     /// The home was seen on flow `index`, which comes to gateway `gateway`.
@@ -464,16 +481,26 @@ impl Engine {
                 let again = !expired.is_empty();
                 for id in expired {
                     if let Some(&index) = self.gateways[gateway].owners[way].get(&id) {
-                        self.given_up(gateway, way, index);
-                        self.gateway_wants(index);
+                        match self.met(index) {
+                            Some((_, Part::Download)) if way == 1 => self.request_given_up(gateway, index),
+                            _ => {
+                                self.given_up(gateway, way, index);
+                                self.gateway_wants(index);
+                            }
+                        }
                     }
                 }
                 match next {
                     Next::Grant { flow, bytes } => {
                         let owner = self.gateways[gateway].owners[way].get(&flow).copied();
                         if let Some(index) = owner {
-                            self.granted(index, bytes);
-                            self.gateway_wants(index);
+                            match self.met(index) {
+                                Some((_, Part::Download)) if way == 1 => self.request_granted(index, bytes),
+                                _ => {
+                                    self.granted(index, bytes);
+                                    self.gateway_wants(index);
+                                }
+                            }
                         }
                     }
                     _ if again => {}
@@ -536,11 +563,8 @@ impl Engine {
         };
         let request = permit.request.take();
         self.world.send(window.pack());
-        if let Some(size) = request
-            && let scenario::App::Request { request, .. } =
-                self.groups[self.flows[index as usize].group as usize].spec.app
-        {
-            self.send_request(index, Bytes::new(size.into()), request);
+        if let Some(size) = request {
+            self.gateway_asks(index, size);
         }
     }
 }

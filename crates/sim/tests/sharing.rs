@@ -113,6 +113,29 @@ fn uploads_have_the_uplink_beside_a_download_of_the_home() {
     }
 }
 
+/// Each request of the home is bytes that leave by the uplink. A home of 145 connections asks for 145 objects a
+/// second, of which none is a transfer that neighbours' requests wait for.
+#[test]
+fn requests_of_neighbours_leave_beside_those_of_a_busy_home() {
+    let play = |home: u32| {
+        let text = format!(
+            "duration = \"20 s\"\nwindow = [{{ name = \"steady\", from = \"5 s\", to = \"20 s\" }}]\n\
+             [dumbbell.bottleneck]\nrate = \"50 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"100 pkt\"\n\
+             [dumbbell.reverse]\nrate = \"50 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"100 pkt\"\n\
+             [[gateway]]\nname = \"gateway\"\nnode = \"right\"\n\
+             [[flow]]\nname = \"home\"\nlaw = \"cubic\"\ncount = {home}\n\
+             app = {{ kind = \"request\", size = \"12.5 kB\", think = {{ exponential = \"1 s\" }} }}\n\
+             [[flow]]\nname = \"neighbours\"\nrole = \"background\"\ngateway = \"gateway\"\nlaw = \"cubic\"\n\
+             count = 50\nflows_per_user = 10\napp = {{ kind = \"request\", size = \"12.5 kB\" }}\n",
+        );
+        let run = leeway_sim::run(&Scenario::parse(&text, "busy.toml").unwrap(), 1).unwrap();
+        let neighbours = run.windows[0].groups.iter().find(|group| group.name == "neighbours").unwrap();
+        neighbours.completion.unwrap().count
+    };
+    let (quiet, busy) = (play(1), play(145));
+    assert!(5 * busy > quiet, "{busy} beside a busy home, {quiet} beside a quiet one");
+}
+
 /// Each flow has a queue of its own, so the neighbours' thirty meet next to none. The home's one has the line
 /// all the same.
 #[test]

@@ -1,0 +1,182 @@
+//! What leaves the gateway's node for those who download: requests.
+//!
+//! The home's are bytes that the uplink's control hears of when they leave, and so is what the home uploads.
+//! Neighbours' requests wait for a grant of the uplink where that is a bottleneck, after the downlink has granted
+//! their answers. The first packet of an answer acknowledges the request.
+
+use super::{Permit, exact};
+use crate::engine::Engine;
+use crate::packet::Packet;
+use crate::scenario::{self, Part};
+use leeway_share::{Certainty, FlowId, Line, RoundTrips, Sample, Sight, UserId, WayBack};
+use leeway_units::{Bytes, Time};
+
+/// What a flow has of the uplink for its requests.
+#[derive(Debug)]
+pub struct Asking {
+    id: FlowId,
+    /// Bytes of the answer and of the request, while the request waits.
+    waits: Option<(u32, u64)>,
+    /// Bytes of the request that were not granted yet.
+    missing: u64,
+    /// Bytes of requests that have left, and those that are known to have arrived.
+    sent: u64,
+    arrived: u64,
+    round_trips: RoundTrips,
+    /// That of answers.
+    way_back: WayBack,
+}
+
+impl Asking {
+    /// A flow of `user`; none where the line has no room for more.
+    pub fn open(line: &mut Line, user: u64) -> Option<Asking> {
+        let id = line.open(UserId(user)).ok()?;
+        let (round_trips, way_back) = (RoundTrips::default(), WayBack::default());
+        Some(Asking { id, waits: None, missing: 0, sent: 0, arrived: 0, round_trips, way_back })
+    }
+
+    /// By which the uplink knows it.
+    pub fn id(&self) -> FlowId {
+        self.id
+    }
+
+    /// Whether a request waits for the uplink.
+    pub fn waits(&self) -> bool {
+        self.waits.is_some()
+    }
+
+    /// Nothing more of its request will come about.
+    pub fn end(&mut self, line: &mut Line) {
+        line.withdraw(self.id);
+        line.rest(self.id, line.granted_to(self.id));
+        self.round_trips.clear();
+        (self.waits, self.missing, self.arrived) = (None, 0, self.sent);
+    }
+
+    /// What was sent has arrived: the bytes, and the round trip, in microseconds.
+    fn is_answered(&mut self, now_us: u64) -> Option<(u64, Option<u32>)> {
+        let bytes = self.sent - std::mem::replace(&mut self.arrived, self.sent);
+        (bytes > 0).then(|| (bytes, self.round_trips.arrived(self.sent, now_us).map(|(rtt_us, _)| rtt_us)))
+    }
+}
+
+impl Permit {
+    /// Its part of the uplink, where its requests wait for that.
+    fn asking(&mut self) -> Option<&mut Asking> {
+        self.asking.as_mut()
+    }
+}
+
+/// See [`Engine`]; this part of it is about what leaves for those who download.
+impl Engine {
+    /// The downlink has room for the answer of `size` bytes to flow `index`: asks the uplink for the request, or
+    /// sends it.
+    pub(super) fn gateway_asks(&mut self, index: u32, size: u32) {
+        let Some((gateway, _)) = self.met(index) else { return };
+        let bytes = self.request_bytes(index);
+        match self.flows[index as usize].permit.as_mut().and_then(Permit::asking) {
+            Some(asking) => {
+                (asking.waits, asking.missing) = (Some((size, bytes)), bytes);
+                let _ = self.gateways[gateway].lines[1].ask(asking.id, bytes);
+            }
+            None => self.sends_request(index, size),
+        }
+    }
+
+    /// The uplink has granted `bytes` to the request of flow `index`.
+    pub(super) fn request_granted(&mut self, index: u32, bytes: u64) {
+        let Some((gateway, _)) = self.met(index) else { return };
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[index as usize];
+        let again = flow.app.tries > 1;
+        let Some(asking) = flow.permit.as_mut().and_then(Permit::asking) else { return };
+        asking.missing = asking.missing.saturating_sub(bytes);
+        if asking.missing > 0 {
+            let _ = self.gateways[gateway].lines[1].ask(asking.id, asking.missing);
+            return;
+        }
+        let Some((size, bytes)) = asking.waits.take() else { return };
+        if again {
+            asking.round_trips.clear(); // RFC 6298, 3
+        } else {
+            asking.round_trips.opened(asking.sent, now_us, Certainty::Exact);
+        }
+        asking.sent += bytes;
+        self.sends_request(index, size);
+    }
+
+    /// Nothing came of the request of flow `index`: a round trip takes this long at least.
+    pub(super) fn request_given_up(&mut self, gateway: usize, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let now_us = self.world.now.micros();
+        let Some(asking) = flow.permit.as_mut().and_then(Permit::asking) else { return };
+        asking.arrived = asking.sent;
+        let line = &mut self.gateways[gateway].lines[1];
+        if let Some(least_us) = asking.round_trips.given_up(now_us) {
+            let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
+            line.arrived(now_us, asking.id, 0, Some(bound));
+        }
+        if asking.missing > 0 {
+            let _ = line.ask(asking.id, asking.missing);
+        }
+    }
+
+    /// An answer has come to flow `index`; the packet, where it was seen, says how long the way back was.
+    pub(super) fn request_answered(&mut self, gateway: usize, index: u32, packet: Option<&Packet>) {
+        let now = self.world.now;
+        let flow = &mut self.flows[index as usize];
+        let Some(asking) = flow.permit.as_mut().and_then(Permit::asking) else { return };
+        let Some((bytes, rtt_us)) = asking.is_answered(now.micros()) else { return };
+        let excess_us =
+            packet.map_or(0, |packet| asking.way_back.excess_us(now.micros(), packet.sent.micros() as u32));
+        let sample = rtt_us.map(|rtt_us| Sample {
+            known_us: rtt_us,
+            ..exact(flow.group, rtt_us.saturating_sub(excess_us).into())
+        });
+        self.gateways[gateway].lines[1].arrived(now.micros(), asking.id, bytes, sample);
+    }
+
+    fn sends_request(&mut self, index: u32, size: u32) {
+        if let scenario::App::Request { request, .. } =
+            self.groups[self.flows[index as usize].group as usize].spec.app
+        {
+            self.send_request(index, Bytes::new(size.into()), request);
+        }
+    }
+
+    /// Application bytes of a request of flow `index`.
+    fn request_bytes(&self, index: u32) -> u64 {
+        match self.groups[self.flows[index as usize].group as usize].spec.app {
+            scenario::App::Request { request, .. } => request.get().max(1),
+            _ => 1,
+        }
+    }
+
+    /// A packet of flow `index` leaves with `bytes`: a request. The uplink hears of the home's.
+    pub(crate) fn request_leaves(&mut self, index: u32, bytes: u64) {
+        if let Some((gateway, Part::HomeDownload)) = self.met(index) {
+            self.home_leaves(gateway, index, bytes);
+        }
+    }
+
+    /// Flow `index` may have sent something. Of an upload of the home the uplink hears the bytes, and the
+    /// downlink that an answer may be due.
+    pub(crate) fn home_sends(&mut self, index: u32) {
+        let Some((gateway, Part::HomeUpload)) = self.met(index) else { return };
+        let flow = &self.flows[index as usize];
+        let profile = &self.groups[flow.group as usize].profile;
+        let packet_bytes = u64::from(profile.mss) + u64::from(profile.header);
+        let sent = flow.counts.sent;
+        let before = self.gateways[gateway].home_sent.insert(index, sent).unwrap_or(0);
+        if sent > before {
+            self.home_seen(gateway, index, Sight::Request);
+            self.home_leaves(gateway, index, (sent - before) * packet_bytes);
+        }
+    }
+
+    fn home_leaves(&mut self, gateway: usize, index: u32, bytes: u64) {
+        let now: Time = self.world.now;
+        self.gateways[gateway].lines[1].foreground(now.micros(), index.into(), Sight::Bytes(bytes));
+        self.gateway_serves(gateway);
+    }
+}
