@@ -184,7 +184,7 @@ impl Foreground {
 
     /// Into the sum.
     fn put(&mut self, connection: u64, mut known: Connection, srtt_us: u64) {
-        known.expected_bytes = known.expects(&self.policy);
+        known.expected_bytes = known.expects(&self.policy, self.usual_bytes.is_some());
         known.due_us = known.looked_at_us(srtt_us, &self.policy);
         self.expected_bytes += known.expected_bytes;
         self.due.insert((known.due_us, connection));
@@ -254,8 +254,11 @@ impl Connection {
         self.stage == Stage::Receiving && !(self.asked && self.got_bytes <= 2 * self.usual_bytes)
     }
 
-    fn expects(&self, policy: &Policy) -> u64 {
+    /// What more will come of it. `answers` have come: on an uplink none do, and less than a segment is a request or a
+    /// push, of which all has come.
+    fn expects(&self, policy: &Policy, answers: bool) -> u64 {
         match self.stage {
+            Stage::Receiving if !answers && self.got_bytes < policy.segment_bytes => 0,
             Stage::Asked => self.usual_bytes,
             Stage::Receiving if self.is_transfer() => {
                 Policy::round_trips(policy.transfer_percent, self.round_bytes[0].max(self.round_bytes[1]))
@@ -323,13 +326,12 @@ mod tests {
     /// Of an uplink only bytes are seen. A hundred and fifty requests a second are as many connections, of which
     /// none is a transfer.
     #[test]
-    fn small_sendings_are_over_when_nothing_follows_and_a_transfer_that_pauses_is_not() {
+    fn of_small_sendings_nothing_more_is_expected_and_a_transfer_that_pauses_is_not() {
         let mut foreground = Foreground::new(&Policy::default());
         for n in 0..300 {
             let now_us = T + n * 1_000_000 / 150;
             foreground.seen(now_us, n, Sight::Bytes(300), RTT_US, RTT_US);
-            let expected = foreground.expected_bytes(now_us, RTT_US);
-            assert!(expected < 20 * 300, "{expected} bytes of {n} requests");
+            assert_eq!(foreground.expected_bytes(now_us, RTT_US), 0, "{n} requests");
         }
         (0..4).for_each(|n| foreground.seen(2 * T + n, 999, Sight::Bytes(1_460), RTT_US, RTT_US));
         foreground.seen(2 * T + 4, 999, Sight::Bytes(1_460), RTT_US, RTT_US);
