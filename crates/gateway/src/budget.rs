@@ -1,11 +1,13 @@
 //! The window that all downloads share, in real time and for tasks that wait.
 
-use crate::downlink::Downlink;
+use crate::paths::{self, UNBOUNDED, policy};
+use crate::socket::{self, Incoming};
 use leeway_control::LawSpec;
-use leeway_net::{Segment, Sight};
-use leeway_share::FlowId;
+use leeway_net::{Ends, Seen, Segment, Sight};
+use leeway_share::{Downlink, FlowId, ShareError, UserId};
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -18,8 +20,17 @@ const TICK: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Budget {
     start: Instant,
-    downlink: Mutex<Downlink>,
+    shared: Mutex<Shared>,
     blocked: Notify,
+}
+
+#[derive(Debug)]
+struct Shared {
+    downlink: Downlink,
+    /// Whose packets are observed.
+    connections: HashMap<Ends, FlowId>,
+    /// Of tasks that wait.
+    wakers: HashMap<FlowId, Waker>,
 }
 
 /// How it stands.
@@ -58,13 +69,16 @@ impl State {
 pub struct Flow {
     budget: Arc<Budget>,
     number: FlowId,
+    /// Once it is connected.
+    ends: OnceLock<Ends>,
 }
 
 impl Budget {
     /// A budget under that law; [`Budget::drive`] keeps it going.
     pub fn new(spec: &LawSpec) -> Arc<Budget> {
-        let downlink = Mutex::new(Downlink::new(spec));
-        Arc::new(Budget { start: Instant::now(), downlink, blocked: Notify::new() })
+        let downlink = Downlink::new(spec, &policy());
+        let shared = Shared { downlink, connections: HashMap::new(), wakers: HashMap::new() };
+        Arc::new(Budget { start: Instant::now(), shared: Mutex::new(shared), blocked: Notify::new() })
     }
 
     /// Wakes those who wait: bytes that arrive at a connection which waits itself, time that passes. Never ends.
@@ -73,9 +87,9 @@ impl Budget {
             self.blocked.notified().await;
             let mut tick = tokio::time::interval(TICK);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            while self.work(|downlink, now_us| {
-                downlink.look(now_us);
-                downlink.is_busy()
+            while self.work(|shared, now_us| {
+                shared.downlink.look(now_us);
+                shared.downlink.is_busy()
             }) {
                 tick.tick().await;
             }
@@ -84,33 +98,51 @@ impl Budget {
 
     /// A connection to `server` begins.
     pub fn flow(self: &Arc<Budget>, user: u64, server: IpAddr) -> Flow {
-        let number = self.lock().open(self.now_us(), user, server);
-        Flow { budget: self.clone(), number }
+        self.enter(|downlink, now_us| downlink.open(now_us, UserId(user), paths::of(server)))
     }
 
     /// Datagrams begin to come; [`Flow::poll_datagram`] lets them in.
     pub fn datagrams(self: &Arc<Budget>, user: u64) -> Flow {
-        let number = self.lock().datagrams(self.now_us(), user);
-        Flow { budget: self.clone(), number }
+        self.enter(|downlink, now_us| downlink.datagrams(now_us, UserId(user)))
+    }
+
+    fn enter(
+        self: &Arc<Budget>,
+        open: impl FnOnce(&mut Downlink, u64) -> Result<FlowId, ShareError>,
+    ) -> Flow {
+        let number = open(&mut self.lock().downlink, self.now_us()).expect(UNBOUNDED);
+        Flow { budget: self.clone(), number, ends: OnceLock::new() }
     }
 
     /// How it stands.
     pub fn state(&self) -> State {
-        self.lock().state(self.now_us())
+        State::of(self.lock().downlink.state(self.now_us()))
     }
 
     /// The home is at work: who waits stands aside, or for what it has asked for.
     pub fn home_seen(&self, sights: &[Sight]) {
-        let (mut downlink, now_us) = (self.lock(), self.now_us());
-        sights.iter().for_each(|sight| downlink.home_seen(now_us, *sight));
+        let (mut shared, now_us) = (self.lock(), self.now_us());
+        for sight in sights {
+            let what = leeway_tunnel::foreground::down(sight.what);
+            shared.downlink.foreground(now_us, sight.connection, what);
+        }
     }
 
     /// Packets of this host's connections: what they let through, and what arrived.
     pub fn observed(&self, segments: &[Segment]) {
-        self.work(|downlink, now_us| {
+        self.work(|shared, now_us| {
             for segment in segments {
+                let Some(&flow) = shared.connections.get(&segment.ends) else { continue };
                 let at_us = segment.at_us(self.start, now_us);
-                downlink.observed(now_us, at_us, &segment.ends, segment.seen);
+                let downlink = &mut shared.downlink;
+                match segment.seen {
+                    Seen::Announced { acknowledged, edge } => {
+                        downlink.announced(now_us, at_us, flow, acknowledged, edge);
+                    }
+                    Seen::Sent => downlink.sent(at_us, flow),
+                    Seen::Arrived { from, bytes } => downlink.segment(now_us, at_us, flow, from, bytes),
+                    Seen::Acknowledged { .. } => {}
+                }
             }
         });
     }
@@ -119,17 +151,19 @@ impl Budget {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Downlink> {
-        self.downlink.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does `work`, and then gives away what there is.
-    fn work<T>(&self, work: impl FnOnce(&mut Downlink, u64) -> T) -> T {
+    fn work<T>(&self, work: impl FnOnce(&mut Shared, u64) -> T) -> T {
         let (result, woken) = {
             let now_us = self.now_us();
-            let mut downlink = self.lock();
-            let result = work(&mut downlink, now_us);
-            (result, downlink.grant(now_us))
+            let mut shared = self.lock();
+            let result = work(&mut shared, now_us);
+            let woken = shared.downlink.grant(now_us);
+            let wakers: Vec<Waker> = woken.iter().filter_map(|flow| shared.wakers.remove(flow)).collect();
+            (result, wakers)
         };
         woken.into_iter().for_each(Waker::wake);
         result
@@ -139,7 +173,7 @@ impl Budget {
 impl Flow {
     /// The window that the connection should have before it is made, in bytes.
     pub fn window_bytes(&self) -> u32 {
-        self.budget.lock().window_bytes(self.number) as u32
+        self.budget.lock().downlink.window_bytes(self.number) as u32
     }
 
     /// Whether a connection that is made now may have more than 64 KiB.
@@ -151,54 +185,66 @@ impl Flow {
     /// The connection is there. Its handshake is no sample: small packets take less time on a slow line than
     /// full ones.
     pub fn connected(&self, socket: &Arc<TcpStream>) {
-        self.budget.lock().connected(self.number, socket.clone());
+        let mut shared = self.budget.lock();
+        if let Some(ends) = socket::ends(socket) {
+            shared.connections.insert(*self.ends.get_or_init(|| ends), self.number);
+        }
+        shared.downlink.connected(self.number, Arc::new(Incoming(socket.clone())));
     }
 
     /// A request is about to be sent: waits until the server may answer with the connection's window. While
     /// an answer is under way there is nothing to wait for.
     pub fn poll_start(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll(|downlink, _| downlink.start(self.number, cx.waker()).then_some(()))
+        self.poll(cx, |downlink| downlink.start(self.number).then_some(()))
     }
 
     /// `unread` bytes are in the socket: waits until as many may follow them as are to be read, and says how many.
     pub fn poll_read(&self, cx: &mut Context<'_>, unread: u64) -> Poll<u64> {
-        self.poll(|downlink, _| downlink.follow(self.number, unread, cx.waker()))
+        self.poll(cx, |downlink| downlink.follow(self.number, unread))
     }
 
     /// A datagram has come: waits until its turn.
     pub fn poll_datagram(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<()> {
-        self.poll(|downlink, _| downlink.datagram(self.number, bytes, cx.waker()).then_some(()))
+        self.poll(cx, |downlink| downlink.datagram(self.number, bytes).then_some(()))
     }
 
     /// So many bytes are in the socket now.
     pub fn seen(&self, unread: u64) {
         let now_us = self.budget.now_us();
-        self.budget.lock().seen(now_us, self.number, unread);
+        self.budget.lock().downlink.seen(now_us, self.number, unread);
     }
 
     /// So many were read, which opened the window.
     pub fn read(&self, bytes: u64) {
-        self.budget.work(|downlink, now_us| downlink.read(now_us, self.number, bytes));
+        self.budget.work(|shared, now_us| shared.downlink.read(now_us, self.number, bytes));
     }
 
     /// The answer under way ends at that position.
     pub fn expect(&self, end: u64) {
-        self.budget.work(|downlink, _| downlink.expect(self.number, end));
+        self.budget.work(|shared, _| shared.downlink.expect(self.number, end));
     }
 
     /// The answer has ended: nothing more will come until the next request.
     pub fn finish(&self) {
-        self.budget.work(|downlink, _| downlink.finish(self.number));
+        self.budget.work(|shared, _| shared.downlink.finish(self.number));
     }
 
     /// Bytes read since the connection began.
     pub fn position(&self) -> u64 {
-        self.budget.lock().position(self.number)
+        self.budget.lock().downlink.position(self.number)
     }
 
-    fn poll<T>(&self, mut ask: impl FnMut(&mut Downlink, u64) -> Option<T>) -> Poll<T> {
+    fn poll<T>(&self, cx: &mut Context<'_>, ask: impl Fn(&mut Downlink) -> Option<T>) -> Poll<T> {
+        let wait = |shared: &mut Shared, _: u64| {
+            let ready = ask(&mut shared.downlink);
+            match ready {
+                Some(_) => shared.wakers.remove(&self.number),
+                None => shared.wakers.insert(self.number, cx.waker().clone()),
+            };
+            ready
+        };
         // What was asked for may be granted at once.
-        let ready = self.budget.work(&mut ask).or_else(|| self.budget.work(ask));
+        let ready = self.budget.work(wait).or_else(|| self.budget.work(wait));
         if ready.is_none() {
             self.budget.blocked.notify_one();
         }
@@ -208,6 +254,12 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.budget.work(|downlink, _| downlink.close(self.number));
+        self.budget.work(|shared, _| {
+            shared.downlink.close(self.number);
+            shared.wakers.remove(&self.number);
+            if let Some(ends) = self.ends.get() {
+                shared.connections.remove(ends);
+            }
+        });
     }
 }

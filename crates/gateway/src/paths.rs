@@ -1,7 +1,7 @@
 //! What the sharing ([`leeway_share`]) is told by a program on sockets: its constants, and numbers of paths.
 //! A network of servers and packets of one size have one base delay.
 
-use leeway_share::Policy;
+use leeway_share::{Policy, small_path};
 use std::net::IpAddr;
 
 /// Why a flow can always be opened.
@@ -21,14 +21,9 @@ pub fn of(server: IpAddr) -> u64 {
     }
 }
 
-/// Small packets on that path: on a slow line they take less time.
-pub fn small(path: u64) -> u64 {
-    path | 1 << 63
-}
-
 /// Small packets that `server` echoes.
 pub fn echo(server: IpAddr) -> u64 {
-    small(of(server))
+    small_path(of(server))
 }
 
 #[cfg(test)]

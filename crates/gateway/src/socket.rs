@@ -1,16 +1,16 @@
 //! Socket options that the standard library lacks.
 
-use crate::downlink::MSS_BYTES;
 use crate::notes::{CONGESTION, NEEDS_RIGHT, NOT_IN_KERNEL, Note, Value};
 use crate::uplink::Acknowledged;
 use leeway_net::Ends;
+use leeway_share::{MSS_BYTES, Received, Receiver};
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
-use std::fmt::Debug;
 use std::io;
 use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -143,45 +143,22 @@ fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(forced.or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, bytes as usize))?)
 }
 
-/// What the kernel knows of what a connection receives.
-#[derive(Debug, Clone, Copy)]
-pub struct Received {
-    /// The least round-trip time of what this end has sent, in microseconds: none is shorter.
-    pub least_rtt_us: u32,
-    /// Segments that came before others which were sent earlier.
-    pub out_of_order: u32,
+/// The ends of a connection, by which its packets are known.
+pub fn ends(socket: &TcpStream) -> Option<Ends> {
+    Some(Ends { here: socket.local_addr().ok()?, there: socket.peer_addr().ok()? })
 }
 
-/// The receiving end of a connection, of which each method asks the kernel.
-pub trait Receiver: Debug + Send + Sync {
-    /// Bytes that have come and were not read.
-    fn unread(&self) -> Option<u64>;
+/// The receiving end of a connection to a server.
+#[derive(Debug)]
+pub struct Incoming(pub Arc<TcpStream>);
 
-    /// What the kernel knows of what came.
-    fn received(&self) -> Option<Received>;
-
-    /// By what its packets are known.
-    fn ends(&self) -> Option<Ends>;
-
-    /// What the connection sends in a segment at most, in bytes; the other end's are hardly ever longer.
-    fn segment_bytes(&self) -> Option<u32>;
-
-    /// Bounds the bytes that the other end may have in flight, by a receive window of `bytes`. TCP
-    /// must not take back what it announced (RFC 9293, 3.8.6), so `permitted` bytes may still
-    /// arrive before anything is read. A buffer that is too small for them drops some.
-    fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()>;
-
-    /// What comes next is acknowledged without delay.
-    fn acknowledge_at_once(&self);
-}
-
-impl Receiver for TcpStream {
+impl Receiver for Incoming {
     fn unread(&self) -> Option<u64> {
-        rustix::io::ioctl_fionread(self).ok()
+        rustix::io::ioctl_fionread(&*self.0).ok()
     }
 
     fn received(&self) -> Option<Received> {
-        let info = tcp_info(self)?;
+        let info = tcp_info(&self.0)?;
         let number = |at: usize| Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk()?));
         Some(Received {
             least_rtt_us: number(offset_of!(libc::tcp_info, tcpi_min_rtt))?,
@@ -189,29 +166,34 @@ impl Receiver for TcpStream {
         })
     }
 
-    fn ends(&self) -> Option<Ends> {
-        Some(Ends { here: self.local_addr().ok()?, there: self.peer_addr().ok()? })
-    }
-
     fn segment_bytes(&self) -> Option<u32> {
-        getsockopt(self, nix::sys::socket::sockopt::TcpMaxSeg).ok()
+        getsockopt(&self.0, nix::sys::socket::sockopt::TcpMaxSeg).ok()
     }
 
-    fn bound_window(&self, bytes: u32, permitted: u32) -> io::Result<()> {
-        // A segment is acknowledged while it is unread, for a window of the rest of the buffer.
-        // Without a scale that is whole segments, and once it was read another acknowledgement
-        // makes up for it; with one it is most of the window, and nothing does. With the first
-        // segment the kernel learns how much memory one takes, and sets the bound to what it then
-        // thinks the buffer holds: no spare before that.
-        let spares = |info: [u8; INFO_BYTES]| window_scale(&info) > 0 && has_received(&info);
-        let spare = if tcp_info(self).is_some_and(spares) { MSS_BYTES } else { 0 };
-        bound_window(self, bytes, spare.max(permitted.saturating_sub(bytes)))
+    fn bound_window(&self, bytes: u32, permitted: u32) -> bool {
+        hold_window(&self.0, bytes, permitted).is_ok()
     }
 
     fn acknowledge_at_once(&self) {
-        // Without it they come later, and nothing else is different.
-        let _ = rustix::net::sockopt::set_tcp_quickack(self, true);
+        acknowledge_at_once(&self.0);
     }
+}
+
+/// Bounds the window, in a buffer that holds `permitted` bytes which may come before anything is read.
+fn hold_window(socket: &impl AsFd, bytes: u32, permitted: u32) -> io::Result<()> {
+    // A segment is acknowledged while it is unread, for a window of the rest of the buffer.
+    // Without a scale that is whole segments, and once it was read another acknowledgement
+    // makes up for it; with one it is most of the window, and nothing does. With the first
+    // segment the kernel learns how much memory one takes, and sets the bound to what it then
+    // thinks the buffer holds: no spare before that.
+    let spares = |info: [u8; INFO_BYTES]| window_scale(&info) > 0 && has_received(&info);
+    let spare = if tcp_info(socket).is_some_and(spares) { MSS_BYTES } else { 0 };
+    bound_window(socket, bytes, spare.max(permitted.saturating_sub(bytes)))
+}
+
+fn acknowledge_at_once(socket: &impl AsFd) {
+    // Without it they come later, and nothing else is different.
+    let _ = rustix::net::sockopt::set_tcp_quickack(socket, true);
 }
 
 /// Lets a socket use that device only.
@@ -318,11 +300,11 @@ mod tests {
         for _ in 0..200 {
             tokio::io::AsyncReadExt::read_exact(&mut here, &mut bytes).await.unwrap();
         }
-        Receiver::bound_window(&here, 2 * MSS_BYTES + MSS_BYTES / 2, 0).unwrap();
+        hold_window(&here, 2 * MSS_BYTES + MSS_BYTES / 2, 0).unwrap();
         let begun = std::time::Instant::now();
         for _ in 0..200 {
             tokio::io::AsyncReadExt::read_exact(&mut here, &mut bytes).await.unwrap();
-            here.acknowledge_at_once();
+            acknowledge_at_once(&here);
         }
         // By the timer it is two segments each 200 ms and more.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
@@ -340,7 +322,7 @@ mod tests {
             assert!(if scaled { (1..=7).contains(&scale) } else { scale == 0 }, "{scale}");
             // Linux takes twice what it is asked for.
             let buffer = |window, permitted| {
-                here.bound_window(window, permitted).unwrap();
+                hold_window(&here, window, permitted).unwrap();
                 rustix::net::sockopt::socket_recv_buffer_size(&here).unwrap() / 2
             };
             assert_eq!(buffer(3650, 0), 3650);

@@ -2,7 +2,7 @@
 
 use crate::budget::State;
 use crate::echo::Echo;
-use crate::socket::{self, Receiver};
+use crate::socket;
 use crate::uplink::Uplink;
 use leeway_control::LawSpec;
 use leeway_net::{Segment, Sight};
@@ -162,7 +162,7 @@ impl Sender {
     pub fn connected(&self, socket: &Arc<TcpStream>) {
         let mut shared = self.upload.lock();
         shared.sockets.insert(self.number, socket.clone());
-        if let Some(ends) = socket.ends() {
+        if let Some(ends) = socket::ends(socket) {
             shared.uplink.connected(self.number, ends);
         }
     }

@@ -7,7 +7,8 @@
 //!
 //! A [`Line`] is one direction: a [`Scheduler`] says who is next, a [`Ledger`] which bytes are under way, the
 //! [`Foreground`] what its owner expects, an [`Estimator`] delay, base and rate, a law of `leeway-control`
-//! the window, and a [`Policy`] holds every constant.
+//! the window, and a [`Policy`] holds every constant. A [`Downlink`] is what comes through sockets: it makes
+//! receive windows of a line's grants.
 //!
 //! ```
 //! use leeway_share::{LAW, Line, Next, Policy, UserId};
@@ -19,21 +20,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod downlink;
 mod error;
 mod estimator;
 mod foreground;
 mod id;
 mod ledger;
 mod line;
+mod observed;
 mod pacer;
 mod policy;
 mod reach;
+mod receiver;
 mod recent;
 mod report;
 mod roundtrips;
 mod scheduler;
 mod wayback;
 
+pub use downlink::{Downlink, MSS_BYTES, small_path};
 pub use error::ShareError;
 pub use estimator::{Certainty, Estimator, Heard, Sample};
 pub use foreground::{Foreground, Sight};
@@ -42,6 +47,7 @@ pub use ledger::Ledger;
 pub use line::{LAW, Line, Next, State};
 pub use pacer::{Pacer, Starvation};
 pub use policy::{Constant, Policy};
+pub use receiver::{Received, Receiver};
 pub use report::{ForegroundReport, Reporter};
 pub use roundtrips::RoundTrips;
 pub use scheduler::Scheduler;

@@ -1,26 +1,32 @@
-//! The window that all downloads share, and the part of each connection: receive windows that a
-//! [`Line`] of the sharing opens.
+//! Downloads through sockets: the window that all of them share, and the part of each connection, which are
+//! receive windows that a [`Line`] opens.
 //!
 //! A grant of n bytes lets a server send n bytes more: they are read from the socket, which moves the
 //! right edge of the receive window, or the window grows by them. Bytes that arrive without a grant
 //! stay in the socket, where they close the window. Datagrams have no window: each waits for a grant
 //! of its length, and counts as under way for a round trip.
 //!
-//! No clock here: times are arguments, in microseconds. [`crate::budget`] has the real one.
+//! Where the packets of a connection are seen, they show round trips ([`Downlink::announced`],
+//! [`Downlink::segment`]). Where they are not, a round trip is from a read to the first byte that the read lets
+//! through.
+//!
+//! No clock and no sockets here: times are arguments, in microseconds, and a connection is a [`Receiver`]. The
+//! gateway has real ones, the simulator simulated ones.
 
-use crate::budget::State;
+use crate::error::ShareError;
+use crate::estimator::{Certainty, Heard, Sample};
+use crate::foreground::Sight;
+use crate::id::{FlowId, UserId};
+use crate::line::{Line, Next, State};
 use crate::observed::{Arrived, Observed};
-use crate::paths::{self, UNBOUNDED, policy};
-use crate::socket::Receiver;
+use crate::policy::Policy;
+use crate::receiver::Receiver;
+use crate::roundtrips::RoundTrips;
 use leeway_control::LawSpec;
-use leeway_net::{Ends, Seen, Sight};
-use leeway_share::{Certainty, FlowId, Heard, Line, Next, Sample, UserId};
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::task::Waker;
 
-/// A full segment on Ethernet.
+/// A full segment on Ethernet, in bytes: 1500 less the headers of IPv4 and TCP (RFC 9293, 3.7.1).
 pub const MSS_BYTES: u32 = 1460;
 /// What every host takes (RFC 9293, 3.7.1): a server that says less does not make windows smaller.
 const LEAST_MSS_BYTES: u64 = 536;
@@ -43,10 +49,8 @@ const SMALL: u64 = 4;
 pub struct Downlink {
     line: Line,
     flows: BTreeMap<FlowId, Entry>,
-    /// Whose packets are observed.
-    connections: HashMap<Ends, FlowId>,
-    /// Those who can go on without a grant.
-    woken: Vec<Waker>,
+    /// Those that can go on without a grant.
+    woken: Vec<FlowId>,
 }
 
 /// A flow. Positions count bytes since the connection began.
@@ -54,9 +58,7 @@ pub struct Downlink {
 struct Entry {
     /// What has one base delay; 0 for datagrams.
     path: u64,
-    /// By which its packets are known, once it is connected.
-    ends: Option<Ends>,
-    /// What they show; nothing where they are not seen.
+    /// What its packets show; nothing where they are not seen.
     observed: Option<Observed>,
     socket: Option<Arc<dyn Receiver>>,
     mss: u64,
@@ -79,14 +81,13 @@ struct Entry {
     start: Option<u64>,
     /// Nothing came of what was granted last.
     silent: bool,
-    round_trips: leeway_share::RoundTrips,
+    round_trips: RoundTrips,
     asked_us: u64,
     /// Segments that came before their time, as the kernel counted them then.
     out_of_order: u32,
     /// Datagrams that count as under way: since when, and their bytes.
     datagrams: VecDeque<(u64, u64)>,
     waits: Waits,
-    waker: Option<Waker>,
 }
 
 /// What a flow waits for.
@@ -108,60 +109,57 @@ enum Waits {
 
 impl Downlink {
     /// A line of which nothing is known, under the law of `spec`.
-    pub fn new(spec: &LawSpec) -> Downlink {
-        Downlink {
-            line: Line::new(spec, &policy()),
-            flows: BTreeMap::new(),
-            connections: HashMap::new(),
-            woken: Vec::new(),
-        }
+    pub fn new(spec: &LawSpec, policy: &Policy) -> Downlink {
+        Downlink { line: Line::new(spec, policy), flows: BTreeMap::new(), woken: Vec::new() }
     }
 
     /// How it stands.
     pub fn state(&mut self, now_us: u64) -> State {
-        State::of(self.line.state(now_us))
+        self.line.state(now_us)
     }
 
-    /// The home is at work.
-    pub fn home_seen(&mut self, now_us: u64, sight: Sight) {
-        self.line.foreground(now_us, sight.connection, leeway_tunnel::foreground::down(sight.what));
+    /// The foreground was seen on one of its connections.
+    pub fn foreground(&mut self, now_us: u64, connection: u64, sight: Sight) {
+        self.line.foreground(now_us, connection, sight);
     }
 
-    /// A connection of `user` to `server` begins; its number.
-    pub fn open(&mut self, now_us: u64, user: u64, server: IpAddr) -> FlowId {
-        self.enter(user, Entry::new(now_us, paths::of(server)))
+    /// A connection of `user` to a server on `path` begins; its number. Paths of one number have one base delay,
+    /// and are not 0.
+    ///
+    /// # Errors
+    /// [`ShareError::TooManyFlows`].
+    pub fn open(&mut self, now_us: u64, user: UserId, path: u64) -> Result<FlowId, ShareError> {
+        self.enter(user, Entry::new(now_us, path))
     }
 
     /// Datagrams of `user` begin to come; their number.
-    pub fn datagrams(&mut self, now_us: u64, user: u64) -> FlowId {
+    ///
+    /// # Errors
+    /// [`ShareError::TooManyFlows`].
+    pub fn datagrams(&mut self, now_us: u64, user: UserId) -> Result<FlowId, ShareError> {
         self.enter(user, Entry::new(now_us, 0))
     }
 
-    fn enter(&mut self, user: u64, entry: Entry) -> FlowId {
-        let flow = self.line.open(UserId(user)).expect(UNBOUNDED);
+    fn enter(&mut self, user: UserId, entry: Entry) -> Result<FlowId, ShareError> {
+        let flow = self.line.open(user)?;
         self.flows.insert(flow, entry);
-        flow
+        Ok(flow)
     }
 
     /// A flow ends, and what it has under way with it.
     pub fn close(&mut self, flow: FlowId) {
-        if let Some(ends) = self.flows.remove(&flow).and_then(|entry| entry.ends) {
-            self.connections.remove(&ends);
-        }
+        self.flows.remove(&flow);
         self.line.close(flow);
     }
 
     /// The connection of `flow` is there. Its window is a whole number of segments: a sender keeps back
     /// less than one, which would count as under way and not come.
     pub fn connected(&mut self, flow: FlowId, socket: Arc<dyn Receiver>) {
-        let ends = socket.ends();
-        self.connections.extend(ends.map(|ends| (ends, flow)));
         let entry = self.entry(flow);
-        entry.ends = ends;
         entry.mss =
             socket.segment_bytes().map_or(entry.mss, |mss| u64::from(mss).clamp(LEAST_MSS_BYTES, entry.mss));
         let least = 2 * entry.mss;
-        if socket.bound_window(entry.bound(least), 0).is_ok() {
+        if socket.bound_window(entry.bound(least), 0) {
             (entry.window, entry.edge) = (least, least);
             // The first segment changes what the kernel makes of that: it has to be told again.
             entry.held = 0;
@@ -181,12 +179,13 @@ impl Downlink {
 
     /// A part of a request is about to be sent: whether the server may answer with the connection's
     /// window. That is asked for once for a request, however long, and not while an answer is under way.
-    pub fn start(&mut self, flow: FlowId, waker: &Waker) -> bool {
+    /// [`Downlink::grant`] names the flow when it can ask again; so it is with the next two.
+    pub fn start(&mut self, flow: FlowId) -> bool {
         let entry = self.entry(flow);
         if entry.read < entry.arrived {
             return true;
         }
-        if let Some(ready) = self.waited(flow, waker) {
+        if let Some(ready) = self.waited(flow) {
             return ready;
         }
         let under_way = self.line.granted_to(flow) > 0;
@@ -205,13 +204,13 @@ impl Downlink {
         entry.end = None;
         entry.forget();
         let window = entry.whole(entry.window);
-        self.wait(flow, Waits::Whole(window), waker);
+        self.wait(flow, Waits::Whole(window));
         false
     }
 
     /// `unread` bytes are in the socket: how many of them may be read now, if any.
-    pub fn follow(&mut self, flow: FlowId, unread: u64, waker: &Waker) -> Option<u64> {
-        if let Some(false) = self.waited(flow, waker) {
+    pub fn follow(&mut self, flow: FlowId, unread: u64) -> Option<u64> {
+        if let Some(false) = self.waited(flow) {
             return None;
         }
         let free = self.free(flow, unread);
@@ -219,7 +218,7 @@ impl Downlink {
             return Some(free);
         }
         // A server that has as much under way as it can goes on when that has come, or is given up.
-        if self.wait(flow, Waits::Read, waker) > 0 || self.line.granted_to(flow) > 0 || free == 0 {
+        if self.wait(flow, Waits::Read) > 0 || self.line.granted_to(flow) > 0 || free == 0 {
             return None;
         }
         self.entry(flow).waits = Waits::Not;
@@ -227,28 +226,27 @@ impl Downlink {
     }
 
     /// A datagram of `bytes` has come: whether it may be let in.
-    pub fn datagram(&mut self, flow: FlowId, bytes: u64, waker: &Waker) -> bool {
-        self.waited(flow, waker).unwrap_or_else(|| {
-            self.wait(flow, Waits::Whole(bytes.max(1)), waker);
+    pub fn datagram(&mut self, flow: FlowId, bytes: u64) -> bool {
+        self.waited(flow).unwrap_or_else(|| {
+            self.wait(flow, Waits::Whole(bytes.max(1)));
             false
         })
     }
 
     /// Whether what `flow` waited for was granted; nothing where it did not wait.
-    fn waited(&mut self, flow: FlowId, waker: &Waker) -> Option<bool> {
+    fn waited(&mut self, flow: FlowId) -> Option<bool> {
         let entry = self.entry(flow);
         match entry.waits {
             Waits::Not | Waits::More | Waits::Ahead => return None,
             Waits::Granted => entry.waits = Waits::Not,
-            Waits::Whole(_) | Waits::Read => entry.waker = Some(waker.clone()),
+            Waits::Whole(_) | Waits::Read => {}
         }
         Some(entry.waits == Waits::Not)
     }
 
     /// `flow` waits, until a grant ends that.
-    fn wait(&mut self, flow: FlowId, waits: Waits, waker: &Waker) -> u64 {
-        let entry = self.entry(flow);
-        (entry.waits, entry.waker) = (waits, Some(waker.clone()));
+    fn wait(&mut self, flow: FlowId, waits: Waits) -> u64 {
+        self.entry(flow).waits = waits;
         self.ask(flow)
     }
 
@@ -289,30 +287,32 @@ impl Downlink {
         asked.unwrap_or(0)
     }
 
-    /// A packet between these ends did that at `at_us`.
-    pub fn observed(&mut self, now_us: u64, at_us: u64, ends: &Ends, seen: Seen) {
-        let Some(&flow) = self.connections.get(ends) else { return };
-        let entry = self.entry(flow);
+    /// At `at_us` a packet to the server of `flow` acknowledged everything before a position, and announced an edge.
+    pub fn announced(&mut self, now_us: u64, at_us: u64, flow: FlowId, acknowledged: u64, edge: u64) {
+        if let Some(entry) = self.flows.get_mut(&flow) {
+            entry.observed.get_or_insert_default().announced(at_us, acknowledged, edge);
+            self.charge(now_us, flow, edge);
+        }
+    }
+
+    /// At `at_us` data left for the server of `flow`.
+    pub fn sent(&mut self, at_us: u64, flow: FlowId) {
+        if let Some(entry) = self.flows.get_mut(&flow) {
+            entry.observed.get_or_insert_default().sent(at_us);
+        }
+    }
+
+    /// At `at_us` a segment of `bytes` of `flow` arrived, which begins at a position.
+    pub fn segment(&mut self, now_us: u64, at_us: u64, flow: FlowId, from: u64, bytes: u64) {
+        let Some(entry) = self.flows.get_mut(&flow) else { return };
         let observed = entry.observed.get_or_insert_default();
-        match seen {
-            Seen::Announced { acknowledged, edge } => {
-                observed.announced(at_us, acknowledged, edge);
-                self.charge(now_us, flow, edge);
-            }
-            Seen::Sent => observed.sent(at_us),
-            Seen::Acknowledged { .. } => {}
-            Seen::Arrived { from, bytes } => {
-                if let Some(Arrived { position, round_trip }) =
-                    observed.arrived(at_us, from, bytes, entry.mss)
-                {
-                    let position = position.max(entry.arrived);
-                    let sample = round_trip.map(|(rtt_us, certainty)| match bytes * SMALL <= entry.mss {
-                        true => Sample::exact(paths::small(entry.path), rtt_us),
-                        false => Sample { certainty, ..Sample::exact(entry.path, rtt_us) },
-                    });
-                    self.came(now_us, flow, position, sample);
-                }
-            }
+        if let Some(Arrived { position, round_trip }) = observed.arrived(at_us, from, bytes, entry.mss) {
+            let position = position.max(entry.arrived);
+            let sample = round_trip.map(|(rtt_us, certainty)| match bytes * SMALL <= entry.mss {
+                true => Sample::exact(small_path(entry.path), rtt_us),
+                false => Sample { certainty, ..Sample::exact(entry.path, rtt_us) },
+            });
+            self.came(now_us, flow, position, sample);
         }
     }
 
@@ -358,8 +358,7 @@ impl Downlink {
         let edge = entry.edge.max(entry.arrived + granted_to);
         let wanted = entry.whole(edge.saturating_sub(entry.read)).min(entry.most()).max(2 * entry.mss);
         let held = wanted.max(entry.edge.saturating_sub(entry.read));
-        let told =
-            |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted), entry.bound(held)).is_ok();
+        let told = |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted), entry.bound(held));
         if (wanted, held) != (entry.window, entry.held) && entry.socket.as_ref().is_none_or(told) {
             entry.held = held;
             entry.window = wanted;
@@ -421,8 +420,7 @@ impl Downlink {
             let entry = self.entry(flow);
             if over && entry.waits == Waits::Read {
                 entry.waits = Waits::Granted;
-                let waker = entry.waker.take();
-                self.woken.extend(waker);
+                self.woken.push(flow);
             }
         }
     }
@@ -442,9 +440,9 @@ impl Downlink {
         self.ask(flow);
     }
 
-    /// Gives away what there is; who can go on.
+    /// Gives away what there is; the flows that can go on. They ask again for what they waited for.
     #[must_use]
-    pub fn grant(&mut self, now_us: u64) -> Vec<Waker> {
+    pub fn grant(&mut self, now_us: u64) -> Vec<FlowId> {
         loop {
             let next = self.line.next(now_us);
             let expired = self.line.take_expired();
@@ -454,8 +452,9 @@ impl Downlink {
             }
             match next {
                 Next::Grant { flow, bytes } => {
-                    let waker = self.granted(now_us, flow, bytes);
-                    self.woken.extend(waker);
+                    if self.granted(now_us, flow, bytes) {
+                        self.woken.push(flow);
+                    }
                 }
                 _ if again => {}
                 _ => return std::mem::take(&mut self.woken),
@@ -470,14 +469,15 @@ impl Downlink {
         self.line.asking() > 0 || self.flows.values().any(|entry| waits(entry) || !entry.datagrams.is_empty())
     }
 
-    fn granted(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> Option<Waker> {
-        let entry = self.flows.get_mut(&flow)?;
+    /// `flow` is granted `bytes`: whether that ends its waiting.
+    fn granted(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> bool {
+        let Some(entry) = self.flows.get_mut(&flow) else { return false };
         match &mut entry.waits {
-            Waits::Not | Waits::Granted | Waits::Ahead => return None,
+            Waits::Not | Waits::Granted | Waits::Ahead => return false,
             Waits::Whole(missing) if *missing > bytes => {
                 *missing -= bytes;
                 self.ask(flow);
-                return None;
+                return false;
             }
             Waits::Whole(_) if entry.path == 0 => entry.datagrams.push_back((now_us, bytes)),
             Waits::Whole(_) => {
@@ -491,12 +491,12 @@ impl Downlink {
             Waits::More => {
                 entry.waits = Waits::Ahead;
                 self.go_ahead(flow);
-                return None;
+                return false;
             }
             Waits::Read => {}
         }
         entry.waits = Waits::Granted;
-        entry.waker.take()
+        true
     }
 
     /// `flow` asks for more if its server can be told of that when something comes.
@@ -527,8 +527,7 @@ impl Downlink {
             Waits::More | Waits::Ahead => entry.waits = Waits::Not,
             Waits::Read => {
                 (entry.waits, entry.silent) = (Waits::Granted, true);
-                let waker = entry.waker.take();
-                self.woken.extend(waker);
+                self.woken.push(flow);
             }
             _ => {}
         }
@@ -603,7 +602,6 @@ impl Entry {
     fn new(now_us: u64, path: u64) -> Entry {
         Entry {
             path,
-            ends: None,
             observed: None,
             socket: None,
             mss: MSS_BYTES.into(),
@@ -618,12 +616,11 @@ impl Entry {
             end: None,
             start: None,
             silent: false,
-            round_trips: leeway_share::RoundTrips::default(),
+            round_trips: RoundTrips::default(),
             asked_us: 0,
             out_of_order: 0,
             datagrams: VecDeque::new(),
             waits: Waits::Not,
-            waker: None,
         }
     }
 
@@ -657,6 +654,12 @@ impl Entry {
         let rest = self.end.map_or(MOST_BYTES, |end| end.saturating_sub(self.read));
         (rest.div_ceil(self.mss) * self.mss + 2 * self.mss).min(MOST_BYTES)
     }
+}
+
+/// The number of small packets' path, where that of full segments is `path`: on a slow line small packets take
+/// less time, so they have a base delay of their own.
+pub fn small_path(path: u64) -> u64 {
+    path | 1 << 63
 }
 
 #[cfg(test)]

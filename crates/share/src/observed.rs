@@ -5,7 +5,7 @@
 //! right edge is not before the segment's end let it through. Only the first segment of each
 //! announcement counts: those behind it wait for it. No clock: times are arguments, in microseconds.
 
-use leeway_share::Certainty;
+use crate::estimator::Certainty;
 use std::collections::VecDeque;
 
 /// What the packets of one connection show. Positions count bytes since it began.

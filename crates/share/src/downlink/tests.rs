@@ -2,15 +2,15 @@
 //! else on it.
 
 use super::*;
-use crate::config::LAW;
-use crate::socket::Received;
+use crate::line::LAW;
+use crate::receiver::Received;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
-const FAR_SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(1, 1, 1, 1));
+/// Paths.
+const SERVER: u64 = 9;
+const FAR_SERVER: u64 = 1;
 
 /// A downlink under a law, whose flows are of users 1 and 2, and the time.
 struct Bench {
@@ -22,17 +22,18 @@ struct Bench {
 
 impl Bench {
     fn new(law: &str) -> Bench {
-        Bench { downlink: Downlink::new(&law.parse().unwrap()), now_us: 0, seen: true }
+        let policy = Policy::default().for_timers();
+        Bench { downlink: Downlink::new(&law.parse().unwrap(), &policy), now_us: 0, seen: true }
     }
 
-    fn open(&mut self, server: IpAddr) -> FlowId {
-        self.downlink.open(self.now_us, 1, server)
+    fn open(&mut self, user: u64, server: u64) -> FlowId {
+        self.downlink.open(self.now_us, UserId(user), server).unwrap()
     }
 
     /// Whether `flow` may ask its server for something now.
     fn starts(&mut self, flow: FlowId) -> bool {
         let mut starts = || {
-            let ready = self.downlink.start(flow, Waker::noop());
+            let ready = self.downlink.start(flow);
             let _ = self.downlink.grant(self.now_us);
             ready
         };
@@ -42,7 +43,7 @@ impl Bench {
     /// What `flow` may read of `unread` bytes now.
     fn follows(&mut self, flow: FlowId, unread: u64) -> Option<u64> {
         let mut follows = || {
-            let ready = self.downlink.follow(flow, unread, Waker::noop());
+            let ready = self.downlink.follow(flow, unread);
             let _ = self.downlink.grant(self.now_us);
             ready
         };
@@ -57,9 +58,9 @@ impl Bench {
 #[test]
 fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     let mut bench = Bench::new(LAW);
-    let [first, second, third] = [(); 3].map(|()| bench.open(SERVER));
+    let [first, second, third] = [(); 3].map(|()| bench.open(1, SERVER));
     assert!(bench.starts(first) && bench.starts(second));
-    assert_eq!(bench.state().outstanding_bytes, 4 * SEGMENT);
+    assert_eq!(bench.state().granted_bytes, 4 * SEGMENT);
     assert!(!bench.starts(third));
     bench.downlink.line.lost(0, SEGMENT, 0);
     bench.downlink.seen(0, first, 1000);
@@ -68,7 +69,7 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
         bench.downlink.close(flow);
         let _ = bench.downlink.grant(0);
     }
-    assert_eq!((bench.state().outstanding_bytes, bench.state().waiting), (0, 0));
+    assert_eq!((bench.state().granted_bytes, bench.state().asking), (0, 0));
 }
 
 /// Answers of less than a segment, one after the other on one connection, where the window of all holds what one
@@ -76,7 +77,7 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
 #[test]
 fn a_short_answer_asks_for_no_more_than_it_needs() {
     let mut bench = Bench::new(LAW);
-    let flow = bench.open(SERVER);
+    let flow = bench.open(1, SERVER);
     while bench.state().window_bytes >= 3 * SEGMENT {
         bench.now_us += 1000;
         bench.downlink.line.lost(bench.now_us, SEGMENT, bench.now_us);
@@ -98,7 +99,7 @@ fn a_short_answer_asks_for_no_more_than_it_needs() {
 #[test]
 fn a_long_request_asks_once_and_its_answer_may_come_late() {
     let mut bench = Bench::new(LAW);
-    let flows = [(); 6].map(|()| bench.open(SERVER));
+    let flows = [(); 6].map(|()| bench.open(1, SERVER));
     let mut begun = [false; 6];
     while bench.now_us < 4_000_000 {
         for (flow, begun) in flows.into_iter().zip(&mut begun) {
@@ -109,15 +110,15 @@ fn a_long_request_asks_once_and_its_answer_may_come_late() {
         bench.now_us += 100_000;
     }
     assert_eq!(begun, [true; 6]);
-    assert_eq!(bench.state().queuing_delay_us, 0, "nothing shows a queue");
+    assert_eq!(bench.state().queuing_us, 0, "nothing shows a queue");
     bench.downlink.seen(bench.now_us, flows[0], 200);
     assert_eq!(bench.follows(flows[0], 200), Some(200), "the answer is read");
     bench.downlink.read(bench.now_us, flows[0], 200);
     bench.now_us += 2_000_000;
     let _ = bench.downlink.grant(bench.now_us);
-    assert_eq!(bench.state().outstanding_bytes, 0, "what has not come is given up");
+    assert_eq!(bench.state().granted_bytes, 0, "what has not come is given up");
     assert!(bench.starts(flows[0]));
-    assert!(bench.state().outstanding_bytes > 0, "the next request asks again");
+    assert!(bench.state().granted_bytes > 0, "the next request asks again");
 }
 
 /// A server that echoes, where the window of all holds one segment: its user goes on sending while an answer
@@ -153,8 +154,6 @@ struct Kernel {
     held: AtomicU32,
     /// How often it was told a bound.
     told: AtomicU32,
-    /// By which its packets are known; 0 where they are not observed.
-    port: AtomicU32,
 }
 
 impl Kernel {
@@ -175,21 +174,15 @@ impl Receiver for Kernel {
         Some(Received { least_rtt_us: 0, out_of_order: self.out_of_order.load(Relaxed) })
     }
 
-    fn ends(&self) -> Option<Ends> {
-        let port = self.port.load(Relaxed);
-        let end = |ip: [u8; 4]| std::net::SocketAddr::from((ip, port as u16));
-        (port > 0).then(|| Ends { here: end([10, 0, 0, 1]), there: end([9, 9, 9, 9]) })
-    }
-
     fn segment_bytes(&self) -> Option<u32> {
         Some(MSS_BYTES)
     }
 
-    fn bound_window(&self, bytes: u32, held: u32) -> io::Result<()> {
+    fn bound_window(&self, bytes: u32, held: u32) -> bool {
         self.bound.store(bytes, Relaxed);
         self.held.store(held, Relaxed);
         self.told.fetch_add(1, Relaxed);
-        Ok(())
+        true
     }
 
     fn acknowledge_at_once(&self) {}
@@ -298,19 +291,18 @@ impl Line {
         self.senders[at].waiting = false;
         let window = self.bench.downlink.window_bytes(self.senders[at].flow);
         self.tell(at, window);
-        self.observed(at, Seen::Sent);
-    }
-
-    fn observed(&mut self, at: usize, seen: Seen) {
-        if let Some(ends) = self.senders[at].kernel.ends() {
-            self.bench.downlink.observed(self.bench.now_us, self.bench.now_us, &ends, seen);
+        if self.bench.seen {
+            self.bench.downlink.sent(self.bench.now_us, self.senders[at].flow);
         }
     }
 
     /// Announces an edge.
     fn tell(&mut self, at: usize, edge: u64) {
         let acknowledged = self.senders[at].next * SEGMENT;
-        self.observed(at, Seen::Announced { acknowledged, edge });
+        let (now_us, flow) = (self.bench.now_us, self.senders[at].flow);
+        if self.bench.seen {
+            self.bench.downlink.announced(now_us, now_us, flow, acknowledged, edge);
+        }
         self.at(self.bench.now_us + self.way_us(at), Event::Edge(at, edge));
     }
 
@@ -331,7 +323,10 @@ impl Line {
 
     /// A segment comes; whether that shows more in order.
     fn comes(&mut self, at: usize, number: u64, told_us: u64) -> bool {
-        self.observed(at, Seen::Arrived { from: number * SEGMENT, bytes: SEGMENT });
+        let (now_us, flow) = (self.bench.now_us, self.senders[at].flow);
+        if self.bench.seen {
+            self.bench.downlink.segment(now_us, now_us, flow, number * SEGMENT, SEGMENT);
+        }
         let sender = &mut self.senders[at];
         if number != sender.next {
             sender.early.insert(number);
@@ -456,8 +451,7 @@ impl Line {
 impl Sender {
     fn new(bench: &mut Bench, user: u64, farther_us: u64) -> Sender {
         let server = if farther_us == 0 { SERVER } else { FAR_SERVER };
-        let (flow, kernel) = (bench.downlink.open(bench.now_us, user, server), Arc::<Kernel>::default());
-        kernel.port.store(if bench.seen { flow.number() as u32 } else { 0 }, Relaxed);
+        let (flow, kernel) = (bench.open(user, server), Arc::<Kernel>::default());
         bench.downlink.connected(flow, kernel.clone());
         Sender {
             flow,
@@ -478,25 +472,23 @@ impl Sender {
 #[test]
 fn small_answers_show_the_delay() {
     let mut bench = Bench::new(LAW);
-    let Sender { flow, kernel, .. } = Sender::new(&mut bench, 1, 0);
-    let ends = kernel.ends().unwrap();
+    let Sender { flow, .. } = Sender::new(&mut bench, 1, 0);
     let mut position = 0;
     for (answers, rtt_us) in [(20, 30_000), (20, 90_000)] {
         for _ in 0..answers {
             assert!(bench.starts(flow));
-            let seen =
-                |bench: &mut Bench, seen| bench.downlink.observed(bench.now_us, bench.now_us, &ends, seen);
-            seen(&mut bench, Seen::Announced { acknowledged: position, edge: position + 2 * SEGMENT });
-            seen(&mut bench, Seen::Sent);
+            let (at_us, edge) = (bench.now_us, position + 2 * SEGMENT);
+            bench.downlink.announced(at_us, at_us, flow, position, edge);
+            bench.downlink.sent(at_us, flow);
             bench.now_us += rtt_us;
-            seen(&mut bench, Seen::Arrived { from: position, bytes: 75 });
+            bench.downlink.segment(bench.now_us, bench.now_us, flow, position, 75);
             position += 75;
             assert_eq!(bench.follows(flow, 75), Some(75));
             bench.downlink.read(bench.now_us, flow, 75);
             bench.now_us += 2_000_000;
             let _ = bench.downlink.grant(bench.now_us);
         }
-        assert!(bench.state().srtt_us.abs_diff(rtt_us as u32) < 10_000, "{:?}", bench.state());
+        assert!(bench.state().srtt_us.abs_diff(rtt_us) < 10_000, "{:?}", bench.state());
     }
 }
 
@@ -517,7 +509,7 @@ fn the_next_answer_begins_as_on_a_new_connection() {
     assert_eq!(u64::from(kernel.bound.load(Relaxed)) / SEGMENT, 2);
     bench.downlink.finish(flow);
     assert!(bench.starts(flow));
-    assert_eq!(bench.state().outstanding_bytes, 2 * SEGMENT);
+    assert_eq!(bench.state().granted_bytes, 2 * SEGMENT);
 }
 
 /// Else the kernel drops what a larger window let through. And it is told again when the first segment is
@@ -675,7 +667,7 @@ fn what_was_let_through_once_does_not_make_round_trips_long() {
         line.run(10_000_000);
         let (used, _) = line.watch();
         let srtt_us = line.bench.state().srtt_us;
-        assert!(used > 0.85 && u64::from(srtt_us) < rtt_us + 30_000, "{rtt_us}: {used}, {srtt_us}");
+        assert!(used > 0.85 && srtt_us < rtt_us + 30_000, "{rtt_us}: {used}, {srtt_us}");
     }
 }
 
@@ -696,12 +688,11 @@ fn a_way_that_becomes_longer_is_noticed() {
 fn silent_servers_do_not_take_the_line() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
-    let silent: Vec<FlowId> =
-        (0..200).map(|_| line.bench.downlink.open(line.bench.now_us, 2, SERVER)).collect();
+    let silent: Vec<FlowId> = (0..200).map(|_| line.bench.open(2, SERVER)).collect();
     let mut got = 0;
     for _ in 0..4000 {
         for &flow in &silent {
-            line.bench.downlink.start(flow, Waker::noop());
+            line.bench.downlink.start(flow);
         }
         line.go_on();
         got += line.run(5_000);
@@ -744,8 +735,7 @@ fn near_and_far_servers_share_a_line() {
 fn who_says_little_takes_little() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
     line.run(10_000_000);
-    let mut chats: Vec<(FlowId, u64)> =
-        (0..200).map(|_| (line.bench.downlink.open(line.bench.now_us, 2, SERVER), 0)).collect();
+    let mut chats: Vec<(FlowId, u64)> = (0..200).map(|_| (line.bench.open(2, SERVER), 0)).collect();
     for &mut (flow, _) in &mut chats {
         while !line.bench.starts(flow) {
             line.run(5_000);
