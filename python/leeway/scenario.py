@@ -202,6 +202,8 @@ class Gateway(Part):
         Node of a relay, which sends the downloads under the law; where None receive windows hold the downloads.
     read_delay
         The gateway sees packets up to this long after they came, as a program on sockets does; where None at once.
+    sees_packets
+        False for a gateway without the right to see packets, those of the home included; True where None.
     policy
         Constants that differ from their defaults, by name: ``{"min_share_permille": 50}``.
     """
@@ -212,6 +214,7 @@ class Gateway(Part):
     uplink: str | None = None
     relay: str | None = None
     read_delay: Quantity | None = None
+    sees_packets: bool | None = None
     policy: dict[str, int] = field(default_factory=dict)
 
 

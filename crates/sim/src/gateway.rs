@@ -9,12 +9,14 @@
 //! other direction: for a download to the microsecond, as the timestamps of a kernel with a finer clock show
 //! it, for an upload from the grant to the acknowledgement. With a `read_delay` the node sees what a program
 //! on sockets sees: bytes in order, those of several segments at a time, some time after they came, and round
-//! trips of windows, in which a server may have paused.
+//! trips of windows, in which a server may have paused. Without the right to see packets the node runs the live
+//! gateway's code for that, see `sockets.rs`.
 //!
 //! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible. The servers of
 //! what comes through a relay are at the relay. Nobody sends probes, and requests through a relay do not wait.
 
 mod requests;
+mod sockets;
 
 use crate::engine::{Engine, Timer};
 use crate::packet::{Fields, Kind, Packet};
@@ -26,6 +28,7 @@ use leeway_share::{
 };
 use leeway_units::{Duration, Time};
 use requests::Asking;
+use sockets::{Socket, Sockets};
 use std::collections::BTreeMap;
 
 /// One gateway.
@@ -36,6 +39,8 @@ pub struct Gateway {
     owners: [BTreeMap<FlowId, u32>; 2],
     policy: Policy,
     read_delay: Option<Duration>,
+    /// What has the place of the first line where packets are not seen.
+    sockets: Option<Sockets>,
     /// What a gateway with a relay has to report.
     reporter: Option<Reporter>,
     /// The flow whose way the reports take.
@@ -66,6 +71,8 @@ pub struct Permit {
     /// Segments that came before their time in a row.
     early: u32,
     retransmitted: u64,
+    /// Its connection, at a gateway that does not see packets.
+    socket: Option<Socket>,
     /// Bytes that have come, or were acknowledged, since the last read.
     unread: u64,
     /// A read is set.
@@ -103,7 +110,8 @@ impl Gateway {
             lines: [Line::new(&down, &down_policy), Line::new(&up, &policy.for_sending())],
             owners: Default::default(),
             policy,
-            read_delay: spec.read_delay,
+            read_delay: spec.read_delay.or_else(|| (!spec.sees_packets).then_some(ACKED)),
+            sockets: (!spec.sees_packets).then(|| Sockets::new(spec, &policy)),
             reporter,
             reports_by: None,
             home_sent: BTreeMap::new(),
@@ -115,7 +123,13 @@ impl Gateway {
     /// The `index`-th flow, of `user`, is held in that direction; where it `asks`, its requests are held as well.
     pub fn hold(&mut self, part: Part, user: u64, index: u32, asks: bool) -> Option<Permit> {
         let way = part.way();
-        let id = self.lines[way].open(UserId(user)).ok()?;
+        let (id, socket) = match &mut self.sockets {
+            Some(sockets) if part == Part::Download => {
+                let (id, socket) = sockets.open(0, user, 0)?;
+                (id, Some(socket))
+            }
+            _ => (self.lines[way].open(UserId(user)).ok()?, None),
+        };
         self.owners[way].insert(id, index);
         let asking = if asks { Asking::open(&mut self.lines[1], user) } else { None };
         self.owners[1].extend(asking.iter().map(|asking| (asking.id(), index)));
@@ -130,6 +144,7 @@ impl Gateway {
             way_back: WayBack::default(),
             early: 0,
             retransmitted: 0,
+            socket,
             unread: 0,
             reading: false,
             round_trips: RoundTrips::default(),
@@ -155,6 +170,9 @@ impl Engine {
         let Some(permit) = &mut flow.permit else { return };
         let lines = &mut self.gateways[gateway].lines;
         permit.asking.iter_mut().for_each(|asking| asking.end(&mut lines[1]));
+        if permit.socket.is_some() {
+            return self.socket_connects(gateway, index);
+        }
         let line = &mut lines[part.way()];
         line.rest(permit.id, line.granted_to(permit.id));
         (permit.edge, permit.unread, permit.came[1]) = (0, 0, permit.came[0]);
@@ -183,6 +201,10 @@ impl Engine {
         if permit.request.is_some() || permit.asking.as_ref().is_some_and(Asking::waits) {
             return false; // it is held still
         }
+        if permit.socket.is_some() {
+            self.socket_asks(gateway, index, size);
+            return false;
+        }
         let from = flow.receiver.next();
         permit.wanted = Wanted::Answer(from, from + size.div_ceil(mss).max(1));
         permit.request = Some(size);
@@ -193,6 +215,9 @@ impl Engine {
     /// Flow `index` asks for what it still wants.
     pub(crate) fn gateway_wants(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
+        if self.is_on_socket(index) {
+            return self.gateway_serves(gateway);
+        }
         let flow = &mut self.flows[index as usize];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(permit) = flow.permit.as_ref().filter(|_| flow.open) else { return };
@@ -229,8 +254,11 @@ impl Engine {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
         if part == Part::Download && new {
-            let seen = self.gateways[gateway].read_delay.is_none();
+            let seen = self.gateways[gateway].sockets.is_none();
             self.request_answered(gateway, index, Some(packet).filter(|_| seen));
+        }
+        if self.is_on_socket(index) {
+            return self.socket_receives(gateway, index, packet, new);
         }
         if part == Part::Download && self.gateways[gateway].read_delay.is_some() {
             return self.comes(index, if new { u64::from(packet.value()) } else { 0 });
@@ -276,6 +304,9 @@ impl Engine {
     /// Flow `index` has got what it asked for.
     pub(crate) fn gateway_rests(&mut self, index: u32) {
         let Some((gateway, Part::Download)) = self.met(index) else { return };
+        if self.is_on_socket(index) {
+            return self.socket_rests(gateway, index);
+        }
         if let Some(permit) = &mut self.flows[index as usize].permit
             && permit.wanted != Wanted::Endless
         {
@@ -326,6 +357,9 @@ impl Engine {
     fn home_seen(&mut self, gateway: usize, index: u32, sight: Sight) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
+        if node.sockets.is_some() {
+            return; // it does not see the home
+        }
         let Some(reporter) = &mut node.reporter else {
             return node.lines[0].foreground(now_us, index.into(), sight);
         };
@@ -429,6 +463,9 @@ impl Engine {
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(permit) = &mut flow.permit else { return };
         permit.reading = false;
+        if permit.socket.is_some() {
+            return self.socket_reads(gateway, index);
+        }
         let download = part == Part::Download;
         let again = permit.sent_again(flow.counts.retransmitted);
         let lost = if download { permit.early >= DUPLICATES } else { again };
@@ -474,6 +511,9 @@ impl Engine {
         }
         let now_us = self.world.now.micros();
         let mut wake_us = u64::MAX;
+        if let Some(at_us) = self.sockets_serve(gateway) {
+            wake_us = at_us;
+        }
         for way in [0, 1] {
             loop {
                 let next = self.gateways[gateway].lines[way].next(now_us);
@@ -568,6 +608,9 @@ impl Engine {
         }
     }
 }
+
+/// How often sockets are asked for what was acknowledged where packets are not seen, as live.
+const ACKED: Duration = Duration::from_millis(2);
 
 /// Segments that come before their time say that one was lost (RFC 5681, 3.2).
 const DUPLICATES: u32 = 3;

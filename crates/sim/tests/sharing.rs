@@ -5,7 +5,7 @@
 mod lines;
 
 use leeway_sim::scenario::Scenario;
-use lines::{HEAD, Home, Line, Neighbours, RELAY, SOCKETS, judge, row};
+use lines::{BLIND, HEAD, Home, Line, Neighbours, RELAY, SOCKETS, judge, row};
 
 const SLOW: Line = Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" };
 
@@ -33,6 +33,31 @@ fn what_neighbours_do_to_a_home() {
 #[test]
 fn what_a_gateway_on_sockets_makes_of_it() {
     insta::assert_snapshot!(lines::on_sockets(SOCKETS));
+}
+
+#[test]
+fn what_a_gateway_that_sees_no_packets_makes_of_it() {
+    let mut table = format!("{HEAD}\n");
+    for line in [SLOW, LINES[2], LINES[4], Line { mbps: 50.0, rtt_ms: 40, bdp: 1.0, queue: "droptail" }] {
+        for home in Home::ALL {
+            table += &row(line, home, judge(line, home, Neighbours::Overload, BLIND));
+            table.push('\n');
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// While little is read the kernel lets a server send more than was granted. A round trip that ended with a later
+/// grant would last as long as the wait for that, which would grow with it.
+#[test]
+fn without_packets_what_was_let_through_once_does_not_starve_neighbours() {
+    for (mbps, rtt_ms, bdp, home, least) in
+        [(50.0, 2, 4.0, Home::Requests, 0.5), (10.0, 10, 1.0, Home::Idle, 0.4)]
+    {
+        let line = Line { mbps, rtt_ms, bdp, queue: "droptail" };
+        let outcome = judge(line, home, Neighbours::Pausing, BLIND);
+        assert!(outcome.spare > least, "{line} {home:?}: {outcome:?}");
+    }
 }
 
 #[test]
@@ -203,6 +228,7 @@ fn what_is_wrong_with_a_gateway_is_told() {
     assert!(relayed("relay = \"lfet\"").contains("there is no node `lfet`"));
     assert!(relayed("relay = \"right\"").contains("the relay is where the gateway is"));
     assert!(relayed("relay = \"left\"\nread_delay = \"1 ms\"").contains("leave `read_delay` out"));
+    assert!(relayed("relay = \"left\"\nsees_packets = false").contains("leave `sees_packets` out"));
     let voice = format!("{held}\napp = {{ kind = \"voice\" }}");
     assert!(wrong("node = \"right\"", &voice).contains("cannot hold this kind of application"));
 }

@@ -265,6 +265,9 @@ pub fn median(values: &mut [f64]) -> f64 {
 /// A gateway that sees what a program on sockets sees.
 pub const SOCKETS: &str = "read_delay = \"2 ms\"";
 
+/// A gateway without the right to see packets, those of the home included.
+pub const BLIND: &str = "sees_packets = false";
+
 /// A relay at the other end of the line.
 pub const RELAY: &str = "relay = \"left\"";
 

@@ -1,16 +1,16 @@
 //! How the sharing does on lines that were drawn by a seed:
-//! `cargo run --release -p leeway-sim --example sharing -- [tune|held|relay|one|sockets|sensitivity] [lines]`, or
+//! `cargo run --release -p leeway-sim --example sharing -- [tune|held|blind|relay|one|sockets|sensitivity] [lines]`, or
 //! `-- line MBPS MS BDP QUEUE`.
 //!
 //! `relay` plays the half of the lines that was held back with a relay at the other end of the line. `sockets`
 //! plays neighbours whose servers pause, are far or slow, with a gateway that sees what a program
 //! on sockets sees. `tune` plays the half of the lines that constants are chosen on, `held` the other half.
 //! What follows in the environment variable `GATEWAY` are lines of the gateway's table, such as
-//! `law = "ledbat:target=5ms"`.
+//! `law = "ledbat:target=5ms"`. `blind` plays the half that was held back with a gateway that sees no packets.
 
 mod lines;
 
-use lines::{HEAD, Home, Line, Neighbours, Outcome, RELAY, SOCKETS, draw, judge, median, row};
+use lines::{BLIND, HEAD, Home, Line, Neighbours, Outcome, RELAY, SOCKETS, draw, judge, median, row};
 
 /// Of the draw: half of the lines for tuning, the other half held back.
 const SEED: u64 = 2911;
@@ -21,7 +21,7 @@ fn main() {
     let extra = std::env::var("GATEWAY").unwrap_or_default();
     let lines = draw(SEED, 2 * count);
     let half = match args.first().map(String::as_str) {
-        Some("held" | "relay") => &lines[count..],
+        Some("held" | "blind" | "relay") => &lines[count..],
         _ => &lines[..count],
     };
     match args.first().map(String::as_str) {
@@ -34,6 +34,7 @@ fn main() {
             table(&[line], &extra);
         }
         Some("sockets") => print!("{}", lines::on_sockets(&format!("{SOCKETS}\n{extra}"))),
+        Some("blind") => table(half, &format!("{BLIND}\n{extra}")),
         Some("relay") => table(half, &format!("{RELAY}\n{extra}")),
         Some("sensitivity") => sensitivity(half),
         _ => table(half, &extra),

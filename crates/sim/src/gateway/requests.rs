@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::packet::Packet;
 use crate::scenario::{self, Part};
 use leeway_share::{Certainty, FlowId, Line, RoundTrips, Sample, Sight, UserId, WayBack};
-use leeway_units::{Bytes, Time};
+use leeway_units::Bytes;
 
 /// What a flow has of the uplink for its requests.
 #[derive(Debug)]
@@ -175,8 +175,11 @@ impl Engine {
     }
 
     fn home_leaves(&mut self, gateway: usize, index: u32, bytes: u64) {
-        let now: Time = self.world.now;
-        self.gateways[gateway].lines[1].foreground(now.micros(), index.into(), Sight::Bytes(bytes));
-        self.gateway_serves(gateway);
+        let now_us = self.world.now.micros();
+        let node = &mut self.gateways[gateway];
+        if node.sockets.is_none() {
+            node.lines[1].foreground(now_us, index.into(), Sight::Bytes(bytes));
+            self.gateway_serves(gateway);
+        }
     }
 }

@@ -35,6 +35,10 @@ pub struct Gateway {
     /// them. Where absent it sees each packet when it comes, with its delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_delay: Option<Duration>,
+    /// Whether the gateway has the right to see packets (`CAP_NET_RAW`). Without it the gateway does not see the
+    /// home, downloads are timed by what a program reads, and uploads by what the kernel says was acknowledged.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub sees_packets: bool,
     /// Constants of the policy that differ from their defaults, by name; see docs/sharing.md.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policy: BTreeMap<String, u64>,
@@ -133,6 +137,10 @@ impl Scenario {
                     return Err(Problem::new(at.key("relay"), "the relay is where the gateway is")
                         .help("a relay is at the other end of the line"));
                 }
+                if !gateway.sees_packets {
+                    let what = "a gateway with a relay sees the home, for which it reports";
+                    return Err(Problem::new(at.key("sees_packets"), what).help("leave `sees_packets` out"));
+                }
                 if gateway.read_delay.is_some() {
                     let what = "a gateway with a relay sees each packet when it comes";
                     return Err(Problem::new(at.key("read_delay"), what).help("leave `read_delay` out"));
@@ -177,6 +185,15 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// Whether `node` is one of `nodes`, and one alone.

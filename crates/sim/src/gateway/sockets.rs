@@ -1,0 +1,351 @@
+//! A gateway without the right to see packets: a program on sockets that reads what `leeway_share::Downlink` lets it
+//! read, and a kernel that announces windows. That is the code of the live gateway; this file stands for the kernel
+//! and the tasks around it.
+//!
+//! The window is announced when bytes come, read or not, and when they are read: whole segments, as far as there is
+//! room in a buffer of twice the bound, half of which is for what a segment takes beside its bytes.
+//!
+//! Scope and limitations: a task reads at once, or up to `read_delay` later. The end of an answer is read when it
+//! comes. A kernel knows the least round trip of what it sends as the sum of the least delays of both ways.
+
+use super::{Engine, Gateway, Permit};
+use crate::app::App;
+use crate::engine::Timer;
+use crate::packet::{Fields, Kind, Packet};
+use crate::scenario;
+use leeway_share::{Downlink, FlowId, MSS_BYTES, Policy, Received, Receiver, UserId};
+use leeway_units::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// How often those that wait look for bytes that have arrived, in microseconds, as live.
+const TICK_US: u64 = 1_000;
+/// A window that the server has not heard of is announced again (RFC 9293, 3.8.6.1), in microseconds.
+const AGAIN_US: u64 = 250_000;
+/// The most bytes of one grant, as live.
+const READ_BYTES: u64 = 64 * 1024;
+
+/// What comes to the node of such a gateway.
+#[derive(Debug)]
+pub struct Sockets {
+    pub downlink: Downlink,
+    read_delay: Option<Duration>,
+    /// When those that wait look next.
+    look_us: u64,
+    again_us: u64,
+}
+
+/// One connection there.
+#[derive(Debug)]
+pub struct Socket {
+    user: u64,
+    kernel: Arc<Kernel>,
+    /// Bytes that came before others which were sent earlier.
+    early: u64,
+    /// Bytes that may be read: granted and not read yet.
+    permitted: u64,
+    /// It waits until its server may answer, with so many bytes where that is known.
+    starts: Option<Option<u32>>,
+    /// It waits for a grant to read.
+    waits: bool,
+    /// Where the answer ends that nothing was read of, in bytes since the connection began.
+    end: Option<u64>,
+}
+
+/// What a kernel knows of a connection.
+#[derive(Debug, Default)]
+struct Kernel {
+    segment_bytes: u32,
+    unread: AtomicU64,
+    bound: AtomicU32,
+    /// 0 where nothing is known.
+    least_rtt_us: AtomicU32,
+    out_of_order: AtomicU32,
+}
+
+impl Kernel {
+    /// The window that it announces now, in segments.
+    fn window(&self) -> u32 {
+        let room = u64::from(self.bound.load(Relaxed)).saturating_sub(self.unread.load(Relaxed) * 4 / 5);
+        (room / u64::from(self.segment_bytes.max(1))) as u32
+    }
+}
+
+impl Receiver for Kernel {
+    fn unread(&self) -> Option<u64> {
+        Some(self.unread.load(Relaxed))
+    }
+
+    fn received(&self) -> Option<Received> {
+        Some(Received {
+            least_rtt_us: self.least_rtt_us.load(Relaxed),
+            out_of_order: self.out_of_order.load(Relaxed),
+        })
+    }
+
+    fn segment_bytes(&self) -> Option<u32> {
+        Some(self.segment_bytes)
+    }
+
+    fn bound_window(&self, bytes: u32, _: u32) -> bool {
+        self.bound.store(bytes, Relaxed);
+        true
+    }
+
+    fn acknowledge_at_once(&self) {}
+}
+
+impl Sockets {
+    /// Those of the gateway of `spec`.
+    pub fn new(spec: &scenario::Gateway, policy: &Policy) -> Sockets {
+        let downlink = Downlink::new(&spec.laws()[0], &policy.for_timers());
+        Sockets { downlink, read_delay: spec.read_delay, look_us: 0, again_us: 0 }
+    }
+
+    /// A connection of `user` by `path` begins.
+    pub fn open(&mut self, now_us: u64, user: u64, path: u32) -> Option<(FlowId, Socket)> {
+        let id = self.downlink.open(now_us, UserId(user), u64::from(path) + 1).ok()?;
+        let kernel = Arc::new(Kernel { segment_bytes: MSS_BYTES, ..Kernel::default() });
+        Some((id, Socket { user, kernel, early: 0, permitted: 0, starts: None, waits: false, end: None }))
+    }
+}
+
+impl Gateway {
+    /// The connection of flow `index` and its permit.
+    fn socket<'a>(
+        &'a mut self,
+        permit: &'a mut Option<Permit>,
+    ) -> Option<(&'a mut Sockets, FlowId, &'a mut Socket)> {
+        let Permit { id, socket, .. } = permit.as_mut()?;
+        Some((self.sockets.as_mut()?, *id, socket.as_mut()?))
+    }
+}
+
+/// See [`Engine`]; this part of it plays the tasks and the kernel of a gateway on sockets.
+impl Engine {
+    /// Whether flow `index` comes through a socket of a gateway that does not see packets.
+    pub(super) fn is_on_socket(&self, index: u32) -> bool {
+        self.flows[index as usize].permit.as_ref().is_some_and(|permit| permit.socket.is_some())
+    }
+
+    /// A connection of flow `index` begins.
+    pub(super) fn socket_connects(&mut self, gateway: usize, index: u32) {
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[index as usize];
+        let group = &self.groups[flow.group as usize];
+        let node = &mut self.gateways[gateway];
+        let (Some(permit), Some(sockets)) = (&mut flow.permit, &mut node.sockets) else { return };
+        let user = permit.socket.as_ref().map_or(0, |socket| socket.user);
+        sockets.downlink.close(permit.id);
+        node.owners[0].remove(&permit.id);
+        let Some((id, mut socket)) = sockets.open(now_us, user, flow.group) else { return };
+        node.owners[0].insert(id, index);
+        let segment_bytes = u32::from(group.profile.mss);
+        socket.kernel = Arc::new(Kernel { segment_bytes, ..Kernel::default() });
+        sockets.downlink.connected(id, socket.kernel.clone());
+        let asks = matches!(group.spec.app, scenario::App::Request { .. });
+        (permit.id, permit.edge, permit.reading) = (id, 0, false);
+        socket.starts = (!asks).then_some(None);
+        permit.socket = Some(socket);
+        flow.sender.edge = 0;
+        if asks {
+            self.socket_announces(index);
+        } else {
+            self.socket_starts(gateway, index);
+        }
+    }
+
+    /// The client of flow `index` asks for `size` bytes.
+    pub(super) fn socket_asks(&mut self, gateway: usize, index: u32, size: u32) {
+        if let Some(Permit { socket: Some(socket), .. }) = &mut self.flows[index as usize].permit
+            && socket.starts.is_none()
+        {
+            socket.starts = Some(Some(size));
+            self.socket_starts(gateway, index);
+        }
+    }
+
+    /// Flow `index` goes on if its server may answer.
+    fn socket_starts(&mut self, gateway: usize, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        if sockets.downlink.start(id) {
+            let size = socket.starts.take().flatten();
+            socket.end = size.map(|size| sockets.downlink.position(id) + u64::from(size));
+            match size {
+                Some(size) => self.gateway_asks(index, size),
+                None => self.socket_announces(index),
+            }
+        }
+        self.gateway_serves(gateway);
+    }
+
+    /// What flow `index` waited for was granted.
+    fn socket_wakes(&mut self, gateway: usize, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let Some((_, _, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        match socket.starts {
+            Some(_) => self.socket_starts(gateway, index),
+            None => self.socket_reads(gateway, index),
+        }
+    }
+
+    /// A packet of flow `index` has come.
+    pub(super) fn socket_receives(&mut self, gateway: usize, index: u32, packet: &Packet, new: bool) {
+        let now = self.world.now;
+        let flow = &mut self.flows[index as usize];
+        let back_us = flow.permit.as_ref().and_then(|permit| permit.back_us);
+        let Some((sockets, _, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        let kernel = &socket.kernel;
+        if let Some(back_us) = back_us {
+            let rtt_us =
+                u32::try_from((now - packet.sent).micros()).unwrap_or(u32::MAX).saturating_add(back_us);
+            let least_us = kernel.least_rtt_us.load(Relaxed);
+            kernel.least_rtt_us.store(if least_us == 0 { rtt_us } else { rtt_us.min(least_us) }, Relaxed);
+        }
+        socket.early += if new { u64::from(packet.value()) } else { 0 };
+        if !flow.receiver.is_in_order() {
+            kernel.out_of_order.fetch_add(u32::from(new), Relaxed);
+            return;
+        }
+        kernel.unread.fetch_add(std::mem::take(&mut socket.early), Relaxed);
+        let (waits, read_delay) = (socket.waits, sockets.read_delay);
+        self.socket_announces(index);
+        match read_delay {
+            _ if waits => {} // it looks at its next tick
+            Some(most) => self.socket_reads_later(index, most),
+            None => self.socket_reads(gateway, index),
+        }
+        self.gateway_serves(gateway);
+    }
+
+    fn socket_reads_later(&mut self, index: u32, most: Duration) {
+        let flow = &mut self.flows[index as usize];
+        let Some(permit) = &mut flow.permit else { return };
+        if !std::mem::replace(&mut permit.reading, true) {
+            let at = self.world.now + App::host_delay(&mut flow.app, most);
+            self.world.set(at, Timer::Read(index));
+        }
+    }
+
+    /// The task of flow `index` reads what it may.
+    pub(super) fn socket_reads(&mut self, gateway: usize, index: u32) {
+        let now_us = self.world.now.micros();
+        loop {
+            let flow = &mut self.flows[index as usize];
+            let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+            let downlink = &mut sockets.downlink;
+            let unread = socket.kernel.unread.load(Relaxed);
+            socket.waits = false;
+            if unread == 0 {
+                socket.permitted = 0;
+                break;
+            }
+            if socket.permitted == 0 {
+                downlink.seen(now_us, id, unread);
+                match downlink.follow(id, unread.min(READ_BYTES)) {
+                    Some(bytes) => socket.permitted = bytes.max(1),
+                    None => {
+                        socket.waits = true;
+                        break;
+                    }
+                }
+            }
+            let bytes = unread.min(socket.permitted);
+            socket.permitted -= bytes;
+            socket.kernel.unread.fetch_sub(bytes, Relaxed);
+            downlink.read(now_us, id, bytes);
+            if let Some(end) = socket.end.take() {
+                downlink.expect(id, end);
+            }
+            self.socket_announces(index);
+        }
+        self.gateway_serves(gateway);
+    }
+
+    /// Flow `index` has got what it asked for.
+    pub(super) fn socket_rests(&mut self, gateway: usize, index: u32) {
+        let now_us = self.world.now.micros();
+        let flow = &mut self.flows[index as usize];
+        let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        let unread = socket.kernel.unread.swap(0, Relaxed);
+        if unread > 0 {
+            sockets.downlink.seen(now_us, id, unread);
+            if let Some(end) = socket.end {
+                sockets.downlink.expect(id, end);
+            }
+            sockets.downlink.read(now_us, id, unread);
+        }
+        sockets.downlink.finish(id);
+        (socket.permitted, socket.waits, socket.end) = (0, false, None);
+        self.socket_announces(index);
+        self.gateway_serves(gateway);
+    }
+
+    /// The kernel announces the window of flow `index` where it is larger than before.
+    fn socket_announces(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let Some(Permit { socket: Some(socket), edge, .. }) = &mut flow.permit else { return };
+        let window = flow.receiver.next().saturating_add(socket.kernel.window());
+        if window > *edge {
+            *edge = window;
+            self.socket_tells(index);
+        }
+    }
+
+    fn socket_tells(&mut self, index: u32) {
+        let flow = &self.flows[index as usize];
+        let profile = &self.groups[flow.group as usize].profile;
+        let window = Fields {
+            sent: self.world.now,
+            step: flow.reverse,
+            value: flow.permit.as_ref().map_or(0, |permit| permit.edge),
+            size: profile.header,
+            kind: Kind::Permit,
+            class: profile.class,
+            bits: Packet::bits(flow.epoch, false),
+            ..Fields::blank(index)
+        };
+        self.world.send(window.pack());
+    }
+
+    /// Does what the downlink of gateway `gateway` grants now; when to ask again, if time alone changes anything.
+    pub(super) fn sockets_serve(&mut self, gateway: usize) -> Option<u64> {
+        let now_us = self.world.now.micros();
+        let sockets = self.gateways[gateway].sockets.as_mut()?;
+        if now_us >= sockets.look_us {
+            sockets.look_us = (now_us / TICK_US + 1) * TICK_US;
+            sockets.downlink.look(now_us);
+        }
+        if now_us >= sockets.again_us {
+            sockets.again_us = now_us + AGAIN_US;
+            self.sockets_tell_again(gateway);
+        }
+        loop {
+            let woken = self.gateways[gateway].sockets.as_mut()?.downlink.grant(now_us);
+            if woken.is_empty() {
+                break;
+            }
+            for id in woken {
+                if let Some(&index) = self.gateways[gateway].owners[0].get(&id) {
+                    self.socket_wakes(gateway, index);
+                }
+            }
+        }
+        let sockets = self.gateways[gateway].sockets.as_ref()?;
+        sockets.downlink.is_busy().then_some(sockets.look_us)
+    }
+
+    /// Announces windows again that servers have not heard of.
+    fn sockets_tell_again(&mut self, gateway: usize) {
+        let missed: Vec<u32> = self.gateways[gateway].owners[0]
+            .values()
+            .copied()
+            .filter(|&index| {
+                let flow = &self.flows[index as usize];
+                flow.open && flow.permit.as_ref().is_some_and(|permit| flow.sender.edge < permit.edge)
+            })
+            .collect();
+        missed.into_iter().for_each(|index| self.socket_tells(index));
+    }
+}
