@@ -10,6 +10,7 @@ use crate::caps::Period;
 use crate::store::{Db, Store, StoreError, Value};
 use crate::time::{SLOT_S, Slot};
 use jiff::{SignedDuration, Timestamp};
+use leeway_guard::is_name;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, pbkdf2};
 use std::fmt::Write;
@@ -86,8 +87,8 @@ pub enum VoucherError {
     Count(usize),
     /// No name.
     #[error(
-        "{0:?} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, and is \
-         neither an address nor one of a voucher"
+        "{0:?} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no character \
+         that turns text around, and is neither an address nor one of a voucher"
     )]
     Name(String),
     /// He has a code already.
@@ -186,10 +187,10 @@ impl Store {
         if [terms.days.map(u64::from), terms.bytes].contains(&Some(0)) {
             return Err(VoucherError::Nothing.into());
         }
-        let odd = |c: char| c.is_control() || c.is_whitespace() || c == ':';
+        let odd = |c: char| c.is_whitespace() || c == ':';
         let taken = name.starts_with(['#', '(']) || name.starts_with(HOLDER) || code_in(name).is_some();
         let address = name.split('/').next().is_some_and(|name| name.parse::<IpAddr>().is_ok());
-        if !(1..=60).contains(&name.len()) || name.contains(odd) || taken || address {
+        if !is_name(name) || name.contains(odd) || taken || address {
             return Err(VoucherError::Name(name.to_owned()).into());
         }
         let made = Made::new();

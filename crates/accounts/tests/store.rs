@@ -464,9 +464,18 @@ fn invitations(url: &str) {
     let mut store = Store::reading(url).unwrap();
     let (start, day) = (moment(0).wall, SignedDuration::from_hours(24));
     let endless = Terms { days: None, bytes: None, valid_until: None };
-    for name in
-        ["", "a b", "a:b", "#a", "(forgotten)", "10.0.0.1", "fe80::/64", "voucher-AC3D", "ac3defhjkmprtwxy"]
-    {
+    for name in [
+        "",
+        "nna\u{202e}",
+        "a b",
+        "a:b",
+        "#a",
+        "(forgotten)",
+        "10.0.0.1",
+        "fe80::/64",
+        "voucher-AC3D",
+        "ac3defhjkmprtwxy",
+    ] {
         let error = store.invite(start, name, &endless).unwrap_err();
         assert!(error.to_string().contains("cannot be invited"), "{name}: {error}");
     }

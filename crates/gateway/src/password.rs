@@ -3,6 +3,7 @@
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, Params, PasswordHasher, PasswordVerifier};
+use leeway_guard::is_name;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -89,12 +90,12 @@ pub fn fresh() -> Result<String, String> {
 
 /// What is wrong with a user's name, if anything.
 pub fn check_name(name: &str) -> Result<(), String> {
-    let right = !name.is_empty() && name.len() <= 60 && !name.starts_with('#');
-    if right && !name.chars().any(|c| c.is_control() || c.is_whitespace() || c == ':') {
+    if is_name(name) && !name.starts_with('#') && !name.contains(|c: char| c.is_whitespace() || c == ':') {
         return Ok(());
     }
     Err(format!(
-        "{name:?} cannot be a user's name: it has 1 to 60 bytes, no space, no colon, and no # in front"
+        "{name:?} cannot be a user's name: it has 1 to 60 bytes, no space, no colon, no # in front, and \
+         no character that turns text around"
     ))
 }
 
@@ -192,6 +193,7 @@ mod tests {
             (&format!("ann:{long}"), "1000 passes"),
             ("ann", "NAME:HASH"),
             (":secret7", "cannot be a user's name"),
+            ("nna\u{202e}:secret7", "cannot be a user's name"),
         ];
         for (line, why) in cases {
             let error = parse_users(&format!("# users\n\n{line}\n")).unwrap_err();

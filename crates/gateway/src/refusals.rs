@@ -154,12 +154,12 @@ phrases! {
         "una invitació de 0 dies o 0 bytes no ho és: dóna'n més, o deixa-ho buit";
     VOUCHER_COUNT[1]: "{} vouchers: from 1 to 1000 can be made at a time",
         "{} vales: se pueden hacer de 1 a 1000 a la vez", "{} vals: se'n poden fer d'1 a 1000 alhora";
-    NO_NAME[1]: "{} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, and is neither an \
-         address nor one of a voucher",
-        "no se puede invitar a {}: un nombre tiene de 1 a 60 bytes, ni espacios ni dos puntos, no empieza por #, y \
-         no es ni una dirección ni el de un vale",
-        "no es pot convidar {}: un nom té d'1 a 60 bytes, ni espais ni dos punts, no comença per #, i no és ni una \
-         adreça ni el d'un val";
+    NO_NAME[1]: "{} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no character \
+         that turns text around, and is neither an address nor one of a voucher",
+        "no se puede invitar a {}: un nombre tiene de 1 a 60 bytes, ni espacios ni dos puntos, no empieza por #, no \
+         tiene caracteres que den la vuelta al texto, y no es ni una dirección ni el de un vale",
+        "no es pot convidar {}: un nom té d'1 a 60 bytes, ni espais ni dos punts, no comença per #, no té \
+         caràcters que capgirin el text, i no és ni una adreça ni el d'un val";
     INVITED_ALREADY[2]: "{} has been invited already; to invite {} again, revoke that first",
         "{} ya tiene una invitación; para volver a invitar a {}, anúlala antes",
         "{} ja té una invitació; per tornar a convidar {}, anul·la-la abans";

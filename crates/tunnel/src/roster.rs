@@ -6,7 +6,7 @@
 use crate::Error;
 use crate::identity::{Admission, Denied, Fingerprint, Secret};
 use crate::token::Token;
-use leeway_guard::{SecretError, read_secret};
+use leeway_guard::{SecretError, is_name, read_secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -328,11 +328,8 @@ pub fn parse_clients(text: &str) -> Result<Vec<Invited>, String> {
 }
 
 /// What a client's name is.
-const NAME: &str = "a client's name is one to 60 printable characters";
-
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= 60 && !name.chars().any(char::is_control)
-}
+const NAME: &str =
+    "a client's name is one to 60 bytes of printable characters, none of which turns text around";
 
 /// Held until it is dropped.
 fn lock(folder: &Path) -> Result<File, Error> {
@@ -433,6 +430,7 @@ mod tests {
             (bob.as_str(), &"B".repeat(64), "lower case"),
             ("\"bob\"", "\"ann\"", "two clients have this name"),
             ("\"bob\"", "\"\\u001b[2J\"", "printable"),
+            ("\"bob\"", "\"bo\\u202eb\"", "turns text around"),
             ("created", "made", "unknown field `made`"),
         ] {
             let error = parse_clients(&file(&[(from, to)])).expect_err(to);

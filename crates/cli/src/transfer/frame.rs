@@ -11,6 +11,7 @@
 //! reason), and before each WORKING, so that nobody takes reading a disk for silence. Numbers are big-endian.
 
 use super::part::SUFFIX;
+use leeway_guard::is_steady;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -53,17 +54,11 @@ pub fn bad_name(name: &str) -> Option<&'static str> {
         _ if name.len() > NAME_MAX => Some("it is longer than 243 bytes"),
         _ if name.contains('/') => Some("it has a folder in it"),
         _ if name.chars().any(char::is_control) => Some("it has control characters in it"),
-        _ if name.chars().any(turns) => Some("it has invisible characters in it that turn text around"),
+        _ if !name.chars().all(is_steady) => Some("it has invisible characters in it that turn text around"),
         // `..`, and what shells and programs read by themselves: .profile
         _ if name.starts_with('.') => Some("it begins with a dot"),
         _ => None,
     }
-}
-
-/// Whether a character makes others appear in another order or on another line, so that `exe.jpg` is seen where
-/// `gpj.exe` stands.
-fn turns(c: char) -> bool {
-    matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Offer {
@@ -159,7 +154,7 @@ async fn read_hash(from: &mut (impl AsyncRead + Unpin)) -> io::Result<blake3::Ha
 
 /// A stranger's words without what a terminal would obey.
 fn printable(words: &str) -> String {
-    words.chars().map(|c| if c.is_control() || turns(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    words.chars().map(|c| if is_steady(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 fn invalid(what: &str) -> io::Error {
@@ -214,7 +209,7 @@ mod tests {
             let offer = Offer { name: name.into(), size_bytes: 1 };
             let error = wait(Offer::read(&mut &offer.encode()[..])).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{name:?}");
-            assert!(!error.to_string().contains(|c: char| c.is_control() || turns(c)), "{error}");
+            assert!(!error.to_string().contains(|c: char| !is_steady(c)), "{error}");
         }
     }
 
@@ -222,7 +217,7 @@ mod tests {
     fn a_reason_does_not_steer_the_terminal() {
         let frame = Frame::Refusal("\u{1b}]0;title\u{7}\u{202e}".into());
         let Frame::Refusal(reason) = wait(Frame::read(&mut &frame.encode()[..])).unwrap() else { panic!() };
-        assert!(!reason.contains(|c: char| c.is_control() || turns(c)), "{reason:?}");
+        assert!(!reason.contains(|c: char| !is_steady(c)), "{reason:?}");
     }
 
     proptest! {
