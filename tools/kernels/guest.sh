@@ -1,6 +1,6 @@
 #!/bin/bash
-# The first process of the machine that tools/kernels/run.sh boots: measures one case of docs/live.md
-# under a law in this kernel, says "RESULT NAME OUTCOME", and turns the machine off.
+# The first process of the machine that tools/kernels/run.sh boots: uses the laws, `leeway run` and the
+# gateway on this kernel, says "RESULT NAME OUTCOME" for each, and turns the machine off.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 
 main() {
@@ -9,11 +9,15 @@ main() {
 	echo
 	echo "RESULT release $(uname -r)"
 	cd /tmp || exit
-	/leeway-live run --results results --repetitions 1 --jobs 1 \
-		--only "10Mbit/s 50ms droptail 2BDP ledbat:target=25ms beside cubic" >said 2>&1
-	echo "RESULT code $?"
-	cat said results
-	echo "RESULT outcome $(outcome)"
+	echo "RESULT law $(law)"
+	echo "RESULT replay $(replay)"
+	echo "RESULT run $(run)"
+	echo "RESULT gateway $(gateway)"
+}
+
+# What a part prints goes to the console; its outcome is the last line of what its function says.
+console() {
+	tee /dev/console
 }
 
 mounts() {
@@ -32,18 +36,70 @@ mounts() {
 	ip link set lo up
 }
 
-# The law's parts of the line, alone and beside CUBIC; or what the kernel was refused with.
-outcome() {
+# One case of docs/live.md: the law's parts of the line, alone and beside CUBIC; or why the kernel was refused.
+law() {
+	/leeway-live run --results results --repetitions 1 --jobs 1 \
+		--only "10Mbit/s 50ms droptail 2BDP ledbat:target=25ms beside cubic" >said 2>&1
+	console <said >/dev/null
 	python3 - <<-'PYTHON'
-		import json
-		results = [json.loads(line) for line in open("results")] if __import__("os").path.exists("results") else []
-		live = [result["figures"] for result in results if result["source"] == "live"]
+		import json, pathlib
+		results = pathlib.Path("results")
+		lines = results.read_text().splitlines() if results.exists() else []
+		live = [result["figures"] for result in map(json.loads, lines) if result["source"] == "live"]
 		if live:
 		    alone, beside = (100 * live[0][part] for part in ("alone", "background"))
 		    print(f"{alone:.0f} % of the line alone, {beside:.0f} % beside CUBIC")
 		else:
 		    print("refused:", open("said").read().strip().removeprefix("leeway-live: "))
 	PYTHON
+}
+
+# What the kernel told each law, told to the same law here: the states have to be equal to the byte.
+replay() {
+	if /replay --exact paths::every_law_does_the_same_here_and_in_the_kernel >said 2>&1; then
+		echo "equal"
+	else
+		refused said || echo "differs"
+	fi
+	console <said >/dev/null
+}
+
+# A program under `leeway run` on a line of 2 Mbit/s, which a machine without KVM can play: alone and beside a CUBIC that starts ten seconds later.
+run() {
+	iperf3 --server --daemon --pidfile iperf3.pid
+	iperf3 --server --daemon --port 5202
+	leeway link --up 2mbit --down 2mbit --delay 25ms --buffer 2BDP -- bash -c '
+		leeway run --json account.json -- iperf3 --client "$LEEWAY_GATEWAY" --time 40 --json >polite.json 2>said &
+		sleep 20
+		iperf3 --client "$LEEWAY_GATEWAY" --port 5202 --time 20 --json >cubic.json
+		wait' 2>&1 | console >/dev/null
+	console <said >/dev/null
+	python3 - <<-'PYTHON' || refused said || echo "failed"
+		import json, sys
+		polite = json.load(open("polite.json"))
+		if "error" in polite or not polite["intervals"]:
+		    sys.exit(1)
+		parts = [(one["sum"]["start"], one["sum"]["bits_per_second"] / 2e6) for one in polite["intervals"]]
+		mean = lambda low, high: sum(part for start, part in parts if low <= start < high) / (high - low)
+		print(f"{100 * mean(5, 20):.0f} % of the line alone, {100 * mean(25, 38):.0f} % beside CUBIC")
+	PYTHON
+}
+
+# A home of docs/testbed.md alone and beside neighbours whom a gateway serves.
+gateway() {
+	leeway testbed overload --mechanism prim_only --mechanism proxy --repetitions 1 --duration 20s --json \
+		--out testbed.json 2>&1 | console >/dev/null
+	python3 - <<-'PYTHON' || echo "failed"
+		import json
+		rows = {row["mechanism"]: row for row in json.load(open("testbed.json"))[0]["points"][0]["rows"]}
+		of_alone, proxy = rows["proxy"]["of_prim_only"], rows["proxy"]["median"]
+		print(f"home's requests {of_alone['primary_mean']:.2f} of alone, neighbours {proxy['secondary_per_s']:.1f} a second")
+	PYTHON
+}
+
+# refused FILE: says that a part was refused, if its file says why.
+refused() {
+	grep -q "kernel is too old" "$1" && echo "refused"
 }
 
 main
