@@ -68,6 +68,7 @@ replay() {
 run() {
 	iperf3 --server --daemon --pidfile iperf3.pid
 	iperf3 --server --daemon --port 5202
+	# shellcheck disable=SC2016 # the inner shell's words
 	leeway link --up 2mbit --down 2mbit --delay 25ms --buffer 2BDP -- bash -c '
 		leeway run --json account.json -- iperf3 --client "$LEEWAY_GATEWAY" --time 40 --json >polite.json 2>said &
 		sleep 20
