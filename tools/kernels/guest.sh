@@ -15,11 +15,6 @@ main() {
 	echo "RESULT gateway $(gateway)"
 }
 
-# What a part prints goes to the console; its outcome is the last line of what its function says.
-console() {
-	tee /dev/console
-}
-
 mounts() {
 	mount -t proc proc /proc
 	mount -t sysfs sys /sys
@@ -40,7 +35,7 @@ mounts() {
 law() {
 	/leeway-live run --results results --repetitions 1 --jobs 1 \
 		--only "10Mbit/s 50ms droptail 2BDP ledbat:target=25ms beside cubic" >said 2>&1
-	console <said >/dev/null
+	cat said >/dev/console
 	python3 - <<-'PYTHON'
 		import json, pathlib
 		results = pathlib.Path("results")
@@ -61,20 +56,21 @@ replay() {
 	else
 		refused said || echo "differs"
 	fi
-	console <said >/dev/null
+	cat said >/dev/console
 }
 
-# A program under `leeway run` on a line of 2 Mbit/s, which a machine without KVM can play: alone and beside a CUBIC that starts ten seconds later.
+# A program under `leeway run`, alone and beside a CUBIC that starts 20 seconds later. A machine without KVM
+# can play the line of 2 Mbit/s.
 run() {
-	iperf3 --server --daemon --pidfile iperf3.pid
+	iperf3 --server --daemon
 	iperf3 --server --daemon --port 5202
 	# shellcheck disable=SC2016 # the inner shell's words
 	leeway link --up 2mbit --down 2mbit --delay 25ms --buffer 2BDP -- bash -c '
 		leeway run --json account.json -- iperf3 --client "$LEEWAY_GATEWAY" --time 40 --json >polite.json 2>said &
 		sleep 20
 		iperf3 --client "$LEEWAY_GATEWAY" --port 5202 --time 20 --json >cubic.json
-		wait' 2>&1 | console >/dev/null
-	console <said >/dev/null
+		wait' >/dev/console 2>&1
+	cat said >/dev/console
 	python3 - <<-'PYTHON' || refused said || echo "failed"
 		import json, sys
 		polite = json.load(open("polite.json"))
@@ -89,7 +85,7 @@ run() {
 # A home of docs/testbed.md alone and beside neighbours whom a gateway serves.
 gateway() {
 	leeway testbed overload --mechanism prim_only --mechanism proxy --repetitions 1 --duration 20s --json \
-		--out testbed.json 2>&1 | console >/dev/null
+		--out testbed.json >/dev/console 2>&1
 	python3 - <<-'PYTHON' || echo "failed"
 		import json
 		rows = {row["mechanism"]: row for row in json.load(open("testbed.json"))[0]["points"][0]["rows"]}

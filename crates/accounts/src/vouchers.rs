@@ -10,7 +10,7 @@ use crate::caps::Period;
 use crate::store::{Db, Store, StoreError, Value};
 use crate::time::{SLOT_S, Slot};
 use jiff::{SignedDuration, Timestamp};
-use leeway_guard::is_name;
+use leeway_guard::is_user;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, pbkdf2};
 use std::fmt::Write;
@@ -187,10 +187,9 @@ impl Store {
         if [terms.days.map(u64::from), terms.bytes].contains(&Some(0)) {
             return Err(VoucherError::Nothing.into());
         }
-        let odd = |c: char| c.is_whitespace() || c == ':';
-        let taken = name.starts_with(['#', '(']) || name.starts_with(HOLDER) || code_in(name).is_some();
+        let taken = name.starts_with('(') || name.starts_with(HOLDER) || code_in(name).is_some();
         let address = name.split('/').next().is_some_and(|name| name.parse::<IpAddr>().is_ok());
-        if !is_name(name) || name.contains(odd) || taken || address {
+        if !is_user(name) || taken || address {
             return Err(VoucherError::Name(name.to_owned()).into());
         }
         let made = Made::new();

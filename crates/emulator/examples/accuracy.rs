@@ -77,18 +77,23 @@ fn measure() -> Outcomes<()> {
     Ok(())
 }
 
+/// What came about on a link while this program ran behind it, with these arguments.
+fn through(rate: Rate, delay: Duration, arguments: &[&str]) -> Outcomes<Outcome> {
+    let options =
+        DirectionOptions { rates: Some(rate.into()), delay: Some(delay), ..DirectionOptions::default() };
+    let specs = [options.spec()?, options.spec()?];
+    let this: OsString = std::env::current_exe()?.into();
+    let arguments = [this.clone()].into_iter().chain(arguments.iter().map(OsString::from)).collect();
+    let command = Command { launcher: vec![this, "enter".into()], arguments };
+    Ok(run(&specs, 1, None, &command, |_| {})?)
+}
+
 /// One row: what a connection of the kernel's own CUBIC carries, from [`WARM`] on.
 fn tcp(rate: Rate) -> Outcomes<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let receiver = std::thread::spawn(move || drain(&listener));
-    let delay = Some(Duration::from_millis(5));
-    let options = DirectionOptions { rates: Some(rate.into()), delay, ..DirectionOptions::default() };
-    let specs = [options.spec()?, options.spec()?];
-    let this: OsString = std::env::current_exe()?.into();
-    let arguments = [this.clone(), "stream".into(), port.to_string().into()];
-    let command = Command { launcher: vec![this, "enter".into()], arguments: arguments.into() };
-    let outcome = run(&specs, 1, None, &command, |_| {})?;
+    let outcome = through(rate, Duration::from_millis(5), &["stream", &port.to_string()])?;
     let (bytes, span) = receiver.join().map_err(|_| "the receiver has died")??;
     // 1448 of the 1500 bytes of a packet are the connection's.
     let part = bytes as f64 * 8.0 / span.as_secs_f64() / rate.bits_per_sec() as f64 * 1500.0 / 1448.0;
@@ -139,14 +144,8 @@ fn one(rate: Rate, load: u64) -> Outcomes<()> {
     let port = socket.local_addr()?.port();
     socket.set_read_timeout(Some(std::time::Duration::from_millis(1500)))?;
     let receiver = std::thread::spawn(move || receive(&socket));
-    let options =
-        DirectionOptions { rates: Some(rate.into()), delay: Some(DELAY), ..DirectionOptions::default() };
-    let specs = [options.spec()?, options.spec()?];
-    let this: OsString = std::env::current_exe()?.into();
     let gap = rate.time_for(leeway_units::Bytes::new(PACKET as u64)).nanos() * 100 / load;
-    let arguments = [this.clone(), "send".into(), port.to_string().into(), gap.to_string().into()];
-    let command = Command { launcher: vec![this, "enter".into()], arguments: arguments.into() };
-    let outcome = run(&specs, 1, None, &command, |_| {})?;
+    let outcome = through(rate, DELAY, &["send", &port.to_string(), &gap.to_string()])?;
     let arrivals = receiver.join().map_err(|_| "the receiver has died")?;
     print(rate, load, &arrivals, &outcome)
 }

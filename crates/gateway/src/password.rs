@@ -3,7 +3,7 @@
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, Params, PasswordHasher, PasswordVerifier};
-use leeway_guard::is_name;
+use leeway_guard::is_user;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -90,7 +90,7 @@ pub fn fresh() -> Result<String, String> {
 
 /// What is wrong with a user's name, if anything.
 pub fn check_name(name: &str) -> Result<(), String> {
-    if is_name(name) && !name.starts_with('#') && !name.contains(|c: char| c.is_whitespace() || c == ':') {
+    if is_user(name) {
         return Ok(());
     }
     Err(format!(

@@ -156,8 +156,8 @@ phrases! {
         "{} vales: se pueden hacer de 1 a 1000 a la vez", "{} vals: se'n poden fer d'1 a 1000 alhora";
     NO_NAME[1]: "{} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no character \
          that turns text around, and is neither an address nor one of a voucher",
-        "no se puede invitar a {}: un nombre tiene de 1 a 60 bytes, ni espacios ni dos puntos, no empieza por #, no \
-         tiene caracteres que den la vuelta al texto, y no es ni una dirección ni el de un vale",
+        "no se puede invitar a {}: un nombre tiene de 1 a 60 bytes, ni espacios ni dos puntos, no empieza por \
+         #, no tiene caracteres que den la vuelta al texto, y no es ni una dirección ni el de un vale",
         "no es pot convidar {}: un nom té d'1 a 60 bytes, ni espais ni dos punts, no comença per #, no té \
          caràcters que capgirin el text, i no és ni una adreça ni el d'un val";
     INVITED_ALREADY[2]: "{} has been invited already; to invite {} again, revoke that first",

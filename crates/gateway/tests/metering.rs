@@ -55,7 +55,7 @@ async fn what_is_used_is_stored_at_the_end_to_the_byte() {
     gateway.stop().await;
     assert_eq!(stored(folder.path()), counted);
     assert!(counted[0].1[Direction::Down as usize] > 1_000_000);
-    // Another start goes on, and counts nothing twice. Who has not come again came before now.
+    // Another start goes on, and counts nothing twice. Users who have not come again were last seen before now.
     let gateway = Running::start(&[objects.port()], &config(folder.path(), "")).await;
     let people = gateway.operations.people().unwrap();
     let seen: Vec<_> = people.iter().map(|user| user.last_seen.expect("the accounts know it")).collect();

@@ -8,6 +8,12 @@ pub fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES).contains(&name.len()) && name.chars().all(is_steady)
 }
 
+/// Whether a name can be a user's, who is written as `NAME:HASH` in a file with comments: a name without a
+/// space, without a colon, and without # in front.
+pub fn is_user(name: &str) -> bool {
+    is_name(name) && !name.starts_with('#') && !name.contains(|c: char| c.is_whitespace() || c == ':')
+}
+
 /// Whether a character leaves what is around it in its place. A control character does not, and no more does one
 /// that turns text around or breaks a line (Unicode Standard Annex 9), with which `exe.jpg` is seen where
 /// `gpj.exe` stands.
@@ -26,7 +32,11 @@ mod tests {
             assert!(is_name(name), "{name}");
         }
         for name in ["", "a\nb", "\u{1b}[2J", "nna\u{202e}", "a\u{2066}b", &"n".repeat(61)] {
-            assert!(!is_name(name), "{name:?}");
+            assert!(!is_name(name) && !is_user(name), "{name:?}");
         }
+        for name in ["a b", "a:b", "#a"] {
+            assert!(is_name(name) && !is_user(name), "{name:?}");
+        }
+        assert!(is_user("ann") && is_user("a#"));
     }
 }

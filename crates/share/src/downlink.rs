@@ -1,5 +1,5 @@
-//! Downloads through sockets: the window that all of them share, and the part of each connection, which are
-//! receive windows that a [`Line`] opens.
+//! Downloads through sockets: the window that all of them share, and the part of each connection,
+//! which are receive windows that a [`Line`] opens.
 //!
 //! A grant of n bytes lets a server send n bytes more: they are read from the socket, which moves the
 //! right edge of the receive window, or the window grows by them. Bytes that arrive without a grant
@@ -287,7 +287,8 @@ impl Downlink {
         asked.unwrap_or(0)
     }
 
-    /// At `at_us` a packet to the server of `flow` acknowledged everything before a position, and announced an edge.
+    /// At `at_us` a packet to the server of `flow` acknowledged everything before a position, and
+    /// announced an edge.
     pub fn announced(&mut self, now_us: u64, at_us: u64, flow: FlowId, acknowledged: u64, edge: u64) {
         if let Some(entry) = self.flows.get_mut(&flow) {
             entry.observed.get_or_insert_default().announced(at_us, acknowledged, edge);

@@ -254,8 +254,8 @@ impl Connection {
         self.stage == Stage::Receiving && !(self.asked && self.got_bytes <= 2 * self.usual_bytes)
     }
 
-    /// What more will come of it. `answers` have come: on an uplink none do, and less than a segment is a request or a
-    /// push, of which all has come.
+    /// What more will come of it, in bytes. `answers` says whether any answer has come on this line. On an
+    /// uplink none does: less than a segment is then a request or a push, of which all has come.
     fn expects(&self, policy: &Policy, answers: bool) -> u64 {
         match self.stage {
             Stage::Receiving if !answers && self.got_bytes < policy.segment_bytes => 0,

@@ -212,8 +212,8 @@ words! {
         "Sin usar: su tiempo empieza con el primer uso.",
         "Sense usar: el seu temps comença amb el primer ús.";
     use_until: "Use it first before", "Úsalo por primera vez antes de", "Fes-lo servir per primer cop abans de";
-    logged: "The gateway logs the addresses that you reach. A log is kept for", "La pasarela registra las direcciones \
-         a las que llegas. El registro se guarda",
+    logged: "The gateway logs the addresses that you reach. A log is kept for",
+        "La pasarela registra las direcciones a las que llegas. El registro se guarda",
         "La passarel·la registra les adreces on arribes. El registre es guarda";
     days: "days", "días", "dies";
     day: "day", "día", "dia";

@@ -1,6 +1,6 @@
 //! How the sharing does on lines that were drawn by a seed:
-//! `cargo run --release -p leeway-sim --example sharing -- [tune|held|blind|relay|one|sockets|sensitivity] [lines]`, or
-//! `-- line MBPS MS BDP QUEUE`.
+//! `cargo run --release -p leeway-sim --example sharing -- WHAT [LINES]`, where WHAT is `tune`, `held`,
+//! `blind`, `relay`, `one`, `sockets` or `sensitivity`; or `-- line MBPS MS BDP QUEUE`.
 //!
 //! `relay` plays the half of the lines that was held back with a relay at the other end of the line. `sockets`
 //! plays neighbours whose servers pause, are far or slow, with a gateway that sees what a program

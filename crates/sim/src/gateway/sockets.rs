@@ -1,9 +1,10 @@
-//! A gateway without the right to see packets: a program on sockets that reads what `leeway_share::Downlink` lets it
-//! read, and a kernel that announces windows. That is the code of the live gateway; this file stands for the kernel
-//! and the tasks around it.
+//! A gateway without the right to see packets: a program on sockets that reads what
+//! `leeway_share::Downlink` lets it read, and a kernel that announces windows. The downlink is the code
+//! of the live gateway; this file stands for the kernel and the tasks around it.
 //!
-//! The window is announced when bytes come, read or not, and when they are read: whole segments, as far as there is
-//! room in a buffer of twice the bound, half of which is for what a segment takes beside its bytes.
+//! The window is announced when bytes come, read or not, and when they are read: whole segments, as far
+//! as there is room in a buffer of twice the bound, half of which is for what a segment takes beside its
+//! bytes.
 //!
 //! Scope and limitations: a task reads at once, or up to `read_delay` later. The end of an answer is read when it
 //! comes. A kernel knows the least round trip of what it sends as the sum of the least delays of both ways.
@@ -44,7 +45,8 @@ pub struct Socket {
     early: u64,
     /// Bytes that may be read: granted and not read yet.
     permitted: u64,
-    /// It waits until its server may answer, with so many bytes where that is known.
+    /// The request that waits until its server may answer; inside, the bytes of the answer where they are
+    /// known.
     starts: Option<Option<u32>>,
     /// It waits for a grant to read.
     waits: bool,
