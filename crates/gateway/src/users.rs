@@ -98,9 +98,9 @@ impl User {
         Timestamp::from_second(self.seen.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Number of the user's connections to the gateway.
+    /// Number of connections and UDP associations to the Internet that the gateway has for the user.
     pub fn connections(&self) -> usize {
-        self.clients.load(Ordering::Relaxed)
+        self.upstream.load(Ordering::Relaxed)
     }
 
     /// Revokes the user's access, or gives it back. Revoking ends the user's connections.

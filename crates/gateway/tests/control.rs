@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{PASSWORD, PATIENCE, Running, echo, from, objects, status, stops, text, udp_echo, users};
+use common::{
+    PASSWORD, PATIENCE, Running, authorization, echo, from, objects, status, stops, text, udp_echo, users,
+};
 use leeway_gateway::control::{
     Client, ClientError, Health, PauseRequest, RevokeRequest, Revoked, Sharing, Status, UserStatus,
 };
@@ -224,7 +226,6 @@ async fn whoever_is_revoked_is_cut_within_a_second_and_stays_out() {
 
 #[tokio::test]
 async fn a_user_with_a_password_is_told_that_access_is_gone() {
-    use base64::Engine;
     let (objects, owner, (_file, users)) = (objects().await, Owner::new(), users());
     let gateway = Running::start(&[objects.port()], &format!("{users}{}", owner.config())).await;
     for (user, undo, why) in [
@@ -237,14 +238,30 @@ async fn a_user_with_a_password_is_told_that_access_is_gone() {
     }
     // Before her first request.
     owner.revoke("ann", false).await.unwrap();
-    let code = base64::engine::general_purpose::STANDARD.encode(format!("ann:{PASSWORD}"));
-    let request = format!(
-        "GET http://{objects}/10 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic {code}\r\nConnection: close\r\n\r\n"
-    );
+    let ann = authorization("ann", PASSWORD);
+    let request =
+        format!("GET http://{objects}/10 HTTP/1.1\r\nHost: x\r\nProxy-{ann}\r\nConnection: close\r\n\r\n");
     let answer = gateway.say(&request).await;
     assert_eq!(status(&answer), 403, "a right password is not asked for again: {answer}");
     owner.revoke("ann", true).await.unwrap();
     assert_eq!(status(&gateway.say(&request).await), 200);
+}
+
+#[tokio::test]
+async fn a_connection_counts_for_the_name_that_was_given() {
+    let (echo, owner, (_file, with)) = (echo().await, Owner::new(), users());
+    let gateway = Running::start(&[echo.port()], &format!("{with}\n{}", owner.config())).await;
+    let ann = authorization("ann", PASSWORD);
+    let request = format!("CONNECT {echo} HTTP/1.1\r\nHost: x\r\nProxy-{ann}\r\n\r\n");
+    let mut running = gateway.client().await;
+    running.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(status(&head(&mut running).await), 200);
+    let users: Vec<UserStatus> = owner.client().get("/v1/users").await.unwrap();
+    let connections: Vec<(&str, usize)> =
+        users.iter().map(|user| (user.name.as_str(), user.connections)).collect();
+    assert_eq!(connections, [("127.0.0.1", 0), ("ann", 1)]);
+    let status = owner.status().await;
+    assert_eq!((status.users, status.connections), (1, 1));
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 
 mod common;
 
-use base64::Engine;
-use common::{PASSWORD, PATIENCE, Running, echo, from, mirror, name_server, objects, status, text, users};
+use common::{
+    PASSWORD, PATIENCE, Running, authorization, echo, from, mirror, name_server, objects, status, text, users,
+};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::time::Duration;
@@ -214,10 +215,7 @@ async fn users_with_passwords() {
         status(&answer) == 407 && answer.to_ascii_lowercase().contains("proxy-authenticate: basic"),
         "{answer}"
     );
-    let as_ann = |password: &str| {
-        let code = base64::engine::general_purpose::STANDARD.encode(format!("ann:{password}"));
-        ask(&format!("Proxy-Authorization: Basic {code}\r\n"))
-    };
+    let as_ann = |password: &str| ask(&format!("Proxy-{}\r\n", authorization("ann", password)));
     assert_eq!(status(&gateway.say(&as_ann("another phrase")).await), 407);
     assert_eq!(status(&gateway.say(&as_ann(PASSWORD)).await), 200);
     assert_eq!(gateway.metric("leeway_gateway_requests_total{user=\"ann\"}").await, 1.0);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PATIENCE, Running, from, name_server, status, text, text_of};
+use common::{PATIENCE, Running, authorization, from, name_server, status, text, text_of};
 use leeway_gateway::peers::{Document, Standing};
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::Path;
@@ -119,12 +119,8 @@ async fn with_passwords_only_who_is_known_hears_what_is_left() {
     let gateway = gateway(free_port(), &[], &[80], &format!("{users}{caps}")).await;
     assert_eq!(document(&gateway).await.left_bytes, None);
     let given = |password: &str| {
-        use base64::Engine;
-        let code = base64::engine::general_purpose::STANDARD.encode(format!("ann:{password}"));
-        format!(
-            "GET /.well-known/leeway HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic {code}\r\nConnection: close\r\n\r\n",
-            gateway.http
-        )
+        let (host, ann) = (gateway.http, authorization("ann", password));
+        format!("GET /.well-known/leeway HTTP/1.1\r\nHost: {host}\r\n{ann}\r\nConnection: close\r\n\r\n")
     };
     let answer = gateway.say(&given(common::PASSWORD)).await;
     let known: Document = serde_json::from_str(body(&answer)).unwrap();

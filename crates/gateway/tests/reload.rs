@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PASSWORD, PATIENCE, Running, echo, objects, status, text, text_of};
+use common::{PASSWORD, PATIENCE, Running, authorization, echo, objects, status, text, text_of};
 use leeway_gateway::Config;
 use leeway_gateway::control::{Operations, ReloadRequest};
 use leeway_gateway::password::Hash;
@@ -70,11 +70,8 @@ async fn reload(operations: &Arc<Operations>) -> Result<Vec<String>, String> {
 }
 
 fn request(name: &str, line: &str, connection: &str) -> String {
-    use base64::Engine;
-    let code = base64::engine::general_purpose::STANDARD.encode(format!("{name}:{PASSWORD}"));
-    format!(
-        "{line} HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic {code}\r\nConnection: {connection}\r\n\r\n"
-    )
+    let user = authorization(name, PASSWORD);
+    format!("{line} HTTP/1.1\r\nHost: x\r\nProxy-{user}\r\nConnection: {connection}\r\n\r\n")
 }
 
 /// The head and as many bytes of a body.

@@ -32,9 +32,9 @@ pub struct Status {
     pub uptime_s: u64,
     /// Whether neighbours are served.
     pub sharing: Sharing,
-    /// Connections of neighbours now.
+    /// Connections of neighbours to the gateway now.
     pub connections: usize,
-    /// Neighbours with connections.
+    /// Neighbours for whom the gateway has connections to the Internet now.
     pub users: usize,
     /// Bytes from the Internet for neighbours since the start.
     pub down_bytes: u64,
@@ -102,7 +102,7 @@ pub struct Window {
 pub struct UserStatus {
     /// The name of the configuration, or the address.
     pub name: String,
-    /// Connections now.
+    /// Connections to the Internet that the gateway has for the neighbour now.
     pub connections: usize,
     /// Bytes from the Internet since the gateway's start.
     pub down_bytes: u64,

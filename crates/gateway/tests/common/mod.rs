@@ -1,6 +1,7 @@
 //! A gateway in this process, servers at 127.0.0.2 that it may reach, and clients at other loopback addresses.
 #![allow(dead_code, missing_docs)]
 
+use base64::Engine;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -104,6 +105,12 @@ pub fn users() -> (tempfile::NamedTempFile, String) {
     std::fs::write(file.path(), format!("ann:{hash}\n")).unwrap();
     let line = format!("users_file = {:?}\n", file.path());
     (file, line)
+}
+
+/// The header by which a user gives a password to a server; with `Proxy-` before it, to a proxy.
+pub fn authorization(user: &str, password: &str) -> String {
+    let code = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    format!("Authorization: Basic {code}")
 }
 
 /// All that comes until the end of the stream.
