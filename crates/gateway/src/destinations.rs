@@ -1,7 +1,7 @@
 //! The log of destinations, for owners whose law demands one. Without `[destinations]` there is none.
 //!
 //! Each day (UTC) has a file. A line of JSON is for one connection, or for the first datagram to a server.
-//! Lines are written every ten seconds, as accounts are, to spare flash memory. A file goes away when it
+//! Lines are written every nine seconds, as accounts are, to spare flash memory. A file goes away when it
 //! is older than `keep_days`. The clock is that of accounts, so that a clock that jumps deletes nothing.
 
 use crate::event::{Event, Log};

@@ -43,7 +43,7 @@ impl Db {
             let connection = rusqlite::Connection::open(path)?;
             connection.busy_timeout(PATIENCE)?;
             // Readers do not wait for the writer. FULL syncs once a transaction, which is once
-            // in ten seconds: a power cut loses no more than a killed process does.
+            // in nine seconds: a power cut loses no more than a killed process does.
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             // The log goes back to this size after a checkpoint, in bytes.
