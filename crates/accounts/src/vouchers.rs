@@ -82,6 +82,9 @@ pub enum VoucherError {
     /// An invitation for nothing.
     #[error("an invitation for 0 days or 0 bytes is none: give more, or leave it out")]
     Nothing,
+    /// More data than any line carries.
+    #[error("{0} bytes: at most a petabyte, 1000000000000000 bytes, can be given")]
+    Endless(u64),
     /// Too many or none.
     #[error("{0} vouchers: from 1 to 1000 can be made at a time")]
     Count(usize),
@@ -113,10 +116,23 @@ pub fn grouped(text: &str) -> String {
     characters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join("-")
 }
 
-/// Bytes of that many gigabytes (10^9); none for less than a byte, and above a petabyte, up to which
-/// numbers of bytes are exact.
+/// Most data of a code, in bytes: a petabyte, up to which a number of gigabytes gives exact bytes.
+const MOST_BYTES: u64 = 1_000_000_000_000_000;
+
+/// Bytes of that many gigabytes (10^9); none for less than a byte, and above a petabyte.
 pub fn gigabytes(gb: f64) -> Option<u64> {
-    (1e-9..=1e6).contains(&gb).then(|| (gb * 1e9).round() as u64)
+    (1e-9..=MOST_BYTES as f64 / 1e9).contains(&gb).then(|| (gb * 1e9).round() as u64)
+}
+
+impl Terms {
+    /// `nothing`, if they are for 0 days or 0 bytes.
+    fn check(&self, nothing: VoucherError) -> Result<(), VoucherError> {
+        match self {
+            Terms { days: Some(0), .. } | Terms { bytes: Some(0), .. } => Err(nothing),
+            Terms { bytes: Some(bytes), .. } if *bytes > MOST_BYTES => Err(VoucherError::Endless(*bytes)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The name in the ledger of the holder of a code: the invited one's, or one that is made of the code's selector.
@@ -168,10 +184,10 @@ impl Store {
         terms: &Terms,
         count: usize,
     ) -> Result<Vec<Code>, StoreError> {
-        let given = [terms.days.map(u64::from), terms.bytes];
-        if given == [None, None] || given.contains(&Some(0)) {
+        if (terms.days, terms.bytes) == (None, None) {
             return Err(VoucherError::Empty.into());
         }
+        terms.check(VoucherError::Empty)?;
         if !(1..=1000).contains(&count) {
             return Err(VoucherError::Count(count).into());
         }
@@ -184,9 +200,7 @@ impl Store {
     /// # Errors
     /// The name is none or is invited already, or the database refuses or is gone.
     pub fn invite(&mut self, now: Timestamp, name: &str, terms: &Terms) -> Result<Code, StoreError> {
-        if [terms.days.map(u64::from), terms.bytes].contains(&Some(0)) {
-            return Err(VoucherError::Nothing.into());
-        }
+        terms.check(VoucherError::Nothing)?;
         let taken = name.starts_with('(') || name.starts_with(HOLDER) || code_in(name).is_some();
         let address = name.split('/').next().is_some_and(|name| name.parse::<IpAddr>().is_ok());
         if !is_user(name) || taken || address {

@@ -408,6 +408,15 @@ fn vouchers(url: &str) {
     for nothing in [terms(None, None), terms(Some(0), None), terms(None, Some(0)), terms(Some(1), Some(0))] {
         assert!(store.make_vouchers(start, &nothing, 1).is_err(), "{nothing:?}");
     }
+    for bytes in [1_000_000_000_000_001, u64::MAX] {
+        let endless = terms(None, Some(bytes));
+        for refused in [
+            store.make_vouchers(start, &endless, 1),
+            store.invite(start, "ann", &endless).map(|code| vec![code]),
+        ] {
+            assert!(refused.unwrap_err().to_string().contains("at most a petabyte"));
+        }
+    }
     assert!(store.make_vouchers(start, &terms(Some(1), None), 1001).is_err());
     let codes = store.make_vouchers(start, &terms(Some(7), Some(5_000_000_000)), 20).unwrap();
     assert_eq!(BTreeSet::from_iter(codes.iter().map(|code| &code.text)).len(), 20);

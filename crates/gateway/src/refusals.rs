@@ -152,6 +152,9 @@ phrases! {
     INVITED_FOR_NOTHING[0]: "an invitation for 0 days or 0 bytes is none: give more, or leave it out",
         "una invitación de 0 días o 0 bytes no lo es: da más, o déjalo vacío",
         "una invitació de 0 dies o 0 bytes no ho és: dóna'n més, o deixa-ho buit";
+    ENDLESS[1]: "{} bytes: at most a petabyte, 1000000000000000 bytes, can be given",
+        "{} bytes: se puede dar un petabyte como mucho, 1000000000000000 bytes",
+        "{} bytes: es pot donar un petabyte com a molt, 1000000000000000 bytes";
     VOUCHER_COUNT[1]: "{} vouchers: from 1 to 1000 can be made at a time",
         "{} vales: se pueden hacer de 1 a 1000 a la vez", "{} vals: se'n poden fer d'1 a 1000 alhora";
     NO_NAME[1]: "{} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no character \
@@ -192,6 +195,7 @@ fn of_voucher(error: &VoucherError) -> Note {
         VoucherError::Revoked => Note::new(&CODE_REVOKED, []),
         VoucherError::Empty => Note::new(&FOR_NOTHING, []),
         VoucherError::Nothing => Note::new(&INVITED_FOR_NOTHING, []),
+        VoucherError::Endless(bytes) => Note::new(&ENDLESS, [Value::same(bytes)]),
         VoucherError::Count(count) => Note::new(&VOUCHER_COUNT, [Value::same(count)]),
         VoucherError::Name(name) => Note::new(&NO_NAME, [Value::same(format!("{name:?}"))]),
         VoucherError::Invited(name) => Note::new(&INVITED_ALREADY, [name, name].map(Value::same)),
@@ -207,6 +211,7 @@ pub fn each_of_store() -> impl Iterator<Item = StoreError> {
         VoucherError::Revoked,
         VoucherError::Empty,
         VoucherError::Nothing,
+        VoucherError::Endless(u64::MAX),
         VoucherError::Count(0),
         VoucherError::Name("a b".into()),
         VoucherError::Invited("Núria".into()),
