@@ -43,9 +43,14 @@ tree() {
 		license GPL-2.0-only /usr/share/common-licenses/GPL-2
 	} >"$doc/copyright"
 	changelog | gzip -9n >"$doc/changelog.gz"
-	gzip -9nc CHANGELOG.md >"$doc/NEWS.md.gz"
-	cp README.md "$doc/README.md"
+	elsewhere CHANGELOG.md | gzip -9n >"$doc/NEWS.md.gz"
+	elsewhere README.md >"$doc/README.md"
 	install -D -m 644 -t "$doc/examples" packaging/grafana/leeway-gateway.json packaging/prometheus/leeway-gateway.rules.yml
+}
+
+# elsewhere FILE: a page of the top folder, whose links lead to the repository.
+elsewhere() {
+	sed -E 's#\]\(([A-Za-z][^):]*)\)#](https://github.com/leeway-net/leeway/blob/main/\1)#g' "$1"
 }
 
 # license NAME FILE: a text in the form of Debian's copyright file; every Debian has those below /usr.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,7 @@ class Sweep(Sequence[SweepRun]):
         seeds = {each.seed for each in self._runs}
         return (
             f"<Sweep of {' and '.join(paths) or 'nothing'}: "
-            f"{len(points)} points, {len(seeds)} seeds, {len(self._runs)} runs>"
+            f"{_count(points, 'point')}, {_count(seeds, 'seed')}, {_count(self._runs, 'run')}>"
         )
 
     def _repr_html_(self) -> str:
@@ -162,3 +162,7 @@ def points(scenario: Scenario) -> Iterator[tuple[dict[str, Any], Scenario]]:
     for values in itertools.product(*scenario.sweep.values()):
         labels = dict(zip(scenario.sweep, values, strict=True))
         yield labels, base.set(labels) if labels else base
+
+
+def _count(things: Collection, what: str) -> str:
+    return f"{len(things):,} {what}{'' if len(things) == 1 else 's'}"

@@ -93,3 +93,19 @@ def test_a_folder_for_output_without_room_is_named(disk, tmp_path, command):
     again = disk.lab(command, "own:share", "--load", OWN, *place)
     assert again.returncode == 0, again
     assert "6 runs (6 from the cache)" in again.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"], ["list"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_the_output_is_an_error(arguments: list[str], unbuffered: str):
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "leeway.lab", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
+    assert ended.stderr == "leeway-lab: error: a file or the output: No space left on device\n"
+    assert ended.returncode == 3

@@ -119,8 +119,9 @@ def test_dark_is_dark_in_files_too(run: Run):
 
 def test_a_sweep_plays_every_point_with_every_seed(swept: Sweep):
     assert len(swept) == 18 and repr(swept).startswith(
-        "<Sweep of flow.backup.law and dumbbell.bottleneck.buffer: 6 points"
+        "<Sweep of flow.backup.law and dumbbell.bottleneck.buffer: 6 points, 3 seeds, 18 runs>"
     )
+    assert repr(swept[:1]).endswith(": 1 point, 1 seed, 1 run>")
     assert [each.seed for each in swept[:4]] == [1, 2, 3, 1]
     assert dict(swept[3].labels) == {"flow.backup.law": "ledbat", "dumbbell.bottleneck.buffer": "20 pkt"}
     assert swept[3].scenario.flow[1].law == "ledbat" and swept[3].scenario.sweep == {}

@@ -17,6 +17,7 @@ const HEAD: &str = "time,gateway,user,direction,class,bytes";
 
 /// Why there is no file.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExportError {
     /// The store.
     #[error(transparent)]

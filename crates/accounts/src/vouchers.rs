@@ -66,6 +66,7 @@ pub struct Code {
 
 /// Why a code is worth nothing, or none is made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum VoucherError {
     /// There is no such code. Nobody is told whether its beginning is right.
     #[error("there is no voucher of this code: look at it again, it has no 0, O, 1, I or L")]

@@ -30,7 +30,7 @@ mod transfer;
 
 use args::{Cli, Command};
 use clap::Parser;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 /// Exit code of a run that failed.
@@ -68,7 +68,7 @@ impl From<io::Error> for Failure {
 }
 
 fn main() -> ExitCode {
-    let failure = match run(Cli::parse()) {
+    let failure = match Cli::try_parse().map_or_else(show, run).and_then(|()| Ok(output::stdout().flush()?)) {
         Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
         Err(failure) => failure,
     };
@@ -90,6 +90,15 @@ fn main() -> ExitCode {
         Failure::Closed => 0,
     };
     ExitCode::from(code)
+}
+
+/// Shows what clap has instead of a command: help, the version, or a mistake in the arguments.
+fn show(words: clap::Error) -> Result<(), Failure> {
+    let printed = words.print();
+    match words.use_stderr() {
+        true => Err(Failure::Command(BAD_INPUT)),
+        false => Ok(printed.map_err(output::unwritten)?),
+    }
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -119,8 +119,8 @@ fn pages_of_the_operator(debian: &Debian) {
     assert!(manual.contains("share/doc/leeway/operator.md"), "{manual}");
     let page = debian.read(&format!("{folder}/operator.md")).unwrap();
     assert!(page.contains("sudo leeway gateway init"), "{page}");
-    for page in ["operator.md", "gateway.md", "accounts.md"] {
-        let text = debian.read(&format!("{folder}/{page}")).unwrap();
+    for page in ["operator.md", "gateway.md", "accounts.md", "README.md", "NEWS.md.gz"] {
+        let text = debian.succeed(&["zcat", "--force", &format!("/{folder}/{page}")]);
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = link.split('#').next().unwrap_or_default();
             let there = file.is_empty() || debian.0.join(folder).join(file).is_file();

@@ -279,7 +279,15 @@ fn a_result_that_cannot_be_written_is_named() {
 #[test]
 fn a_full_disk_behind_the_standard_output_is_named() {
     let folder = folder();
-    for arguments in [["sim", "short.toml", "--json"].as_slice(), &["laws"], &["doctor", "--json"]] {
+    let answers: [&[&str]; 6] = [
+        &["sim", "short.toml", "--json"],
+        &["laws"],
+        &["doctor", "--json"],
+        &["--version"],
+        &["--help"],
+        &["gateway", "users", "--help"],
+    ];
+    for arguments in answers {
         let full = std::fs::File::create("/dev/full").unwrap();
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("leeway"));
         let output = command.current_dir(&folder).args(arguments).stdout(full).output().unwrap();
@@ -314,17 +322,14 @@ fn killed_it_leaves_nothing_partial() {
 #[test]
 fn a_closed_pipe_is_no_failure() {
     let folder = folder();
-    let arguments = ["sim", "short.toml", "--json", "--repetitions", "20"];
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("leeway"))
-        .current_dir(&folder)
-        .args(arguments)
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let sim = ["sim", "short.toml", "--json", "--repetitions", "20"];
+    for arguments in [sim.as_slice(), &["--version"], &["run", "--help"]] {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        drop(reader);
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("leeway"));
+        let output = command.current_dir(&folder).args(arguments).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?} {output:?}");
+    }
 }
 
 #[test]

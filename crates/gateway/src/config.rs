@@ -31,6 +31,7 @@ pub const LAW: &str = leeway_share::LAW;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {path}: {error}")]

@@ -43,6 +43,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Why the gateway does not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GatewayError {
     /// The configuration.
     #[error(transparent)]
@@ -436,7 +437,7 @@ fn of_system(error: &leeway_net::Error) -> Value {
         leeway_net::Error::System { error: cause, .. } | leeway_net::Error::Missing { error: cause, .. } => {
             Value::caused(error, cause)
         }
-        leeway_net::Error::Program { .. } => Value::said(error),
+        error => Value::said(error),
     }
 }
 

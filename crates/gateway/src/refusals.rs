@@ -199,6 +199,7 @@ fn of_voucher(error: &VoucherError) -> Note {
         VoucherError::Count(count) => Note::new(&VOUCHER_COUNT, [Value::same(count)]),
         VoucherError::Name(name) => Note::new(&NO_NAME, [Value::same(format!("{name:?}"))]),
         VoucherError::Invited(name) => Note::new(&INVITED_ALREADY, [name, name].map(Value::same)),
+        error => Note::new(&ACCOUNTS, [Value::said(error)]),
     }
 }
 

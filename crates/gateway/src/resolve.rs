@@ -17,6 +17,7 @@ const TRIED: usize = 4;
 
 /// Why a name cannot be reached.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ResolveError {
     /// It cannot be asked for.
     #[error("`{0}` is neither a name nor an address")]

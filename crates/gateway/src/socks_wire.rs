@@ -15,6 +15,7 @@ pub const LONGEST_BYTES: usize = 2 + 1 + 255 + 1 + 255;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// Bytes are missing.
     #[error("the message is not complete")]

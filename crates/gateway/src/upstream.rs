@@ -38,6 +38,7 @@ const SLICES: usize = 16;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The policy refuses.
     #[error(transparent)]

@@ -12,6 +12,7 @@ const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// Why a file with secrets was not read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SecretError {
     /// The system says no.
     #[error("cannot read {path}: {error}")]

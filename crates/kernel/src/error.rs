@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// Why the kernel does not run a law, or cannot say what it runs.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KernelError {
     /// The specification of the law is wrong.
     #[error(transparent)]

@@ -29,6 +29,7 @@ use std::process::{Command, Stdio};
 
 /// Why the network did not do as it was told.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A program that is needed is not there.
     #[error("cannot run `{program}`: {error}; it is in the package {package}")]

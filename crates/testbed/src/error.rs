@@ -4,6 +4,7 @@ use std::io;
 
 /// What was wrong, and what would be right.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The test network cannot be built.
     #[error(transparent)]

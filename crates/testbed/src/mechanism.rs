@@ -66,6 +66,7 @@ pub const VARIANTS: &str = "any queue by its name; a queue behind a mechanism: t
 
 /// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MechanismError {
     /// Unknown mechanism.
     #[error("there is no mechanism `{name}`; there are {}, and {}",

@@ -5,6 +5,7 @@ use std::path::Path;
 
 /// What was wrong, and what would be right.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The rights for devices and rules are missing.
     #[error("cannot {what}: not permitted; a tunnel needs root, or CAP_NET_ADMIN: run it with sudo")]

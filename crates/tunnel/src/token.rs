@@ -27,6 +27,7 @@ pub struct Token {
 
 /// Why a text is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TokenError {
     /// Something else.
     #[error("this is not a token of `leeway invite`: those begin with {PREFIX}")]

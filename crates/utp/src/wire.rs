@@ -88,6 +88,7 @@ pub struct Packet<'a> {
 
 /// Why bytes are no packet of uTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// Fewer bytes than the header or its extensions take.
     #[error("a uTP packet of {0} bytes ends before its header does")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,9 +32,16 @@ SELECTION = """\
 ID is an experiment (rossi2010:fig2a), a paper (rossi2010), a pattern ('trang2014:fig3.*'), or all."""
 
 
+class _Parser(argparse.ArgumentParser):
+    def _print_message(self, message, file=None):
+        """As argparse's, which hides that help could not be written."""
+        if message:
+            (file or sys.stderr).write(message)
+
+
 def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse.ArgumentParser:
     """The parser; a command of `commands` is called with the parsed arguments."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="leeway-lab",
         description="Repeats the experiments of the literature on less-than-best-effort transport, and runs your own.",
         epilog=f"{EXAMPLES}\n{EXIT_CODES}",

@@ -8,9 +8,9 @@ import os
 import shlex
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -34,17 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     As a program (without `argv`) an interrupt ends the process at once, without waiting for unfinished runs.
     """
     parser = arguments.parser({"list": _list, "run": _run, "sweep": _sweep, "report": _report, "cache": _cache})
-    args = parser.parse_args(argv)
-    if args.version:
-        print(f"leeway {leeway.ENGINE.partition('+')[0]}, engine {leeway.ENGINE}")
-        return OK
-    if args.command is None:
-        parser.print_help()
-        return USAGE
-    args.called = ["leeway-lab", *(argv if argv is not None else sys.argv[1:])]
     try:
-        with _warnings_above_the_bar():
-            code = args.carry_out(args)
+        try:
+            args = parser.parse_args(argv)
+        finally:
+            sys.stdout.flush()
+        args.called = ["leeway-lab", *(argv if argv is not None else sys.argv[1:])]
+        code = _carried_out(args, parser)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -54,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os._exit(INTERRUPTED)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of the output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end_output()
         return OK
     except (UnknownExperimentError, ImportError, leeway.ScenarioError, UsageError) as error:
         _error(str(error))
@@ -66,8 +62,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         _error(str(error))
         return SURROUNDINGS
     except OSError as error:
-        _error(f"{error.filename or 'a file'}: {error.strerror or error}")
+        _error(f"{error.filename or 'a file or the output'}: {error.strerror or error}")
+        if error.filename is None:
+            _end_output()
         return SURROUNDINGS
+
+
+def _end_output() -> None:
+    """What is not written yet goes nowhere; Python would try once more at its end."""
+    with suppress(OSError, ValueError):  # an output that is no file has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _carried_out(args: Namespace, parser: ArgumentParser) -> int:
+    if args.version:
+        print(f"leeway {leeway.ENGINE.partition('+')[0]}, engine {leeway.ENGINE}")
+        return OK
+    if args.command is None:
+        parser.print_help()
+        return USAGE
+    with _warnings_above_the_bar():
+        return args.carry_out(args)
 
 
 class UsageError(Exception):

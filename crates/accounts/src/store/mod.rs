@@ -21,6 +21,7 @@ const CHUNK: usize = 500;
 
 /// Why the store does not do what it is asked for.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// The URL is not one of a store.
     #[error("`{0}` is no store: give the path of a file, or postgresql://user@host/database{1}")]

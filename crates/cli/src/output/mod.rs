@@ -15,5 +15,5 @@ mod table;
 mod terms;
 
 pub use collect::Collector;
-pub use standard::stdout;
+pub use standard::{stdout, unwritten};
 pub use table::print;

@@ -14,12 +14,17 @@ pub fn stdout() -> Standard {
     Standard(io::stdout().lock())
 }
 
+/// An error of the standard output, with its name.
+pub fn unwritten(error: io::Error) -> io::Error {
+    cannot_write(NAME.as_ref(), &error)
+}
+
 impl Write for Standard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(|error| cannot_write(NAME.as_ref(), &error))
+        self.0.write(bytes).map_err(unwritten)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(|error| cannot_write(NAME.as_ref(), &error))
+        self.0.flush().map_err(unwritten)
     }
 }

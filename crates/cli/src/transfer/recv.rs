@@ -162,12 +162,21 @@ async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Stream, Offer, Par
             }
             Err(reason) => {
                 eprintln!("leeway: refused {who}: {reason}");
-                let socket = Arc::clone(socket);
+                let (socket, told) = (Arc::clone(socket), without_folder(&reason, &args.target));
                 tokio::spawn(async move {
-                    talk::part_for(&socket, &stream, &Stop::Refusal(reason)).await;
+                    talk::part_for(&socket, &stream, &Stop::Refusal(told)).await;
                 });
             }
         }
+    }
+}
+
+/// A reason for a stranger, whom it does not concern where on this machine the file would be.
+fn without_folder(reason: &str, target: &Path) -> String {
+    let folder = if target.is_dir() { target } else { target.parent().unwrap_or(target) };
+    match folder.join("").to_str() {
+        Some(prefix) if prefix.len() > 1 => reason.replace(prefix, ""),
+        _ => reason.to_owned(),
     }
 }
 

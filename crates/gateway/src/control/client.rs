@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// Nobody listens.
     #[error(

@@ -51,6 +51,7 @@ const SHOWN: usize = 100;
 
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OperationError {
     /// The request makes no sense.
     #[error("{0}")]

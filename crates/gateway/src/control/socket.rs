@@ -12,6 +12,7 @@ const MODE: u32 = 0o660;
 
 /// Why there is no control socket.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SocketError {
     /// Another gateway has it.
     #[error("another gateway has {0}: stop it, or give `socket` in [control]")]
