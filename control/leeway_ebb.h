@@ -7,16 +7,16 @@
  * W: the window, paced at W/base; n: segments that leave together; N: noise (leeway_line.h).
  *
  *	T = max(clamp(base/100, 1 ms, threshold), min(1.2 S, base/4), N) + (n - 1) S	q > T: a busy sample
+ *	short: losses come before a queue of four times that max(); max(a quarter, S/2, N) in its place
  *	begin (slow start)	W doubles each round trip, up to 3/4 P or to the first queue
  *	fill (avoidance)	W += max(1/4, min(base/step, P/32)) + fill (0.9 P - W) min(base/60 ms, 60 ms/base)
  *	check (inference)	max(2, 0.3 W) busy samples: R = 0.9 W base/(base + q), W = 0.9 R
  *				clear: the queue was ours, fill from R; busy: yield
- *	yield			W/2 with each busy round trip, 0.7 W below one segment; 1.5 base without a busy
- *				sample: fill, from 3/4 M
+ *	yield			W/2 with each busy round trip, 0.7 W below one segment; 1.5 base (short: 7.5)
+ *				without a busy sample: fill, from 3/4 M
  *
- * Below one segment: pairs, as lone acks may be held; four until S is seen; n in n max(0.5 s,
- * 100 S, 4 base). M, the memory: the largest W that met no queue; fade less with each round trip of
- * check or yield.
+ * Below one segment: pairs, as lone acks may be held; n in n max(0.5 s, 100 S, 4 base). M, the
+ * memory: the largest W that met no queue; fade less with each round trip of check or yield.
  *
  * Scope and limitations:
  * - Behind a fair queue a flow meets its own queue alone: it takes a fair share and cannot know
@@ -30,6 +30,7 @@
 #include "leeway_chance.h"
 #include "leeway_delay.h"
 #include "leeway_line.h"
+#include "leeway_room.h"
 #include "leeway_window.h"
 
 #define LEEWAY_EBB_T_MIN_US 1000U    /* what a clock of 1 ms shows */
@@ -51,6 +52,7 @@ struct leeway_ebb {
 	struct leeway_base base;
 	struct leeway_line line;
 	struct leeway_chance chance;
+	struct leeway_room room;
 	leeway_u64 resume_q16;  /* R */
 	leeway_u64 memory_q16;  /* M */
 	leeway_u64 since_us;    /* what left before says nothing of this phase */
@@ -102,7 +104,7 @@ LEEWAY_INLINE void leeway_ebb_output(struct leeway_ebb *s, const struct leeway_p
 								 s->w.out.cwnd_q16 < 4 * one_q16);
 	if (s->w.out.cwnd_q16 < one_q16) {
 		round_us = leeway_max_u64(round_us, path->srtt_us);
-		s->w.out.quantum = s->line.delays_acks && !s->s_us ? 4 : 2;
+		s->w.out.quantum = 2;
 	}
 	s->w.out.pacing_bytes_per_s =
 		leeway_max_u64((s->w.out.cwnd_q16 >> 12) * 1000000 / round_us >> 4, mss * 1000000 / gap_us);
@@ -127,8 +129,14 @@ LEEWAY_INLINE leeway_u64 leeway_ebb_before_us(const struct leeway_ebb *s)
 	return leeway_less(s->w.out.quantum, 1) * s->s_us;
 }
 
-/* T, from S, the base and the noise. */
-LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(const struct leeway_ebb *s)
+/* Half a segment of somebody else, where noise does not hide it. */
+LEEWAY_INLINE leeway_u64 leeway_ebb_least_us(const struct leeway_ebb *s)
+{
+	return leeway_max_u64(s->s_us / 2, leeway_line_noise_us(&s->line));
+}
+
+/* T, from S, the base, the noise and the room. */
+LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(struct leeway_ebb *s)
 {
 	leeway_u64 base_us = s->base.min_us, t_us;
 
@@ -136,16 +144,8 @@ LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(const struct leeway_ebb *s)
 	t_us = leeway_max_u64(t_us,
 			      leeway_min_u64(s->s_us ? s->s_us * 6ULL / 5 : LEEWAY_EBB_T_US, base_us / 4));
 	t_us = leeway_max_u64(t_us, leeway_line_noise_us(&s->line));
+	t_us = leeway_room_threshold_us(&s->room, t_us, leeway_ebb_least_us(s));
 	return (leeway_u32)(t_us + leeway_ebb_before_us(s));
-}
-
-/* Whether a segment met a queue, however short: half a segment of somebody else. */
-LEEWAY_INLINE int leeway_ebb_meets(const struct leeway_ebb *s)
-{
-	leeway_u64 least_us = leeway_max_u64(s->s_us / 2, leeway_line_noise_us(&s->line));
-
-	return s->w.out.queuing_delay_us > s->t_us ||
-	       (s->s_us && s->w.out.queuing_delay_us > least_us + leeway_ebb_before_us(s));
 }
 
 LEEWAY_INLINE void leeway_ebb_grow(struct leeway_ebb *s, const struct leeway_ack *ack, leeway_u32 mss)
@@ -187,10 +187,9 @@ LEEWAY_INLINE void leeway_ebb_yield(struct leeway_ebb *s, leeway_u64 now_us, lee
 }
 
 /* Somebody else lost packets, or will: hardly anything is left of W. */
-LEEWAY_INLINE void leeway_ebb_leave(struct leeway_ebb *s, leeway_u64 now_us, leeway_u32 permille,
-				    leeway_u32 mss)
+LEEWAY_INLINE void leeway_ebb_leave(struct leeway_ebb *s, leeway_u64 now_us, leeway_u32 mss)
 {
-	leeway_ebb_yield(s, now_us, permille, mss);
+	leeway_ebb_yield(s, now_us, 50, mss);
 	s->memory_q16 = leeway_permille(s->memory_q16, 800);
 }
 
@@ -242,7 +241,7 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 	leeway_u32 mss = leeway_mss(path),
 		   segments = s->line.delays_acks && ack->acked_bytes / mss >= 2 ? 2 : 1;
 	leeway_u64 sent_us = ack->now_us - ack->last_rtt_us, one_q16 = (leeway_u64)mss << 16;
-	leeway_u64 need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
+	leeway_u64 queue_us, need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
 	int yields = s->w.out.phase == LEEWAY_YIELDING, busy, calm;
 	int waits = yields || s->w.out.phase == LEEWAY_INFERENCE;
 
@@ -251,17 +250,19 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 	s->s_us = leeway_line_sample(&s->line, ack, sent_us, s->base.min_us, mss);
 	s->t_us = leeway_ebb_threshold_us(s);
 	busy = s->w.out.queuing_delay_us > s->t_us;
+	queue_us = leeway_less(s->w.out.queuing_delay_us, leeway_ebb_before_us(s));
+	leeway_room_on_sample(&s->room, queue_us);
 	if (busy)
 		s->busy_us = ack->now_us;
-	if (leeway_ebb_meets(s))
+	if (busy || (s->s_us && queue_us > leeway_ebb_least_us(s)))
 		s->met_sent_us = sent_us;
 	if (sent_us < s->since_us)
 		return;
 	s->busy += busy ? segments : 0;
 	s->clear += busy ? 0 : segments;
-	/* A probe asks twice already. */
-	calm = !yields || s->w.out.cwnd_q16 < one_q16 ||
-	       2 * (ack->now_us - s->busy_us) >= 3ULL * s->base.min_us;
+	/* A probe asks twice already. A short buffer is empty most of the time. */
+	calm = !yields || (s->w.out.cwnd_q16 < one_q16 && !s->room.is_short) ||
+	       2 * (ack->now_us - s->busy_us) >= (s->room.is_short ? 15ULL : 3ULL) * s->base.min_us;
 	s->queue_us += busy ? (leeway_u64)s->w.out.queuing_delay_us * segments : 0;
 	if (s->busy >= leeway_max_u64(need, waits && s->w.out.cwnd_q16 < one_q16 ? 1 : 2)) {
 		leeway_ebb_met(s, ack->now_us, mss);
@@ -280,9 +281,10 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 
 	leeway_line_on_ack(&s->line, ack, s->base.min_us, mss);
 	if (leeway_chance_on_ack(&s->chance, ack, mss) && s->w.out.phase != LEEWAY_YIELDING) {
-		leeway_ebb_leave(s, ack->now_us, 50, mss);
+		leeway_ebb_leave(s, ack->now_us, mss);
 		leeway_reacted(&s->w, ack->now_us);
 	}
+	leeway_room_on_ack(&s->room, ack);
 	if (ack->round_start && (s->w.out.phase == LEEWAY_INFERENCE || s->w.out.phase == LEEWAY_YIELDING))
 		s->memory_q16 -= leeway_permille(s->memory_q16, s->fade_permille);
 	/* What the receiver's timer may have held is clear all the same where it is below T. */
@@ -307,9 +309,8 @@ LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_
 				      const struct leeway_path *path)
 {
 	leeway_u32 mss = leeway_mss(path), phase = s->w.out.phase;
-	leeway_u64 one_q16 = (leeway_u64)mss << 16;
 	int timeout = loss->kind == LEEWAY_LOSS_TIMEOUT;
-	int few = !timeout && s->w.out.cwnd_q16 >= 2 * one_q16 && leeway_chance_may(&s->chance, mss);
+	int few = !timeout && s->w.out.cwnd_q16 >> 17 >= mss && leeway_chance_may(&s->chance, mss);
 	int chance = few && s->met_sent_us + s->base.min_us / 2 < loss->sent_us;
 	int ours = few && (phase == LEEWAY_AVOIDANCE || phase == LEEWAY_INFERENCE) &&
 		   s->line.rate / mss * s->s_us >= 850000;
@@ -317,18 +318,16 @@ LEEWAY_INLINE void leeway_ebb_on_loss(struct leeway_ebb *s, const struct leeway_
 	if (!leeway_new_loss(&s->w, loss))
 		return;
 	leeway_chance_on_loss(&s->chance, mss);
+	if (!timeout)
+		leeway_room_on_loss(&s->room);
 	if (chance) {
 		leeway_ebb_cut(s, s->w.out.cwnd_q16, 950, mss);
-		if (phase == LEEWAY_SLOW_START) {
-			s->memory_q16 = leeway_max_u64(s->memory_q16, s->w.out.cwnd_q16);
-			leeway_ebb_enter(s, LEEWAY_AVOIDANCE, s->since_us);
-		}
 	} else if (ours) {
 		leeway_ebb_check(s, loss->now_us, leeway_permille(s->w.out.cwnd_q16, 900), 944, mss);
 	} else {
+		leeway_ebb_leave(s, loss->now_us, mss);
 		if (timeout)
-			s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, one_q16);
-		leeway_ebb_leave(s, loss->now_us, timeout ? 500 : 50, mss);
+			s->w.out.cwnd_q16 = leeway_min_u64(s->w.out.cwnd_q16, (leeway_u64)mss << 16);
 	}
 	leeway_reacted(&s->w, loss->now_us);
 	leeway_ebb_output(s, path);

@@ -193,16 +193,33 @@ fn a_stack_that_does_not_count_what_it_loses_has_one_segment_lost_with_each_even
 }
 
 #[test]
-fn a_loss_by_chance_ends_the_begin_with_the_window_in_memory() {
+fn a_loss_by_chance_does_not_end_the_begin() {
     let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
     for _ in 0..6 {
         now_us += u64::from(SEGMENT_US);
         law.on_ack(&ack(now_us, 0), &path(10));
     }
     assert_eq!(law.output().phase(), Phase::SlowStart);
+    let before = packets(&law);
     law.on_loss(&dupack(now_us + 10, now_us - 30_000), &path(10));
-    assert_eq!(law.output().phase(), Phase::Avoidance);
-    assert!((probe(&law, "memory") - law.output().window_bytes_f64()).abs() < 1.0);
+    assert_eq!(law.output().phase(), Phase::SlowStart);
+    assert!((packets(&law) / before - 0.95).abs() < 0.01, "{} of {before}", packets(&law));
+}
+
+#[test]
+fn losses_near_the_longest_queue_lower_the_threshold_and_others_do_not() {
+    for near in [true, false] {
+        let (mut law, mut now_us) = filling();
+        let before = probe(&law, "threshold");
+        for _ in 0..30 {
+            pairs(&mut law, &mut now_us, 1, if near { 3_000 } else { 0 });
+            now_us += 400_000;
+            law.on_loss(&dupack(now_us, now_us - 50_000), &path(10));
+        }
+        pairs(&mut law, &mut now_us, 1, 0);
+        let after = probe(&law, "threshold");
+        assert_eq!(after < before, near, "{near}: {before} to {after}");
+    }
 }
 
 #[test]
