@@ -247,7 +247,7 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 
 	leeway_base_update(&s->base, ack->now_us, ack->last_rtt_us);
 	s->w.out.queuing_delay_us = (leeway_u32)leeway_less(ack->last_rtt_us, s->base.min_us);
-	s->s_us = leeway_line_sample(&s->line, ack, sent_us, s->base.min_us, mss);
+	s->s_us = leeway_line_sample(&s->line, ack, sent_us, mss);
 	s->t_us = leeway_ebb_threshold_us(s);
 	busy = s->w.out.queuing_delay_us > s->t_us;
 	queue_us = leeway_less(s->w.out.queuing_delay_us, leeway_ebb_before_us(s));
@@ -279,7 +279,7 @@ LEEWAY_INLINE void leeway_ebb_on_ack(struct leeway_ebb *s, const struct leeway_a
 {
 	leeway_u32 mss = leeway_mss(path);
 
-	leeway_line_on_ack(&s->line, ack, s->base.min_us, mss);
+	leeway_line_on_ack(&s->line, ack, mss);
 	if (leeway_chance_on_ack(&s->chance, ack, mss) && s->w.out.phase != LEEWAY_YIELDING) {
 		leeway_ebb_leave(s, ack->now_us, mss);
 		leeway_reacted(&s->w, ack->now_us);

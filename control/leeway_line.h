@@ -100,32 +100,30 @@ LEEWAY_INLINE leeway_u32 leeway_line_quantum(const struct leeway_line *l, int lo
 }
 
 /* What the delay varies by itself, the most of 20 to 40 s. */
-LEEWAY_INLINE void leeway_line_noise(struct leeway_line *l, leeway_u64 now_us, leeway_u64 noise_us,
-				     leeway_u32 base_us)
+LEEWAY_INLINE void leeway_line_noise(struct leeway_line *l, leeway_u64 now_us, leeway_u64 noise_us)
 {
 	if (now_us - l->since_us > LEEWAY_LINE_AGE_US) {
 		l->noise_us[1] = l->noise_us[0];
 		l->noise_us[0] = 0;
 		l->since_us = now_us;
 	}
-	noise_us = leeway_min_u64(noise_us, leeway_min_u32(LEEWAY_LINE_NOISE_US, base_us / 5));
+	noise_us = leeway_min_u64(noise_us, LEEWAY_LINE_NOISE_US);
 	if (noise_us > l->noise_us[0])
 		l->noise_us[0] = (leeway_u32)noise_us;
 }
 
 /* The end of a round trip: what held the acks is noise where they would be taken for a queue. */
-LEEWAY_INLINE void leeway_line_round(struct leeway_line *l, leeway_u64 now_us, leeway_u32 base_us)
+LEEWAY_INLINE void leeway_line_round(struct leeway_line *l, leeway_u64 now_us)
 {
 	if (l->most_us > LEEWAY_LINE_HELD_US && 10ULL * l->held >= 3ULL * l->came)
-		leeway_line_noise(l, now_us, l->most_us, base_us);
+		leeway_line_noise(l, now_us, l->most_us);
 	l->most_us = 0;
 	l->held = 0;
 	l->came = 0;
 }
 
 /* The gap between the first sample of a burst and the next one, a segment's part of it. */
-LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, leeway_u64 gap_ns,
-				   leeway_u32 base_us)
+LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, leeway_u64 gap_ns)
 {
 	leeway_u64 dev_ns = gap_ns > l->mean_ns ? gap_ns - l->mean_ns : l->mean_ns - gap_ns;
 
@@ -133,7 +131,7 @@ LEEWAY_INLINE void leeway_line_gap(struct leeway_line *l, leeway_u64 now_us, lee
 	l->mean_ns = leeway_toward(l->mean_ns, gap_ns, l->gaps);
 	l->dev_ns = leeway_toward(l->dev_ns, l->gaps > 1 ? dev_ns : 0, leeway_min_u32(l->gaps, 8));
 	l->hazy = l->dev_ns > l->mean_ns / (l->hazy ? 16 : 8);
-	leeway_line_noise(l, now_us, l->gaps >= 6 ? 3 * l->dev_ns / 1000 : 0, base_us);
+	leeway_line_noise(l, now_us, l->gaps >= 6 ? 3 * l->dev_ns / 1000 : 0);
 }
 
 /*
@@ -151,7 +149,7 @@ LEEWAY_INLINE int leeway_line_together(leeway_u64 apart_us, leeway_u64 gap_us)
  */
 LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 					   const struct leeway_ack *ack LEEWAY_NONNULL, leeway_u64 sent_us,
-					   leeway_u32 base_us, leeway_u32 mss)
+					   leeway_u32 mss)
 {
 	leeway_u32 segments = (leeway_u32)leeway_max_u64(leeway_min_u64(ack->acked_bytes / mss, 1000), 1);
 	leeway_u64 gap_us = ack->now_us - l->acked_us, apart_us = sent_us - l->sent_us;
@@ -168,7 +166,7 @@ LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 	if (l->acked_us && leeway_line_together(apart_us, gap_us) && gap_us < LEEWAY_LINE_PAUSE_US &&
 	    ack->acked_bytes >= mss && l->run < 1000) {
 		if (l->run <= l->delays_acks) /* later ones of a burst may wait for each other */
-			leeway_line_gap(l, ack->now_us, gap_us * 1000 / segments, base_us);
+			leeway_line_gap(l, ack->now_us, gap_us * 1000 / segments);
 		l->run += segments;
 		l->run_us += (leeway_u32)gap_us;
 		gap_us = l->run_us / l->run;
@@ -184,13 +182,12 @@ LEEWAY_ALONE leeway_u32 leeway_line_sample(struct leeway_line *l LEEWAY_NONNULL,
 }
 
 /* Takes the rest of an ack: its delivery rate, and whether it waited for a second segment. */
-LEEWAY_INLINE void leeway_line_on_ack(struct leeway_line *l, const struct leeway_ack *ack, leeway_u32 base_us,
-				      leeway_u32 mss)
+LEEWAY_INLINE void leeway_line_on_ack(struct leeway_line *l, const struct leeway_ack *ack, leeway_u32 mss)
 {
 	leeway_u64 bytes = leeway_less(ack->rate.delivered_bytes, ack->rate.prior_delivered_bytes);
 
 	if (ack->round_start)
-		leeway_line_round(l, ack->now_us, base_us);
+		leeway_line_round(l, ack->now_us);
 	if (ack->rate.interval_us) {
 		l->rate = leeway_min_u64(bytes, 1ULL << 40) * 1000000 / ack->rate.interval_us;
 		if (bytes >= 16ULL * mss && !ack->recovering && l->rate > l->most)

@@ -85,3 +85,12 @@ fn a_delay_that_varies_by_a_packets_time_is_no_queue() {
         }
     }
 }
+
+/// In a home's own network, jitter of some milliseconds is as long as the path or longer.
+#[test]
+fn jitter_that_is_longer_than_the_path_is_no_queue() {
+    for (mbit, one_way_ms, jitter_ms) in [(100, 1, 2), (50, 3, 2), (50, 3, 5), (100, 5, 5)] {
+        let used = use_with_late_acks(mbit, one_way_ms, &format!("uniform:range={jitter_ms}ms"));
+        assert!(used >= 0.5, "{mbit} Mbit/s, {one_way_ms} ms, {jitter_ms} ms of jitter: {used}");
+    }
+}
