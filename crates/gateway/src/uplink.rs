@@ -242,8 +242,13 @@ impl Uplink {
         let new = position.min(entry.sent).saturating_sub(entry.acknowledged.bytes);
         entry.acknowledged.bytes += new;
         let server = entry.server;
+        // A shorter segment is most likely a request, which the answer acknowledges.
+        let segment = self.policy.segment_bytes;
+        let lone = (segment / 2..=segment).contains(&new);
+        let certainty = if lone { Certainty::UpperBound } else { Certainty::Exact };
         let sample = server.zip(rtt_us).map(|(server, rtt_us)| Sample {
             known_us: rtt_us,
+            certainty,
             ..Sample::exact(paths::of(server), self.forward_us(now_us, rtt_us))
         });
         if new > 0 || sample.is_some() {

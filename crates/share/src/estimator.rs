@@ -17,7 +17,7 @@
 //! The base is subtracted here, once. A lower bound never lowers a base: it says only that there is more of a
 //! queue than is known, and counts as the delay where nothing exact was heard for a while.
 
-use crate::policy::Policy;
+use crate::policy::{LATE_ACK_US, Policy};
 use crate::recent::Recent;
 use std::collections::BTreeMap;
 
@@ -28,6 +28,9 @@ pub enum Certainty {
     Exact,
     /// They took this long or longer.
     LowerBound,
+    /// They took this long, or less by 40 ms or more: the other end may have waited before it acknowledged a lone
+    /// segment (RFC 5681, 4.2).
+    UpperBound,
 }
 
 /// One delay sample.
@@ -159,12 +162,19 @@ impl Estimator {
     pub fn observe(&mut self, now_us: u64, sample: Sample, own: &mut Own) -> Heard {
         let known = self.paths.get(&sample.path).map(Base::least_us);
         let base_us = match (sample.certainty, known) {
-            (Certainty::Exact, _) => self.learn(now_us, sample.path, sample.rtt_us),
+            (Certainty::Exact | Certainty::UpperBound, _) => self.learn(now_us, sample.path, sample.rtt_us),
             (Certainty::LowerBound, Some(base_us)) => base_us,
             (Certainty::LowerBound, None) => return Heard::Nothing,
         };
         let seen_us = sample.rtt_us.saturating_sub(base_us);
-        let exact = sample.certainty == Certainty::Exact;
+        let (seen_us, certainty) = match sample.certainty {
+            Certainty::UpperBound => match seen_us.checked_sub(LATE_ACK_US) {
+                Some(seen_us) => (seen_us, Certainty::LowerBound),
+                None => (seen_us, Certainty::Exact),
+            },
+            certainty => (seen_us, certainty),
+        };
+        let exact = certainty == Certainty::Exact;
         let own_queue = exact && !own.little && seen_us <= own.queuing_us.saturating_mul(2);
         let doubt = self.overtakes(now_us, seen_us) && !own_queue;
         let bytes = if exact { std::mem::take(&mut own.bytes) } else { 0 };
@@ -177,7 +187,7 @@ impl Estimator {
             return Heard::Doubt;
         }
         let seen_us = self.of_the_line(now_us, seen_us);
-        match sample.certainty {
+        match certainty {
             Certainty::Exact => {
                 self.smooth(sample.known_us.into(), base_us.into());
                 if known.is_none() && self.exact_us.is_some() {
@@ -189,7 +199,7 @@ impl Estimator {
                     None => return Heard::Nothing,
                 }
             }
-            Certainty::LowerBound => {
+            Certainty::LowerBound | Certainty::UpperBound => {
                 let stale_us = Policy::round_trips(self.policy.hold_percent, self.srtt_us);
                 let stale = self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us);
                 if !stale && seen_us <= self.queuing_us {
@@ -380,153 +390,4 @@ impl Base {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn exact(path: u64, rtt_us: u32) -> Sample {
-        Sample::exact(path, rtt_us)
-    }
-
-    fn bound(path: u64, rtt_us: u32) -> Sample {
-        Sample::bound(path, rtt_us)
-    }
-
-    /// One sample is a part of a round trip, and counts.
-    fn alone() -> Estimator {
-        let policy = [("part_samples", 1), ("round_parts", 64), ("quantile_percent", 99)];
-        let with = |policy: Policy, (name, value)| policy.with(name, value).unwrap();
-        Estimator::new(&policy.into_iter().fold(Policy::default(), with))
-    }
-
-    /// What a flow's first sample says.
-    fn first(estimator: &mut Estimator, now_us: u64, sample: Sample) -> Heard {
-        estimator.observe(now_us, sample, &mut Own::default())
-    }
-
-    #[test]
-    fn near_and_far_paths_show_one_queue() {
-        let mut estimator = alone();
-        assert_eq!(first(&mut estimator, 0, exact(1, 20_000)), Heard::Nothing, "its part has just begun");
-        assert_eq!(
-            first(&mut estimator, 10_000, exact(2, 180_000)),
-            Heard::Nothing,
-            "nothing is known of this path"
-        );
-        assert_eq!(first(&mut estimator, 30_000, exact(1, 35_000)), Heard::New(15_000));
-        assert_eq!(first(&mut estimator, 40_000, exact(2, 195_000)), Heard::New(15_000));
-        assert_eq!(estimator.base_us(), 22_500, "the near ones count");
-    }
-
-    #[test]
-    fn a_bound_says_more_of_a_queue_or_nothing_until_it_is_all_there_is() {
-        let mut estimator = alone();
-        assert_eq!(first(&mut estimator, 0, bound(1, 5_000)), Heard::Nothing, "there is no base yet");
-        first(&mut estimator, 0, exact(1, 20_000));
-        assert_eq!(first(&mut estimator, 100_000, exact(1, 30_000)), Heard::New(10_000));
-        assert_eq!(first(&mut estimator, 110_000, bound(1, 25_000)), Heard::Nothing);
-        assert_eq!(first(&mut estimator, 120_000, bound(1, 40_000)), Heard::New(20_000));
-        assert_eq!(first(&mut estimator, 9_000_000, bound(1, 21_000)), Heard::New(1_000));
-    }
-
-    #[test]
-    fn a_path_that_became_longer_is_believed_after_ten_minutes() {
-        let mut estimator = alone();
-        let base_us = Policy::default().base_us;
-        first(&mut estimator, 0, exact(1, 20_000));
-        assert_eq!(first(&mut estimator, base_us, exact(1, 50_000)), Heard::New(30_000));
-        assert_eq!(first(&mut estimator, 2 * base_us, exact(1, 50_000)), Heard::New(0));
-    }
-
-    /// Programs read late and servers are slow: the delay is one of the lower ones.
-    #[test]
-    fn a_part_of_a_round_trip_says_one_delay() {
-        let mut estimator = Estimator::new(&Policy::default());
-        // Of flows of which each has met as much before.
-        let mut observe = |now_us, queuing_us: u32| {
-            estimator.observe(
-                now_us,
-                exact(1, 20_000 + queuing_us),
-                &mut Own { queuing_us: 60_000, ..Own::default() },
-            )
-        };
-        observe(0, 0);
-        let late_us = [60_000u32, 3_000, 900, 50_000, 3_500, 2_000, 40_000];
-        let heard: Vec<Heard> = (0..7).map(|n| observe(100 + 100 * n as u64, late_us[n])).collect();
-        assert_eq!(heard, [Heard::Nothing; 7], "a quarter of a round trip is not over");
-        assert_eq!(observe(40_000, 3_000), Heard::New(3_000));
-    }
-
-    /// Two servers in turns, a millisecond apart; one pauses for 50 ms while the other does not.
-    #[test]
-    fn a_pause_that_others_contradict_is_no_queue() {
-        let mut estimator = alone();
-        let (mut going, mut pausing) = (Own::default(), Own::default());
-        for n in 0..50 {
-            estimator.observe(n * 1_000, exact(1, 20_000), &mut going);
-        }
-        assert_eq!(estimator.observe(50_000, exact(1, 70_000), &mut pausing), Heard::Doubt);
-        assert_eq!(estimator.queuing_us(), 0);
-        // What it is granted after that takes as long: its server is slow where less comes of it than of others.
-        pausing.little = true;
-        assert_eq!(estimator.observe(70_000, exact(1, 70_000), &mut pausing), Heard::Doubt);
-        // Else the flow has a queue of its own, as behind a fair queue.
-        pausing.little = false;
-        assert_eq!(estimator.observe(71_000, exact(1, 70_000), &mut pausing), Heard::New(50_000));
-    }
-
-    /// 1.46 MB/s are known. In 20 ms of a queue 29 kB come; in a pause of all servers nothing.
-    #[test]
-    fn a_delay_in_which_the_line_was_idle_is_no_queue() {
-        let mut estimator = alone();
-        for n in 0..2_000 {
-            estimator.arrived(n * 1_000, 1460);
-            first(&mut estimator, n * 1_000, exact(1, 20_000));
-        }
-        assert_eq!(first(&mut estimator, 2_040_000, exact(1, 40_000)), Heard::New(0));
-        for n in 2_040..2_100 {
-            estimator.arrived(n * 1_000, 1460);
-        }
-        let Heard::New(queuing_us) = first(&mut estimator, 2_100_000, exact(1, 40_000)) else { panic!() };
-        assert!(queuing_us.abs_diff(20_000) < 2_000, "{queuing_us}");
-    }
-
-    #[test]
-    fn the_rate_is_the_highest_of_late() {
-        let mut estimator = Estimator::new(&Policy::default());
-        let mut at = |from_ms: u64, to_ms: u64, every_ms: usize| {
-            (from_ms..to_ms).step_by(every_ms).for_each(|ms| estimator.arrived(ms * 1000, 1500));
-            estimator.rate_bytes_per_s()
-        };
-        assert!(at(0, 5_000, 1).abs_diff(1_500_000) < 10_000);
-        assert!(at(5_000, 9_000, 10).abs_diff(1_500_000) < 10_000, "it is remembered");
-        assert!(at(9_000, 20_000, 10).abs_diff(150_000) < 10_000, "and forgotten");
-    }
-
-    impl Estimator {
-        fn learned(&self) -> Vec<(u64, u32)> {
-            self.paths.iter().map(|(&path, base)| (path, base.least_us())).collect()
-        }
-    }
-
-    proptest! {
-        /// A bound never lowers a base, whatever comes in whatever order; the memory is bounded.
-        #[test]
-        fn bounds_teach_nothing(samples in proptest::collection::vec((0u64..9, 1u32..500_000, any::<bool>(), 0u64..2_000_000), 1..200)) {
-            let policy = Policy::default().with("remembered_max", 5).unwrap();
-            let (mut all, mut alone) = (Estimator::new(&policy), Estimator::new(&policy));
-            let mut now_us = 0;
-            for (path, rtt_us, is_exact, step_us) in samples {
-                now_us += step_us;
-                if is_exact {
-                    all.observe(now_us, exact(path, rtt_us), &mut Own::default());
-                    alone.observe(now_us, exact(path, rtt_us), &mut Own::default());
-                    prop_assert_eq!(all.learned(), alone.learned());
-                } else {
-                    all.observe(now_us, bound(path, rtt_us), &mut Own::default());
-                }
-                prop_assert!(all.paths.len() <= 5);
-            }
-        }
-    }
-}
+mod tests;

@@ -4,6 +4,10 @@
 
 use crate::error::ShareError;
 
+/// How long a receiver waits for a second segment before it acknowledges a lone one, at least, in microseconds: 40 ms
+/// in Linux (`TCP_DELACK_MIN`); RFC 5681, 4.2 allows 500 ms. What is shorter is no such wait.
+pub(crate) const LATE_ACK_US: u32 = 40_000;
+
 /// One constant of a [`Policy`].
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
@@ -153,9 +157,10 @@ impl Policy {
     }
 
     /// The same for bytes that are sent here, and not asked for: they leave when they are granted, a segment
-    /// at a time, so nothing comes in bursts for which a line needs a queue.
+    /// at a time, so nothing comes in bursts for which a line needs a queue. Each sample counts alone, because no
+    /// server has paused in it.
     pub fn for_sending(self) -> Policy {
-        Policy { grant_segments: 1, away_segments: 0, ..self }
+        Policy { grant_segments: 1, part_samples: 1, away_segments: 0, ..self }
     }
 
     /// The same for a program whose timer comes up to 2 ms late: every millisecond, to the millisecond.

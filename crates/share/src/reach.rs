@@ -22,7 +22,8 @@ pub struct Reach {
 
 impl Reach {
     /// What it can have under way, in bytes, on a line with this queue. A queue that others do not meet is
-    /// its own: then it is as much as came, by which that queue becomes shorter.
+    /// its own: then it is as much as came, by which that queue becomes shorter. Never less than two segments: a
+    /// receiver acknowledges a lone one late (RFC 5681, 4.2).
     pub fn bytes(&self, queuing_us: u32, srtt_us: u64, policy: &Policy) -> u64 {
         if self.rounds < 2 {
             return policy.initial_segments * policy.segment_bytes;
@@ -30,7 +31,7 @@ impl Reach {
         let alone = u64::from(self.own.queuing_us) > u64::from(queuing_us) + srtt_us / policy.round_parts;
         let came = self.round_bytes[0].max(self.round_bytes[1]);
         let reach = if alone { came } else { 2 * came };
-        reach.max(policy.grant_segments * policy.segment_bytes)
+        reach.max(2 * policy.segment_bytes)
     }
 
     /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known; over all paths it

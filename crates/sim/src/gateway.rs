@@ -340,7 +340,8 @@ impl Engine {
                 let position = u64::from(flow.sender.first_unacked()) * mss;
                 let sample = permit.round_trips.arrived(position, now_us).map(|(rtt_us, _)| {
                     let forward_us = rtt_us.saturating_sub(excess_us);
-                    Sample { known_us: rtt_us, ..exact(flow.group, forward_us.into()) }
+                    let certainty = if bytes <= mss { Certainty::UpperBound } else { Certainty::Exact };
+                    Sample { known_us: rtt_us, certainty, ..exact(flow.group, forward_us.into()) }
                 });
                 line.arrived(now_us, permit.id, bytes, sample);
                 if permit.sent_again(flow.counts.retransmitted) {

@@ -138,6 +138,17 @@ fn uploads_have_the_uplink_beside_a_download_of_the_home() {
     }
 }
 
+/// Receivers acknowledge a lone segment after 40 ms. With a window of one segment each would be a lone one, and its
+/// delay a queue by which the window stays at one segment.
+#[test]
+fn late_acknowledgements_of_lone_segments_do_not_take_the_uplink_from_uploads() {
+    for mbps in [6.88, 20.0] {
+        let line = Line { mbps, rtt_ms: 20, bdp: 4.0, queue: "droptail" };
+        let outcome = judge(line, Home::Idle, Neighbours::Uploads, "");
+        assert!(outcome.spare > 0.95 && outcome.ping_ms < 30.0, "{line}: {outcome:?}");
+    }
+}
+
 /// Each request of the home is bytes that leave by the uplink. A home of 145 connections asks for 145 objects a
 /// second, of which none is a transfer that neighbours' requests wait for.
 #[test]
