@@ -129,22 +129,16 @@ LEEWAY_INLINE leeway_u64 leeway_ebb_before_us(const struct leeway_ebb *s)
 	return leeway_less(s->w.out.quantum, 1) * s->s_us;
 }
 
-/* Half a segment of somebody else, where noise does not hide it. */
-LEEWAY_INLINE leeway_u64 leeway_ebb_least_us(const struct leeway_ebb *s)
-{
-	return leeway_max_u64(s->s_us / 2, leeway_line_noise_us(&s->line));
-}
-
 /* T, from S, the base, the noise and the room. */
 LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(struct leeway_ebb *s)
 {
-	leeway_u64 base_us = s->base.min_us, t_us;
+	leeway_u64 base_us = s->base.min_us, noise_us = leeway_line_noise_us(&s->line), t_us;
 
 	t_us = leeway_clamp_u32((leeway_u32)base_us / 100, LEEWAY_EBB_T_MIN_US, s->threshold_us);
 	t_us = leeway_max_u64(t_us,
 			      leeway_min_u64(s->s_us ? s->s_us * 6ULL / 5 : LEEWAY_EBB_T_US, base_us / 4));
-	t_us = leeway_max_u64(t_us, leeway_line_noise_us(&s->line));
-	t_us = leeway_room_threshold_us(&s->room, t_us, leeway_ebb_least_us(s));
+	t_us = leeway_max_u64(t_us, noise_us);
+	t_us = leeway_room_threshold_us(&s->room, t_us, s->s_us / 2, noise_us);
 	return (leeway_u32)(t_us + leeway_ebb_before_us(s));
 }
 
@@ -241,7 +235,7 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 	leeway_u32 mss = leeway_mss(path),
 		   segments = s->line.delays_acks && ack->acked_bytes / mss >= 2 ? 2 : 1;
 	leeway_u64 sent_us = ack->now_us - ack->last_rtt_us, one_q16 = (leeway_u64)mss << 16;
-	leeway_u64 queue_us, need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
+	leeway_u64 queue_us, least_us, need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
 	int yields = s->w.out.phase == LEEWAY_YIELDING, busy, calm;
 	int waits = yields || s->w.out.phase == LEEWAY_INFERENCE;
 
@@ -254,7 +248,9 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 	leeway_room_on_sample(&s->room, queue_us);
 	if (busy)
 		s->busy_us = ack->now_us;
-	if (busy || (s->s_us && queue_us > leeway_ebb_least_us(s)))
+	/* Half a segment of somebody else, where noise does not hide it. */
+	least_us = leeway_max_u64(s->s_us / 2, leeway_line_noise_us(&s->line));
+	if (busy || (s->s_us && queue_us > least_us))
 		s->met_sent_us = sent_us;
 	if (sent_us < s->since_us)
 		return;

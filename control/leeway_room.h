@@ -41,12 +41,15 @@ LEEWAY_INLINE void leeway_room_on_loss(struct leeway_room *r)
 
 /*
  * The room is short where losses come before a queue of four times t_us. Then a quarter of it takes
- * the place of t_us, least_us or more.
+ * the place of t_us, least_us or more. The path's noise is not to hide all of the room: it counts up
+ * to half of it.
  */
-LEEWAY_INLINE leeway_u64 leeway_room_threshold_us(struct leeway_room *r, leeway_u64 t_us, leeway_u64 least_us)
+LEEWAY_INLINE leeway_u64 leeway_room_threshold_us(struct leeway_room *r, leeway_u64 t_us, leeway_u64 least_us,
+						  leeway_u64 noise_us)
 {
 	r->is_short = r->near > 512 && r->room_us / 4 < t_us;
-	return r->is_short ? leeway_max_u64(r->room_us / 4, least_us) : t_us;
+	noise_us = leeway_min_u64(noise_us, r->room_us / 2);
+	return r->is_short ? leeway_max_u64(r->room_us / 4, leeway_max_u64(least_us, noise_us)) : t_us;
 }
 
 #endif
