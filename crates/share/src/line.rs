@@ -1,16 +1,19 @@
 //! One direction of the line: what is known goes in, grants come out.
 
+mod state;
+
 use crate::error::ShareError;
 use crate::estimator::{Estimator, Heard, Sample};
 use crate::foreground::{Foreground, Sight};
 use crate::id::{ById, FlowId, UserId};
 use crate::ledger::Ledger;
 use crate::pacer::{Pacer, Starvation, mul_div};
-use crate::policy::Policy;
+use crate::policy::{ACK_BYTES, ACKS_PERMILLE, Policy};
 use crate::reach::Reach;
 use crate::report::ForegroundReport;
 use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
+pub use state::{Next, State};
 
 /// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least:
 /// on a fast line a foreground's request of two round trips is 4 ms longer then. Of five samples the median
@@ -53,50 +56,11 @@ pub struct Line {
     expired_bytes: u64,
     expired: Vec<FlowId>,
     lost_us: Option<u64>,
+    /// The highest rate of grants, in bytes per second.
+    most_bytes_per_s: u64,
     aside_us: u64,
     /// Somebody waits since then while the foreground expects something.
     aside_since_us: Option<u64>,
-}
-
-/// What to do now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// `flow` may have `bytes` more under way. It asks again if it wants more.
-    Grant {
-        /// Whose turn it is.
-        flow: FlowId,
-        /// How much.
-        bytes: u64,
-    },
-    /// Nothing before this time, in microseconds, unless something happens.
-    Wait(u64),
-    /// Nothing until something happens.
-    Blocked,
-}
-
-/// How it stands, for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
-    /// What foreground and background may have under way together, in bytes.
-    pub window_bytes: u64,
-    /// What the background has under way, in bytes.
-    pub granted_bytes: u64,
-    /// What the foreground expects, in bytes.
-    pub expected_bytes: u64,
-    /// The queuing delay, in microseconds.
-    pub queuing_us: u32,
-    /// Smoothed round-trip time, in microseconds; 0 before the first sample.
-    pub srtt_us: u64,
-    /// The line's rate, in bytes per second; 0 before anything is known.
-    pub rate_bytes_per_s: u64,
-    /// Flows that wait.
-    pub asking: usize,
-    /// Whether the foreground is there.
-    pub present: bool,
-    /// Granted bytes that were given up because nothing came of them.
-    pub expired_bytes: u64,
-    /// For how long somebody has waited while the foreground expected something, in microseconds.
-    pub aside_us: u64,
 }
 
 impl Line {
@@ -122,6 +86,7 @@ impl Line {
             expired_bytes: 0,
             expired: Vec::new(),
             lost_us: None,
+            most_bytes_per_s: u64::MAX,
             aside_us: 0,
             aside_since_us: None,
         }
@@ -302,7 +267,8 @@ impl Line {
         let little = expected < self.policy.segment_bytes || self.sampled_us.is_none();
         let alone = self.ledger.granted_bytes() == 0 && little;
         let window_bytes = self.window_bytes().min(self.most_bytes(now_us));
-        self.estimator.set_limited(window_bytes < self.window_bytes());
+        let slowed = self.most_bytes_per_s < self.window_bytes_per_s();
+        self.estimator.set_limited(slowed || window_bytes < self.window_bytes());
         let fits = alone || self.ledger.room(window_bytes, expected) >= bytes;
         let paced = now_us >= self.pacer.next_us();
         if self.starvation.covers(bytes) || fits && paced {
@@ -419,8 +385,28 @@ impl Line {
         self.scheduler.set_quantum(burst_bytes.max(2 * self.policy.segment_bytes));
     }
 
-    /// 1.25 windows a round trip, 2 in slow start; 0 before the first round-trip time.
+    /// Grants go at this rate at most from now on, in bytes per second.
+    pub fn set_most_bytes_per_s(&mut self, bytes_per_s: u64) {
+        self.most_bytes_per_s = bytes_per_s;
+    }
+
+    /// Of the uplink: the rate of downloads, in bytes per second, whose acknowledgements leave a transfer of the
+    /// foreground what it should have. There is no limit while the foreground sends little.
+    pub fn acknowledged_bytes_per_s(&mut self, now_us: u64) -> u64 {
+        let expected = self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
+        if expected < self.policy.segment_bytes {
+            return u64::MAX;
+        }
+        let acks_per_s = self.estimator.rate_bytes_per_s().saturating_mul(ACKS_PERMILLE) / 1000 / ACK_BYTES;
+        acks_per_s.saturating_mul(self.policy.segment_bytes).max(1)
+    }
+
     fn pacing_bytes_per_s(&self) -> u64 {
+        self.window_bytes_per_s().min(self.most_bytes_per_s)
+    }
+
+    /// 1.25 windows a round trip, 2 in slow start; 0 before the first round-trip time.
+    fn window_bytes_per_s(&self) -> u64 {
         let percent = match self.law.output().phase() {
             Phase::SlowStart => self.policy.start_pacing_percent,
             _ => self.policy.pacing_percent,

@@ -17,6 +17,7 @@
 
 mod requests;
 mod sockets;
+mod windows;
 
 use crate::engine::{Engine, Timer};
 use crate::packet::{Fields, Kind, Packet};
@@ -45,6 +46,8 @@ pub struct Gateway {
     reporter: Option<Reporter>,
     /// The flow whose way the reports take.
     reports_by: Option<u32>,
+    /// Least delay of a window on its way to the servers of a group, in microseconds.
+    there_us: BTreeMap<u32, u32>,
     /// Packets that each flow of an upload of the home had sent when the uplink heard of it last.
     home_sent: BTreeMap<u32, u64>,
     pub(crate) timer: LazyTimer,
@@ -66,6 +69,8 @@ pub struct Permit {
     asking: Option<Asking>,
     /// Least delay of a window on its way to the server, in microseconds.
     back_us: Option<u32>,
+    /// Delay of the last one.
+    there_us: Option<u32>,
     /// That of acknowledgements from the server.
     way_back: WayBack,
     /// Segments that came before their time in a row.
@@ -114,6 +119,7 @@ impl Gateway {
             sockets: (!spec.sees_packets).then(|| Sockets::new(spec, &policy)),
             reporter,
             reports_by: None,
+            there_us: BTreeMap::new(),
             home_sent: BTreeMap::new(),
             timer: LazyTimer::new(),
             report_timer: LazyTimer::new(),
@@ -141,6 +147,7 @@ impl Gateway {
             request: None,
             asking,
             back_us: None,
+            there_us: None,
             way_back: WayBack::default(),
             early: 0,
             retransmitted: 0,
@@ -264,7 +271,6 @@ impl Engine {
             return self.comes(index, if new { u64::from(packet.value()) } else { 0 });
         }
         let flow = &mut self.flows[index as usize];
-        let line = &mut self.gateways[gateway].lines[0];
         let bytes = if new { u64::from(packet.value()) } else { 0 };
         match (part, &mut flow.permit) {
             (Part::HomeDownload, _) => self.home_seen(gateway, index, Sight::Bytes(packet.size())),
@@ -282,8 +288,14 @@ impl Engine {
             (Part::Download, Some(permit)) => {
                 let mss = u32::from(self.groups[flow.group as usize].profile.mss);
                 let owd_us = (self.world.now - packet.sent).micros();
-                let rtt_us = permit.back_us.map(|back_us| u64::from(back_us) + owd_us);
-                let sample = rtt_us.map(|rtt_us| exact(flow.group, rtt_us));
+                let node = &mut self.gateways[gateway];
+                let line = &mut node.lines[0];
+                // The queue of the uplink is a part of the time that a grant takes, and none of the delay.
+                let sample =
+                    permit.there_us.zip(node.there_us.get(&flow.group)).map(|(there_us, least_us)| {
+                        let known = exact(flow.group, u64::from(there_us) + owd_us);
+                        Sample { known_us: known.rtt_us, ..exact(flow.group, u64::from(*least_us) + owd_us) }
+                    });
                 line.arrived(now_us, permit.id, bytes, sample);
                 if let Wanted::Answer(from, end) = permit.wanted
                     && flow.receiver.next() > from
@@ -494,17 +506,6 @@ impl Engine {
         self.gateway_wants(index);
     }
 
-    /// A receive window has come to the sender of flow `index`.
-    pub(crate) fn permit_arrives(&mut self, packet: &Packet) {
-        let flow = &mut self.flows[packet.flow() as usize];
-        flow.sender.edge = flow.sender.edge.max(packet.value());
-        if let Some(permit) = &mut flow.permit {
-            let back_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
-            permit.back_us = Some(permit.back_us.map_or(back_us, |known_us| known_us.min(back_us)));
-        }
-        self.pump(packet.flow());
-    }
-
     /// Does what gateway `gateway` grants now, and sets when to ask it again.
     pub(crate) fn gateway_serves(&mut self, gateway: usize) {
         if std::mem::replace(&mut self.serving, true) {
@@ -514,6 +515,11 @@ impl Engine {
         let mut wake_us = u64::MAX;
         if let Some(at_us) = self.sockets_serve(gateway) {
             wake_us = at_us;
+        }
+        let node = &mut self.gateways[gateway];
+        if node.reporter.is_none() {
+            let most_bytes_per_s = node.lines[1].acknowledged_bytes_per_s(now_us);
+            node.lines[0].set_most_bytes_per_s(most_bytes_per_s);
         }
         for way in [0, 1] {
             loop {
@@ -573,39 +579,6 @@ impl Engine {
         {
             let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
             node.lines[way].arrived(now_us, permit.id, 0, Some(bound));
-        }
-    }
-
-    /// Flow `index` may have `bytes` more under way.
-    fn granted(&mut self, index: u32, bytes: u64) {
-        let now = self.world.now;
-        let sent = self.met(index).is_some_and(|(_, part)| part.is_sent());
-        let flow = &mut self.flows[index as usize];
-        let profile = &self.groups[flow.group as usize].profile;
-        let Some(permit) = &mut flow.permit else { return };
-        let reached = if sent { flow.sender.next_seq() } else { flow.receiver.next() };
-        let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
-        let from = permit.edge.max(reached);
-        permit.edge = from.saturating_add(segments);
-        permit.round_trips.opened(u64::from(from) * u64::from(profile.mss), now.micros(), Certainty::Exact);
-        if sent {
-            flow.sender.edge = permit.edge;
-            return self.pump(index);
-        }
-        let window = Fields {
-            sent: now,
-            step: flow.reverse,
-            value: permit.edge,
-            size: profile.header,
-            kind: Kind::Permit,
-            class: profile.class,
-            bits: Packet::bits(flow.epoch, false),
-            ..Fields::blank(index)
-        };
-        let request = permit.request.take();
-        self.world.send(window.pack());
-        if let Some(size) = request {
-            self.gateway_asks(index, size);
         }
     }
 }

@@ -1,0 +1,57 @@
+//! What grants become: a receive window that a server is told, or what a sender at the node may send.
+
+use crate::engine::Engine;
+use crate::packet::{Fields, Kind, Packet};
+use leeway_share::Certainty;
+
+/// See [`Engine`]; this part of it tells what was granted.
+impl Engine {
+    /// A receive window has come to the sender of flow `index`.
+    pub(crate) fn permit_arrives(&mut self, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow() as usize];
+        flow.sender.edge = flow.sender.edge.max(packet.value());
+        if let Some(permit) = &mut flow.permit {
+            let back_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
+            permit.back_us = Some(permit.back_us.map_or(back_us, |known_us| known_us.min(back_us)));
+            permit.there_us = Some(back_us);
+            if let Some((gateway, _)) = self.groups[flow.group as usize].gateway {
+                let least_us = self.gateways[gateway].there_us.entry(flow.group).or_insert(back_us);
+                *least_us = back_us.min(*least_us);
+            }
+        }
+        self.pump(packet.flow());
+    }
+
+    /// Flow `index` may have `bytes` more under way.
+    pub(super) fn granted(&mut self, index: u32, bytes: u64) {
+        let now = self.world.now;
+        let sent = self.met(index).is_some_and(|(_, part)| part.is_sent());
+        let flow = &mut self.flows[index as usize];
+        let profile = &self.groups[flow.group as usize].profile;
+        let Some(permit) = &mut flow.permit else { return };
+        let reached = if sent { flow.sender.next_seq() } else { flow.receiver.next() };
+        let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
+        let from = permit.edge.max(reached);
+        permit.edge = from.saturating_add(segments);
+        permit.round_trips.opened(u64::from(from) * u64::from(profile.mss), now.micros(), Certainty::Exact);
+        if sent {
+            flow.sender.edge = permit.edge;
+            return self.pump(index);
+        }
+        let (edge, request) = (permit.edge, permit.request.take());
+        let window = Fields {
+            sent: now,
+            step: flow.reverse,
+            value: edge,
+            size: profile.header,
+            kind: Kind::Permit,
+            class: profile.class,
+            bits: Packet::bits(flow.epoch, false),
+            ..Fields::blank(index)
+        };
+        self.world.send(window.pack());
+        if let Some(size) = request {
+            self.gateway_asks(index, size);
+        }
+    }
+}
