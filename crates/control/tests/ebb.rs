@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MSS, ack, build, dupack, packets, path, probe, timeout};
+use common::{Chance, MSS, ack, build, dupack, packets, path, probe, timeout};
 use leeway_control::{Ack, Law, Phase, Rate};
 
 /// Time of a segment on the line; 42 of them fill the path of 50 ms.
@@ -219,6 +219,76 @@ fn losses_near_the_longest_queue_lower_the_threshold_and_others_do_not() {
         pairs(&mut law, &mut now_us, 1, 0);
         let after = probe(&law, "threshold");
         assert_eq!(after < before, near, "{near}: {before} to {after}");
+    }
+}
+
+/// The room as docs/ebb-spec.md has it, in us, and in 1024ths of the losses that came near it.
+#[derive(Default)]
+struct Room {
+    peak_us: u64,
+    room_us: u64,
+    near: u64,
+}
+
+impl Room {
+    fn round(&mut self) {
+        self.peak_us /= 2;
+    }
+
+    fn sample(&mut self, queue_us: u64) {
+        self.peak_us = self.peak_us.max(queue_us);
+        self.room_us = self.room_us.max(queue_us);
+    }
+
+    fn loss(&mut self) {
+        self.room_us = (self.room_us - self.room_us / 8).max(self.peak_us);
+        let to = if 4 * self.peak_us >= self.room_us { 1024 } else { 1 };
+        self.near = match self.near {
+            0 => to,
+            near if to > near => near + (to - near) / 4,
+            near => near - (near - to) / 4,
+        };
+    }
+
+    fn threshold_us(&self, long_us: u64, segment_us: u64, noise_us: u64) -> u64 {
+        if self.near <= 512 || self.room_us / 4 >= long_us {
+            return long_us;
+        }
+        (self.room_us / 4).max(segment_us / 2).max(noise_us.min(self.room_us / 2))
+    }
+}
+
+#[test]
+fn the_threshold_follows_the_room() {
+    for noisy in [false, true] {
+        let (mut law, mut now_us) = filling();
+        if noisy {
+            varying(&mut law, &mut now_us, 60, 900);
+        }
+        // In the begin the window grew to 80 segments, of which the path holds 42.
+        let mut room = Room { room_us: 38 * u64::from(SEGMENT_US), ..Room::default() };
+        let (mut chance, mut short) = (Chance(7), 0);
+        for step in 0..240 {
+            now_us += 60_000;
+            let queue_us = [0, 1_500, 2_000, 2_500, 4_000, 7_000][chance.below(6) as usize];
+            let waits = u64::from(law.output().quantum - 1);
+            law.on_ack(&Ack { round_start: 1, ..ack(now_us, queue_us) }, &path(10));
+            room.round();
+            let [segment_us, noise_us, found_us] =
+                ["packet_time", "noise", "threshold"].map(|name| probe(&law, name) as u64);
+            let long_us = 1000.max(segment_us * 6 / 5).max(noise_us);
+            let expected_us = room.threshold_us(long_us, segment_us, noise_us);
+            assert_eq!(found_us, expected_us + waits * segment_us, "step {step}, noisy: {noisy}");
+            short += u32::from(expected_us != long_us);
+            room.sample(u64::from(queue_us).saturating_sub(waits * segment_us));
+            // Losses become more frequent, so the room becomes short.
+            if chance.below(120) < step {
+                now_us += 100;
+                law.on_loss(&dupack(now_us, now_us - 50), &path(10));
+                room.loss();
+            }
+        }
+        assert!((20..220).contains(&short), "{short} steps with a short room, noisy: {noisy}");
     }
 }
 
