@@ -51,10 +51,10 @@ fn two_of_a_kind_are_equal() {
 }
 
 /// What one flow uses of such a line while the acknowledgements come late, 20 s to 60 s: the median of five seeds.
-fn use_with_late_acks(mbit: u32, one_way_ms: u32, jitter: &str) -> f64 {
+fn use_with_late_acks(mbit: u32, one_way_ms: u32, buffer: &str, jitter: &str) -> f64 {
     let text = format!(
         "duration = \"60 s\"\nprofile = \"linux\"\n\
-         [dumbbell.bottleneck]\nrate = \"{mbit} Mbit/s\"\ndelay = \"{one_way_ms} ms\"\nbuffer = \"1 BDP\"\n\
+         [dumbbell.bottleneck]\nrate = \"{mbit} Mbit/s\"\ndelay = \"{one_way_ms} ms\"\nbuffer = \"{buffer}\"\n\
          [dumbbell.reverse]\ndelay = \"{one_way_ms} ms\"\njitter = \"{jitter}\"\n\
          [[flow]]\nname = \"a\"\nlaw = \"ebb\"\n[[window]]\nname = \"w\"\nfrom = \"20 s\"\nto = \"60 s\"\n"
     );
@@ -70,7 +70,7 @@ fn use_with_late_acks(mbit: u32, one_way_ms: u32, jitter: &str) -> f64 {
 /// Wi-Fi, cable and mobile networks hold acknowledgements until the medium is granted.
 #[test]
 fn acknowledgements_that_are_held_are_no_queue() {
-    let used = use_with_late_acks(50, 50, "aggregate:wait=10ms");
+    let used = use_with_late_acks(50, 50, "1 BDP", "aggregate:wait=10ms");
     assert!(used >= 0.6, "{used}");
 }
 
@@ -80,7 +80,7 @@ fn a_delay_that_varies_by_a_packets_time_is_no_queue() {
     for (mbit, one_way_ms) in [(2, 25), (10, 10), (10, 25)] {
         for quarters in [2, 4, 8] {
             let jitter = format!("uniform:range={}us", quarters * 3000 / mbit);
-            let used = use_with_late_acks(mbit, one_way_ms, &jitter);
+            let used = use_with_late_acks(mbit, one_way_ms, "1 BDP", &jitter);
             assert!(used >= 0.6, "{mbit} Mbit/s, {one_way_ms} ms, {jitter}: {used}");
         }
     }
@@ -90,7 +90,8 @@ fn a_delay_that_varies_by_a_packets_time_is_no_queue() {
 #[test]
 fn jitter_that_is_longer_than_the_path_is_no_queue() {
     for (mbit, one_way_ms, jitter_ms) in [(100, 1, 2), (50, 3, 2), (50, 3, 5), (100, 5, 5)] {
-        let used = use_with_late_acks(mbit, one_way_ms, &format!("uniform:range={jitter_ms}ms"));
+        let jitter = format!("uniform:range={jitter_ms}ms");
+        let used = use_with_late_acks(mbit, one_way_ms, "500 kB", &jitter);
         assert!(used >= 0.5, "{mbit} Mbit/s, {one_way_ms} ms, {jitter_ms} ms of jitter: {used}");
     }
 }
