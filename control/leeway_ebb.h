@@ -7,7 +7,8 @@
  * W: the window, paced at W/base; n: segments that leave together; N: noise (leeway_line.h).
  *
  *	T = max(clamp(base/100, 1 ms, threshold), min(1.2 S, base/4), N) + (n - 1) S	q > T: a busy sample
- *	short: losses come before a queue of four times that max(); max(a quarter, S/2, N) in its place
+ *	short: losses come before a queue of four times that max(); then max(a quarter of it, S/2,
+ *		min(N, half of it)) takes the place of the max()
  *	begin (slow start)	W doubles each round trip, up to 3/4 P or to the first queue
  *	fill (avoidance)	W += max(1/4, min(base/step, P/32)) + fill (0.9 P - W) min(base/60 ms, 60 ms/base)
  *	check (inference)	max(2, 0.3 W) busy samples: R = 0.9 W base/(base + q), W = 0.9 R
@@ -130,9 +131,9 @@ LEEWAY_INLINE leeway_u64 leeway_ebb_before_us(const struct leeway_ebb *s)
 }
 
 /* T, from S, the base, the noise and the room. */
-LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(struct leeway_ebb *s)
+LEEWAY_INLINE leeway_u32 leeway_ebb_threshold_us(struct leeway_ebb *s, leeway_u32 noise_us)
 {
-	leeway_u64 base_us = s->base.min_us, noise_us = leeway_line_noise_us(&s->line), t_us;
+	leeway_u64 base_us = s->base.min_us, t_us;
 
 	t_us = leeway_clamp_u32((leeway_u32)base_us / 100, LEEWAY_EBB_T_MIN_US, s->threshold_us);
 	t_us = leeway_max_u64(t_us,
@@ -235,22 +236,23 @@ LEEWAY_INLINE void leeway_ebb_sample(struct leeway_ebb *s, const struct leeway_a
 	leeway_u32 mss = leeway_mss(path),
 		   segments = s->line.delays_acks && ack->acked_bytes / mss >= 2 ? 2 : 1;
 	leeway_u64 sent_us = ack->now_us - ack->last_rtt_us, one_q16 = (leeway_u64)mss << 16;
-	leeway_u64 queue_us, least_us, need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
+	leeway_u64 queue_us, need = (s->w.out.cwnd_q16 >> 16) * 3 / 10 / mss;
 	int yields = s->w.out.phase == LEEWAY_YIELDING, busy, calm;
 	int waits = yields || s->w.out.phase == LEEWAY_INFERENCE;
+	leeway_u32 noise_us;
 
 	leeway_base_update(&s->base, ack->now_us, ack->last_rtt_us);
 	s->w.out.queuing_delay_us = (leeway_u32)leeway_less(ack->last_rtt_us, s->base.min_us);
 	s->s_us = leeway_line_sample(&s->line, ack, sent_us, mss);
-	s->t_us = leeway_ebb_threshold_us(s);
+	noise_us = leeway_line_noise_us(&s->line);
+	s->t_us = leeway_ebb_threshold_us(s, noise_us);
 	busy = s->w.out.queuing_delay_us > s->t_us;
 	queue_us = leeway_less(s->w.out.queuing_delay_us, leeway_ebb_before_us(s));
 	leeway_room_on_sample(&s->room, queue_us);
 	if (busy)
 		s->busy_us = ack->now_us;
 	/* Half a segment of somebody else, where noise does not hide it. */
-	least_us = leeway_max_u64(s->s_us / 2, leeway_line_noise_us(&s->line));
-	if (busy || (s->s_us && queue_us > least_us))
+	if (busy || (s->s_us && queue_us > leeway_max_u64(s->s_us / 2, noise_us)))
 		s->met_sent_us = sent_us;
 	if (sent_us < s->since_us)
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * How long a queue the bottleneck bears. The longest one that a flow met is direct evidence; it
- * fades by an eighth with each loss. It counts where losses come near it: in half of the last ones,
- * the two round trips before had half of it or more. A loss by chance comes at any time, and most
- * of the time there is no queue.
+ * fades by an eighth with each loss. It counts where half of the last losses came near it: this round
+ * trip had a queue of a quarter of it, or the last round trip one of half of it. A loss by chance
+ * comes at any time, and most of the time there is no queue.
  *
  * Scope and limitations:
  * - Losses of others are not seen.
