@@ -28,8 +28,8 @@ pub enum Certainty {
     Exact,
     /// They took this long or longer.
     LowerBound,
-    /// They took this long, or less by 40 ms or more: the other end may have waited before it acknowledged a lone
-    /// segment (RFC 5681, 4.2).
+    /// They took this long, or less by 40 ms or more: the other end may have waited before it
+    /// acknowledged a lone segment (RFC 5681, 4.2).
     UpperBound,
 }
 
@@ -167,14 +167,10 @@ impl Estimator {
             (Certainty::LowerBound, None) => return Heard::Nothing,
         };
         let seen_us = sample.rtt_us.saturating_sub(base_us);
-        let (seen_us, certainty) = match sample.certainty {
-            Certainty::UpperBound => match seen_us.checked_sub(LATE_ACK_US) {
-                Some(seen_us) => (seen_us, Certainty::LowerBound),
-                None => (seen_us, Certainty::Exact),
-            },
-            certainty => (seen_us, certainty),
-        };
-        let exact = certainty == Certainty::Exact;
+        let waited =
+            (sample.certainty == Certainty::UpperBound).then(|| seen_us.checked_sub(LATE_ACK_US)).flatten();
+        let exact = sample.certainty != Certainty::LowerBound && waited.is_none();
+        let seen_us = waited.unwrap_or(seen_us);
         let own_queue = exact && !own.little && seen_us <= own.queuing_us.saturating_mul(2);
         let doubt = self.overtakes(now_us, seen_us) && !own_queue;
         let bytes = if exact { std::mem::take(&mut own.bytes) } else { 0 };
@@ -187,30 +183,27 @@ impl Estimator {
             return Heard::Doubt;
         }
         let seen_us = self.of_the_line(now_us, seen_us);
-        match certainty {
-            Certainty::Exact => {
-                self.smooth(sample.known_us.into(), base_us.into());
-                if known.is_none() && self.exact_us.is_some() {
-                    return Heard::Nothing; // it was what it is measured by
-                }
-                (self.fifo_us, self.exact_us) = (seen_us, Some(now_us));
-                match self.part.add(now_us, seen_us, bytes, self.srtt_us, &self.policy) {
-                    Some(queuing_us) => self.queuing_us = queuing_us,
-                    None => return Heard::Nothing,
-                }
+        if exact {
+            self.smooth(sample.known_us.into(), base_us.into());
+            if known.is_none() && self.exact_us.is_some() {
+                return Heard::Nothing; // it was what it is measured by
             }
-            Certainty::LowerBound | Certainty::UpperBound => {
-                let stale_us = Policy::round_trips(self.policy.hold_percent, self.srtt_us);
-                let stale = self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us);
-                if !stale && seen_us <= self.queuing_us {
-                    return Heard::Nothing;
-                }
-                self.queuing_us = seen_us;
-                if stale {
-                    self.exact_us = Some(now_us);
-                    // The path may have become longer than anything that is waited for.
-                    self.smooth(u64::from(sample.known_us).min(self.policy.first_hold_us), base_us.into());
-                }
+            (self.fifo_us, self.exact_us) = (seen_us, Some(now_us));
+            match self.part.add(now_us, seen_us, bytes, self.srtt_us, &self.policy) {
+                Some(queuing_us) => self.queuing_us = queuing_us,
+                None => return Heard::Nothing,
+            }
+        } else {
+            let stale_us = Policy::round_trips(self.policy.hold_percent, self.srtt_us);
+            let stale = self.exact_us.is_none_or(|exact_us| now_us > exact_us + stale_us);
+            if !stale && seen_us <= self.queuing_us {
+                return Heard::Nothing;
+            }
+            self.queuing_us = seen_us;
+            if stale {
+                self.exact_us = Some(now_us);
+                // The path may have become longer than anything that is waited for.
+                self.smooth(u64::from(sample.known_us).min(self.policy.first_hold_us), base_us.into());
             }
         }
         Heard::New(self.queuing_us)

@@ -4,16 +4,16 @@
 
 use crate::error::ShareError;
 
-/// How long a receiver waits for a second segment before it acknowledges a lone one, at least, in microseconds: 40 ms
-/// in Linux (`TCP_DELACK_MIN`); RFC 5681, 4.2 allows 500 ms. What is shorter is no such wait.
+/// Least time that a receiver waits for a second segment before it acknowledges a lone one, in
+/// microseconds: 40 ms in Linux (`TCP_DELACK_MIN`). RFC 5681, 4.2 allows up to 500 ms.
 pub(crate) const LATE_ACK_US: u32 = 40_000;
 
-/// What acknowledgements of downloads may take of a line on which the foreground uploads, in thousandths of its
-/// rate: a twentieth, so that the foreground has 0.95 of it.
+/// What acknowledgements of downloads may take of a line on which the foreground uploads, in
+/// thousandths of its rate: a twentieth, so that the foreground has 0.95 of it.
 pub(crate) const ACKS_PERMILLE: u64 = 50;
 
-/// An acknowledgement, in bytes: headers of IPv4 and TCP with timestamps (RFC 791, RFC 9293, RFC 7323). One leaves for
-/// each segment, because windows are small.
+/// An acknowledgement, in bytes: headers of IPv4 and TCP with timestamps (RFC 791, RFC 9293,
+/// RFC 7323). One leaves for each segment, because windows are small.
 pub(crate) const ACK_BYTES: u64 = 52;
 
 /// One constant of a [`Policy`].

@@ -138,8 +138,8 @@ fn uploads_have_the_uplink_beside_a_download_of_the_home() {
     }
 }
 
-/// An upload of the home keeps a queue, in which the windows of neighbours' downloads wait. It is none of the downlink,
-/// and the window has room for it. Acknowledgements take little of the uplink.
+/// An upload of the home keeps a queue, in which the windows of neighbours' downloads wait. That queue is
+/// none of the downlink, and the window has room for it. Acknowledgements take little of the uplink.
 #[test]
 fn downloads_have_a_part_of_the_downlink_beside_an_upload_of_the_home() {
     for (mbps, rtt_ms, least) in [(10.0, 40, 0.2), (10.0, 80, 0.2), (50.0, 80, 0.2)] {
@@ -150,8 +150,8 @@ fn downloads_have_a_part_of_the_downlink_beside_an_upload_of_the_home() {
     }
 }
 
-/// Receivers acknowledge a lone segment after 40 ms. With a window of one segment each would be a lone one, and its
-/// delay a queue by which the window stays at one segment.
+/// Receivers acknowledge a lone segment after 40 ms. With a window of one segment each segment would be a lone
+/// one, and its delay a queue by which the window stays at one segment.
 #[test]
 fn late_acknowledgements_of_lone_segments_do_not_take_the_uplink_from_uploads() {
     for mbps in [6.88, 20.0] {

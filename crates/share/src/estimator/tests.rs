@@ -131,7 +131,12 @@ impl Estimator {
 proptest! {
     /// A bound never lowers a base, whatever comes in whatever order; the memory is bounded.
     #[test]
-    fn bounds_teach_nothing(samples in proptest::collection::vec((0u64..9, 1u32..500_000, any::<bool>(), 0u64..2_000_000), 1..200)) {
+    fn bounds_teach_nothing(
+        samples in proptest::collection::vec(
+            (0u64..9, 1u32..500_000, any::<bool>(), 0u64..2_000_000),
+            1..200,
+        ),
+    ) {
         let policy = Policy::default().with("remembered_max", 5).unwrap();
         let (mut all, mut alone) = (Estimator::new(&policy), Estimator::new(&policy));
         let mut now_us = 0;

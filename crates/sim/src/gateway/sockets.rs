@@ -12,7 +12,7 @@
 use super::{Engine, Gateway, Permit};
 use crate::app::App;
 use crate::engine::Timer;
-use crate::packet::{Fields, Kind, Packet};
+use crate::packet::Packet;
 use crate::scenario;
 use leeway_share::{Downlink, FlowId, MSS_BYTES, Policy, Received, Receiver, UserId};
 use leeway_units::Duration;
@@ -291,24 +291,8 @@ impl Engine {
         let window = flow.receiver.next().saturating_add(socket.kernel.window());
         if window > *edge {
             *edge = window;
-            self.socket_tells(index);
+            self.tell_window(index);
         }
-    }
-
-    fn socket_tells(&mut self, index: u32) {
-        let flow = &self.flows[index as usize];
-        let profile = &self.groups[flow.group as usize].profile;
-        let window = Fields {
-            sent: self.world.now,
-            step: flow.reverse,
-            value: flow.permit.as_ref().map_or(0, |permit| permit.edge),
-            size: profile.header,
-            kind: Kind::Permit,
-            class: profile.class,
-            bits: Packet::bits(flow.epoch, false),
-            ..Fields::blank(index)
-        };
-        self.world.send(window.pack());
     }
 
     /// Does what the downlink of gateway `gateway` grants now; when to ask again, if time alone changes anything.
@@ -348,6 +332,6 @@ impl Engine {
                 flow.open && flow.permit.as_ref().is_some_and(|permit| flow.sender.edge < permit.edge)
             })
             .collect();
-        missed.into_iter().for_each(|index| self.socket_tells(index));
+        missed.into_iter().for_each(|index| self.tell_window(index));
     }
 }

@@ -38,11 +38,21 @@ impl Engine {
             flow.sender.edge = permit.edge;
             return self.pump(index);
         }
-        let (edge, request) = (permit.edge, permit.request.take());
+        let request = permit.request.take();
+        self.tell_window(index);
+        if let Some(size) = request {
+            self.gateway_asks(index, size);
+        }
+    }
+
+    /// Tells the server of flow `index` how far its receive window goes.
+    pub(super) fn tell_window(&mut self, index: u32) {
+        let flow = &self.flows[index as usize];
+        let profile = &self.groups[flow.group as usize].profile;
         let window = Fields {
-            sent: now,
+            sent: self.world.now,
             step: flow.reverse,
-            value: edge,
+            value: flow.permit.as_ref().map_or(0, |permit| permit.edge),
             size: profile.header,
             kind: Kind::Permit,
             class: profile.class,
@@ -50,8 +60,5 @@ impl Engine {
             ..Fields::blank(index)
         };
         self.world.send(window.pack());
-        if let Some(size) = request {
-            self.gateway_asks(index, size);
-        }
     }
 }
