@@ -2,6 +2,7 @@
 
 /// Why a law could not be named or set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LawError {
     /// No law has this name.
     #[error("there is no law {name:?}; there are: {known}")]

@@ -21,6 +21,7 @@ impl From<Rate> for Rates {
 
 /// Why a list of rates cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RatesError {
     /// A rate or a time is wrong.
     #[error("{0}; rates are spelled like \"10 Mbit/s, 2 Mbit/s at 5 s\"")]

@@ -20,6 +20,7 @@ pub struct Trace {
 
 /// Why a trace cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// A line is not a number.
     #[error("line {line}: `{given}` is not a whole number of milliseconds")]

@@ -4,6 +4,7 @@ use crate::policy::Policy;
 
 /// Why something was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ShareError {
     /// No flow of that number is open.
     #[error("flow {0} is not open; flows are numbered by the answer to `open`")]

@@ -37,6 +37,7 @@ pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("LEEWAY_EN
 
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SimError {
     /// A flow has no way to its receiver.
     #[error("{0}")]

@@ -49,6 +49,7 @@ pub trait Params: Default {
 
 /// Why a text such as `codel:target=5ms` could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpecError {
     /// There is nothing of that name.
     #[error("there is no {what} `{given}`; there are: {known}")]
