@@ -16,16 +16,16 @@ pub struct Told {
     /// Bytes of IP packets that came, headers included.
     pub received_bytes: u64,
     /// The law of uploads.
-    pub up: Way,
+    pub up: DirectionTotals,
     /// The law of downloads, where they are held back.
-    pub down: Option<Way>,
+    pub down: Option<DirectionTotals>,
     /// Uploads perhaps had a share of the line.
     pub share: Option<Part>,
 }
 
-/// One direction.
+/// Totals of one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Way {
+pub struct DirectionTotals {
     /// The law with its parameters.
     pub law: String,
     /// Seconds for which there was more to send than the law let through.
@@ -56,17 +56,17 @@ impl Told {
         Ok(Told {
             sent_bytes,
             received_bytes,
-            up: Way::new(law, &up),
-            down: down.map(|down| Way::new(receive, &down)),
+            up: DirectionTotals::new(law, &up),
+            down: down.map(|down| DirectionTotals::new(receive, &down)),
             share: share.as_ref().map(Part::new),
         })
     }
 }
 
-impl Way {
-    fn new(law: String, direction: &Direction) -> Way {
+impl DirectionTotals {
+    fn new(law: String, direction: &Direction) -> DirectionTotals {
         let seconds = |us: u64| us as f64 * 1e-6;
-        Way {
+        DirectionTotals {
             law,
             busy_s: seconds(direction.watched_us),
             gave_way_s: seconds(direction.held_us),
@@ -141,15 +141,15 @@ pub fn write_json(path: &Path, told: &Told, end: &End) -> Result<(), Failure> {
 pub fn words(told: &Told, seconds: f64) -> String {
     let (sent, came) = (bytes(told.sent_bytes), bytes(told.received_bytes));
     let mut text = format!("leeway: sent {sent}, received {came} in {}\n", duration(seconds));
-    let ways = [("uploads", Some(&told.up)), ("downloads", told.down.as_ref())];
-    for (what, way) in ways.into_iter().filter_map(|(what, way)| Some((what, way?))) {
-        if way.busy_s >= 0.1 {
+    let directions = [("uploads", Some(&told.up)), ("downloads", told.down.as_ref())];
+    for (what, totals) in directions.into_iter().filter_map(|(what, totals)| Some((what, totals?))) {
+        if totals.busy_s >= 0.1 {
             text.push_str(&format!(
                 "leeway: {what} gave way for {} of {}; mean queue {:.1} ms ({})\n",
-                duration(way.gave_way_s),
-                duration(way.busy_s),
-                way.mean_queue_ms,
-                way.law
+                duration(totals.gave_way_s),
+                duration(totals.busy_s),
+                totals.mean_queue_ms,
+                totals.law
             ));
         }
     }
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
 
     fn told() -> Told {
-        let up = Way { law: "ebb".into(), busy_s: 125.0, gave_way_s: 43.21, mean_queue_ms: 1.44 };
-        let down = Way { law: "ledbat".into(), busy_s: 0.0, gave_way_s: 0.0, mean_queue_ms: 0.0 };
+        let up = DirectionTotals { law: "ebb".into(), busy_s: 125.0, gave_way_s: 43.21, mean_queue_ms: 1.44 };
+        let down = DirectionTotals { law: "ledbat".into(), busy_s: 0.0, gave_way_s: 0.0, mean_queue_ms: 0.0 };
         Told { sent_bytes: 1_240_000_000, received_bytes: 3_140_000, up, down: Some(down), share: None }
     }
 

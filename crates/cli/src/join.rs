@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::given::{network, tokens};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
-use leeway_net::{Lookout, special};
+use leeway_net::{TrafficObserver, special};
 use leeway_queue::QueueSpec;
 use leeway_tunnel::host::{ClientHost, MARK, Route};
 use leeway_tunnel::wire::Welcome;
@@ -106,8 +106,8 @@ async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet])
     let _watch = match home {
         [] => None,
         home => {
-            let watch =
-                Lookout::new(home).and_then(|lookout| lookout.watch(move |sights| told.home_seen(sights)));
+            let watch = TrafficObserver::new(home)
+                .and_then(|observer| observer.watch(move |observations| told.home_observed(observations)));
             Some(watch.map_err(Error::from)?)
         }
     };

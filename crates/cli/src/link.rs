@@ -31,7 +31,7 @@ pub struct Link {
     #[command(flatten)]
     both: Both,
     #[command(flatten)]
-    ways: Ways,
+    directions: PerDirection,
     /// Seed of losses, jitter and queues that use chance.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -74,7 +74,7 @@ struct Both {
 
 /// What holds for one direction only.
 #[derive(Args)]
-struct Ways {
+struct PerDirection {
     /// Propagation delay up.
     #[arg(long, value_name = "TIME")]
     up_delay: Option<Duration>,
@@ -177,7 +177,7 @@ pub fn shell() -> OsString {
 
 impl Link {
     fn options(&self) -> Result<LinkOptions, Failure> {
-        let Link { both, ways, .. } = self;
+        let Link { both, directions, .. } = self;
         let trace = |file: &Option<PathBuf>| file.as_deref().map(DirectionOptions::read_trace).transpose();
         Ok(LinkOptions {
             both: DirectionOptions {
@@ -190,23 +190,23 @@ impl Link {
                 loss: both.loss.clone(),
                 arq: both.arq.clone(),
             },
-            ways: [
+            directions: [
                 DirectionOptions {
                     rates: self.up.clone(),
-                    trace: trace(&ways.up_trace)?,
-                    queue: ways.up_queue.clone(),
-                    buffer: ways.up_buffer,
-                    delay: ways.up_delay,
-                    loss: ways.up_loss.clone(),
+                    trace: trace(&directions.up_trace)?,
+                    queue: directions.up_queue.clone(),
+                    buffer: directions.up_buffer,
+                    delay: directions.up_delay,
+                    loss: directions.up_loss.clone(),
                     ..DirectionOptions::default()
                 },
                 DirectionOptions {
                     rates: self.down.clone(),
-                    trace: trace(&ways.down_trace)?,
-                    queue: ways.down_queue.clone(),
-                    buffer: ways.down_buffer,
-                    delay: ways.down_delay,
-                    loss: ways.down_loss.clone(),
+                    trace: trace(&directions.down_trace)?,
+                    queue: directions.down_queue.clone(),
+                    buffer: directions.down_buffer,
+                    delay: directions.down_delay,
+                    loss: directions.down_loss.clone(),
                     ..DirectionOptions::default()
                 },
             ],

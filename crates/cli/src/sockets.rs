@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 /// Everything at one moment.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Sight {
+pub struct Snapshot {
     /// Names of the laws that are loaded.
     pub loaded: Vec<String>,
     pub sockets: Vec<Seen>,
@@ -19,16 +19,16 @@ pub struct Sight {
 /// Which way the data goes that a law holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Direction {
     Up,
     Down,
 }
 
-impl Way {
+impl Direction {
     pub fn as_str(self) -> &'static str {
         match self {
-            Way::Up => "up",
-            Way::Down => "down",
+            Direction::Up => "up",
+            Direction::Down => "down",
         }
     }
 }
@@ -40,7 +40,7 @@ pub struct Seen {
     pub name: String,
     /// The law with its parameters.
     pub law: String,
-    pub way: Way,
+    pub direction: Direction,
     pub local: SocketAddr,
     pub remote: SocketAddr,
     pub netns: u32,
@@ -56,9 +56,9 @@ pub struct Seen {
     pub inode: u64,
 }
 
-impl Sight {
+impl Snapshot {
     /// What there is: of one user, or of all. `laws` are names as loaded or of laws; none: all of them.
-    pub fn look(laws: &[String], of: Option<u32>) -> Result<Sight, Failure> {
+    pub fn take(laws: &[String], of: Option<u32>) -> Result<Snapshot, Failure> {
         let wanted =
             |name: &str, law: &str| laws.is_empty() || laws.iter().any(|one| one == name || one == law);
         let loaded = leeway_kernel::names()?;
@@ -91,7 +91,7 @@ impl Sight {
                 sockets.extend(own.map(|one| came(name, &law, phase, one)));
             }
         }
-        Ok(Sight { loaded, sockets, shares })
+        Ok(Snapshot { loaded, sockets, shares })
     }
 }
 
@@ -99,7 +99,7 @@ fn sent(law: &Loaded, socket: &leeway_kernel::Socket) -> Seen {
     Seen {
         name: law.name.clone(),
         law: law.spec.to_string(),
-        way: Way::Up,
+        direction: Direction::Up,
         local: socket.local,
         remote: socket.remote,
         netns: socket.netns,
@@ -119,7 +119,7 @@ fn came(name: &str, law: &str, phase: &str, one: &leeway_kernel::Received) -> Se
     Seen {
         name: name.to_owned(),
         law: law.to_owned(),
-        way: Way::Down,
+        direction: Direction::Down,
         local: one.local,
         remote: one.remote,
         netns: one.netns,

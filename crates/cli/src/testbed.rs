@@ -5,7 +5,7 @@ use crate::output::stdout;
 use clap::Args;
 use leeway_link::Rates;
 use leeway_testbed::experiment::{self, Claim, Experiment, Outcome, Point};
-use leeway_testbed::{Arrivals, Mechanism, Plan, Row, Setup, Way, compare, mechanism};
+use leeway_testbed::{Arrivals, Direction, Mechanism, Plan, Row, Setup, compare, mechanism};
 use leeway_units::{Bytes, Duration, Size};
 use serde::Serialize;
 use std::fs;
@@ -226,7 +226,7 @@ impl Testbed {
         secondary.users = self.users.unwrap_or(secondary.users);
         secondary.connections = self.connections.unwrap_or(secondary.connections);
         if self.upload {
-            secondary.way = Way::Up;
+            secondary.direction = Direction::Up;
         }
         if let Some(object) = self.object {
             secondary.object_bytes = object.get();

@@ -7,7 +7,7 @@ mod screen;
 
 use crate::Failure;
 use crate::output::stdout;
-use crate::sockets::Way;
+use crate::sockets::Direction;
 use clap::{Args, ValueEnum};
 use layout::{COLUMNS, HEADER, TEXTS, fit, line};
 use sampler::Sampler;
@@ -107,7 +107,7 @@ struct Row {
     /// The law with its parameters.
     law: String,
     /// `up`: what this machine sends; `down`: what it receives, held back by the windows that it announces.
-    way: Way,
+    direction: Direction,
     program: Option<String>,
     pid: Option<u32>,
     local: SocketAddr,
@@ -136,7 +136,7 @@ impl Row {
             self.name.clone(),
             program,
             format!("{} > {}", self.local, self.remote),
-            self.way.as_str().to_owned(),
+            self.direction.as_str().to_owned(),
             self.phase.clone(),
             format!("{:.2}", self.window_pkt),
             self.inflight_pkt.to_string(),

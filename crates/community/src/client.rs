@@ -3,7 +3,7 @@
 use crate::config::{Community, Scheme};
 use crate::draw::{Draw, Part};
 use crate::line::{Line, Presence};
-use crate::town::Way;
+use crate::town::Path;
 use leeway_selection::{Gateway, Observation, Policy, Reason, Selector, Status};
 use leeway_units::{Bytes, Duration, Time};
 
@@ -22,8 +22,8 @@ pub enum Move {
 /// One user's client.
 #[derive(Debug)]
 pub struct Client {
-    ways: Vec<Way>,
-    /// The gateway in use, as a place in `ways`.
+    paths: Vec<Path>,
+    /// The gateway in use, as a place in `paths`.
     pub current: Option<usize>,
     mind: Mind,
     draw: Draw,
@@ -36,28 +36,28 @@ pub struct Client {
 #[derive(Debug)]
 enum Mind {
     Selector(Box<Selector>),
-    /// The scheme, when it looks again, and until when each way is avoided.
+    /// The scheme, when it looks again, and until when each path is avoided.
     Simple(Scheme, f64, Vec<f64>),
 }
 
 impl Client {
-    pub fn new(community: &Community, policy: Policy, seed: u64, index: usize, ways: Vec<Way>) -> Client {
+    pub fn new(community: &Community, policy: Policy, seed: u64, index: usize, paths: Vec<Path>) -> Client {
         let mut draw = Draw::new(seed, Part::Client, index as u64);
-        let gateways = ways.iter().map(|way| Gateway(u64::from(way.gateway)));
+        let gateways = paths.iter().map(|path| Gateway(u64::from(path.gateway)));
         let mind = match community.scheme {
             Scheme::Selector => Mind::Selector(Box::new(Selector::new(policy, draw.bits(), gateways))),
-            scheme => Mind::Simple(scheme, 0.0, vec![0.0; ways.len()]),
+            scheme => Mind::Simple(scheme, 0.0, vec![0.0; paths.len()]),
         };
-        Client { ways, current: None, mind, draw, missed: false, retry_s: 0.0 }
+        Client { paths, current: None, mind, draw, missed: false, retry_s: 0.0 }
     }
 
-    pub fn way(&self) -> Option<Way> {
-        self.current.map(|at| self.ways[at])
+    pub fn path(&self) -> Option<Path> {
+        self.current.map(|at| self.paths[at])
     }
 
     /// All gateways that it knows.
-    pub fn ways(&self) -> &[Way] {
-        &self.ways
+    pub fn paths(&self) -> &[Path] {
+        &self.paths
     }
 
     /// A session begins: what a client does when it is started.
@@ -84,15 +84,15 @@ impl Client {
 
     /// The selector is told of all probes that are due, and of a gateway that does not answer.
     fn select(&mut self, now_s: f64, lines: &[Line]) -> Move {
-        let Client { ways, mind: Mind::Selector(selector), draw, missed, current, .. } = self else {
+        let Client { paths, mind: Mind::Selector(selector), draw, missed, current, .. } = self else {
             return Move::Better;
         };
         let now = Time::from_nanos((now_s * 1e9) as u64);
-        let place = |gateway: Gateway| ways.iter().position(|way| u64::from(way.gateway) == gateway.0);
+        let place = |gateway: Gateway| paths.iter().position(|path| u64::from(path.gateway) == gateway.0);
         let mut ask = |selector: &mut Selector, gateway: Gateway| {
-            let Some(way) = place(gateway).map(|at| ways[at]) else { return };
-            let rtt_s = way.rtt_s + draw.exponential(NOISE_S);
-            let found = match lines[way.gateway as usize].status() {
+            let Some(path) = place(gateway).map(|at| paths[at]) else { return };
+            let rtt_s = path.rtt_s + draw.exponential(NOISE_S);
+            let found = match lines[path.gateway as usize].status() {
                 Some(status) => Observation::Answered { round_trip: Duration::from_secs_f64(rtt_s), status },
                 None => Observation::Failed,
             };
@@ -104,7 +104,7 @@ impl Client {
         let mut kind = Move::Better;
         let _ = selector.choose(now);
         // At most once for each gateway: a paused one says so at once, and another one is taken.
-        for _ in 0..=ways.len() {
+        for _ in 0..=paths.len() {
             let due: Vec<Gateway> = selector.probes(now).collect();
             for gateway in due {
                 ask(selector, gateway);
@@ -114,10 +114,10 @@ impl Client {
                 kind = Move::Forced;
             }
             *current = chosen.ok().and_then(|choice| place(choice.gateway));
-            let Some(way) = current.map(|at| ways[at]) else { break };
-            let Presence::Paused(_) = lines[way.gateway as usize].presence else { break };
+            let Some(path) = current.map(|at| paths[at]) else { break };
+            let Presence::Paused(_) = lines[path.gateway as usize].presence else { break };
             selector.observe(
-                Gateway(u64::from(way.gateway)),
+                Gateway(u64::from(path.gateway)),
                 now,
                 Observation::Answered { round_trip: Duration::ZERO, status: Status::paused(None) },
             );
@@ -127,12 +127,12 @@ impl Client {
 
     /// The other schemes look once a probe interval, and when their gateway is gone.
     fn simply(&mut self, community: &Community, now_s: f64, lines: &[Line]) -> Move {
-        let Client { ways, mind: Mind::Simple(scheme, due_s, avoided), draw, missed, current, retry_s } =
+        let Client { paths, mind: Mind::Simple(scheme, due_s, avoided), draw, missed, current, retry_s } =
             self
         else {
             return Move::Better;
         };
-        let presence = |at: usize| lines[ways[at].gateway as usize].presence;
+        let presence = |at: usize| lines[paths[at].gateway as usize].presence;
         let gone = current.is_some_and(|at| *missed || matches!(presence(at), Presence::Paused(_)));
         if let Some(at) = current.filter(|_| gone) {
             avoided[at] = now_s + community.probe_s;
@@ -144,12 +144,12 @@ impl Client {
         // A probe in this step finds out what is true; without one, what failed lately is avoided.
         let usable = |at: &usize| avoided[*at] <= now_s && !matches!(presence(*at), Presence::Paused(_));
         let answers = |at: &usize| presence(*at) == Presence::Open;
-        let places = 0..ways.len();
+        let places = 0..paths.len();
         let found = match scheme {
             Scheme::Nearest if is_due => places.clone().find(answers),
             Scheme::Nearest => places.clone().find(usable),
             Scheme::LeastLoaded => places
-                .filter_map(|at| Some((at, lines[ways[at].gateway as usize].newcomer_bps()?)))
+                .filter_map(|at| Some((at, lines[paths[at].gateway as usize].newcomer_bps()?)))
                 .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
                 .map(|(at, _)| at),
             Scheme::Random | Scheme::Selector => match current.filter(|_| !gone) {
@@ -171,7 +171,7 @@ impl Client {
     /// It got `bps` for `step_s`.
     pub fn used(&mut self, now_s: f64, step_s: f64, bps: f64) {
         if let (Mind::Selector(selector), Some(at)) = (&mut self.mind, self.current) {
-            let gateway = Gateway(u64::from(self.ways[at].gateway));
+            let gateway = Gateway(u64::from(self.paths[at].gateway));
             let now = Time::from_nanos((now_s * 1e9) as u64);
             let bytes = Bytes::new((bps * step_s / 8.0) as u64);
             selector.used(gateway, now, bytes, Duration::from_secs_f64(step_s));

@@ -17,10 +17,10 @@ pub fn run(community: &Community, seed: u64, cancelled: &dyn Fn() -> bool) -> Re
     let town = town::build(community, seed);
     let lines = town.lines_bps.iter().enumerate();
     let lines: Vec<Line> = lines.map(|(index, rate)| Line::new(community, seed, index, *rate)).collect();
-    let ways = town.ways.into_iter().enumerate();
-    let people: Vec<Person> = ways
-        .map(|(index, ways)| {
-            Person::new(User::new(seed, index), Client::new(community, policy, seed, index, ways))
+    let paths = town.paths.into_iter().enumerate();
+    let people: Vec<Person> = paths
+        .map(|(index, paths)| {
+            Person::new(User::new(seed, index), Client::new(community, policy, seed, index, paths))
         })
         .collect();
     let mut run = Run::new(community, lines, people);
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
         }
         self.report.failures += failed.iter().filter(|failed| **failed).count() as u64;
         for person in &mut self.people {
-            let is_hit = person.client.way().is_some_and(|way| failed[way.gateway as usize]);
+            let is_hit = person.client.path().is_some_and(|path| failed[path.gateway as usize]);
             if is_hit && person.rate_bps > 0.0 && person.outage.is_none() {
                 person.outage = Some((now_s, person.rate_bps));
             }
@@ -143,13 +143,13 @@ impl<'a> Run<'a> {
             }
             self.hours[hour].3 += community.step_s / 3600.0;
             let moved = person.client.step(community, now_s, &self.lines).filter(|_| !begins);
-            if let (Some(moved), Some(way)) = (moved, person.client.way()) {
+            if let (Some(moved), Some(path)) = (moved, person.client.path()) {
                 match moved {
                     Move::Better => self.report.moves_better += 1,
                     Move::Forced => self.report.moves_forced += 1,
                 }
                 self.hours[hour].2 += 1.0;
-                self.arrivals[way.gateway as usize] += 1;
+                self.arrivals[path.gateway as usize] += 1;
             }
         }
         let most = self.arrivals.iter().copied().max().unwrap_or(0);
@@ -161,10 +161,10 @@ impl<'a> Run<'a> {
         self.wants.iter_mut().for_each(Vec::clear);
         for (index, person) in self.people.iter_mut().enumerate() {
             person.rate_bps = 0.0;
-            if let (true, Some(way)) = (person.user.want_bps > 0.0, person.client.way()) {
-                match self.lines[way.gateway as usize].presence {
-                    Presence::Open => self.wants[way.gateway as usize]
-                        .push((index as u32, person.user.want_bps.min(way.rate_bps))),
+            if let (true, Some(path)) = (person.user.want_bps > 0.0, person.client.path()) {
+                match self.lines[path.gateway as usize].presence {
+                    Presence::Open => self.wants[path.gateway as usize]
+                        .push((index as u32, person.user.want_bps.min(path.rate_bps))),
                     _ => person.client.missed = true,
                 }
             }
@@ -204,14 +204,14 @@ impl<'a> Run<'a> {
             person.wanted += want * step_s;
             person.got += got * step_s;
             self.active.0 += step_s;
-            match person.client.way() {
-                Some(way) if got > 0.0 => {
-                    self.rtt += way.rtt_s * step_s;
+            match person.client.path() {
+                Some(path) if got > 0.0 => {
+                    self.rtt += path.rtt_s * step_s;
                     person.client.used(now_s, step_s, got);
                 }
                 _ => {
                     let is_open = |gateway: u32| self.lines[gateway as usize].capacity_bps() > 0.0;
-                    if person.client.ways().iter().any(|way| is_open(way.gateway)) {
+                    if person.client.paths().iter().any(|path| is_open(path.gateway)) {
                         self.active.1 += step_s;
                     }
                 }
@@ -225,8 +225,9 @@ impl<'a> Run<'a> {
         let (mut wanted, mut served) = (0.0, 0.0);
         for person in self.people.iter().filter(|person| person.user.want_bps > 0.0) {
             let want = person.user.want_bps;
-            users
-                .push(person.client.ways().iter().map(|way| (way.gateway, want.min(way.rate_bps))).collect());
+            users.push(
+                person.client.paths().iter().map(|path| (path.gateway, want.min(path.rate_bps))).collect(),
+            );
             wanted += want;
             served += person.rate_bps;
         }

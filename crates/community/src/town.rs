@@ -12,9 +12,9 @@ const RTT_S: (f64, f64) = (0.004, 0.006);
 /// Rates of the lines, with the part of the homes that have them.
 const LINES: [(f64, f64); 5] = [(10e6, 0.2), (20e6, 0.25), (50e6, 0.3), (100e6, 0.15), (300e6, 0.1)];
 
-/// The way from a user to a gateway that it knows.
+/// The path from a user to a gateway that it knows.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct Path {
     pub gateway: u32,
     pub rtt_s: f64,
     pub rate_bps: f64,
@@ -25,8 +25,8 @@ pub struct Way {
 pub struct Town {
     /// Rate of each gateway's line.
     pub lines_bps: Vec<f64>,
-    /// Each user's ways, the nearest first.
-    pub ways: Vec<Vec<Way>>,
+    /// Each user's paths, the nearest first.
+    pub paths: Vec<Vec<Path>>,
 }
 
 pub fn build(community: &Community, seed: u64) -> Town {
@@ -35,21 +35,21 @@ pub fn build(community: &Community, seed: u64) -> Town {
     let place = |draw: &mut Draw| (side * draw.unit(), side * draw.unit());
     let gateways: Vec<(f64, f64)> = (0..community.gateways).map(|_| place(&mut draw)).collect();
     let lines_bps = (0..gateways.len()).map(|index| line(index, gateways.len())).collect();
-    let ways = (0..community.users)
+    let paths = (0..community.users)
         .map(|_| {
             let user = place(&mut draw);
-            let way = |(index, gateway): (usize, &(f64, f64))| {
+            let path = |(index, gateway): (usize, &(f64, f64))| {
                 let hops = ((user.0 - gateway.0).hypot(user.1 - gateway.1) / HOP_M).ceil().max(1.0);
                 let (rtt_s, rate_bps) = (RTT_S.0 + RTT_S.1 * hops, community.hop_bps / hops);
                 let distance = (user.0 - gateway.0).hypot(user.1 - gateway.1);
-                (distance, Way { gateway: index as u32, rtt_s, rate_bps })
+                (distance, Path { gateway: index as u32, rtt_s, rate_bps })
             };
-            let mut found: Vec<(f64, Way)> = gateways.iter().enumerate().map(way).collect();
+            let mut found: Vec<(f64, Path)> = gateways.iter().enumerate().map(path).collect();
             found.sort_by(|a, b| a.0.total_cmp(&b.0));
-            found.into_iter().take(community.known as usize).map(|(_, way)| way).collect()
+            found.into_iter().take(community.known as usize).map(|(_, path)| path).collect()
         })
         .collect();
-    Town { lines_bps, ways }
+    Town { lines_bps, paths }
 }
 
 /// The rate of line `index`: the same number of each kind in every town of a size, so that towns differ in

@@ -32,14 +32,14 @@ const SPACED: Duration = Duration::from_micros(400);
 pub struct Engine {
     /// The device on the command's side, then the device on the network's side.
     devices: [Device; 2],
-    ways: [Way; 2],
+    directions: [DirectionState; 2],
     log: Option<Writer>,
     /// Free buffers.
     buffers: Vec<Vec<u8>>,
 }
 
 /// One direction: from the device of the same index to the other.
-struct Way {
+struct DirectionState {
     direction: Direction,
     link: Link<Frame>,
     tally: Tally,
@@ -80,14 +80,14 @@ impl Engine {
     /// An engine for the devices of the command's and the network's side, and the links up and
     /// down.
     pub fn new(devices: [Device; 2], links: &[LinkSpec; 2], seed: u64, log: Option<Writer>) -> Self {
-        let way = |direction: Direction, spec: &LinkSpec| Way {
+        let state = |direction: Direction, spec: &LinkSpec| DirectionState {
             direction,
             link: spec.build(direction.seed(seed)),
             tally: Tally::default(),
             left: Vec::new(),
         };
-        let ways = [way(Direction::Up, &links[0]), way(Direction::Down, &links[1])];
-        Engine { devices, ways, log, buffers: Vec::new() }
+        let directions = [state(Direction::Up, &links[0]), state(Direction::Down, &links[1])];
+        Engine { devices, directions, log, buffers: Vec::new() }
     }
 
     /// Moves packets until it is stopped; packets that are on the link then are lost. The calling
@@ -100,12 +100,12 @@ impl Engine {
         let stopped = loop {
             let now = clock();
             let [first, second] = &mut self.devices;
-            for (way, to) in self.ways.iter_mut().zip([&mut *second, &mut *first]) {
-                if deliver(way, to, now, &clock, self.log.as_mut(), &mut self.buffers) {
+            for (state, to) in self.directions.iter_mut().zip([&mut *second, &mut *first]) {
+                if deliver(state, to, now, &clock, self.log.as_mut(), &mut self.buffers) {
                     delivered = now;
                 }
             }
-            let next = self.ways.iter().filter_map(|way| way.link.next()).min();
+            let next = self.directions.iter().filter_map(|state| state.link.next()).min();
             let wait = next.map(|next| {
                 let early = if next.since(delivered) < SPACED { Duration::ZERO } else { WAKE };
                 TimeSpec::from_duration(next.since(clock() + early).into_std())
@@ -123,15 +123,15 @@ impl Engine {
             if end {
                 break now;
             }
-            for (way, (from, readable)) in self.ways.iter_mut().zip([(first, up), (second, down)]) {
+            for (state, (from, readable)) in self.directions.iter_mut().zip([(first, up), (second, down)]) {
                 if readable {
-                    take(way, from, &clock, self.log.as_mut(), &mut self.buffers)?;
+                    take(state, from, &clock, self.log.as_mut(), &mut self.buffers)?;
                 }
             }
         };
         if let Some(mut log) = self.log {
-            for way in &self.ways {
-                let (direction, packet) = (way.direction, way.tally.arrived);
+            for state in &self.directions {
+                let (direction, packet) = (state.direction, state.tally.arrived);
                 log.add(crate::record::Record { direction, packet, at: stopped, event: Event::Stop });
             }
             log.finish().map_err(Error::of("write the log"))?;
@@ -139,20 +139,25 @@ impl Engine {
         let busy = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, |time| {
             Duration::from_nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
         });
-        Ok(Ended { tallies: self.ways.map(|way| way.tally), real_time, ran: stopped - Time::ZERO, busy })
+        Ok(Ended {
+            tallies: self.directions.map(|state| state.tally),
+            real_time,
+            ran: stopped - Time::ZERO,
+            busy,
+        })
     }
 }
 
 /// Writes the packets that left the link by `now` to `to`; true if there were any.
 fn deliver(
-    way: &mut Way,
+    state: &mut DirectionState,
     to: &mut Device,
     now: Time,
     clock: &impl Fn() -> Time,
     log: Option<&mut Writer>,
     buffers: &mut Vec<Vec<u8>>,
 ) -> bool {
-    let Way { direction, link, tally, left } = way;
+    let DirectionState { direction, link, tally, left } = state;
     let mut listener = Listener { direction: *direction, tally, log, buffers };
     let mut any = false;
     loop {
@@ -186,13 +191,13 @@ fn deliver(
 
 /// Offers the packets that wait at `from` to the link, at most those of one burst of reads.
 fn take(
-    way: &mut Way,
+    state: &mut DirectionState,
     from: &mut Device,
     clock: &impl Fn() -> Time,
     log: Option<&mut Writer>,
     buffers: &mut Vec<Vec<u8>>,
 ) -> Result<(), Error> {
-    let Way { direction, link, tally, .. } = way;
+    let DirectionState { direction, link, tally, .. } = state;
     let mut listener = Listener { direction: *direction, tally, log, buffers };
     for _ in 0..READS {
         let some = from.read(|packet| {

@@ -41,7 +41,7 @@ pub struct LinkOptions {
     /// Properties of both directions, unless a direction has its own.
     pub both: DirectionOptions,
     /// Properties of one direction: up, then down.
-    pub ways: [DirectionOptions; 2],
+    pub directions: [DirectionOptions; 2],
 }
 
 impl LinkOptions {
@@ -55,30 +55,31 @@ impl LinkOptions {
     /// # Errors
     /// Options that contradict each other.
     pub fn specs(&self) -> Result<[LinkSpec; 2], Error> {
-        let [up, down] = [&self.ways[0], &self.ways[1]].map(|way| self.of(way).spec());
+        let [up, down] =
+            [&self.directions[0], &self.directions[1]].map(|direction| self.of(direction).spec());
         Ok([up?, down?])
     }
 
-    fn of(&self, way: &DirectionOptions) -> DirectionOptions {
-        let LinkOptions { both, ways } = self;
-        let served = |way: &DirectionOptions| way.rates.is_some() || way.trace.is_some();
+    fn of(&self, direction: &DirectionOptions) -> DirectionOptions {
+        let LinkOptions { both, directions } = self;
+        let served = |direction: &DirectionOptions| direction.rates.is_some() || direction.trace.is_some();
         // A queue for both directions applies to those that have a rate. A queue where neither has
         // one is an error.
-        let queues = served(way) || served(both) || !ways.iter().any(served);
+        let queues = served(direction) || served(both) || !directions.iter().any(served);
         // A rate replaces a trace, and a trace replaces a rate.
-        let (rates, trace) = match served(way) {
-            true => (&way.rates, &way.trace),
+        let (rates, trace) = match served(direction) {
+            true => (&direction.rates, &direction.trace),
             false => (&both.rates, &both.trace),
         };
         DirectionOptions {
             rates: rates.clone(),
             trace: trace.clone(),
-            queue: way.queue.clone().or(both.queue.clone().filter(|_| queues)),
-            buffer: way.buffer.or(both.buffer.filter(|_| queues)),
-            delay: way.delay.or(both.delay),
-            jitter: way.jitter.clone().or(both.jitter.clone()),
-            loss: way.loss.clone().or(both.loss.clone()),
-            arq: way.arq.clone().or(both.arq.clone()),
+            queue: direction.queue.clone().or(both.queue.clone().filter(|_| queues)),
+            buffer: direction.buffer.or(both.buffer.filter(|_| queues)),
+            delay: direction.delay.or(both.delay),
+            jitter: direction.jitter.clone().or(both.jitter.clone()),
+            loss: direction.loss.clone().or(both.loss.clone()),
+            arq: direction.arq.clone().or(both.arq.clone()),
         }
     }
 }
@@ -184,12 +185,12 @@ mod tests {
         let queued = DirectionOptions { queue: Some("codel".parse().unwrap()), ..at("1mbit", "5ms") };
         let both = DirectionOptions { rates: None, ..queued };
         let up = DirectionOptions { queue: Some("pie".parse().unwrap()), ..at("1mbit", "9ms") };
-        let options = LinkOptions { both, ways: [up, DirectionOptions::default()] };
+        let options = LinkOptions { both, directions: [up, DirectionOptions::default()] };
         let [up, down] = options.specs().unwrap();
         assert_eq!((up.queue.name(), up.delay), ("pie", Duration::from_millis(9)));
         // A direction without a rate has no queue; that is an error only where neither has one.
         assert_eq!((down.queue.name(), down.delay), ("droptail", Duration::from_millis(5)));
-        let plain = LinkOptions { ways: Default::default(), ..options };
+        let plain = LinkOptions { directions: Default::default(), ..options };
         assert!(plain.specs().unwrap_err().to_string().contains("needs a rate"));
     }
 }

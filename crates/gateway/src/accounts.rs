@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 /// How long whoever asks may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The metrics in Prometheus' text format. The label `way` of a window says what shares it: downloads that come
+/// The metrics in Prometheus' text format. The label `path` of a window says what shares it: downloads that come
 /// directly (`direct`) or through the relay (`relay`), or everything that is sent directly (`uplink`).
 pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> String {
     type Count = fn(&Counts) -> &AtomicU64;
@@ -61,15 +61,15 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
         }),
         (
             "counter",
-            "leeway_gateway_aside_seconds_total",
-            "Time that flows have stood aside for the home.",
-            |state| state.aside_us as f64 / 1e6,
+            "leeway_gateway_yielded_seconds_total",
+            "Time that flows have yielded to the home.",
+            |state| state.yielded_us as f64 / 1e6,
         ),
     ];
     for (kind, name, help, reading) in readings.iter().filter(|_| !windows.is_empty()) {
         head(&mut text, kind, name, help);
-        for (way, state) in windows {
-            let _ = writeln!(text, "{name}{{way=\"{way}\"}} {}", reading(state));
+        for (path, state) in windows {
+            let _ = writeln!(text, "{name}{{path=\"{path}\"}} {}", reading(state));
         }
     }
     let mut gauge = |name: &str, help: &str, value: f64| {
@@ -140,11 +140,11 @@ fn head(text: &mut String, kind: &str, name: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// Every window that neighbours share, and its way.
+/// Every window that neighbours share, and its path.
 pub fn windows(connector: &Connector) -> Vec<(&'static str, State)> {
     [("direct", &connector.budget), ("relay", &connector.relay_budget)]
         .into_iter()
-        .filter_map(|(way, budget)| Some((way, budget.as_ref()?.state())))
+        .filter_map(|(path, budget)| Some((path, budget.as_ref()?.state())))
         .chain(connector.upload.as_ref().map(|upload| ("uplink", upload.state())))
         .collect()
 }
@@ -190,14 +190,14 @@ mod tests {
         let users = Users::new(&Config::default(), None);
         let user = users.at("10.0.0.7".parse().unwrap());
         user.counts.down_bytes.fetch_add(12_500, Ordering::Relaxed);
-        let ways = ["direct", "relay"].map(|way| (way, Budget::new(&"ledbat".parse().unwrap()).state()));
-        let text = text(&users, &ways, None);
+        let paths = ["direct", "relay"].map(|path| (path, Budget::new(&"ledbat".parse().unwrap()).state()));
+        let text = text(&users, &paths, None);
         for line in [
             "leeway_gateway_down_bytes_total{user=\"10.0.0.7\"} 12500",
-            "leeway_gateway_window_bytes{way=\"direct\"} 5840",
-            "leeway_gateway_window_bytes{way=\"relay\"} 5840",
-            "# TYPE leeway_gateway_aside_seconds_total counter",
-            "leeway_gateway_aside_seconds_total{way=\"direct\"} 0",
+            "leeway_gateway_window_bytes{path=\"direct\"} 5840",
+            "leeway_gateway_window_bytes{path=\"relay\"} 5840",
+            "# TYPE leeway_gateway_yielded_seconds_total counter",
+            "leeway_gateway_yielded_seconds_total{path=\"direct\"} 0",
             "leeway_gateway_connections 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}:\n{text}");

@@ -3,7 +3,7 @@
 use crate::paths::{self, UNBOUNDED, policy};
 use crate::socket::{self, Incoming};
 use leeway_control::LawSpec;
-use leeway_net::{Ends, Seen, Segment, Sight};
+use leeway_net::{Ends, Observation, Seen, Segment};
 use leeway_share::{Downlink, FlowId, ShareError, UserId};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -46,8 +46,8 @@ pub struct State {
     pub srtt_us: u32,
     /// Flows that wait.
     pub waiting: usize,
-    /// How long they have stood aside for the home, in all.
-    pub aside_us: u64,
+    /// Time for which downloads have yielded to the home, in all.
+    pub yielded_us: u64,
 }
 
 impl State {
@@ -59,7 +59,7 @@ impl State {
             queuing_delay_us: line.queuing_us,
             srtt_us: u32::try_from(line.srtt_us).unwrap_or(u32::MAX),
             waiting: line.asking,
-            aside_us: line.aside_us,
+            yielded_us: line.yielded_us,
         }
     }
 }
@@ -119,12 +119,12 @@ impl Budget {
         State::of(self.lock().downlink.state(self.now_us()))
     }
 
-    /// The home is at work: who waits stands aside, or for what it has asked for.
-    pub fn home_seen(&self, sights: &[Sight]) {
+    /// Neighbours yield to the requests that the home made.
+    pub fn home_observed(&self, observations: &[Observation]) {
         let (mut shared, now_us) = (self.lock(), self.now_us());
-        for sight in sights {
-            let what = leeway_tunnel::foreground::down(sight.what);
-            shared.downlink.foreground(now_us, sight.connection, what);
+        for observation in observations {
+            let what = leeway_tunnel::foreground::down(observation.what);
+            shared.downlink.foreground(now_us, observation.connection, what);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::policy::Transport;
 use crate::socket::{bind_device, forbid_fragments};
 use crate::tunnel;
 use crate::upload::Sender;
-use crate::upstream::{Connector, Way};
+use crate::upstream::{Connector, Path};
 use crate::users::{Place, User};
 use bytes::Bytes;
 use leeway_accounts::ledger::Direction;
@@ -48,7 +48,7 @@ pub struct Association {
 
 /// The sockets of one path: direct, or through the relay.
 struct Sockets {
-    way: Way,
+    path: Path,
     /// For IPv4 and IPv6; a machine may have one only.
     all: [Option<UdpSocket>; 2],
     /// Their part in the shared window.
@@ -62,12 +62,12 @@ impl Association {
     /// connections and associations.
     pub fn open(connector: &Arc<Connector>, user: &Arc<User>, relayed: bool) -> Option<Association> {
         let place = connector.admit(user)?;
-        let way = connector.way().filter(|_| relayed);
+        let path = connector.path().filter(|_| relayed);
         Some(Association {
             connector: connector.clone(),
             user: user.clone(),
             relayed,
-            sockets: Mutex::new(Arc::new(Sockets::open(connector, user, way))),
+            sockets: Mutex::new(Arc::new(Sockets::open(connector, user, path))),
             changed: Notify::new(),
             peers: Mutex::default(),
             steps: AtomicU64::new(0),
@@ -83,10 +83,10 @@ impl Association {
     /// Sends a client's datagram to a checked server, by the present path, when its turn comes. A
     /// datagram that cannot be sent or does not fit into one packet is lost.
     pub async fn send(&self, bytes: &[u8], to: SocketAddr) {
-        let way = self.connector.way().filter(|_| self.relayed);
+        let path = self.connector.path().filter(|_| self.relayed);
         let mut sockets = lock(&self.sockets).clone();
-        if sockets.way != way {
-            sockets = Arc::new(Sockets::open(&self.connector, &self.user, way));
+        if sockets.path != path {
+            sockets = Arc::new(Sockets::open(&self.connector, &self.user, path));
             *lock(&self.sockets) = sockets.clone();
             self.changed.notify_one();
         }
@@ -158,12 +158,12 @@ impl Association {
 }
 
 impl Sockets {
-    fn open(connector: &Connector, user: &User, way: Way) -> Sockets {
+    fn open(connector: &Connector, user: &User, path: Path) -> Sockets {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
-        let all = any.map(|address| bind(address, connector.device(way)).ok());
-        let flow = connector.budget(way).map(|budget| budget.datagrams(user.id));
-        let sender = connector.upload(way).map(|upload| upload.datagrams(user.id));
-        Sockets { way, all, flow, sender }
+        let all = any.map(|address| bind(address, connector.device(path)).ok());
+        let flow = connector.budget(path).map(|budget| budget.datagrams(user.id));
+        let sender = connector.upload(path).map(|upload| upload.datagrams(user.id));
+        Sockets { path, all, flow, sender }
     }
 
     fn of(&self, peer: &SocketAddr) -> Option<&UdpSocket> {

@@ -130,8 +130,8 @@ impl Gateway {
             datagrams,
             caretaker,
             relay,
-            lookout,
-            observer: segments,
+            traffic_observer,
+            connection_observer: segments,
             echo,
             taken,
         } = privileged;
@@ -160,14 +160,14 @@ impl Gateway {
         let upload = proxy.connector.upload.clone();
         let segments = segments.map(|observer| watch(observer, budgets, upload));
         let observer = config.observe.then(|| Observer::new(&config.home)).transpose()?.map(Arc::new);
-        let home = lookout.map(|lookout| {
+        let home = traffic_observer.map(|traffic_observer| {
             let observer = observer.clone();
             let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
             let upload = proxy.connector.upload.clone();
-            lookout?.watch(move |sights| {
-                budget.iter().for_each(|budget| budget.home_seen(sights));
-                upload.iter().for_each(|upload| upload.home_seen(sights));
-                relay.iter().for_each(|relay| relay.home_seen(sights));
+            traffic_observer?.watch(move |observations| {
+                budget.iter().for_each(|budget| budget.home_observed(observations));
+                upload.iter().for_each(|upload| upload.home_observed(observations));
+                relay.iter().for_each(|relay| relay.home_observed(observations));
                 observer.iter().for_each(|observer| observer.home_seen());
             })
         });
@@ -360,7 +360,7 @@ async fn gone(caretaker: Option<&Caretaker>) {
 
 /// Tells the budgets what packets of this host's connections do.
 fn watch(
-    observer: Result<leeway_net::Observer, leeway_net::Error>,
+    observer: Result<leeway_net::ConnectionObserver, leeway_net::Error>,
     budgets: [Option<Arc<Budget>>; 2],
     upload: Option<Arc<crate::upload::Upload>>,
 ) -> Result<leeway_net::Watch, leeway_net::Error> {

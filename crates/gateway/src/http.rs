@@ -16,7 +16,7 @@ use crate::pool::Pool;
 use crate::refusals as phrase;
 use crate::resolve::ResolveError;
 use crate::tunnel;
-use crate::upstream::{ConnectError, Connector, Upstream, Way};
+use crate::upstream::{ConnectError, Connector, Path, Upstream};
 use crate::users::{User, Users};
 use base64::Engine;
 use bytes::Bytes;
@@ -197,7 +197,7 @@ impl Proxy {
         let mut request = outgoing(request, &host)?.map(|body| Sending { body, steps: sending.clone() });
         let limit = Duration::from_secs(self.limits.answer_s);
         // A pooled connection may have been closed by its server meanwhile; then the request is still ours.
-        while let Some(mut server) = self.pool.take(user.id, &addresses, self.connector.way()) {
+        while let Some(mut server) = self.pool.take(user.id, &addresses, self.connector.path()) {
             let mark = server.mark();
             let answered = server.sender.try_send_request(request);
             match unless_silent(&sending, limit, answered).await {
@@ -252,13 +252,13 @@ pub struct Server {
     /// Where it leads.
     pub address: SocketAddr,
     /// The path that the connection takes.
-    pub way: Way,
+    pub path: Path,
     flow: Option<Arc<Flow>>,
 }
 
 impl Server {
     async fn start(upstream: Upstream, address: SocketAddr) -> Result<Server, hyper::Error> {
-        let (way, over, flow) = (upstream.way(), upstream.over(), upstream.flow());
+        let (path, over, flow) = (upstream.path(), upstream.over(), upstream.flow());
         let (sender, connection) =
             http1::Builder::new().max_buf_size(128 * 1024).handshake(TokioIo::new(upstream)).await?;
         // Ends with the sender, the server or the path to it. Whoever waits for a response is told.
@@ -268,7 +268,7 @@ impl Server {
                 () = over => {}
             }
         });
-        Ok(Server { sender, address, way, flow })
+        Ok(Server { sender, address, path, flow })
     }
 
     fn mark(&self) -> u64 {

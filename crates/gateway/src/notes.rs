@@ -218,7 +218,7 @@ phrases! {
          tiene en todas las direcciones y no lo comparte; haz que escuche en una sola dirección",
         "els clients sense configurar no reben respostes del port UDP {}: un programa d'aquesta màquina el té a \
          totes les adreces i no el comparteix; fes que escolti en una sola adreça";
-    HOME_UNSEEN[1]: "the home's packets cannot be seen, so nobody stands aside before they make a queue: {} \
+    HOME_UNSEEN[1]: "the home's packets cannot be seen, so nobody yields before they make a queue: {} \
          (needs CAP_NET_RAW)",
         "no se ven los paquetes de la casa, y nadie se aparta antes de que formen cola: {} (hace falta \
          CAP_NET_RAW)",

@@ -1,7 +1,7 @@
 //! Idle connections to servers, kept for the next request of the same user.
 
 use crate::http::Server;
-use crate::upstream::Way;
+use crate::upstream::Path;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -25,12 +25,12 @@ pub struct Pool {
 
 impl Pool {
     /// An idle connection of `user` to one of the addresses by that path; the one used last comes first.
-    pub fn take(&self, user: u64, addresses: &[SocketAddr], way: Way) -> Option<Server> {
+    pub fn take(&self, user: u64, addresses: &[SocketAddr], path: Path) -> Option<Server> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         for &address in addresses {
             let Some(servers) = idle.get_mut(&(user, address)) else { continue };
             while let Some((since, server)) = servers.pop_back() {
-                if since.elapsed() < KEPT && !server.sender.is_closed() && server.way == way {
+                if since.elapsed() < KEPT && !server.sender.is_closed() && server.path == path {
                     return Some(server);
                 }
             }

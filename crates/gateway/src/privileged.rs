@@ -12,7 +12,7 @@ use crate::login::Logins;
 use crate::relay::Relay;
 use crate::socket;
 use crate::transparent;
-use leeway_net::{Lookout, Observer, sysctl};
+use leeway_net::{ConnectionObserver, TrafficObserver, sysctl};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
 use std::io;
@@ -37,9 +37,9 @@ pub struct Privileged {
     pub(crate) caretaker: Option<Arc<Caretaker>>,
     pub(crate) relay: Option<Arc<Relay>>,
     /// Sees the home at work.
-    pub(crate) lookout: Option<Result<Lookout, leeway_net::Error>>,
+    pub(crate) traffic_observer: Option<Result<TrafficObserver, leeway_net::Error>>,
     /// Sees the packets of connections with servers.
-    pub(crate) observer: Option<Result<Observer, leeway_net::Error>>,
+    pub(crate) connection_observer: Option<Result<ConnectionObserver, leeway_net::Error>>,
     pub(crate) echo: io::Result<Echo>,
     /// Ports from which nobody can answer for servers.
     pub(crate) taken: Vec<u16>,
@@ -85,8 +85,12 @@ impl Privileged {
             datagrams: Vec::new(),
             caretaker,
             relay,
-            lookout: (!config.home.is_empty()).then(|| Lookout::new(&config.home)),
-            observer: config.law.as_ref().or(config.uplink.as_ref()).map(|_| Observer::new(&config.clients)),
+            traffic_observer: (!config.home.is_empty()).then(|| TrafficObserver::new(&config.home)),
+            connection_observer: config
+                .law
+                .as_ref()
+                .or(config.uplink.as_ref())
+                .map(|_| ConnectionObserver::new(&config.clients)),
             echo: Echo::open(),
             taken: Vec::new(),
         };

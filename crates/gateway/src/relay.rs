@@ -8,7 +8,7 @@
 use crate::caretaker::Caretaker;
 use crate::config::RelayConfig;
 use crate::gateway::GatewayError;
-use leeway_net::Sight;
+use leeway_net::Observation;
 use leeway_tunnel::wire::Welcome;
 use leeway_tunnel::{Client, ClientOptions, Error, Inward, Status, Steering, Token, Tun};
 use std::fmt;
@@ -92,9 +92,9 @@ impl Relay {
     }
 
     /// The home was seen: what the relay sends waits for what the home expects.
-    pub fn home_seen(&self, sights: &[Sight]) {
+    pub fn home_observed(&self, observations: &[Observation]) {
         if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
-            client.home_seen(sights);
+            client.home_observed(observations);
         }
     }
 

@@ -108,7 +108,7 @@ impl Setup {
              # Who may use it: machines with these addresses. They reach the Internet, never each other.\n\
              clients = {}\n\
              \n\
-             # The home, whose line this is: never reached by neighbours, who stand aside while it is at work.\n\
+             # The home, whose line this is: never reached by neighbours, who yield while it is at work.\n\
              home = {}\n",
             list(&self.listen),
             list(&self.clients),

@@ -170,8 +170,8 @@ impl Receiver for Incoming {
         getsockopt(&self.0, nix::sys::socket::sockopt::TcpMaxSeg).ok()
     }
 
-    fn bound_window(&self, bytes: u32, permitted: u32) -> bool {
-        hold_window(&self.0, bytes, permitted).is_ok()
+    fn bound_window(&self, bytes: u32, granted: u32) -> bool {
+        hold_window(&self.0, bytes, granted).is_ok()
     }
 
     fn acknowledge_at_once(&self) {
@@ -179,8 +179,8 @@ impl Receiver for Incoming {
     }
 }
 
-/// Bounds the window, in a buffer that holds `permitted` bytes which may come before anything is read.
-fn hold_window(socket: &impl AsFd, bytes: u32, permitted: u32) -> io::Result<()> {
+/// Bounds the window, in a buffer that holds `granted` bytes which may come before anything is read.
+fn hold_window(socket: &impl AsFd, bytes: u32, granted: u32) -> io::Result<()> {
     // A segment is acknowledged while it is unread, for a window of the rest of the buffer.
     // Without a scale that is whole segments, and once it was read another acknowledgement
     // makes up for it; with one it is most of the window, and nothing does. With the first
@@ -188,7 +188,7 @@ fn hold_window(socket: &impl AsFd, bytes: u32, permitted: u32) -> io::Result<()>
     // thinks the buffer holds: no spare before that.
     let spares = |info: [u8; INFO_BYTES]| window_scale(&info) > 0 && has_received(&info);
     let spare = if tcp_info(socket).is_some_and(spares) { MSS_BYTES } else { 0 };
-    bound_window(socket, bytes, spare.max(permitted.saturating_sub(bytes)))
+    bound_window(socket, bytes, spare.max(granted.saturating_sub(bytes)))
 }
 
 fn acknowledge_at_once(socket: &impl AsFd) {
@@ -321,8 +321,8 @@ mod tests {
             let scale = window_scale(&tcp_info(&here).unwrap());
             assert!(if scaled { (1..=7).contains(&scale) } else { scale == 0 }, "{scale}");
             // Linux takes twice what it is asked for.
-            let buffer = |window, permitted| {
-                hold_window(&here, window, permitted).unwrap();
+            let buffer = |window, granted| {
+                hold_window(&here, window, granted).unwrap();
                 rustix::net::sockopt::socket_recv_buffer_size(&here).unwrap() / 2
             };
             assert_eq!(buffer(3650, 0), 3650);

@@ -2,7 +2,7 @@
 //!
 //! Observations go in: bytes that TCP has acknowledged ([`Uplink::acked`], and [`Uplink::observed`] where
 //! packets are seen), echoes of small probes ([`Uplink::echoed`]), packets of the foreground
-//! ([`Uplink::home_seen`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. A [`Line`]
+//! ([`Uplink::home_observed`]). Grants come out ([`Uplink::grant`]): bytes that a flow may write now. A [`Line`]
 //! of the sharing says which, and leaves the home its part of the window.
 //!
 //! Datagrams have no acknowledgements. A probe that is sent behind a datagram comes back when the datagram
@@ -24,7 +24,7 @@ use crate::budget::State;
 use crate::clocks::{Clock, Clocks};
 use crate::paths::{self, UNBOUNDED, policy};
 use leeway_control::LawSpec;
-use leeway_net::{Ends, Seen, Sight};
+use leeway_net::{Ends, Observation, Seen};
 use leeway_share::{Certainty, FlowId, Heard, Line, Next, Policy, RoundTrips, Sample, UserId};
 use probe::Probe;
 pub use probe::Request;
@@ -122,9 +122,9 @@ impl Uplink {
     }
 
     /// The home is at work.
-    pub fn home_seen(&mut self, now_us: u64, sight: Sight) {
-        if let Some(up) = leeway_tunnel::foreground::up(sight.what) {
-            self.line.foreground(now_us, sight.connection, up);
+    pub fn home_observed(&mut self, now_us: u64, observation: Observation) {
+        if let Some(up) = leeway_tunnel::foreground::up(observation.what) {
+            self.line.foreground(now_us, observation.connection, up);
         }
     }
 

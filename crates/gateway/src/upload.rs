@@ -5,7 +5,7 @@ use crate::echo::Echo;
 use crate::socket;
 use crate::uplink::Uplink;
 use leeway_control::LawSpec;
-use leeway_net::{Segment, Sight};
+use leeway_net::{Observation, Segment};
 use leeway_share::FlowId;
 use std::collections::BTreeMap;
 use std::io;
@@ -63,10 +63,10 @@ impl Upload {
         self.lock().uplink.state(self.now_us())
     }
 
-    /// The home is at work: who waits stands aside.
-    pub fn home_seen(&self, sights: &[Sight]) {
+    /// Neighbours yield to the uploads and requests of the home.
+    pub fn home_observed(&self, observations: &[Observation]) {
         let (mut shared, now_us) = (self.lock(), self.now_us());
-        sights.iter().for_each(|sight| shared.uplink.home_seen(now_us, *sight));
+        observations.iter().for_each(|observation| shared.uplink.home_observed(now_us, *observation));
     }
 
     /// Packets of this host's connections: what was acknowledged, and when.

@@ -94,7 +94,7 @@ impl ConnectError {
 }
 
 /// The path to the Internet: the number of a session with the relay, or `None` without the relay.
-pub type Way = Option<u64>;
+pub type Path = Option<u64>;
 
 /// Makes the connections to the Internet.
 pub struct Connector {
@@ -127,11 +127,11 @@ pub struct Upstream {
     user: Arc<User>,
     flow: Option<Arc<Flow>>,
     sender: Option<Sender>,
-    way: Way,
+    path: Path,
     relay: Option<Arc<Relay>>,
     pass: Pass,
     /// Bytes that may be read: granted and not read yet.
-    permitted: u64,
+    granted: u64,
     _place: Place,
 }
 
@@ -214,8 +214,8 @@ impl Connector {
     }
 
     /// The window of uploads by this path.
-    pub fn upload(&self, way: Way) -> Option<&Arc<Upload>> {
-        self.upload.as_ref().filter(|_| way.is_none())
+    pub fn upload(&self, path: Path) -> Option<&Arc<Upload>> {
+        self.upload.as_ref().filter(|_| path.is_none())
     }
 
     /// The address, if it is in the Internet. A name server may be in the home, where no law is needed.
@@ -269,18 +269,18 @@ impl Connector {
     }
 
     /// The path that new connections take.
-    pub fn way(&self) -> Way {
+    pub fn path(&self) -> Path {
         self.relay.as_ref().and_then(|relay| relay.turn())
     }
 
     /// The network device of a path, if it has its own.
-    pub fn device(&self, way: Way) -> Option<&str> {
-        self.relay.as_deref().filter(|_| way.is_some()).map(Relay::device)
+    pub fn device(&self, path: Path) -> Option<&str> {
+        self.relay.as_deref().filter(|_| path.is_some()).map(Relay::device)
     }
 
     /// The window of downloads by a path.
-    pub fn budget(&self, way: Way) -> Option<&Arc<Budget>> {
-        if way.is_some() { self.relay_budget.as_ref() } else { self.budget.as_ref() }
+    pub fn budget(&self, path: Path) -> Option<&Arc<Budget>> {
+        if path.is_some() { self.relay_budget.as_ref() } else { self.budget.as_ref() }
     }
 
     /// Connects `user` to the first address that answers. The addresses are checked already.
@@ -289,7 +289,7 @@ impl Connector {
     /// None answers, or the user has too many connections.
     pub async fn connect(&self, user: &Arc<User>, to: &[SocketAddr]) -> Result<Upstream, ConnectError> {
         let check = |address: &SocketAddr| self.policy().check(address.ip());
-        let upstream = self.connect_first(user, to, || self.way(), check).await?;
+        let upstream = self.connect_first(user, to, || self.path(), check).await?;
         if let (Some(destinations), Ok(server)) = (&self.destinations, upstream.socket.peer_addr()) {
             destinations.record(&user.name, Transport::Tcp, server);
         }
@@ -309,21 +309,21 @@ impl Connector {
         &self,
         user: &Arc<User>,
         to: &[SocketAddr],
-        take: impl Fn() -> Way,
+        take: impl Fn() -> Path,
         check: impl Fn(&SocketAddr) -> Result<IpAddr, Refusal>,
     ) -> Result<Upstream, ConnectError> {
         let place = self.admit(user).ok_or(ConnectError::TooMany)?;
         let mut failure = ConnectError::TooMany;
         for &address in to {
             // Again whenever the path changed meanwhile.
-            let (way, connected) = loop {
+            let (path, connected) = loop {
                 // The address may have become one of the home since the name was resolved.
                 if let Err(refusal) = check(&address) {
                     break (None, Err(refusal.into()));
                 }
-                let way = take();
-                if let Some(connected) = self.connect_by(way, user, address).await {
-                    break (way, connected);
+                let path = take();
+                if let Some(connected) = self.connect_by(path, user, address).await {
+                    break (path, connected);
                 }
             };
             match connected {
@@ -334,10 +334,10 @@ impl Connector {
                         user,
                         flow,
                         sender,
-                        way,
+                        path,
                         relay,
                         pass: Pass::new(self.gate.clone()),
-                        permitted: 0,
+                        granted: 0,
                         _place: place,
                     });
                 }
@@ -350,31 +350,31 @@ impl Connector {
     /// Connects by a path; `None` if the path is down by now.
     async fn connect_by(
         &self,
-        way: Way,
+        path: Path,
         user: &User,
         to: SocketAddr,
     ) -> Option<Result<Connected, ConnectError>> {
-        let flow = self.budget(way).map(|budget| Arc::new(budget.flow(user.id, to.ip())));
+        let flow = self.budget(path).map(|budget| Arc::new(budget.flow(user.id, to.ip())));
         let beyond = self.beyond(to.ip());
-        if let Some(upload) = self.upload(way) {
+        if let Some(upload) = self.upload(path) {
             // Users take turns with handshakes as well. The handshake's flow ends here: the
             // connection has a flow of its own.
             let handshake = upload.datagrams(user.id);
             handshake.turn(HANDSHAKE_BYTES, beyond).await;
             handshake.sent(HANDSHAKE_BYTES);
         }
-        let sender = self.upload(way).map(|upload| upload.connection(user.id, beyond));
+        let sender = self.upload(path).map(|upload| upload.connection(user.id, beyond));
         let options = Options {
-            congestion: self.congestion().ok().filter(|_| way.is_none()),
+            congestion: self.congestion().ok().filter(|_| path.is_none()),
             little: sender.is_some(),
             window: flow.as_ref().map(|flow| flow.window_bytes()),
             // The tunnel's queue holds what a connection sends too fast.
-            scaled: way.is_some() || flow.as_ref().is_some_and(|flow| flow.may_be_large()),
-            device: self.device(way),
+            scaled: path.is_some() || flow.as_ref().is_some_and(|flow| flow.may_be_large()),
+            device: self.device(path),
         };
         let connected = tokio::select! {
             connected = tokio::time::timeout(self.timeout, socket::connect(to, options)) => connected,
-            () = over(self.relay.clone(), way) => return None,
+            () = over(self.relay.clone(), path) => return None,
         };
         Some(match connected {
             Ok(Ok(stream)) => {
@@ -394,8 +394,8 @@ impl Connector {
 }
 
 /// Waits until a path is down. The path without the relay stays.
-async fn over(relay: Option<Arc<Relay>>, way: Way) {
-    match relay.zip(way) {
+async fn over(relay: Option<Arc<Relay>>, path: Path) {
+    match relay.zip(path) {
         Some((relay, turn)) => relay.over(turn).await,
         None => std::future::pending().await,
     }
@@ -406,16 +406,16 @@ type Connected = (Arc<TcpStream>, Option<Arc<Flow>>, Option<Sender>);
 
 impl Upstream {
     /// The path that the connection takes.
-    pub fn way(&self) -> Way {
-        self.way
+    pub fn path(&self) -> Path {
+        self.path
     }
 
     /// Waits until the connection cannot go on: its path is down, or its user's access is revoked.
     pub fn over(&self) -> impl Future<Output = ()> + use<> {
-        let (relay, way, user) = (self.relay.clone(), self.way, self.user.clone());
+        let (relay, path, user) = (self.relay.clone(), self.path, self.user.clone());
         async move {
             tokio::select! {
-                () = over(relay, way) => {}
+                () = over(relay, path) => {}
                 () = user.revoked() => {}
             }
         }
@@ -426,9 +426,9 @@ impl Upstream {
         self.flow.clone()
     }
 
-    fn poll_permission(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_grant(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(flow) = &self.flow else {
-            self.permitted = READ_BYTES;
+            self.granted = READ_BYTES;
             return Poll::Ready(Ok(()));
         };
         ready!(self.socket.poll_read_ready(cx))?;
@@ -436,7 +436,7 @@ impl Upstream {
         flow.seen(unread);
         // At the end of the stream no further grant is needed.
         let granted = if unread > 0 { ready!(flow.poll_read(cx, unread.min(READ_BYTES))) } else { 0 };
-        self.permitted = granted.max(1);
+        self.granted = granted.max(1);
         Poll::Ready(Ok(()))
     }
 }
@@ -462,17 +462,17 @@ impl AsyncRead for Upstream {
             return Poll::Ready(Ok(()));
         }
         loop {
-            if this.permitted == 0 {
-                ready!(this.poll_permission(cx))?;
+            if this.granted == 0 {
+                ready!(this.poll_grant(cx))?;
             }
-            let most = buf.remaining().min(usize::try_from(this.permitted).unwrap_or(usize::MAX));
+            let most = buf.remaining().min(usize::try_from(this.granted).unwrap_or(usize::MAX));
             let leave = ready!(this.pass.poll(cx, &this.user, Direction::Down, most as u64))?;
             let most = most.min(usize::try_from(leave.bytes()).unwrap_or(usize::MAX));
             match this.socket.try_read(buf.initialize_unfilled_to(most)) {
                 Ok(bytes) => {
                     leave.moved(bytes as u64);
                     buf.advance(bytes);
-                    this.permitted = if this.flow.is_some() { this.permitted - bytes as u64 } else { 0 };
+                    this.granted = if this.flow.is_some() { this.granted - bytes as u64 } else { 0 };
                     this.user.counts.down_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                     if let Some(flow) = &this.flow {
                         flow.read(bytes as u64);
@@ -481,7 +481,7 @@ impl AsyncRead for Upstream {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     drop(leave);
-                    this.permitted = 0;
+                    this.granted = 0;
                     if this.flow.is_none() {
                         ready!(this.socket.poll_read_ready(cx))?;
                     }

@@ -143,7 +143,10 @@ async fn users_and_status_tell_who_has_taken_what() {
     assert!(user.down_bytes > 50_000 && user.up_bytes > 10, "{user:?}");
     let status = owner.status().await;
     assert_eq!((status.down_bytes, status.up_bytes), (user.down_bytes, user.up_bytes));
-    assert_eq!(status.windows.iter().map(|window| &window.way[..]).collect::<Vec<_>>(), ["direct", "uplink"]);
+    assert_eq!(
+        status.windows.iter().map(|window| &window.path[..]).collect::<Vec<_>>(),
+        ["direct", "uplink"]
+    );
     let health: Health = owner.client().get("/healthz").await.unwrap();
     assert!(health.ok);
 }

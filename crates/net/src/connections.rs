@@ -56,9 +56,9 @@ pub enum Seen {
     },
 }
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// To this host.
     In,
     /// From this host.
@@ -102,13 +102,13 @@ impl Connections {
     }
 
     /// What the packet shows of which `header` is the beginning of its IP header and TCP header.
-    pub fn see(&mut self, way: Way, header: &[u8]) -> Option<(Ends, [Option<Seen>; 2])> {
+    pub fn see(&mut self, direction: Direction, header: &[u8]) -> Option<(Ends, [Option<Seen>; 2])> {
         let packet = Packet::parse(header)?;
-        let ends = match way {
-            Way::In => Ends { here: packet.destination, there: packet.source },
-            Way::Out => Ends { here: packet.source, there: packet.destination },
+        let ends = match direction {
+            Direction::In => Ends { here: packet.destination, there: packet.source },
+            Direction::Out => Ends { here: packet.source, there: packet.destination },
         };
-        if way == Way::Out && packet.flags & (SYN | ACK) == SYN {
+        if direction == Direction::Out && packet.flags & (SYN | ACK) == SYN {
             let here = Bytes::after(packet.sequence);
             self.keep(ends, Connection { scale: packet.scale, here, there: None });
             return None;
@@ -117,7 +117,7 @@ impl Connections {
         if packet.flags & RST != 0 {
             return None;
         }
-        let seen = connection.see(way, &packet);
+        let seen = connection.see(direction, &packet);
         self.keep(ends, connection);
         Some((ends, seen))
     }
@@ -135,22 +135,22 @@ impl Connections {
 }
 
 impl Connection {
-    fn see(&mut self, way: Way, packet: &Packet) -> [Option<Seen>; 2] {
-        match way {
-            Way::In if packet.flags & SYN != 0 => {
+    fn see(&mut self, direction: Direction, packet: &Packet) -> [Option<Seen>; 2] {
+        match direction {
+            Direction::In if packet.flags & SYN != 0 => {
                 self.there = Some(Bytes::after(packet.sequence));
                 self.scale = self.scale.filter(|_| packet.scale.is_some());
                 [None; 2]
             }
-            Way::In => [self.arrived(packet), self.acknowledged(packet)],
-            Way::Out if packet.flags & ACK != 0 => {
+            Direction::In => [self.arrived(packet), self.acknowledged(packet)],
+            Direction::Out if packet.flags & ACK != 0 => {
                 let window = u64::from(packet.window) << self.scale.unwrap_or(0);
                 let acknowledged = self.there.and_then(|there| there.position(packet.acknowledged));
                 let announced = acknowledged
                     .map(|position| Seen::Announced { acknowledged: position, edge: position + window });
                 [announced, (packet.data > 0).then_some(Seen::Sent)]
             }
-            Way::Out => [None; 2],
+            Direction::Out => [None; 2],
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
 
     /// A packet of the connection, without what is beyond its headers.
     fn packet(
-        way: Way,
+        direction: Direction,
         sequence: u32,
         acknowledged: u32,
         flags: u8,
@@ -276,7 +276,7 @@ mod tests {
         let mut header = vec![0x45, 0];
         header.extend((20 + tcp as u16 + data).to_be_bytes());
         header.extend([0, 0, 0, 0, 64, TCP, 0, 0]);
-        let (from, to) = if way == Way::Out { (0, 1) } else { (1, 0) };
+        let (from, to) = if direction == Direction::Out { (0, 1) } else { (1, 0) };
         for end in [from, to] {
             header.extend([HERE, THERE][end]);
         }
@@ -301,10 +301,10 @@ mod tests {
 
     fn known(first: u32, theirs: &[u8]) -> Connections {
         let mut connections = Connections::new(8);
-        let syn = packet(Way::Out, 77, 0, SYN, 2920, &SCALED, 0);
-        assert_eq!(connections.see(Way::Out, &syn), None);
-        let answer = packet(Way::In, first.wrapping_sub(1), 78, SYN | ACK, 65_000, theirs, 0);
-        assert_eq!(connections.see(Way::In, &answer).unwrap().1, [None; 2]);
+        let syn = packet(Direction::Out, 77, 0, SYN, 2920, &SCALED, 0);
+        assert_eq!(connections.see(Direction::Out, &syn), None);
+        let answer = packet(Direction::In, first.wrapping_sub(1), 78, SYN | ACK, 65_000, theirs, 0);
+        assert_eq!(connections.see(Direction::In, &answer).unwrap().1, [None; 2]);
         connections
     }
 
@@ -312,21 +312,24 @@ mod tests {
     fn what_was_announced_and_what_arrives_are_counted_from_the_first_byte() {
         let first = u32::MAX - 2000;
         let mut connections = known(first, &SCALED);
-        let request = packet(Way::Out, 78, first, ACK, 20, &[], 100);
-        let (ends, seen) = connections.see(Way::Out, &request).unwrap();
+        let request = packet(Direction::Out, 78, first, ACK, 20, &[], 100);
+        let (ends, seen) = connections.see(Direction::Out, &request).unwrap();
         assert_eq!((ends.here.port(), ends.there.to_string().as_str()), (40_000, "9.9.9.9:443"));
         assert_eq!(seen, [Some(announced(0, 20 * 128)), Some(Seen::Sent)]);
         for from in [0, 1460, 2920] {
-            let data = packet(Way::In, first.wrapping_add(from), 178, ACK, 500, &[], 1460);
-            let seen = connections.see(Way::In, &data).unwrap().1;
+            let data = packet(Direction::In, first.wrapping_add(from), 178, ACK, 500, &[], 1460);
+            let seen = connections.see(Direction::In, &data).unwrap().1;
             assert_eq!(
                 seen[0],
                 Some(Seen::Arrived { from: from.into(), bytes: 1460 }),
                 "also where numbers wrap"
             );
         }
-        let update = packet(Way::Out, 178, first.wrapping_add(4380), ACK, 23, &[], 0);
-        assert_eq!(connections.see(Way::Out, &update).unwrap().1, [Some(announced(4380, 23 * 128)), None]);
+        let update = packet(Direction::Out, 178, first.wrapping_add(4380), ACK, 23, &[], 0);
+        assert_eq!(
+            connections.see(Direction::Out, &update).unwrap().1,
+            [Some(announced(4380, 23 * 128)), None]
+        );
     }
 
     #[test]
@@ -336,8 +339,8 @@ mod tests {
         stamps.extend(77_000u32.to_be_bytes());
         stamps.extend(3_000u32.to_be_bytes());
         let mut see = |acknowledged, options: &[u8], data| {
-            let header = packet(Way::In, 5, acknowledged, ACK, 500, options, data);
-            connections.see(Way::In, &header).unwrap().1
+            let header = packet(Direction::In, 5, acknowledged, ACK, 500, options, data);
+            connections.see(Direction::In, &header).unwrap().1
         };
         let acknowledged = |position, ticks| Some(Seen::Acknowledged { position, ticks });
         assert_eq!(see(78, &stamps, 0), [None; 2], "the SYN is no data");
@@ -356,46 +359,46 @@ mod tests {
     #[test]
     fn a_window_has_no_scale_where_the_other_end_has_none() {
         let mut connections = known(5, &[]);
-        let request = packet(Way::Out, 78, 5, ACK, 2920, &[], 100);
-        assert_eq!(connections.see(Way::Out, &request).unwrap().1[0], Some(announced(0, 2920)));
+        let request = packet(Direction::Out, 78, 5, ACK, 2920, &[], 100);
+        assert_eq!(connections.see(Direction::Out, &request).unwrap().1[0], Some(announced(0, 2920)));
     }
 
     #[test]
     fn connections_of_others_and_ended_ones_are_not_known() {
         let mut connections = Connections::new(8);
-        assert_eq!(connections.see(Way::In, &packet(Way::In, 1, 1, ACK, 1, &[], 1000)), None);
+        assert_eq!(connections.see(Direction::In, &packet(Direction::In, 1, 1, ACK, 1, &[], 1000)), None);
         let mut connections = known(5, &SCALED);
-        assert_eq!(connections.see(Way::In, &packet(Way::In, 5, 78, RST, 0, &[], 0)), None);
-        assert_eq!(connections.see(Way::In, &packet(Way::In, 5, 78, ACK, 1, &[], 1000)), None);
+        assert_eq!(connections.see(Direction::In, &packet(Direction::In, 5, 78, RST, 0, &[], 0)), None);
+        assert_eq!(connections.see(Direction::In, &packet(Direction::In, 5, 78, ACK, 1, &[], 1000)), None);
     }
 
     #[test]
     fn what_was_not_seen_for_long_is_forgotten() {
         let mut connections = known(5, &SCALED);
         for port in 0..20u16 {
-            let mut syn = packet(Way::Out, 77, 0, SYN, 2920, &SCALED, 0);
+            let mut syn = packet(Direction::Out, 77, 0, SYN, 2920, &SCALED, 0);
             syn[20..22].copy_from_slice(&port.to_be_bytes());
-            connections.see(Way::Out, &syn);
+            connections.see(Direction::Out, &syn);
         }
         assert!(connections.now.len() + connections.before.len() <= 16);
-        assert_eq!(connections.see(Way::In, &packet(Way::In, 5, 78, ACK, 1, &[], 1000)), None);
+        assert_eq!(connections.see(Direction::In, &packet(Direction::In, 5, 78, ACK, 1, &[], 1000)), None);
     }
 
     proptest! {
         /// Strangers' bytes do no harm.
         #[test]
-        fn any_header_is_read(way in prop_oneof![Just(Way::In), Just(Way::Out)],
+        fn any_header_is_read(direction in prop_oneof![Just(Direction::In), Just(Direction::Out)],
                               flags in any::<u8>(), change in proptest::collection::vec((0usize..80, any::<u8>()), 0..8),
                               length in 0usize..80) {
             let mut connections = known(5, &SCALED);
-            let mut header = packet(way, 5, 78, flags, 9, &[0; 40], 1000);
+            let mut header = packet(direction, 5, 78, flags, 9, &[0; 40], 1000);
             for (at, byte) in change {
                 if let Some(old) = header.get_mut(at) {
                     *old = byte;
                 }
             }
             header.truncate(length);
-            connections.see(way, &header);
+            connections.see(direction, &header);
         }
     }
 }

@@ -4,24 +4,25 @@
 //! Every change concerns the network namespace of the calling thread.
 
 mod attached;
+mod connection_observer;
 mod connections;
 mod filter;
 mod interfaces;
 mod leftover;
-mod lookout;
 mod netlink;
-mod observer;
+mod traffic_observer;
+
 mod public;
 mod table;
 
 pub use attached::{Attached, Attachment, Surroundings};
+pub use connection_observer::{ConnectionObserver, Segment};
 pub use connections::{Ends, Seen};
 pub use interfaces::{Interface, Uplink, interfaces, uplinks};
 pub use leftover::{Leftover, Rule, devices, routing_tables, tables};
-pub use lookout::{Lookout, Sight, Watch, What};
-pub use observer::{Observer, Segment};
 pub use public::{TCP_PORTS, UDP_PORTS, special, special_destinations};
 pub use table::Table;
+pub use traffic_observer::{Observation, TrafficObserver, Watch, What};
 
 use std::io::{self, Write};
 use std::path::Path;

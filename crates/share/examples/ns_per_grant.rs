@@ -2,7 +2,7 @@
 //! users, beside a foreground of 64 connections with requests:
 //! `cargo run --release -p leeway-share --example ns_per_grant`.
 
-use leeway_share::{FlowId, LAW, Line, Next, Policy, Sample, Sight, UserId};
+use leeway_share::{FlowId, LAW, Line, Next, Observation, Policy, Sample, UserId};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -33,8 +33,8 @@ fn run(users: u64, flows: u64) -> f64 {
             grants += 1;
             let connection = grants / 8 % 64;
             match grants % 8 {
-                0 => line.foreground(now_us, connection, Sight::Request),
-                4 => line.foreground(now_us, (connection + 60) % 64, Sight::Bytes(10_000)),
+                0 => line.foreground(now_us, connection, Observation::Request),
+                4 => line.foreground(now_us, (connection + 60) % 64, Observation::Bytes(10_000)),
                 _ => {}
             }
             under_way.push_back((now_us + 20_000, flow, bytes));

@@ -15,7 +15,7 @@
 
 use crate::error::ShareError;
 use crate::estimator::{Certainty, Heard, Sample};
-use crate::foreground::Sight;
+use crate::foreground::Observation;
 use crate::id::{FlowId, UserId};
 use crate::line::{Line, Next, State};
 use crate::observed::{Arrived, Observed};
@@ -119,8 +119,8 @@ impl Downlink {
     }
 
     /// The foreground was seen on one of its connections.
-    pub fn foreground(&mut self, now_us: u64, connection: u64, sight: Sight) {
-        self.line.foreground(now_us, connection, sight);
+    pub fn foreground(&mut self, now_us: u64, connection: u64, observation: Observation) {
+        self.line.foreground(now_us, connection, observation);
     }
 
     /// A connection of `user` to a server on `path` begins; its number. Paths of one number have one base delay,

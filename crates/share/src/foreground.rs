@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What was seen of the foreground on one of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum Observation {
     /// It asked for a connection.
     Connect,
     /// It asked for something.
@@ -105,7 +105,14 @@ impl Foreground {
 
     /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and
     /// `base_us` without a queue.
-    pub fn seen(&mut self, now_us: u64, connection: u64, sight: Sight, srtt_us: u64, base_us: u64) {
+    pub fn observed(
+        &mut self,
+        now_us: u64,
+        connection: u64,
+        observation: Observation,
+        srtt_us: u64,
+        base_us: u64,
+    ) {
         self.sweep(now_us, srtt_us);
         self.seen_us = Some(now_us);
         let mut known = self.take(connection).unwrap_or_else(|| {
@@ -117,20 +124,20 @@ impl Foreground {
             }
             Connection::new(now_us)
         });
-        match sight {
-            Sight::Connect => known.stage = Stage::Connecting { there_us: now_us + base_us },
+        match observation {
+            Observation::Connect => known.stage = Stage::Connecting { there_us: now_us + base_us },
             // Packets of one request, or of an upload: the first of them says when the answer is due.
-            Sight::Request if known.stage == Stage::Asked && known.asked => {
+            Observation::Request if known.stage == Stage::Asked && known.asked => {
                 return self.put(connection, known, srtt_us);
             }
-            Sight::Request => {
+            Observation::Request => {
                 self.learn(&mut known);
                 let stage = if known.unanswered { Stage::Idle } else { Stage::Asked };
                 let Connection { unanswered, .. } = known;
                 let usual_bytes = self.usual_bytes();
                 known = Connection { stage, asked: true, unanswered, usual_bytes, ..Connection::new(now_us) };
             }
-            Sight::Bytes(bytes) => {
+            Observation::Bytes(bytes) => {
                 if known.stage == Stage::Idle {
                     self.learn(&mut known);
                 }
@@ -300,9 +307,9 @@ mod tests {
     /// One that knows that answers are 10 kB long.
     fn taught() -> Foreground {
         let mut foreground = Foreground::new(&Policy::default());
-        foreground.seen(0, 9, Sight::Request, RTT_US, RTT_US);
+        foreground.observed(0, 9, Observation::Request, RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(1, RTT_US), 0, "nothing is usual yet");
-        foreground.seen(RTT_US, 9, Sight::Bytes(ANSWER), RTT_US, RTT_US);
+        foreground.observed(RTT_US, 9, Observation::Bytes(ANSWER), RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(1_000_000, RTT_US), 0);
         assert_eq!(foreground.usual_bytes(), ANSWER);
         foreground
@@ -313,13 +320,13 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_expected_until_it_has_come() {
         let mut foreground = taught();
-        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
-        foreground.seen(T, 2, Sight::Request, RTT_US, RTT_US);
+        foreground.observed(T, 1, Observation::Request, RTT_US, RTT_US);
+        foreground.observed(T, 2, Observation::Request, RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(T, RTT_US), 2 * ANSWER);
-        foreground.seen(T + RTT_US, 1, Sight::Bytes(4_000), RTT_US, RTT_US);
+        foreground.observed(T + RTT_US, 1, Observation::Bytes(4_000), RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 2 * ANSWER - 4_000);
-        foreground.seen(T + RTT_US, 1, Sight::Bytes(6_000), RTT_US, RTT_US);
-        foreground.seen(T + RTT_US, 2, Sight::Bytes(10_000), RTT_US, RTT_US);
+        foreground.observed(T + RTT_US, 1, Observation::Bytes(6_000), RTT_US, RTT_US);
+        foreground.observed(T + RTT_US, 2, Observation::Bytes(10_000), RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 0);
     }
 
@@ -330,24 +337,24 @@ mod tests {
         let mut foreground = Foreground::new(&Policy::default());
         for n in 0..300 {
             let now_us = T + n * 1_000_000 / 150;
-            foreground.seen(now_us, n, Sight::Bytes(300), RTT_US, RTT_US);
+            foreground.observed(now_us, n, Observation::Bytes(300), RTT_US, RTT_US);
             assert_eq!(foreground.expected_bytes(now_us, RTT_US), 0, "{n} requests");
         }
-        (0..4).for_each(|n| foreground.seen(2 * T + n, 999, Sight::Bytes(1_460), RTT_US, RTT_US));
-        foreground.seen(2 * T + 4, 999, Sight::Bytes(1_460), RTT_US, RTT_US);
+        (0..4).for_each(|n| foreground.observed(2 * T + n, 999, Observation::Bytes(1_460), RTT_US, RTT_US));
+        foreground.observed(2 * T + 4, 999, Observation::Bytes(1_460), RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(2 * T + 10 * RTT_US, RTT_US), 2 * 5 * 1_460);
     }
 
     #[test]
     fn a_server_that_thinks_is_not_waited_for_and_an_answer_that_stops_is_over() {
         let mut foreground = taught();
-        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
+        foreground.observed(T, 1, Observation::Request, RTT_US, RTT_US);
         let until_us = foreground.deadline_us().unwrap();
         assert_eq!(until_us, T + 4 * RTT_US);
         assert_eq!(foreground.expected_bytes(until_us - 1, RTT_US), ANSWER);
         assert_eq!(foreground.expected_bytes(until_us, RTT_US), 0);
-        foreground.seen(2 * T, 1, Sight::Request, RTT_US, RTT_US);
-        foreground.seen(2 * T + RTT_US, 1, Sight::Bytes(1_000), RTT_US, RTT_US);
+        foreground.observed(2 * T, 1, Observation::Request, RTT_US, RTT_US);
+        foreground.observed(2 * T + RTT_US, 1, Observation::Bytes(1_000), RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(2 * T + 2 * RTT_US, RTT_US), ANSWER - 1_000);
         assert_eq!(foreground.expected_bytes(2 * T + 5 * RTT_US / 2, RTT_US), 0);
         assert_eq!(foreground.usual_bytes(), (7 * ANSWER + 1_000) / 8);
@@ -356,11 +363,11 @@ mod tests {
     #[test]
     fn the_answer_of_a_connection_is_expected_when_it_would_be_asked_without_a_queue() {
         let mut foreground = taught();
-        foreground.seen(T, 1, Sight::Connect, 2 * RTT_US, RTT_US);
+        foreground.observed(T, 1, Observation::Connect, 2 * RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(T + RTT_US - 1, 2 * RTT_US), 0);
         assert_eq!(foreground.deadline_us(), Some(T + RTT_US));
         assert_eq!(foreground.expected_bytes(T + RTT_US, 2 * RTT_US), ANSWER);
-        foreground.seen(T + RTT_US + 5_000, 1, Sight::Request, 2 * RTT_US, RTT_US);
+        foreground.observed(T + RTT_US + 5_000, 1, Observation::Request, 2 * RTT_US, RTT_US);
         assert_eq!(
             foreground.expected_bytes(T + RTT_US + 5_000, 2 * RTT_US),
             ANSWER,
@@ -371,17 +378,17 @@ mod tests {
     #[test]
     fn an_answer_a_little_longer_than_usual_is_no_transfer() {
         let mut foreground = taught();
-        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
-        foreground.seen(T + RTT_US, 1, Sight::Bytes(ANSWER + 500), RTT_US, RTT_US);
+        foreground.observed(T, 1, Observation::Request, RTT_US, RTT_US);
+        foreground.observed(T + RTT_US, 1, Observation::Bytes(ANSWER + 500), RTT_US, RTT_US);
         assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 0);
     }
 
     #[test]
     fn a_transfer_is_expected_by_its_rate() {
         let mut foreground = taught();
-        foreground.seen(T, 1, Sight::Request, RTT_US, RTT_US);
+        foreground.observed(T, 1, Observation::Request, RTT_US, RTT_US);
         for n in 0..100 {
-            foreground.seen(T + RTT_US + n * 1_000, 1, Sight::Bytes(1_500), RTT_US, RTT_US);
+            foreground.observed(T + RTT_US + n * 1_000, 1, Observation::Bytes(1_500), RTT_US, RTT_US);
         }
         assert_eq!(foreground.expected_bytes(T + RTT_US + 100_000, RTT_US), 60_000);
         assert_eq!(foreground.usual_bytes(), ANSWER, "it is no answer before it is over");
@@ -392,12 +399,12 @@ mod tests {
         let mut foreground = taught();
         let mut expected_us = 0;
         for at_us in (T..T + 4_000_000).step_by(1_000) {
-            foreground.seen(at_us, 1, Sight::Request, RTT_US, RTT_US);
+            foreground.observed(at_us, 1, Observation::Request, RTT_US, RTT_US);
             expected_us += if foreground.expected_bytes(at_us, RTT_US) > 0 { 1_000 } else { 0 };
         }
         assert_eq!(expected_us, 4 * RTT_US);
-        foreground.seen(T + 4_000_000, 1, Sight::Bytes(500), RTT_US, RTT_US);
-        foreground.seen(T + 4_500_000, 1, Sight::Request, RTT_US, RTT_US);
+        foreground.observed(T + 4_000_000, 1, Observation::Bytes(500), RTT_US, RTT_US);
+        foreground.observed(T + 4_500_000, 1, Observation::Request, RTT_US, RTT_US);
         assert_eq!(
             foreground.expected_bytes(T + 4_500_000, RTT_US),
             foreground.usual_bytes(),
@@ -409,7 +416,7 @@ mod tests {
     fn it_is_away_after_half_a_second_of_silence() {
         let mut foreground = taught();
         assert!(!foreground.is_present(T));
-        foreground.seen(T, 1, Sight::Bytes(100), RTT_US, RTT_US);
+        foreground.observed(T, 1, Observation::Bytes(100), RTT_US, RTT_US);
         assert!(foreground.is_present(T + 499_999) && !foreground.is_present(T + 500_000));
     }
 
@@ -431,15 +438,15 @@ mod tests {
         /// Whatever is seen: what is expected is bounded, and over some round trips after the last of it; so
         /// is the memory.
         #[test]
-        fn expectations_end(sights in proptest::collection::vec((0u64..9, 0u8..3, 0u64..100_000, 0u64..300_000), 1..200)) {
+        fn expectations_end(observations in proptest::collection::vec((0u64..9, 0u8..3, 0u64..100_000, 0u64..300_000), 1..200)) {
             let policy = Policy::default().with("remembered_max", 4).unwrap();
             let mut foreground = Foreground::new(&policy);
             let (mut now_us, mut sum) = (1, 0);
-            for (connection, kind, bytes, step_us) in sights {
+            for (connection, kind, bytes, step_us) in observations {
                 now_us += step_us;
-                let sight = match kind { 0 => Sight::Connect, 1 => Sight::Request, _ => Sight::Bytes(bytes) };
+                let observation = match kind { 0 => Observation::Connect, 1 => Observation::Request, _ => Observation::Bytes(bytes) };
                 sum += bytes;
-                foreground.seen(now_us, connection, sight, RTT_US, RTT_US);
+                foreground.observed(now_us, connection, observation, RTT_US, RTT_US);
                 let expected = foreground.expected_bytes(now_us, RTT_US);
                 prop_assert!(expected <= 4 * policy.answer_max_bytes + 2 * sum);
                 prop_assert!(foreground.connections.len() <= 4);

@@ -41,7 +41,7 @@ mod wayback;
 pub use downlink::{Downlink, MSS_BYTES, small_path};
 pub use error::ShareError;
 pub use estimator::{Certainty, Estimator, Heard, Sample};
-pub use foreground::{Foreground, Sight};
+pub use foreground::{Foreground, Observation};
 pub use id::{FlowId, UserId};
 pub use ledger::Ledger;
 pub use line::{LAW, Line, Next, State};

@@ -4,7 +4,7 @@ mod state;
 
 use crate::error::ShareError;
 use crate::estimator::{Estimator, Heard, Sample};
-use crate::foreground::{Foreground, Sight};
+use crate::foreground::{Foreground, Observation};
 use crate::id::{ById, FlowId, UserId};
 use crate::ledger::Ledger;
 use crate::pacer::{Pacer, Starvation, mul_div};
@@ -58,9 +58,9 @@ pub struct Line {
     lost_us: Option<u64>,
     /// The highest rate of grants, in bytes per second.
     most_bytes_per_s: u64,
-    aside_us: u64,
+    yielded_us: u64,
     /// Somebody waits since then while the foreground expects something.
-    aside_since_us: Option<u64>,
+    yielding_since_us: Option<u64>,
 }
 
 impl Line {
@@ -87,8 +87,8 @@ impl Line {
             expired: Vec::new(),
             lost_us: None,
             most_bytes_per_s: u64::MAX,
-            aside_us: 0,
-            aside_since_us: None,
+            yielded_us: 0,
+            yielding_since_us: None,
         }
     }
 
@@ -223,10 +223,10 @@ impl Line {
     }
 
     /// The foreground was seen on one of its connections.
-    pub fn foreground(&mut self, now_us: u64, connection: u64, sight: Sight) {
+    pub fn foreground(&mut self, now_us: u64, connection: u64, observation: Observation) {
         let (srtt_us, base_us) = (self.estimator.srtt_us(), self.estimator.base_us());
-        self.foreground.seen(now_us, connection, sight, srtt_us, base_us);
-        if let Sight::Bytes(bytes) = sight {
+        self.foreground.observed(now_us, connection, observation, srtt_us, base_us);
+        if let Observation::Bytes(bytes) = observation {
             self.foreground_came(now_us, bytes);
         }
     }
@@ -254,7 +254,8 @@ impl Line {
         let rate = self.estimator.rate_bytes_per_s();
         self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
         self.expire(now_us);
-        self.aside_us += self.aside_since_us.take().map_or(0, |since_us| now_us.saturating_sub(since_us));
+        self.yielded_us +=
+            self.yielding_since_us.take().map_or(0, |since_us| now_us.saturating_sub(since_us));
         let Some((flow, bytes)) = self.scheduler.head() else {
             self.estimator.set_limited(false);
             return self.expires_us(now_us).map_or(Next::Blocked, Next::Wait);
@@ -278,7 +279,7 @@ impl Line {
             self.pacer.sent(now_us, bytes, self.pacing_bytes_per_s(), &self.policy);
             return Next::Grant { flow, bytes };
         }
-        self.aside_since_us = Some(now_us).filter(|_| expected > 0);
+        self.yielding_since_us = Some(now_us).filter(|_| expected > 0);
         let room_us = if fits { Some(self.pacer.next_us()) } else { self.foreground.deadline_us() };
         let due_us = self.starvation.due_us(bytes, rate, &self.policy);
         let wake = [room_us, due_us, self.expires_us(now_us)].into_iter().flatten().min();
@@ -315,7 +316,7 @@ impl Line {
             asking: self.scheduler.asking(),
             present: self.foreground.is_present(now_us),
             expired_bytes: self.expired_bytes,
-            aside_us: self.aside_us,
+            yielded_us: self.yielded_us,
         }
     }
 

@@ -23,9 +23,9 @@ pub trait Receiver: Debug + Send + Sync {
     fn segment_bytes(&self) -> Option<u32>;
 
     /// Bounds the bytes that the other end may have in flight, by a receive window of `bytes`; whether that was
-    /// possible. TCP must not take back what it announced (RFC 9293, 3.8.6), so `permitted` bytes may still
+    /// possible. TCP must not take back what it announced (RFC 9293, 3.8.6), so `granted` bytes may still
     /// arrive before anything is read. A buffer that is too small for them drops some.
-    fn bound_window(&self, bytes: u32, permitted: u32) -> bool;
+    fn bound_window(&self, bytes: u32, granted: u32) -> bool;
 
     /// What comes next is acknowledged without delay.
     fn acknowledge_at_once(&self);

@@ -5,7 +5,7 @@
 //! window free until the responses have come. So a report goes at once when more is expected, and otherwise a
 //! few times in a round trip. Reports can be lost.
 
-use crate::foreground::{Foreground, Sight};
+use crate::foreground::{Foreground, Observation};
 use crate::policy::Policy;
 
 /// Reports go no more often than this where nothing more is expected: 36 kbit/s.
@@ -50,11 +50,18 @@ impl Reporter {
 
     /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and
     /// `base_us` without a queue.
-    pub fn seen(&mut self, now_us: u64, connection: u64, sight: Sight, srtt_us: u64, base_us: u64) {
-        if let Sight::Bytes(bytes) = sight {
+    pub fn observed(
+        &mut self,
+        now_us: u64,
+        connection: u64,
+        observation: Observation,
+        srtt_us: u64,
+        base_us: u64,
+    ) {
+        if let Observation::Bytes(bytes) = observation {
             self.current.came_bytes = self.current.came_bytes.wrapping_add(bytes as u32);
         }
-        self.foreground.seen(now_us, connection, sight, srtt_us, base_us);
+        self.foreground.observed(now_us, connection, observation, srtt_us, base_us);
     }
 
     /// A packet of the far end came. Returns whether it is the first for a while.
@@ -94,8 +101,8 @@ mod tests {
     const RTT_US: u64 = 100_000;
     const CONNECTION: u64 = 7;
 
-    fn see(reporter: &mut Reporter, now_us: u64, sight: Sight) {
-        reporter.seen(now_us, CONNECTION, sight, RTT_US, RTT_US);
+    fn see(reporter: &mut Reporter, now_us: u64, observation: Observation) {
+        reporter.observed(now_us, CONNECTION, observation, RTT_US, RTT_US);
     }
 
     fn report(expected_bytes: u32, came_bytes: u32) -> Option<ForegroundReport> {
@@ -106,8 +113,8 @@ mod tests {
     fn taught() -> Reporter {
         let mut reporter = Reporter::new(&Policy::default());
         reporter.background(0);
-        see(&mut reporter, 0, Sight::Request);
-        see(&mut reporter, RTT_US, Sight::Bytes(10_000));
+        see(&mut reporter, 0, Observation::Request);
+        see(&mut reporter, RTT_US, Observation::Bytes(10_000));
         assert_eq!(reporter.report(2_000_000, RTT_US), report(0, 10_000));
         assert_eq!(reporter.due_us(RTT_US), None, "no news");
         reporter
@@ -116,13 +123,13 @@ mod tests {
     #[test]
     fn a_request_is_reported_at_once_and_a_response_a_few_times_in_its_round_trip() {
         let mut reporter = taught();
-        see(&mut reporter, 2_001_000, Sight::Request);
+        see(&mut reporter, 2_001_000, Observation::Request);
         assert_eq!(reporter.report(2_001_000, RTT_US), report(10_000, 10_000));
         assert_eq!(reporter.report(2_001_001, RTT_US), None);
         let mut reports = Vec::new();
         for n in 1..=10 {
             let now_us = 2_100_000 + n * 5_000;
-            see(&mut reporter, now_us, Sight::Bytes(1_000));
+            see(&mut reporter, now_us, Observation::Bytes(1_000));
             reports.push(reporter.report(now_us, RTT_US));
         }
         reports.retain(Option::is_some);
@@ -135,7 +142,7 @@ mod tests {
     fn nothing_is_reported_where_nothing_could_wait() {
         let mut reporter = taught();
         let later_us = 2 * MOVING_US;
-        see(&mut reporter, later_us, Sight::Request);
+        see(&mut reporter, later_us, Observation::Request);
         assert_eq!((reporter.report(later_us, RTT_US), reporter.due_us(RTT_US)), (None, None));
         assert!(reporter.background(later_us) && !reporter.background(later_us));
         assert_eq!(reporter.report(later_us, RTT_US), report(10_000, 10_000));
@@ -144,7 +151,7 @@ mod tests {
     #[test]
     fn a_server_that_thinks_is_not_waited_for() {
         let mut reporter = taught();
-        see(&mut reporter, 2_001_000, Sight::Request);
+        see(&mut reporter, 2_001_000, Observation::Request);
         let (mut now_us, mut reports) = (2_001_000, Vec::new());
         loop {
             reports.extend(reporter.report(now_us, RTT_US).map(|report| (now_us, report.expected_bytes)));

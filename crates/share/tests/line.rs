@@ -1,6 +1,6 @@
 //! A direction of the line as a whole: what holds whatever happens.
 
-use leeway_share::{FlowId, Heard, LAW, Line, Next, Policy, Sample, Sight, UserId};
+use leeway_share::{FlowId, Heard, LAW, Line, Next, Observation, Policy, Sample, UserId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn play(policy: &Policy, rate: u64, span_us: u64, answer: u64) -> u64 {
     let (mut busy_us, mut order, mut got, mut missing, mut now_us) = (0, 0, 0, 0, 0);
     while now_us < span_us {
         if answer > 0 && missing == 0 {
-            line.foreground(now_us, 7, Sight::Request);
+            line.foreground(now_us, 7, Observation::Request);
             missing = answer / 1460 * 1460;
             for _ in 0..answer / 1460 {
                 order += 1;
@@ -40,7 +40,7 @@ fn play(policy: &Policy, rate: u64, span_us: u64, answer: u64) -> u64 {
             events.remove(&(at_us, key));
             let Some(flow) = flow else {
                 missing -= bytes;
-                line.foreground(now_us, 7, Sight::Bytes(bytes));
+                line.foreground(now_us, 7, Observation::Bytes(bytes));
                 continue;
             };
             got += bytes;
@@ -98,9 +98,9 @@ fn what_comes_for_the_foreground_opens_the_window() {
     for ms in 0..10_000u64 {
         let (now_us, connection) = (ms * 1_000, ms % 10);
         if ms % 150 < 10 {
-            line.foreground(now_us, connection, Sight::Request);
+            line.foreground(now_us, connection, Observation::Request);
         }
-        line.foreground(now_us, connection, Sight::Bytes(1460));
+        line.foreground(now_us, connection, Observation::Bytes(1460));
         while let Some(bytes) = due.first_entry().filter(|due| *due.key() <= now_us).map(|due| due.remove()) {
             line.arrived(now_us, flow, bytes, exact(RTT_US));
             line.ask(flow, u64::MAX).unwrap();
@@ -136,7 +136,7 @@ fn where_nothing_is_delayed_the_window_ends_at_the_pipe_while_the_foreground_is_
         let (now_us, there) = (ms * 1_000, ms >= 20_000);
         room = (room + 1_250).min(3_000);
         if there {
-            line.foreground(now_us, 1, Sight::Bytes(250));
+            line.foreground(now_us, 1, Observation::Bytes(250));
             room -= 250;
         }
         while let Some(&(at_us, flow, bytes)) = due.front()
@@ -181,7 +181,7 @@ fn a_few_bytes_of_the_foreground_do_not_hold_a_window_of_one_segment() {
     for ms in 0..20_000u64 {
         let now_us = ms * 1_000;
         if ms % 100 == 0 {
-            line.foreground(now_us, ms / 100, Sight::Bytes(113));
+            line.foreground(now_us, ms / 100, Observation::Bytes(113));
         }
         while let Some(&(at_us, sent_us, bytes)) = due.front()
             && at_us <= now_us
@@ -245,7 +245,7 @@ proptest! {
                     due[at] -= arrived;
                 }
                 4 => line.lost(now_us, bytes, now_us.saturating_sub(RTT_US)),
-                5 => line.foreground(now_us, which, if bytes % 2 == 0 { Sight::Request } else { Sight::Bytes(bytes) }),
+                5 => line.foreground(now_us, which, if bytes % 2 == 0 { Observation::Request } else { Observation::Bytes(bytes) }),
                 6 => { line.rest(flow, bytes); due[at] = line.granted_to(flow); }
                 _ => {
                     line.close(flow);

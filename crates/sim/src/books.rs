@@ -164,7 +164,7 @@ impl Watch for Books {
             Kind::Ack => {
                 self.sacks.take(&packet);
             }
-            Kind::Request | Kind::Syn | Kind::SynAck | Kind::Permit | Kind::Report | Kind::Receipt => {}
+            Kind::Request | Kind::Syn | Kind::SynAck | Kind::Window | Kind::Report | Kind::Receipt => {}
         }
     }
 

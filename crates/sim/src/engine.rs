@@ -273,7 +273,7 @@ impl Engine {
             Kind::Request => self.request_arrives(&packet),
             Kind::Syn => self.syn_arrives(&packet),
             Kind::SynAck => self.syn_ack_arrives(&packet),
-            Kind::Permit => self.permit_arrives(&packet),
+            Kind::Window => self.window_arrives(&packet),
             Kind::Report => self.report_arrives(&packet),
             Kind::Receipt => self.receipt_arrives(&packet),
         }

@@ -1,7 +1,7 @@
 //! One flow: a sending host, a receiving host, and the connection between them.
 
 use crate::app::App;
-use crate::gateway::Permit;
+use crate::gateway::GatewayFlow;
 use crate::packet::{self, CE, CWR, ECE, Fields, Kind, NO_SACK, Packet};
 use crate::scenario::Clock;
 use crate::swarm::message::Stream;
@@ -181,8 +181,8 @@ pub struct Flow {
     pub send_timer: LazyTimer,
     /// What it has done.
     pub counts: Counts,
-    /// What it has of a gateway's line.
-    pub permit: Option<Permit>,
+    /// Its state at a gateway.
+    pub at_gateway: Option<GatewayFlow>,
     /// What one peer of a swarm says to another.
     pub stream: Option<Box<Stream>>,
     /// What the application is at.
@@ -247,7 +247,7 @@ impl Flow {
             pace_timer: LazyTimer::new(),
             send_timer: LazyTimer::new(),
             counts: Counts::default(),
-            permit: None,
+            at_gateway: None,
             stream: None,
             app,
             window_since: Time::ZERO,

@@ -24,8 +24,8 @@ use crate::packet::{Fields, Kind, Packet};
 use crate::scenario::{self, Part};
 use crate::tcp::rto::LazyTimer;
 use leeway_share::{
-    Certainty, FlowId, ForegroundReport, Heard, Line, Next, Policy, Reporter, RoundTrips, Sample, Sight,
-    State, UserId, WayBack,
+    Certainty, FlowId, ForegroundReport, Heard, Line, Next, Observation, Policy, Reporter, RoundTrips,
+    Sample, State, UserId, WayBack,
 };
 use leeway_units::{Duration, Time};
 use requests::Asking;
@@ -54,9 +54,9 @@ pub struct Gateway {
     pub(crate) report_timer: LazyTimer,
 }
 
-/// What a flow has of a gateway's line.
+/// State of a flow at its gateway.
 #[derive(Debug)]
-pub struct Permit {
+pub struct GatewayFlow {
     id: FlowId,
     /// One past the last segment that may be sent, as the gateway knows it.
     edge: u32,
@@ -97,7 +97,7 @@ enum Wanted {
     Answer(u32, u32),
 }
 
-impl Permit {
+impl GatewayFlow {
     /// Whether more was retransmitted than when this was asked last.
     fn sent_again(&mut self, retransmitted: u64) -> bool {
         retransmitted > std::mem::replace(&mut self.retransmitted, retransmitted)
@@ -127,7 +127,7 @@ impl Gateway {
     }
 
     /// The `index`-th flow, of `user`, is held in that direction; where it `asks`, its requests are held as well.
-    pub fn hold(&mut self, part: Part, user: u64, index: u32, asks: bool) -> Option<Permit> {
+    pub fn hold(&mut self, part: Part, user: u64, index: u32, asks: bool) -> Option<GatewayFlow> {
         let way = part.way();
         let (id, socket) = match &mut self.sockets {
             Some(sockets) if part == Part::Download => {
@@ -140,7 +140,7 @@ impl Gateway {
         let asking = if asks { Asking::open(&mut self.lines[1], user) } else { None };
         self.owners[1].extend(asking.iter().map(|asking| (asking.id(), index)));
         let wanted = Wanted::Nothing;
-        Some(Permit {
+        Some(GatewayFlow {
             id,
             edge: 0,
             wanted,
@@ -171,21 +171,21 @@ impl Engine {
     pub(crate) fn gateway_connects(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         if matches!(part, Part::HomeDownload | Part::HomeUpload) {
-            self.home_seen(gateway, index, Sight::Connect);
+            self.home_observed(gateway, index, Observation::Connect);
         }
         let flow = &mut self.flows[index as usize];
-        let Some(permit) = &mut flow.permit else { return };
+        let Some(at_gateway) = &mut flow.at_gateway else { return };
         let lines = &mut self.gateways[gateway].lines;
-        permit.asking.iter_mut().for_each(|asking| asking.end(&mut lines[1]));
-        if permit.socket.is_some() {
+        at_gateway.asking.iter_mut().for_each(|asking| asking.end(&mut lines[1]));
+        if at_gateway.socket.is_some() {
             return self.socket_connects(gateway, index);
         }
         let line = &mut lines[part.way()];
-        line.rest(permit.id, line.granted_to(permit.id));
-        (permit.edge, permit.unread, permit.came[1]) = (0, 0, permit.came[0]);
-        permit.round_trips.clear();
-        permit.request = None;
-        permit.wanted = match self.groups[flow.group as usize].spec.app {
+        line.rest(at_gateway.id, line.granted_to(at_gateway.id));
+        (at_gateway.edge, at_gateway.unread, at_gateway.came[1]) = (0, 0, at_gateway.came[0]);
+        at_gateway.round_trips.clear();
+        at_gateway.request = None;
+        at_gateway.wanted = match self.groups[flow.group as usize].spec.app {
             scenario::App::Request { .. } => Wanted::Nothing,
             _ => Wanted::Endless,
         };
@@ -197,24 +197,24 @@ impl Engine {
     pub(crate) fn gateway_lets_ask(&mut self, index: u32, size: u32) -> bool {
         let Some((gateway, part)) = self.met(index) else { return true };
         if part == Part::HomeDownload {
-            self.home_seen(gateway, index, Sight::Request);
+            self.home_observed(gateway, index, Observation::Request);
         }
         if part != Part::Download {
             return true;
         }
         let flow = &mut self.flows[index as usize];
         let mss = u32::from(self.groups[flow.group as usize].profile.mss);
-        let Some(permit) = &mut flow.permit else { return true };
-        if permit.request.is_some() || permit.asking.as_ref().is_some_and(Asking::waits) {
+        let Some(at_gateway) = &mut flow.at_gateway else { return true };
+        if at_gateway.request.is_some() || at_gateway.asking.as_ref().is_some_and(Asking::waits) {
             return false; // it is held still
         }
-        if permit.socket.is_some() {
+        if at_gateway.socket.is_some() {
             self.socket_asks(gateway, index, size);
             return false;
         }
         let from = flow.receiver.next();
-        permit.wanted = Wanted::Answer(from, from + size.div_ceil(mss).max(1));
-        permit.request = Some(size);
+        at_gateway.wanted = Wanted::Answer(from, from + size.div_ceil(mss).max(1));
+        at_gateway.request = Some(size);
         self.gateway_wants(index);
         false
     }
@@ -227,23 +227,23 @@ impl Engine {
         }
         let flow = &mut self.flows[index as usize];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
-        let Some(permit) = flow.permit.as_ref().filter(|_| flow.open) else { return };
+        let Some(at_gateway) = flow.at_gateway.as_ref().filter(|_| flow.open) else { return };
         let node = &mut self.gateways[gateway];
         let line = &mut node.lines[part.way()];
         if part == Part::Relayed {
             // What is in hand at the relay: the connection inside sends up to its own window.
-            let ahead = u64::from(permit.edge.saturating_sub(flow.sender.next_seq()));
+            let ahead = u64::from(at_gateway.edge.saturating_sub(flow.sender.next_seq()));
             let unsent = flow.sender.unsent_bytes().saturating_sub(ahead.saturating_mul(mss));
             if unsent > 0 && ahead < 2 {
-                let _ = line.ask_whole(permit.id, unsent.min(mss));
+                let _ = line.ask_whole(at_gateway.id, unsent.min(mss));
             } else {
-                line.withdraw(permit.id);
+                line.withdraw(at_gateway.id);
             }
             return self.gateway_serves(gateway);
         }
         // What was given up may come all the same, but is not counted on.
-        let under_way = line.granted_to(permit.id) / mss;
-        let segments = match permit.wanted {
+        let under_way = line.granted_to(at_gateway.id) / mss;
+        let segments = match at_gateway.wanted {
             _ if part.is_sent() => flow.sender.unsent_bytes().div_ceil(mss),
             Wanted::Nothing => 0,
             Wanted::Endless => u64::MAX / mss,
@@ -252,7 +252,7 @@ impl Engine {
             }
             Wanted::Answer(..) => node.policy.grant_segments.saturating_sub(under_way),
         };
-        let _ = line.ask(permit.id, segments.saturating_mul(mss));
+        let _ = line.ask(at_gateway.id, segments.saturating_mul(mss));
         self.gateway_serves(gateway);
     }
 
@@ -272,38 +272,38 @@ impl Engine {
         }
         let flow = &mut self.flows[index as usize];
         let bytes = if new { u64::from(packet.value()) } else { 0 };
-        match (part, &mut flow.permit) {
-            (Part::HomeDownload, _) => self.home_seen(gateway, index, Sight::Bytes(packet.size())),
-            (Part::Relayed, Some(permit)) => {
-                permit.came[0] = permit.came[0].wrapping_add(bytes as u32);
+        match (part, &mut flow.at_gateway) {
+            (Part::HomeDownload, _) => self.home_observed(gateway, index, Observation::Bytes(packet.size())),
+            (Part::Relayed, Some(at_gateway)) => {
+                at_gateway.came[0] = at_gateway.came[0].wrapping_add(bytes as u32);
                 let receipt = Fields {
                     sent: packet.sent,
-                    seq: permit.came[0],
+                    seq: at_gateway.came[0],
                     value: u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX),
                     ..self.to_relay(index, Kind::Receipt, RECEIPT_BYTES)
                 };
                 self.world.send(receipt.pack());
                 return self.background_came(gateway, index);
             }
-            (Part::Download, Some(permit)) => {
+            (Part::Download, Some(at_gateway)) => {
                 let mss = u32::from(self.groups[flow.group as usize].profile.mss);
                 let owd_us = (self.world.now - packet.sent).micros();
                 let node = &mut self.gateways[gateway];
                 let line = &mut node.lines[0];
                 // The queue of the uplink is a part of the time that a grant takes, and none of the delay.
                 let sample =
-                    permit.there_us.zip(node.there_us.get(&flow.group)).map(|(there_us, least_us)| {
+                    at_gateway.there_us.zip(node.there_us.get(&flow.group)).map(|(there_us, least_us)| {
                         let known = exact(flow.group, u64::from(there_us) + owd_us);
                         Sample { known_us: known.rtt_us, ..exact(flow.group, u64::from(*least_us) + owd_us) }
                     });
-                line.arrived(now_us, permit.id, bytes, sample);
-                if let Wanted::Answer(from, end) = permit.wanted
+                line.arrived(now_us, at_gateway.id, bytes, sample);
+                if let Wanted::Answer(from, end) = at_gateway.wanted
                     && flow.receiver.next() > from
                 {
-                    permit.wanted = Wanted::Until(end);
+                    at_gateway.wanted = Wanted::Until(end);
                 }
-                permit.early = if flow.receiver.is_in_order() { 0 } else { permit.early + 1 };
-                if permit.early == DUPLICATES {
+                at_gateway.early = if flow.receiver.is_in_order() { 0 } else { at_gateway.early + 1 };
+                if at_gateway.early == DUPLICATES {
                     line.lost(now_us, mss.into(), packet.sent.micros());
                 }
                 return self.gateway_wants(index);
@@ -319,13 +319,13 @@ impl Engine {
         if self.is_on_socket(index) {
             return self.socket_rests(gateway, index);
         }
-        if let Some(permit) = &mut self.flows[index as usize].permit
-            && permit.wanted != Wanted::Endless
+        if let Some(at_gateway) = &mut self.flows[index as usize].at_gateway
+            && at_gateway.wanted != Wanted::Endless
         {
-            permit.wanted = Wanted::Nothing;
+            at_gateway.wanted = Wanted::Nothing;
             let line = &mut self.gateways[gateway].lines[0];
-            line.withdraw(permit.id);
-            line.rest(permit.id, line.granted_to(permit.id));
+            line.withdraw(at_gateway.id);
+            line.rest(at_gateway.id, line.granted_to(at_gateway.id));
         }
         self.gateway_serves(gateway);
     }
@@ -339,25 +339,25 @@ impl Engine {
         }
         let flow = &mut self.flows[index as usize];
         let line = &mut self.gateways[gateway].lines[part.way()];
-        match (part, &mut flow.permit) {
-            (Part::Relayed, Some(permit)) => {
-                if permit.sent_again(flow.counts.retransmitted) {
+        match (part, &mut flow.at_gateway) {
+            (Part::Relayed, Some(at_gateway)) => {
+                if at_gateway.sent_again(flow.counts.retransmitted) {
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
             }
-            (Part::Upload, Some(permit)) => {
+            (Part::Upload, Some(at_gateway)) => {
                 let back_us = rtt_us.saturating_sub(owd_us.into()) as u32;
-                let excess_us = permit.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
+                let excess_us = at_gateway.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
                 let mss = u64::from(self.groups[flow.group as usize].profile.mss);
                 let position = u64::from(flow.sender.first_unacked()) * mss;
-                let sample = permit.round_trips.arrived(position, now_us).map(|(rtt_us, _)| {
+                let sample = at_gateway.round_trips.arrived(position, now_us).map(|(rtt_us, _)| {
                     let forward_us = rtt_us.saturating_sub(excess_us);
                     let certainty = if bytes <= mss { Certainty::UpperBound } else { Certainty::Exact };
                     Sample { known_us: rtt_us, certainty, ..exact(flow.group, forward_us.into()) }
                 });
-                line.arrived(now_us, permit.id, bytes, sample);
-                if permit.sent_again(flow.counts.retransmitted) {
-                    permit.round_trips.clear(); // RFC 6298, 3
+                line.arrived(now_us, at_gateway.id, bytes, sample);
+                if at_gateway.sent_again(flow.counts.retransmitted) {
+                    at_gateway.round_trips.clear(); // RFC 6298, 3
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
             }
@@ -367,17 +367,23 @@ impl Engine {
     }
 
     /// The home was seen on flow `index`, which comes to gateway `gateway`.
-    fn home_seen(&mut self, gateway: usize, index: u32, sight: Sight) {
+    fn home_observed(&mut self, gateway: usize, index: u32, observation: Observation) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
         if node.sockets.is_some() {
             return; // it does not see the home
         }
         let Some(reporter) = &mut node.reporter else {
-            return node.lines[0].foreground(now_us, index.into(), sight);
+            return node.lines[0].foreground(now_us, index.into(), observation);
         };
         let State { srtt_us, queuing_us, .. } = node.lines[0].state(now_us);
-        reporter.seen(now_us, index.into(), sight, srtt_us, srtt_us.saturating_sub(queuing_us.into()));
+        reporter.observed(
+            now_us,
+            index.into(),
+            observation,
+            srtt_us,
+            srtt_us.saturating_sub(queuing_us.into()),
+        );
         self.gateway_reports(gateway);
     }
 
@@ -433,15 +439,15 @@ impl Engine {
         let Some((gateway, _)) = self.met(packet.flow()) else { return };
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[packet.flow() as usize];
-        let Some(permit) = &mut flow.permit else { return };
-        let bytes = packet.seq().wrapping_sub(permit.came[1]);
-        permit.came[1] = packet.seq();
+        let Some(at_gateway) = &mut flow.at_gateway else { return };
+        let bytes = packet.seq().wrapping_sub(at_gateway.came[1]);
+        at_gateway.came[1] = packet.seq();
         let rtt_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
         let back_us = rtt_us.saturating_sub(packet.value());
-        let excess_us = permit.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
+        let excess_us = at_gateway.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
         let sample = exact(flow.group, rtt_us.saturating_sub(excess_us).into());
         let line = &mut self.gateways[gateway].lines[0];
-        line.arrived(now_us, permit.id, bytes.into(), Some(Sample { known_us: rtt_us, ..sample }));
+        line.arrived(now_us, at_gateway.id, bytes.into(), Some(Sample { known_us: rtt_us, ..sample }));
         self.gateway_wants(packet.flow());
     }
 
@@ -458,10 +464,10 @@ impl Engine {
         let Some((gateway, _)) = self.met(index) else { return };
         let Some(most) = self.gateways[gateway].read_delay else { return };
         let flow = &mut self.flows[index as usize];
-        let Some(permit) = &mut flow.permit else { return };
-        permit.unread += bytes;
-        permit.early = if flow.receiver.is_in_order() { 0 } else { permit.early + 1 };
-        if !std::mem::replace(&mut permit.reading, true) {
+        let Some(at_gateway) = &mut flow.at_gateway else { return };
+        at_gateway.unread += bytes;
+        at_gateway.early = if flow.receiver.is_in_order() { 0 } else { at_gateway.early + 1 };
+        if !std::mem::replace(&mut at_gateway.reading, true) {
             let at = self.world.now + flow.app.host_delay(most);
             self.world.set(at, Timer::Read(index));
         }
@@ -474,33 +480,33 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let line = &mut self.gateways[gateway].lines[part.way()];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
-        let Some(permit) = &mut flow.permit else { return };
-        permit.reading = false;
-        if permit.socket.is_some() {
+        let Some(at_gateway) = &mut flow.at_gateway else { return };
+        at_gateway.reading = false;
+        if at_gateway.socket.is_some() {
             return self.socket_reads(gateway, index);
         }
         let download = part == Part::Download;
-        let again = permit.sent_again(flow.counts.retransmitted);
-        let lost = if download { permit.early >= DUPLICATES } else { again };
+        let again = at_gateway.sent_again(flow.counts.retransmitted);
+        let lost = if download { at_gateway.early >= DUPLICATES } else { again };
         if lost {
             // What was sent twice says nothing of the delay (RFC 6298, 3).
-            permit.round_trips.clear();
-            permit.early = 0;
+            at_gateway.round_trips.clear();
+            at_gateway.early = 0;
             let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
             line.lost(now_us, mss, sent_us);
         }
         if flow.receiver.is_in_order() || !download {
             let position = if download { flow.receiver.next() } else { flow.sender.first_unacked() };
-            let rtt_us = permit.round_trips.arrived(u64::from(position) * mss, now_us);
+            let rtt_us = at_gateway.round_trips.arrived(u64::from(position) * mss, now_us);
             let sample = rtt_us.map(|(rtt_us, _)| exact(flow.group, rtt_us.into()));
-            let heard = line.arrived(now_us, permit.id, std::mem::take(&mut permit.unread), sample);
+            let heard = line.arrived(now_us, at_gateway.id, std::mem::take(&mut at_gateway.unread), sample);
             if heard == Heard::Doubt {
-                permit.round_trips.clear();
+                at_gateway.round_trips.clear();
             }
-            if let Wanted::Answer(from, end) = permit.wanted
+            if let Wanted::Answer(from, end) = at_gateway.wanted
                 && position > from
             {
-                permit.wanted = Wanted::Until(end);
+                at_gateway.wanted = Wanted::Until(end);
             }
         }
         self.gateway_wants(index);
@@ -574,11 +580,11 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
-        if let Some(permit) = flow.permit.as_mut().filter(|_| node.read_delay.is_some())
-            && let Some(least_us) = permit.round_trips.given_up(now_us)
+        if let Some(at_gateway) = flow.at_gateway.as_mut().filter(|_| node.read_delay.is_some())
+            && let Some(least_us) = at_gateway.round_trips.given_up(now_us)
         {
             let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
-            node.lines[way].arrived(now_us, permit.id, 0, Some(bound));
+            node.lines[way].arrived(now_us, at_gateway.id, 0, Some(bound));
         }
     }
 }

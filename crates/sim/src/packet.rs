@@ -20,7 +20,7 @@ pub enum Kind {
     /// The answer to it; `sent` is the time of the packet that it answers.
     SynAck,
     /// The receive window that a gateway grants: `value` is one past the last segment that may be sent.
-    Permit,
+    Window,
     /// A gateway's report of the home to its relay: `value` is what the home expects, `seq` what has come to it,
     /// modulo 2^32.
     Report,
@@ -36,7 +36,7 @@ const SYN: u32 = u32::MAX - 1;
 /// In place of the blocks: the answer to one.
 const SYN_ACK: u32 = u32::MAX - 2;
 /// In place of the blocks: a receive window.
-const PERMIT: u32 = u32::MAX - 3;
+const WINDOW: u32 = u32::MAX - 3;
 /// In place of the blocks: a report of the home.
 const REPORT: u32 = u32::MAX - 4;
 /// In place of the blocks: a receipt.
@@ -90,7 +90,7 @@ impl Fields {
         let (kind, sack) = match self.kind {
             Kind::Syn => (Kind::Request, SYN),
             Kind::SynAck => (Kind::Request, SYN_ACK),
-            Kind::Permit => (Kind::Request, PERMIT),
+            Kind::Window => (Kind::Request, WINDOW),
             Kind::Report => (Kind::Request, REPORT),
             Kind::Receipt => (Kind::Request, RECEIPT),
             kind => (kind, self.sack),
@@ -181,7 +181,7 @@ impl Packet {
             2 => match self.sack() {
                 SYN => Kind::Syn,
                 SYN_ACK => Kind::SynAck,
-                PERMIT => Kind::Permit,
+                WINDOW => Kind::Window,
                 REPORT => Kind::Report,
                 RECEIPT => Kind::Receipt,
                 _ => Kind::Request,

@@ -1,7 +1,7 @@
 //! Comparison of several mechanisms on one setup.
 
 use crate::measure::{Measured, Setup, measure};
-use crate::mechanism::{Mechanism, Way};
+use crate::mechanism::{self, Mechanism};
 use crate::{Class, Error, Times};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -220,7 +220,8 @@ pub fn compare(
 
 impl Comparison {
     fn of(mechanisms: &[Mechanism], measured: Vec<Vec<Measured>>) -> Comparison {
-        let reference = mechanisms.iter().position(|m| m.way == Way::PrimaryOnly && m.queue.is_none());
+        let reference =
+            mechanisms.iter().position(|m| m.path == mechanism::Path::PrimaryOnly && m.queue.is_none());
         let alone = reference.map(|at| measured[at].clone());
         let rows = mechanisms.iter().zip(measured);
         Comparison { rows: rows.map(|(m, rounds)| Row::of(m, rounds, alone.as_deref())).collect() }

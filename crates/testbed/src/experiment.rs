@@ -2,7 +2,7 @@
 
 use crate::compare::Comparison;
 use crate::judge;
-use crate::load::{Arrivals, Load, Way};
+use crate::load::{Arrivals, Direction, Load};
 use crate::measure::Setup;
 use crate::network::Line;
 use leeway_units::{Rate, Size};
@@ -347,7 +347,7 @@ fn neighbours(overload: &Setup) -> Vec<Experiment> {
             id: "leeway:upload",
             title: "Secondaries that upload",
             points: {
-                let secondary = Load { way: Way::Up, ..overload.secondary.clone() };
+                let secondary = Load { direction: Direction::Up, ..overload.secondary.clone() };
                 let plain = Setup { secondary, ..overload.clone() };
                 vec![
                     point("", plain.clone()),
@@ -423,7 +423,7 @@ fn web(users: usize, connections: usize, rate: f64, object_bytes: u64) -> Load {
         connections,
         arrivals: Arrivals::Even(rate),
         object_bytes,
-        way: Way::Down,
+        direction: Direction::Down,
         think: None,
         keep: false,
     }

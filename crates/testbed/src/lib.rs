@@ -16,15 +16,15 @@ mod load;
 mod measure;
 pub mod mechanism;
 mod network;
+mod paths;
 mod probe;
 mod program;
 mod server;
 mod stats;
-mod ways;
 
 pub use compare::{Comparison, Plan, Ratios, Row, SLOT_BPS, Summary, compare};
 pub use error::Error;
-pub use load::{Arrivals, Ends, Load, Span, Way};
+pub use load::{Arrivals, Direction, Ends, Load, Span};
 pub use measure::{LineUse, Measured, Setup, measure};
 pub use mechanism::{Mechanism, MechanismError};
 pub use network::Line;

@@ -33,7 +33,7 @@ pub enum Arrivals {
 
 /// Direction of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the server.
     Down,
     /// To the server.
@@ -52,7 +52,7 @@ pub struct Load {
     /// Bytes of an object.
     pub object_bytes: u64,
     /// Direction of the objects.
-    pub way: Way,
+    pub direction: Direction,
     /// Pause of a connection after each answer: evenly distributed between these times.
     pub think: Option<(Duration, Duration)>,
     /// Whether connections are kept. Otherwise each request opens a new one.
@@ -231,16 +231,16 @@ impl Worker {
     }
 
     async fn ask(&self, sender: &mut SendRequest<Zeros>) -> Result<(), Failed> {
-        let (path, upload) = match self.load.way {
-            Way::Down => (self.load.object_bytes, 0),
-            Way::Up => (0, self.load.object_bytes),
+        let (path, upload) = match self.load.direction {
+            Direction::Down => (self.load.object_bytes, 0),
+            Direction::Up => (0, self.load.object_bytes),
         };
         let server = self.ends.server;
         let target = match self.ends.proxy {
             Some(_) => format!("http://{server}/{path}"),
             None => format!("/{path}"),
         };
-        let method = if self.load.way == Way::Up { "PUT" } else { "GET" };
+        let method = if self.load.direction == Direction::Up { "PUT" } else { "GET" };
         let mut request =
             Request::builder().method(method).uri(target).header(header::HOST, server.to_string());
         if !self.load.keep {

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::load::{Ends, Load, Span};
-use crate::mechanism::{Mechanism, Way};
+use crate::mechanism::{self, Mechanism};
 use crate::network::{CALL_PORT, Line, Network, secondary};
 use crate::probe::{Call, Ping, listen, ping, speak};
 use crate::server::{serve, socket};
@@ -87,7 +87,7 @@ pub fn measure(setup: &Setup, mechanism: &Mechanism, leeway: &Path, seed: u64) -
     let end = counted + setup.duration;
     let span = Span { start, counted, end, patience: setup.patience };
     let users = (0..setup.secondary.users).map(secondary).collect();
-    let secondaries = (mechanism.way != Way::PrimaryOnly).then_some(&setup.secondary);
+    let secondaries = (mechanism.path != mechanism::Path::PrimaryOnly).then_some(&setup.secondary);
 
     let mut measured = std::thread::scope(|scope| {
         let on = Hosts { network: &network, scope };

@@ -1,6 +1,6 @@
 //! The mechanisms to share a line, by name.
 
-pub use crate::ways::Tunnel;
+pub use crate::paths::Tunnel;
 use leeway_queue::QueueSpec;
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mechanism {
     /// The path of the secondaries' traffic.
-    pub way: Way,
+    pub path: Path,
     /// The queue of the line, for all traffic, instead of the line's own.
     pub queue: Option<QueueSpec>,
 }
 
 /// The path of the secondaries' traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum Path {
     /// No traffic of secondaries.
     PrimaryOnly,
     /// Beside the primary's, as if it were the same.
@@ -99,60 +99,60 @@ impl FromStr for Mechanism {
             let wrong = |why: String| MechanismError::Queue { name: name.into(), why };
             text.parse::<QueueSpec>().map_err(|error| wrong(error.to_string()))
         };
-        let (way, behind) = match name.split_once('+') {
-            Some((way, behind)) => (way, Some(queue(behind)?)),
+        let (path, behind) = match name.split_once('+') {
+            Some((path, behind)) => (path, Some(queue(behind)?)),
             None => (name, None),
         };
-        let way = match way {
-            "prim_only" => Way::PrimaryOnly,
-            "best_effort" => Way::BestEffort,
-            "borrowing" => Way::Borrowing,
+        let path = match path {
+            "prim_only" => Path::PrimaryOnly,
+            "best_effort" => Path::BestEffort,
+            "borrowing" => Path::Borrowing,
             "borrowing-line" if behind.is_some() => {
                 return Err(MechanismError::TwoQueues { name: name.into() });
             }
-            "borrowing-line" => Way::BorrowingLine,
-            "tcpcubic" => Way::Tunnel(Tunnel::Tcp("cubic".into())),
-            "tcpvegas" => Way::Tunnel(Tunnel::Tcp("vegas".into())),
-            "tcplp" | "lp" => Way::Tunnel(Tunnel::Tcp("lp".into())),
-            "ipip" => Way::Tunnel(Tunnel::IpInIp),
-            "relay" => Way::Tunnel(Tunnel::Quic(None)),
-            "proxy" => Way::Proxy(None),
-            "proxy-relay" => Way::ProxyRelay,
-            _ if way.starts_with("tcp:") => Way::Tunnel(Tunnel::Tcp(way[4..].into())),
-            _ if way.starts_with("relay:") => Way::Tunnel(Tunnel::Quic(Some(way[6..].into()))),
-            _ if way.starts_with("proxy:") => Way::Proxy(Some(way[6..].into())),
+            "borrowing-line" => Path::BorrowingLine,
+            "tcpcubic" => Path::Tunnel(Tunnel::Tcp("cubic".into())),
+            "tcpvegas" => Path::Tunnel(Tunnel::Tcp("vegas".into())),
+            "tcplp" | "lp" => Path::Tunnel(Tunnel::Tcp("lp".into())),
+            "ipip" => Path::Tunnel(Tunnel::IpInIp),
+            "relay" => Path::Tunnel(Tunnel::Quic(None)),
+            "proxy" => Path::Proxy(None),
+            "proxy-relay" => Path::ProxyRelay,
+            _ if path.starts_with("tcp:") => Path::Tunnel(Tunnel::Tcp(path[4..].into())),
+            _ if path.starts_with("relay:") => Path::Tunnel(Tunnel::Quic(Some(path[6..].into()))),
+            _ if path.starts_with("proxy:") => Path::Proxy(Some(path[6..].into())),
             // A queue without a mechanism in front.
             _ if behind.is_none() && queue(name).is_ok() => {
-                return Ok(Mechanism { way: Way::BestEffort, queue: Some(queue(name)?) });
+                return Ok(Mechanism { path: Path::BestEffort, queue: Some(queue(name)?) });
             }
             _ => return Err(MechanismError::Unknown { name: name.into() }),
         };
-        Ok(Mechanism { way, queue: behind })
+        Ok(Mechanism { path, queue: behind })
     }
 }
 
 impl fmt::Display for Mechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let way = match &self.way {
-            Way::PrimaryOnly => "prim_only".into(),
-            Way::BestEffort => "best_effort".into(),
-            Way::Borrowing => "borrowing".into(),
-            Way::BorrowingLine => "borrowing-line".into(),
-            Way::Tunnel(Tunnel::Tcp(law)) => match law.as_str() {
+        let path = match &self.path {
+            Path::PrimaryOnly => "prim_only".into(),
+            Path::BestEffort => "best_effort".into(),
+            Path::Borrowing => "borrowing".into(),
+            Path::BorrowingLine => "borrowing-line".into(),
+            Path::Tunnel(Tunnel::Tcp(law)) => match law.as_str() {
                 "cubic" | "vegas" | "lp" => format!("tcp{law}"),
                 other => format!("tcp:{other}"),
             },
-            Way::Tunnel(Tunnel::IpInIp) => "ipip".into(),
-            Way::Tunnel(Tunnel::Quic(None)) => "relay".into(),
-            Way::Tunnel(Tunnel::Quic(Some(law))) => format!("relay:{law}"),
-            Way::Proxy(None) => "proxy".into(),
-            Way::ProxyRelay => "proxy-relay".into(),
-            Way::Proxy(Some(law)) => format!("proxy:{law}"),
+            Path::Tunnel(Tunnel::IpInIp) => "ipip".into(),
+            Path::Tunnel(Tunnel::Quic(None)) => "relay".into(),
+            Path::Tunnel(Tunnel::Quic(Some(law))) => format!("relay:{law}"),
+            Path::Proxy(None) => "proxy".into(),
+            Path::ProxyRelay => "proxy-relay".into(),
+            Path::Proxy(Some(law)) => format!("proxy:{law}"),
         };
-        match (&self.way, &self.queue) {
-            (Way::BestEffort, Some(queue)) => write!(f, "{queue}"),
-            (_, Some(queue)) => write!(f, "{way}+{queue}"),
-            (_, None) => f.write_str(&way),
+        match (&self.path, &self.queue) {
+            (Path::BestEffort, Some(queue)) => write!(f, "{queue}"),
+            (_, Some(queue)) => write!(f, "{path}+{queue}"),
+            (_, None) => f.write_str(&path),
         }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         let pie: Mechanism = "best_effort+pie".parse().unwrap();
         assert_eq!(pie.to_string(), "pie");
         let both: Mechanism = "borrowing+codel".parse().unwrap();
-        assert_eq!((both.way.clone(), both.to_string().as_str()), (Way::Borrowing, "borrowing+codel"));
+        assert_eq!((both.path.clone(), both.to_string().as_str()), (Path::Borrowing, "borrowing+codel"));
         let tunnel: Mechanism = "lp+codel".parse().unwrap();
         assert_eq!(tunnel.to_string(), "tcplp+codel");
         for name in ["relay:ledbat:target=10ms", "proxy:fledbat", "tcp:flower+sfq", "tcp:bbr"] {

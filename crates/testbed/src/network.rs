@@ -1,8 +1,8 @@
 //! The hosts and the line between them.
 
 use crate::Error;
-use crate::mechanism::{Mechanism, Way};
-use crate::ways::Programs;
+use crate::mechanism::{self, Mechanism};
+use crate::paths::Programs;
 use leeway_emulator::testnet::{Carried, Spec, Testnet};
 use leeway_link::Rates;
 use leeway_units::{Duration, Size};
@@ -136,9 +136,9 @@ impl Network {
             let _ = writeln!(batch, "addr add {}/16 dev access-s", secondary(user));
         }
         network.feed("secondary", "ip", &["-batch", "-"], &batch)?;
-        match &mechanism.way {
-            Way::PrimaryOnly | Way::BestEffort => {}
-            Way::Borrowing => {
+        match &mechanism.path {
+            mechanism::Path::PrimaryOnly | mechanism::Path::BestEffort => {}
+            mechanism::Path::Borrowing => {
                 // In both directions the packets leave the gateway.
                 let up = line.up.as_ref().unwrap_or(&line.rate);
                 network.feed(
@@ -149,15 +149,16 @@ impl Network {
                 )?;
                 network.feed("gateway", "nft", &["-f", "-"], &rules("meta priority set 1:20"))?;
             }
-            Way::BorrowingLine => {
+            mechanism::Path::BorrowingLine => {
                 for host in ["gateway", "isp"] {
                     network.feed(host, "nft", &["-f", "-"], &rules("ip dscp set cs1"))?;
                 }
             }
-            Way::Tunnel(tunnel) => network.programs = Programs::tunnel(&network, leeway, tunnel)?,
-            Way::Proxy(_) | Way::ProxyRelay => {
-                let law = if let Way::Proxy(law) = &mechanism.way { law.as_deref() } else { None };
-                let relayed = mechanism.way == Way::ProxyRelay;
+            mechanism::Path::Tunnel(tunnel) => network.programs = Programs::tunnel(&network, leeway, tunnel)?,
+            mechanism::Path::Proxy(_) | mechanism::Path::ProxyRelay => {
+                let law =
+                    if let mechanism::Path::Proxy(law) = &mechanism.path { law.as_deref() } else { None };
+                let relayed = mechanism.path == mechanism::Path::ProxyRelay;
                 let (programs, address) = Programs::proxy(&network, leeway, law, relayed)?;
                 network.programs = programs;
                 network.proxy = Some(address);
@@ -226,8 +227,8 @@ fn description(line: &Line, mechanism: &Mechanism, seed: u64) -> String {
         let loss = line.access_loss.as_ref().map(|loss| format!("loss = \"{loss}\"\n")).unwrap_or_default();
         format!("[link.{name}]\nbetween = [\"{host}\", \"home\"]\nipv4 = [{ipv4}]\n{loss}")
     };
-    let queue = |rate: &Rates| match (&mechanism.way, &mechanism.queue) {
-        (Way::BorrowingLine, _) => {
+    let queue = |rate: &Rates| match (&mechanism.path, &mechanism.queue) {
+        (mechanism::Path::BorrowingLine, _) => {
             let part = |share: f64| format!("{}bit/s", (rate.first.bits_per_sec() as f64 * share) as u64);
             let (first, rest, all) = (part(PRIMARY_SHARE), part(SECONDARY_SHARE), part(1.0));
             format!("borrowing:class0={first}..{all}@0,class1={rest}..{all}@1")

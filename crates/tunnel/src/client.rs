@@ -12,7 +12,7 @@ use crate::stream;
 use crate::token::Token;
 use crate::wire::{Greeting, Welcome};
 use leeway_control::{LawError, LawSpec};
-use leeway_net::Sight;
+use leeway_net::Observation;
 use leeway_queue::QueueSpec;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint, EndpointConfig};
@@ -145,9 +145,9 @@ impl Client {
 
     /// The foreground at this end of the line was seen: packets of both ends wait for the bytes that the
     /// foreground expects. The server is told only while it sends something. Over TCP this does nothing.
-    pub fn home_seen(&self, sights: &[Sight]) {
+    pub fn home_observed(&self, observations: &[Observation]) {
         if let Some(sender) = &*self.sender.borrow() {
-            sender.home_seen(sights);
+            sender.home_observed(observations);
         }
     }
 

@@ -1,21 +1,21 @@
-//! How the packets of the home's machines ([`leeway_net::Lookout`]) are seen by the sharing.
+//! How the packets of the home's machines ([`leeway_net::TrafficObserver`]) are seen by the sharing.
 
 use leeway_net::What;
-use leeway_share::Sight;
+use leeway_share::Observation;
 
 /// What the packet of a machine of the home says of what comes to it.
-pub fn down(what: What) -> Sight {
+pub fn down(what: What) -> Observation {
     match what {
-        What::Connects => Sight::Connect,
-        What::Sends(_) => Sight::Request,
-        What::Brings(bytes) => Sight::Bytes(bytes),
+        What::Connects => Observation::Connect,
+        What::Sends(_) => Observation::Request,
+        What::Brings(bytes) => Observation::Bytes(bytes),
     }
 }
 
 /// And of what leaves it.
-pub fn up(what: What) -> Option<Sight> {
+pub fn up(what: What) -> Option<Observation> {
     match what {
-        What::Sends(bytes) => Some(Sight::Bytes(bytes)),
+        What::Sends(bytes) => Some(Observation::Bytes(bytes)),
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ mod device;
 mod egress;
 mod error;
 pub mod foreground;
+mod handshake_limiter;
 pub mod host;
 mod identity;
 mod inward;
@@ -30,7 +31,6 @@ mod standing;
 mod stream;
 mod survey;
 mod switch;
-mod throng;
 mod token;
 pub mod wire;
 

@@ -13,7 +13,7 @@
 
 use crate::owd::{Clock, Report};
 use leeway_control::LawSpec;
-use leeway_net::Sight;
+use leeway_net::Observation;
 use leeway_share::{FlowId, ForegroundReport, Line, Next, Policy, Reporter, Sample, State, UserId, WayBack};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
@@ -136,15 +136,15 @@ impl Sender {
     }
 
     /// The foreground at this end was seen.
-    pub fn home_seen(&self, sights: &[Sight]) {
+    pub fn home_observed(&self, observations: &[Observation]) {
         let now_us = self.clock.micros();
         let mut inner = self.inner();
         let Inner { home, line, srtt_us, min_rtt_us, .. } = &mut *inner;
-        for sight in sights {
-            let down = crate::foreground::down(sight.what);
-            home.seen(now_us, sight.connection, down, (*srtt_us).into(), (*min_rtt_us).into());
-            if let Some(up) = crate::foreground::up(sight.what) {
-                line.foreground(now_us, sight.connection, up);
+        for observation in observations {
+            let down = crate::foreground::down(observation.what);
+            home.observed(now_us, observation.connection, down, (*srtt_us).into(), (*min_rtt_us).into());
+            if let Some(up) = crate::foreground::up(observation.what) {
+                line.foreground(now_us, observation.connection, up);
             }
         }
         drop(inner);
@@ -183,8 +183,8 @@ impl Sender {
     }
 
     /// For how long packets have waited while the foreground expected something.
-    pub fn stood_aside(&self) -> Duration {
-        Duration::from_micros(self.steering().line.aside_us)
+    pub fn yielded(&self) -> Duration {
+        Duration::from_micros(self.steering().line.yielded_us)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -484,7 +484,7 @@ mod tests {
             line.until(15_000_000 + n * 10_000);
         }
         assert!(line.arrived - before <= 1 + window / PACKET, "{} packets", line.arrived - before);
-        assert!(line.inner.line.state(line.now_us).aside_us > 100_000);
+        assert!(line.inner.line.state(line.now_us).yielded_us > 100_000);
         told(&mut line, 0);
         line.until(line.now_us + 100_000);
         assert!(line.second().0 > 0.8, "it goes on");

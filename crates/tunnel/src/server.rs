@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::carry::{Counts, Ends, carry};
 use crate::egress::Egress;
+use crate::handshake_limiter::{HandshakeLimiter, Place};
 use crate::identity::{Admission, Denied, Fingerprint, server_tls};
 use crate::inward::Inward;
 use crate::pool::{Network4, Pool};
@@ -13,7 +14,6 @@ use crate::standing::{Standing, Tell};
 use crate::stream;
 use crate::survey::{LOOK_EVERY, Survey};
 use crate::switch::{Member, Switch};
-use crate::throng::{Place, Throng};
 use crate::wire::{Greeting, Welcome};
 use leeway_control::LawSpec;
 use leeway_guard::Attempts;
@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     pool: Pool,
     pub switch: Arc<Switch>,
     inward: Arc<dyn Inward>,
-    throng: Arc<Throng>,
+    limiter: Arc<HandshakeLimiter>,
     attempts: Mutex<Attempts>,
     /// What clients are told.
     standing: watch::Sender<Standing>,
@@ -120,7 +120,7 @@ impl Server {
             pool,
             switch: Arc::default(),
             inward,
-            throng: Throng::new(HANDSHAKES, HANDSHAKES_PER_SOURCE),
+            limiter: HandshakeLimiter::new(HANDSHAKES, HANDSHAKES_PER_SOURCE),
             attempts: Mutex::new(Attempts::new(DENIED_AT_ONCE, DENIED_EVERY)),
             standing: watch::Sender::default(),
             log: Box::new(log),
@@ -180,7 +180,7 @@ impl Server {
     }
 
     fn arrived(&self, incoming: Incoming, connections: &mut JoinSet<()>) {
-        if !incoming.remote_address_validated() && self.shared.throng.len() >= BUSY {
+        if !incoming.remote_address_validated() && self.shared.limiter.len() >= BUSY {
             // A stateless answer, which a client with a false address does not receive.
             let _ = incoming.retry();
             return;
@@ -237,7 +237,7 @@ impl Shared {
     /// tokens that are not known.
     fn enter(&self, source: IpAddr) -> Option<Place> {
         self.attempts().admit(source, Instant::now()).ok()?;
-        self.throng.enter(source)
+        self.limiter.enter(source)
     }
 
     /// A token was refused.

@@ -7,12 +7,12 @@
 use crate::Error;
 use crate::carry::Ends;
 use crate::egress::{Egress, Next};
+use crate::handshake_limiter::Place;
 use crate::identity::{Denied, Fingerprint, explain_alert};
 use crate::quic::{ALIVE, HANDSHAKE, listen_error};
 use crate::roster::Invited;
 use crate::server::{REPLACED, Shared, words};
 use crate::switch::Member;
-use crate::throng::Place;
 use crate::wire::{self, ALIVE_FRAME, FRAME_LIMIT, Frame, Greeting, Welcome};
 use bytes::{Bytes, BytesMut};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};

@@ -36,15 +36,15 @@ impl Member {
     }
 
     /// Total time for which packets waited for the client's foreground; 0 over TCP.
-    pub fn stood_aside(&self) -> Duration {
-        self.sender.as_ref().map_or(Duration::ZERO, |sender| sender.stood_aside())
+    pub fn yielded(&self) -> Duration {
+        self.sender.as_ref().map_or(Duration::ZERO, |sender| sender.yielded())
     }
 
     /// Bytes carried, and the time for which packets waited for the foreground, as text.
     pub fn account(&self) -> String {
         let [to, from] = [self.counts.sent(), self.counts.received()].map(|(_, bytes)| bytes as f64 / 1e6);
-        let aside = self.stood_aside().as_secs_f64();
-        format!("{to:.1} MB to it, {from:.1} MB from it, {aside:.1} s aside for its home")
+        let yielded = self.yielded().as_secs_f64();
+        format!("{to:.1} MB to it, {from:.1} MB from it, yielded to its home for {yielded:.1} s")
     }
 }
 

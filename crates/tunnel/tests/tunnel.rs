@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use leeway_net::{Sight, What};
+use leeway_net::{Observation, What};
 use leeway_tunnel::{Client, Roster, ServerOptions, Standing};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -82,18 +82,18 @@ async fn what_the_server_sends_waits_for_the_home_and_not_for_ever() {
     let (client, switch) = (bob.client.clone(), server.switch.clone());
     let sending = tokio::spawn(async move {
         // A transfer of 64 Mbit/s that the home requested.
-        let brings = Sight { connection: 1, what: What::Brings(40_000) };
-        client.home_seen(&[Sight { connection: 1, what: What::Sends(100) }]);
+        let brings = Observation { connection: 1, what: What::Brings(40_000) };
+        client.home_observed(&[Observation { connection: 1, what: What::Sends(100) }]);
         loop {
-            client.home_seen(&[brings]);
+            client.home_observed(&[brings]);
             switch.send([parcel(&back), parcel(&back)]);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
     // On a line without a bottleneck the window soon has room for both, and nothing waits any more.
     let deadline = Instant::now() + 4 * PATIENCE;
-    while member.stood_aside() < Duration::from_millis(20) {
-        assert!(Instant::now() < deadline, "it stood aside for {:?} only", member.stood_aside());
+    while member.yielded() < Duration::from_millis(20) {
+        assert!(Instant::now() < deadline, "it yielded for {:?} only", member.yielded());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // It goes on beside the home.

@@ -7,7 +7,7 @@ use data_encoding::BASE64;
 use leeway_emulator::testnet::{Spec, Testnet};
 use leeway_gateway::control::{Client, UserStatus};
 use leeway_gateway::password::{Hash, fresh};
-use leeway_testbed::{Arrivals, Ends, Load, Ping, Span, Start, Tally, Way, ping, serve};
+use leeway_testbed::{Arrivals, Direction, Ends, Load, Ping, Span, Start, Tally, ping, serve};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -100,7 +100,7 @@ impl Community {
             connections: 6,
             arrivals: Arrivals::Poisson(PAGES_A_SECOND),
             object_bytes: PAGE_BYTES,
-            way: Way::Down,
+            direction: Direction::Down,
             think: None,
             keep: true,
         };
@@ -225,7 +225,7 @@ fn load(uses: Uses) -> Load {
         connections,
         arrivals: Arrivals::Closed,
         object_bytes,
-        way: Way::Down,
+        direction: Direction::Down,
         think,
         keep: true,
     }

@@ -67,7 +67,7 @@ fn scenario(neighbours: Neighbours, seconds: u64) -> String {
     let home = 6;
     let think = format!("{{ exponential = \"{:.0} ms\" }}", 1e3 * f64::from(home) / PAGES_A_SECOND);
     flow("home", "gateway", &format!("count = {home}\n{}", ask(PAGE_BYTES, &think)));
-    // It is not the gateway's node where a ping ends, so nobody stands aside for it.
+    // It is not the gateway's node where a ping ends, so nobody yields to it.
     flow("ping", "laptop", &ask(64, "\"100 ms\""));
     for one in NEIGHBOURS.iter().filter(|_| neighbours != Neighbours::Away) {
         let Asks { connections: count, object_bytes, think } = one.uses.asks();

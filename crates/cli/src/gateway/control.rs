@@ -270,7 +270,7 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "window {}: {:.1} kB, queue {:.1} ms, {rtt}, {} waiting",
-            window.way,
+            window.path,
             window.window_bytes as f64 / 1e3,
             window.queuing_delay_ms,
             window.waiting

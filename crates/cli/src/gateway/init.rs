@@ -345,7 +345,7 @@ fn next(init: &Init, setup: &Setup, here: &Here, out: &mut impl Write) -> io::Re
     let passes = setup::passes(&here.interfaces, &here.uplinks, &setup.home, setup::forwards());
     let seen = match passes {
         true => {
-            "The home's packets pass this machine: neighbours stand aside as soon as the home asks for something."
+            "The home's packets pass this machine: neighbours yield as soon as the home asks for something."
         }
         false => {
             "The home's packets do not pass this machine, so it does not see them: neighbours yield to what the \

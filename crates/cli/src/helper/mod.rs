@@ -9,7 +9,7 @@ mod question;
 pub mod request;
 
 use crate::account::{self, Told};
-use crate::sockets::Sight;
+use crate::sockets::Snapshot;
 use crate::{Failure, doctor};
 use clap::Args;
 use leeway_kernel::{Asker, Confinement, Process, confinements};
@@ -193,11 +193,11 @@ fn tell(tell: &Tell, pid: u32, uid: u32) -> Result<Reply, String> {
             Told::of(&own).map(Reply::Account).map_err(|error| error.to_string())
         }
         Tell::Sockets(laws) => {
-            let sight = Sight::look(laws, Some(uid)).map_err(|failure| match failure {
+            let snapshot = Snapshot::take(laws, Some(uid)).map_err(|failure| match failure {
                 Failure::Run(why) | Failure::Usage(why) => why,
                 _ => "cannot list the connections".to_owned(),
             });
-            sight.map(Reply::Sockets)
+            snapshot.map(Reply::Sockets)
         }
     }
 }

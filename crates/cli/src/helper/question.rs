@@ -1,7 +1,7 @@
 //! What users ask the helper about what is their own, and what it tells them: a line of JSON each.
 
 use crate::account::Told;
-use crate::sockets::Sight;
+use crate::sockets::Snapshot;
 use serde::{Deserialize, Serialize};
 
 /// Grows with each change of these texts.
@@ -38,7 +38,7 @@ pub enum Reply {
     /// To [`Tell::Account`].
     Account(Told),
     /// To [`Tell::Sockets`].
-    Sockets(Sight),
+    Sockets(Snapshot),
 }
 
 impl Question {

@@ -3,7 +3,7 @@
 use super::question::{Question, Reply, Tell};
 use crate::Failure;
 use crate::account::Told;
-use crate::sockets::Sight;
+use crate::sockets::Snapshot;
 pub use leeway_kernel::{Answer, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,9 +45,9 @@ pub fn account() -> Result<Told, Failure> {
 }
 
 /// The user's connections.
-pub fn sockets(laws: &[String]) -> Result<Sight, Failure> {
+pub fn sockets(laws: &[String]) -> Result<Snapshot, Failure> {
     match exchange(&Question::new(Tell::Sockets(laws.to_vec())))? {
-        Reply::Sockets(sight) => Ok(sight),
+        Reply::Sockets(snapshot) => Ok(snapshot),
         other => Err(unexpected(&other)),
     }
 }

@@ -3,7 +3,7 @@
 use super::{Join, read};
 use crate::Failure;
 use ipnet::IpNet;
-use leeway_net::{Lookout, Sight};
+use leeway_net::TrafficObserver;
 use leeway_selection::{Choice, Gateway, Observation, Policy, Reason, Selector, Status as Standing};
 use leeway_tunnel::several::SeveralHost;
 use leeway_tunnel::wire::Welcome;
@@ -133,11 +133,11 @@ pub async fn stay(
     let _watch = match home {
         [] => None,
         home => {
-            let tell = move |sights: &[Sight]| {
+            let tell = move |observations: &[leeway_net::Observation]| {
                 let clients = all.iter().filter_map(|tunnel| lock(&tunnel.client).clone());
-                clients.for_each(|client| client.home_seen(sights));
+                clients.for_each(|client| client.home_observed(observations));
             };
-            Some(Lookout::new(home).and_then(|lookout| lookout.watch(tell)).map_err(Error::from)?)
+            Some(TrafficObserver::new(home).and_then(|observer| observer.watch(tell)).map_err(Error::from)?)
         }
     };
     let mut kept = JoinSet::new();

@@ -3,12 +3,12 @@
 use super::Row;
 use crate::Failure;
 use crate::helper::request;
-use crate::sockets::{Seen, Sight, Way};
+use crate::sockets::{Direction, Seen, Snapshot};
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-type Key = (u32, SocketAddr, SocketAddr, Way);
+type Key = (u32, SocketAddr, SocketAddr, Direction);
 
 pub struct Sampler {
     laws: Vec<String>,
@@ -31,19 +31,19 @@ impl Sampler {
     }
 
     pub fn sample(&mut self) -> Result<Vec<Row>, Failure> {
-        let sight = match self.by_helper {
+        let snapshot = match self.by_helper {
             true => request::sockets(&self.laws)?,
-            false => Sight::look(&self.laws, None)?,
+            false => Snapshot::take(&self.laws, None)?,
         };
         let when = Instant::now();
-        self.check(&sight.loaded)?;
-        self.loaded = sight.loaded;
-        self.notes = sight.shares.iter().map(|(what, share)| share.explained(what)).collect();
-        self.find_programs(sight.sockets.iter().map(|socket| socket.inode));
+        self.check(&snapshot.loaded)?;
+        self.loaded = snapshot.loaded;
+        self.notes = snapshot.shares.iter().map(|(what, share)| share.explained(what)).collect();
+        self.find_programs(snapshot.sockets.iter().map(|socket| socket.inode));
         let mut now = HashMap::new();
         let mut rows = Vec::new();
-        for seen in sight.sockets {
-            let key = (seen.netns, seen.local, seen.remote, seen.way);
+        for seen in snapshot.sockets {
+            let key = (seen.netns, seen.local, seen.remote, seen.direction);
             now.insert(key, (seen.bytes, when));
             let before = self.before.get(&key).filter(|(bytes, _)| *bytes <= seen.bytes);
             let rate = before.map(|(bytes, then)| {
@@ -97,7 +97,7 @@ impl Sampler {
         Row {
             name: seen.name,
             law: seen.law,
-            way: seen.way,
+            direction: seen.direction,
             pid: program.as_ref().map(|(_, pid)| *pid),
             program: program.map(|(name, _)| name),
             local: seen.local,

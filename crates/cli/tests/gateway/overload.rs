@@ -91,14 +91,14 @@ fn the_home_does_not_notice_that_the_gateway_is_killed() {
     more("home", "ok", 10);
     let ask =
         "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9300/').read().decode())";
-    wait("it stands aside for the home", || {
+    wait("it yields to the home", || {
         let file = folder.path().join("metrics");
         spawn(&bed, GATEWAYS, ask, std::fs::File::create(&file).unwrap().into()).0.wait().unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
-        let aside = text
+        let yielded = text
             .lines()
-            .find_map(|line| line.strip_prefix("leeway_gateway_aside_seconds_total{way=\"direct\"} "));
-        aside.is_some_and(|seconds| seconds.parse::<f64>().unwrap() > 0.0)
+            .find_map(|line| line.strip_prefix("leeway_gateway_yielded_seconds_total{path=\"direct\"} "));
+        yielded.is_some_and(|seconds| seconds.parse::<f64>().unwrap() > 0.0)
     });
 
     gateway.signal(rustix::process::Signal::KILL);

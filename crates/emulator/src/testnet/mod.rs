@@ -10,7 +10,7 @@ mod run;
 mod spec;
 
 pub use run::{exec, run};
-pub use spec::{Host, Link, Named, Program, Route, Setting, Spec, Way};
+pub use spec::{Host, Link, LinkDirection, Named, Program, Route, Setting, Spec};
 
 use crate::Error;
 use crate::device::Device;

@@ -91,10 +91,10 @@ pub struct Link {
     pub log: Option<PathBuf>,
     /// What holds for up only.
     #[serde(default)]
-    pub up: Way,
+    pub up: LinkDirection,
     /// What holds for down only.
     #[serde(default)]
-    pub down: Way,
+    pub down: LinkDirection,
     /// The rate of both directions, perhaps with changes.
     pub rate: Option<Rates>,
     /// File of delivery opportunities in mahimahi's format, instead of a rate.
@@ -116,7 +116,7 @@ pub struct Link {
 impl Link {
     /// Its properties; traces are read.
     pub(super) fn options(&self) -> Result<LinkOptions, Error> {
-        let both = Way {
+        let both = LinkDirection {
             rate: self.rate.clone(),
             trace: self.trace.clone(),
             queue: self.queue.clone(),
@@ -126,13 +126,13 @@ impl Link {
             loss: self.loss.clone(),
             arq: self.arq.clone(),
         };
-        Ok(LinkOptions { both: both.options()?, ways: [self.up.options()?, self.down.options()?] })
+        Ok(LinkOptions { both: both.options()?, directions: [self.up.options()?, self.down.options()?] })
     }
 }
 
 /// One direction of a link: a rate, or a table of properties.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Way {
+pub struct LinkDirection {
     /// The rate, perhaps with changes.
     pub rate: Option<Rates>,
     /// File of delivery opportunities in mahimahi's format, instead of a rate.
@@ -151,7 +151,7 @@ pub struct Way {
     pub arq: Option<Arq>,
 }
 
-impl Way {
+impl LinkDirection {
     fn options(&self) -> Result<DirectionOptions, Error> {
         Ok(DirectionOptions {
             rates: self.rate.clone(),
@@ -249,8 +249,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
 
 /// The table that a direction may be.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, remote = "Way")]
-struct WayTable {
+#[serde(deny_unknown_fields, remote = "LinkDirection")]
+struct LinkDirectionTable {
     rate: Option<Rates>,
     trace: Option<PathBuf>,
     queue: Option<QueueSpec>,
@@ -261,23 +261,23 @@ struct WayTable {
     arq: Option<Arq>,
 }
 
-impl<'de> Deserialize<'de> for Way {
+impl<'de> Deserialize<'de> for LinkDirection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct RateOrTable;
 
         impl<'de> Visitor<'de> for RateOrTable {
-            type Value = Way;
+            type Value = LinkDirection;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a rate such as \"10 Mbit/s\", or a table such as { rate = \"10 Mbit/s\", queue = \"codel\" }")
             }
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Way, E> {
-                Ok(Way { rate: Some(text.parse().map_err(E::custom)?), ..Way::default() })
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<LinkDirection, E> {
+                Ok(LinkDirection { rate: Some(text.parse().map_err(E::custom)?), ..LinkDirection::default() })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Way, A::Error> {
-                WayTable::deserialize(MapAccessDeserializer::new(map)).map_err(A::Error::custom)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LinkDirection, A::Error> {
+                LinkDirectionTable::deserialize(MapAccessDeserializer::new(map)).map_err(A::Error::custom)
             }
         }
 

@@ -56,7 +56,7 @@ fn home(config: &Config, machine: &Machine, findings: &mut Findings) {
         let networks =
             homes(config, machine).map(|network| format!("\"{network}\"")).collect::<Vec<_>>().join(", ");
         let example = if networks.is_empty() { "\"192.168.1.0/24\"".into() } else { networks };
-        let what = "no network is named as the home, so nobody sees that it is at work and stands aside";
+        let what = "no network is named as the home, so nobody sees that it is at work and yields";
         findings.warning("home", what, format!("home = [{example}]"));
         return;
     }
@@ -75,7 +75,7 @@ fn home(config: &Config, machine: &Machine, findings: &mut Findings) {
             findings.warning(&format!("home[{n}]"), what, right);
         }
     }
-    if let Some(why) = &machine.lookout {
+    if let Some(why) = &machine.traffic_observer {
         let right = "run it as root, or with CAP_NET_RAW as the packaged service has it";
         findings.note("home", format!("this process cannot see packets of the home: {why}"), right);
     }
@@ -343,7 +343,7 @@ mod tests {
             said.len() == 1 && said[0].contains("home = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]"),
             "{said:#?}"
         );
-        let blind = Machine { lookout: Some("Operation not permitted".into()), ..machine };
+        let blind = Machine { traffic_observer: Some("Operation not permitted".into()), ..machine };
         one(GOOD, &blind, "3: note: home: this process cannot see", "CAP_NET_RAW");
     }
 

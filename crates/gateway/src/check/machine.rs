@@ -7,7 +7,7 @@ use crate::notes::in_english;
 use crate::resolve::Resolver;
 use crate::socket::first_congestion;
 use leeway_guard::credential;
-use leeway_net::{Interface, Lookout, Surroundings, Uplink};
+use leeway_net::{Interface, Surroundings, TrafficObserver, Uplink};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -42,7 +42,7 @@ pub struct Machine {
     /// Why no name can be found, if none can.
     pub names: Option<String>,
     /// Why the home's packets cannot be seen, if they cannot.
-    pub lookout: Option<String>,
+    pub traffic_observer: Option<String>,
 }
 
 /// What came of binding an address.
@@ -104,7 +104,7 @@ impl Machine {
         let files = secrets.map(|path| (path.to_owned(), SecretFile::read(path, credential)));
         let addresses = listeners(config).into_iter().map(|(_, address)| address);
         let kernel = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-        let lookout = (!config.home.is_empty()).then(|| Lookout::new(&config.home));
+        let traffic_observer = (!config.home.is_empty()).then(|| TrafficObserver::new(&config.home));
         let why = first_congestion(&config.upload).err().map(|notes| in_english(&notes).join(", "));
         Ok(Machine {
             interfaces: leeway_net::interfaces()?,
@@ -117,7 +117,7 @@ impl Machine {
             kernel: kernel.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
             upload: why.filter(|_| !config.upload.is_empty()),
             names: Resolver::new(config).err(),
-            lookout: lookout.and_then(Result::err).map(|error| error.to_string()),
+            traffic_observer: traffic_observer.and_then(Result::err).map(|error| error.to_string()),
         })
     }
 }

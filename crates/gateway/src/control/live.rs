@@ -99,7 +99,7 @@ impl Notice {
             Some(queue) if queue < LONG_MS => "notice_little",
             Some(_) => "notice_yes",
         };
-        let direct = status.windows.iter().find(|window| window.way == "direct");
+        let direct = status.windows.iter().find(|window| window.path == "direct");
         let rtt = direct.and_then(|window| window.rtt_ms);
         let queue = direct.map_or(0.0, |window| window.queuing_delay_ms);
         let off_ms = rtt.map(|rtt| (rtt - queue).max(0.0));

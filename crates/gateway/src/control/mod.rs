@@ -338,6 +338,6 @@ impl Operations {
 
     fn windows(&self) -> Vec<Window> {
         let windows = crate::accounts::windows(&self.proxy.connector);
-        windows.iter().map(|(way, state)| Window::of(way, state)).collect()
+        windows.iter().map(|(path, state)| Window::of(path, state)).collect()
     }
 }

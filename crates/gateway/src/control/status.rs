@@ -82,7 +82,7 @@ pub enum Sharing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Window {
     /// Whose.
-    pub way: String,
+    pub path: String,
     /// The law's window.
     pub window_bytes: u64,
     /// Asked for or sent, not arrived.
@@ -94,7 +94,7 @@ pub struct Window {
     /// Transfers that wait for their turn.
     pub waiting: usize,
     /// Seconds for which neighbours have waited for the home.
-    pub aside_s: f64,
+    pub yielded_s: f64,
 }
 
 /// One neighbour.
@@ -236,15 +236,15 @@ impl Sharing {
 
 impl Window {
     /// Of that window.
-    pub fn of(way: &str, state: &State) -> Window {
+    pub fn of(path: &str, state: &State) -> Window {
         Window {
-            way: way.into(),
+            path: path.into(),
             window_bytes: state.window_bytes,
             outstanding_bytes: state.outstanding_bytes,
             queuing_delay_ms: f64::from(state.queuing_delay_us) / 1e3,
             rtt_ms: (state.srtt_us > 0).then(|| f64::from(state.srtt_us) / 1e3),
             waiting: state.waiting,
-            aside_s: state.aside_us as f64 / 1e6,
+            yielded_s: state.yielded_us as f64 / 1e6,
         }
     }
 }

@@ -252,7 +252,7 @@ impl Peers {
     }
 
     fn look(&self, connector: &Connector, users: &Users) {
-        let fill = connector.budget(connector.way()).map(|budget| {
+        let fill = connector.budget(connector.path()).map(|budget| {
             let state = budget.state();
             match state.waiting {
                 0 => state.outstanding_bytes as f64 / (state.window_bytes.max(1)) as f64,

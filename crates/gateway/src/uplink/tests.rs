@@ -269,11 +269,11 @@ fn what_waits_yields_to_the_foreground() {
         line.add(1, tcp);
         line.run(5 * S);
         line.foreground = SLOW;
-        let sight = Sight { connection: 1, what: What::Sends(PACKET) };
+        let observation = Observation { connection: 1, what: What::Sends(PACKET) };
         let sends = |line: &mut Bed, packets: usize| {
             let before = line.total();
             for _ in 0..packets {
-                line.uplink.home_seen(line.now_us, sight);
+                line.uplink.home_observed(line.now_us, observation);
                 line.run(6_000);
             }
             line.total() - before
@@ -281,7 +281,7 @@ fn what_waits_yields_to_the_foreground() {
         sends(&mut line, 50);
         let sent = sends(&mut line, 500);
         assert!(sent < 3 * SLOW / 10, "tcp {tcp}: {sent} of {} bytes", 3 * SLOW);
-        assert!(line.uplink.state(line.now_us).aside_us > 2_000_000);
+        assert!(line.uplink.state(line.now_us).yielded_us > 2_000_000);
         line.foreground = 0;
         line.run(5 * S);
         let (rate, _) = line.run(5 * S);

@@ -40,5 +40,5 @@ pub struct State {
     /// Granted bytes that were given up because nothing came of them.
     pub expired_bytes: u64,
     /// For how long somebody has waited while the foreground expected something, in microseconds.
-    pub aside_us: u64,
+    pub yielded_us: u64,
 }

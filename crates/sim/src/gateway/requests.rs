@@ -4,11 +4,11 @@
 //! Neighbours' requests wait for a grant of the uplink where that is a bottleneck, after the downlink has granted
 //! their answers. The first packet of an answer acknowledges the request.
 
-use super::{Permit, exact};
+use super::{GatewayFlow, exact};
 use crate::engine::Engine;
 use crate::packet::Packet;
 use crate::scenario::{self, Part};
-use leeway_share::{Certainty, FlowId, Line, RoundTrips, Sample, Sight, UserId, WayBack};
+use leeway_share::{Certainty, FlowId, Line, Observation, RoundTrips, Sample, UserId, WayBack};
 use leeway_units::Bytes;
 
 /// What a flow has of the uplink for its requests.
@@ -60,7 +60,7 @@ impl Asking {
     }
 }
 
-impl Permit {
+impl GatewayFlow {
     /// Its part of the uplink, where its requests wait for that.
     fn asking(&mut self) -> Option<&mut Asking> {
         self.asking.as_mut()
@@ -74,7 +74,7 @@ impl Engine {
     pub(super) fn gateway_asks(&mut self, index: u32, size: u32) {
         let Some((gateway, _)) = self.met(index) else { return };
         let bytes = self.request_bytes(index);
-        match self.flows[index as usize].permit.as_mut().and_then(Permit::asking) {
+        match self.flows[index as usize].at_gateway.as_mut().and_then(GatewayFlow::asking) {
             Some(asking) => {
                 (asking.waits, asking.missing) = (Some((size, bytes)), bytes);
                 let _ = self.gateways[gateway].lines[1].ask(asking.id, bytes);
@@ -89,7 +89,7 @@ impl Engine {
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
         let again = flow.app.tries > 1;
-        let Some(asking) = flow.permit.as_mut().and_then(Permit::asking) else { return };
+        let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
         asking.missing = asking.missing.saturating_sub(bytes);
         if asking.missing > 0 {
             let _ = self.gateways[gateway].lines[1].ask(asking.id, asking.missing);
@@ -109,7 +109,7 @@ impl Engine {
     pub(super) fn request_given_up(&mut self, gateway: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
         let now_us = self.world.now.micros();
-        let Some(asking) = flow.permit.as_mut().and_then(Permit::asking) else { return };
+        let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
         asking.arrived = asking.sent;
         let line = &mut self.gateways[gateway].lines[1];
         if let Some(least_us) = asking.round_trips.given_up(now_us) {
@@ -125,7 +125,7 @@ impl Engine {
     pub(super) fn request_answered(&mut self, gateway: usize, index: u32, packet: Option<&Packet>) {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
-        let Some(asking) = flow.permit.as_mut().and_then(Permit::asking) else { return };
+        let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
         let Some((bytes, rtt_us)) = asking.is_answered(now.micros()) else { return };
         let excess_us =
             packet.map_or(0, |packet| asking.way_back.excess_us(now.micros(), packet.sent.micros() as u32));
@@ -169,7 +169,7 @@ impl Engine {
         let sent = flow.counts.sent;
         let before = self.gateways[gateway].home_sent.insert(index, sent).unwrap_or(0);
         if sent > before {
-            self.home_seen(gateway, index, Sight::Request);
+            self.home_observed(gateway, index, Observation::Request);
             self.home_leaves(gateway, index, (sent - before) * packet_bytes);
         }
     }
@@ -178,7 +178,7 @@ impl Engine {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
         if node.sockets.is_none() {
-            node.lines[1].foreground(now_us, index.into(), Sight::Bytes(bytes));
+            node.lines[1].foreground(now_us, index.into(), Observation::Bytes(bytes));
             self.gateway_serves(gateway);
         }
     }

@@ -9,7 +9,7 @@
 //! Scope and limitations: a task reads at once, or up to `read_delay` later. The end of an answer is read when it
 //! comes. A kernel knows the least round trip of what it sends as the sum of the least delays of both ways.
 
-use super::{Engine, Gateway, Permit};
+use super::{Engine, Gateway, GatewayFlow};
 use crate::app::App;
 use crate::engine::Timer;
 use crate::packet::Packet;
@@ -44,7 +44,7 @@ pub struct Socket {
     /// Bytes that came before others which were sent earlier.
     early: u64,
     /// Bytes that may be read: granted and not read yet.
-    permitted: u64,
+    granted: u64,
     /// The request that waits until its server may answer; inside, the bytes of the answer where they are
     /// known.
     starts: Option<Option<u32>>,
@@ -108,17 +108,17 @@ impl Sockets {
     pub fn open(&mut self, now_us: u64, user: u64, path: u32) -> Option<(FlowId, Socket)> {
         let id = self.downlink.open(now_us, UserId(user), u64::from(path) + 1).ok()?;
         let kernel = Arc::new(Kernel { segment_bytes: MSS_BYTES, ..Kernel::default() });
-        Some((id, Socket { user, kernel, early: 0, permitted: 0, starts: None, waits: false, end: None }))
+        Some((id, Socket { user, kernel, early: 0, granted: 0, starts: None, waits: false, end: None }))
     }
 }
 
 impl Gateway {
-    /// The connection of flow `index` and its permit.
+    /// The connection of flow `index` and its state at the gateway.
     fn socket<'a>(
         &'a mut self,
-        permit: &'a mut Option<Permit>,
+        at_gateway: &'a mut Option<GatewayFlow>,
     ) -> Option<(&'a mut Sockets, FlowId, &'a mut Socket)> {
-        let Permit { id, socket, .. } = permit.as_mut()?;
+        let GatewayFlow { id, socket, .. } = at_gateway.as_mut()?;
         Some((self.sockets.as_mut()?, *id, socket.as_mut()?))
     }
 }
@@ -127,7 +127,7 @@ impl Gateway {
 impl Engine {
     /// Whether flow `index` comes through a socket of a gateway that does not see packets.
     pub(super) fn is_on_socket(&self, index: u32) -> bool {
-        self.flows[index as usize].permit.as_ref().is_some_and(|permit| permit.socket.is_some())
+        self.flows[index as usize].at_gateway.as_ref().is_some_and(|at_gateway| at_gateway.socket.is_some())
     }
 
     /// A connection of flow `index` begins.
@@ -136,19 +136,19 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let group = &self.groups[flow.group as usize];
         let node = &mut self.gateways[gateway];
-        let (Some(permit), Some(sockets)) = (&mut flow.permit, &mut node.sockets) else { return };
-        let user = permit.socket.as_ref().map_or(0, |socket| socket.user);
-        sockets.downlink.close(permit.id);
-        node.owners[0].remove(&permit.id);
+        let (Some(at_gateway), Some(sockets)) = (&mut flow.at_gateway, &mut node.sockets) else { return };
+        let user = at_gateway.socket.as_ref().map_or(0, |socket| socket.user);
+        sockets.downlink.close(at_gateway.id);
+        node.owners[0].remove(&at_gateway.id);
         let Some((id, mut socket)) = sockets.open(now_us, user, flow.group) else { return };
         node.owners[0].insert(id, index);
         let segment_bytes = u32::from(group.profile.mss);
         socket.kernel = Arc::new(Kernel { segment_bytes, ..Kernel::default() });
         sockets.downlink.connected(id, socket.kernel.clone());
         let asks = matches!(group.spec.app, scenario::App::Request { .. });
-        (permit.id, permit.edge, permit.reading) = (id, 0, false);
+        (at_gateway.id, at_gateway.edge, at_gateway.reading) = (id, 0, false);
         socket.starts = (!asks).then_some(None);
-        permit.socket = Some(socket);
+        at_gateway.socket = Some(socket);
         flow.sender.edge = 0;
         if asks {
             self.socket_announces(index);
@@ -159,7 +159,7 @@ impl Engine {
 
     /// The client of flow `index` asks for `size` bytes.
     pub(super) fn socket_asks(&mut self, gateway: usize, index: u32, size: u32) {
-        if let Some(Permit { socket: Some(socket), .. }) = &mut self.flows[index as usize].permit
+        if let Some(GatewayFlow { socket: Some(socket), .. }) = &mut self.flows[index as usize].at_gateway
             && socket.starts.is_none()
         {
             socket.starts = Some(Some(size));
@@ -170,7 +170,7 @@ impl Engine {
     /// Flow `index` goes on if its server may answer.
     fn socket_starts(&mut self, gateway: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
-        let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
         if sockets.downlink.start(id) {
             let size = socket.starts.take().flatten();
             socket.end = size.map(|size| sockets.downlink.position(id) + u64::from(size));
@@ -185,7 +185,7 @@ impl Engine {
     /// What flow `index` waited for was granted.
     fn socket_wakes(&mut self, gateway: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
-        let Some((_, _, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        let Some((_, _, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
         match socket.starts {
             Some(_) => self.socket_starts(gateway, index),
             None => self.socket_reads(gateway, index),
@@ -196,8 +196,8 @@ impl Engine {
     pub(super) fn socket_receives(&mut self, gateway: usize, index: u32, packet: &Packet, new: bool) {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
-        let back_us = flow.permit.as_ref().and_then(|permit| permit.back_us);
-        let Some((sockets, _, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        let back_us = flow.at_gateway.as_ref().and_then(|at_gateway| at_gateway.back_us);
+        let Some((sockets, _, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
         let kernel = &socket.kernel;
         if let Some(back_us) = back_us {
             let rtt_us =
@@ -223,8 +223,8 @@ impl Engine {
 
     fn socket_reads_later(&mut self, index: u32, most: Duration) {
         let flow = &mut self.flows[index as usize];
-        let Some(permit) = &mut flow.permit else { return };
-        if !std::mem::replace(&mut permit.reading, true) {
+        let Some(at_gateway) = &mut flow.at_gateway else { return };
+        if !std::mem::replace(&mut at_gateway.reading, true) {
             let at = self.world.now + App::host_delay(&mut flow.app, most);
             self.world.set(at, Timer::Read(index));
         }
@@ -235,26 +235,28 @@ impl Engine {
         let now_us = self.world.now.micros();
         loop {
             let flow = &mut self.flows[index as usize];
-            let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+            let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else {
+                return;
+            };
             let downlink = &mut sockets.downlink;
             let unread = socket.kernel.unread.load(Relaxed);
             socket.waits = false;
             if unread == 0 {
-                socket.permitted = 0;
+                socket.granted = 0;
                 break;
             }
-            if socket.permitted == 0 {
+            if socket.granted == 0 {
                 downlink.seen(now_us, id, unread);
                 match downlink.follow(id, unread.min(READ_BYTES)) {
-                    Some(bytes) => socket.permitted = bytes.max(1),
+                    Some(bytes) => socket.granted = bytes.max(1),
                     None => {
                         socket.waits = true;
                         break;
                     }
                 }
             }
-            let bytes = unread.min(socket.permitted);
-            socket.permitted -= bytes;
+            let bytes = unread.min(socket.granted);
+            socket.granted -= bytes;
             socket.kernel.unread.fetch_sub(bytes, Relaxed);
             downlink.read(now_us, id, bytes);
             if let Some(end) = socket.end.take() {
@@ -269,7 +271,7 @@ impl Engine {
     pub(super) fn socket_rests(&mut self, gateway: usize, index: u32) {
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
-        let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.permit) else { return };
+        let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
         let unread = socket.kernel.unread.swap(0, Relaxed);
         if unread > 0 {
             sockets.downlink.seen(now_us, id, unread);
@@ -279,7 +281,7 @@ impl Engine {
             sockets.downlink.read(now_us, id, unread);
         }
         sockets.downlink.finish(id);
-        (socket.permitted, socket.waits, socket.end) = (0, false, None);
+        (socket.granted, socket.waits, socket.end) = (0, false, None);
         self.socket_announces(index);
         self.gateway_serves(gateway);
     }
@@ -287,7 +289,7 @@ impl Engine {
     /// The kernel announces the window of flow `index` where it is larger than before.
     fn socket_announces(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
-        let Some(Permit { socket: Some(socket), edge, .. }) = &mut flow.permit else { return };
+        let Some(GatewayFlow { socket: Some(socket), edge, .. }) = &mut flow.at_gateway else { return };
         let window = flow.receiver.next().saturating_add(socket.kernel.window());
         if window > *edge {
             *edge = window;
@@ -329,7 +331,8 @@ impl Engine {
             .copied()
             .filter(|&index| {
                 let flow = &self.flows[index as usize];
-                flow.open && flow.permit.as_ref().is_some_and(|permit| flow.sender.edge < permit.edge)
+                flow.open
+                    && flow.at_gateway.as_ref().is_some_and(|at_gateway| flow.sender.edge < at_gateway.edge)
             })
             .collect();
         missed.into_iter().for_each(|index| self.tell_window(index));

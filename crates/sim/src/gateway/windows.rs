@@ -7,13 +7,13 @@ use leeway_share::Certainty;
 /// See [`Engine`]; this part of it tells what was granted.
 impl Engine {
     /// A receive window has come to the sender of flow `index`.
-    pub(crate) fn permit_arrives(&mut self, packet: &Packet) {
+    pub(crate) fn window_arrives(&mut self, packet: &Packet) {
         let flow = &mut self.flows[packet.flow() as usize];
         flow.sender.edge = flow.sender.edge.max(packet.value());
-        if let Some(permit) = &mut flow.permit {
+        if let Some(at_gateway) = &mut flow.at_gateway {
             let back_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
-            permit.back_us = Some(permit.back_us.map_or(back_us, |known_us| known_us.min(back_us)));
-            permit.there_us = Some(back_us);
+            at_gateway.back_us = Some(at_gateway.back_us.map_or(back_us, |known_us| known_us.min(back_us)));
+            at_gateway.there_us = Some(back_us);
             if let Some((gateway, _)) = self.groups[flow.group as usize].gateway {
                 let least_us = self.gateways[gateway].there_us.entry(flow.group).or_insert(back_us);
                 *least_us = back_us.min(*least_us);
@@ -28,17 +28,21 @@ impl Engine {
         let sent = self.met(index).is_some_and(|(_, part)| part.is_sent());
         let flow = &mut self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
-        let Some(permit) = &mut flow.permit else { return };
+        let Some(at_gateway) = &mut flow.at_gateway else { return };
         let reached = if sent { flow.sender.next_seq() } else { flow.receiver.next() };
         let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
-        let from = permit.edge.max(reached);
-        permit.edge = from.saturating_add(segments);
-        permit.round_trips.opened(u64::from(from) * u64::from(profile.mss), now.micros(), Certainty::Exact);
+        let from = at_gateway.edge.max(reached);
+        at_gateway.edge = from.saturating_add(segments);
+        at_gateway.round_trips.opened(
+            u64::from(from) * u64::from(profile.mss),
+            now.micros(),
+            Certainty::Exact,
+        );
         if sent {
-            flow.sender.edge = permit.edge;
+            flow.sender.edge = at_gateway.edge;
             return self.pump(index);
         }
-        let request = permit.request.take();
+        let request = at_gateway.request.take();
         self.tell_window(index);
         if let Some(size) = request {
             self.gateway_asks(index, size);
@@ -52,9 +56,9 @@ impl Engine {
         let window = Fields {
             sent: self.world.now,
             step: flow.reverse,
-            value: flow.permit.as_ref().map_or(0, |permit| permit.edge),
+            value: flow.at_gateway.as_ref().map_or(0, |at_gateway| at_gateway.edge),
             size: profile.header,
-            kind: Kind::Permit,
+            kind: Kind::Window,
             class: profile.class,
             bits: Packet::bits(flow.epoch, false),
             ..Fields::blank(index)

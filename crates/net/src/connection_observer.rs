@@ -2,11 +2,11 @@
 //! the times at which the kernel saw them.
 
 use crate::Error;
-use crate::connections::{Connections, Ends, Seen, Way};
+use crate::connections::{Connections, Direction, Ends, Seen};
 use crate::filter::{
     Code, DROP, Header, INCOMING, OUTGOING, TCP, by_family, join, member, op, open, plain, when,
 };
-use crate::lookout::Watch;
+use crate::traffic_observer::Watch;
 use ipnet::IpNet;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, LinkAddr, MsgFlags, MultiHeaders, recvmmsg, setsockopt};
@@ -52,19 +52,19 @@ impl Segment {
 
 /// The observer of this host's connections.
 #[derive(Debug)]
-pub struct Observer(Socket);
+pub struct ConnectionObserver(Socket);
 
-impl Observer {
+impl ConnectionObserver {
     /// Observes the TCP connections that this host begins from now on, except those with machines of
     /// the networks `apart`.
     ///
     /// # Errors
     /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a hundred at
     /// the least.
-    pub fn new(apart: &[IpNet]) -> Result<Observer, Error> {
+    pub fn new(apart: &[IpNet]) -> Result<ConnectionObserver, Error> {
         let socket = open(&by_family(apart, of_family), BUFFER_BYTES).and_then(|socket| {
             setsockopt(&socket, ReceiveTimestampns, &true)?;
-            Ok(Observer(socket))
+            Ok(ConnectionObserver(socket))
         });
         socket.map_err(|error| Error::System { what: "observe connections", error })
     }
@@ -75,7 +75,7 @@ impl Observer {
     /// # Errors
     /// There can be no more threads.
     pub fn watch(self, seen: impl Fn(&[Segment]) + Send + 'static) -> Result<Watch, Error> {
-        Watch::begin("observer", move |alive| {
+        Watch::begin("connections", move |alive| {
             let mut reader = Reader::new(self.0);
             let mut segments = Vec::new();
             while alive() {
@@ -121,9 +121,9 @@ impl Reader {
         let mut count = 0;
         for packet in received {
             count += 1;
-            let way = match packet.address.map(|address| u32::from(address.pkttype())) {
-                Some(INCOMING) => Way::In,
-                Some(OUTGOING) => Way::Out,
+            let direction = match packet.address.map(|address| u32::from(address.pkttype())) {
+                Some(INCOMING) => Direction::In,
+                Some(OUTGOING) => Direction::Out,
                 _ => continue,
             };
             let stamp = packet.cmsgs().ok().and_then(|mut all| {
@@ -137,7 +137,7 @@ impl Reader {
             let at = now.checked_sub(age).filter(|_| age < OLDEST).unwrap_or(now);
             let length = packet.bytes.min(HEADER_BYTES);
             let header = packet.iovs().next().map_or(&[][..], |bytes| &bytes[..length.min(bytes.len())]);
-            if let Some((ends, seen)) = self.connections.see(way, header) {
+            if let Some((ends, seen)) = self.connections.see(direction, header) {
                 segments.extend(seen.into_iter().flatten().map(|seen| Segment { ends, at, seen }));
             }
         }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// Handshakes in progress. When there are too many, the oldest ends. So a flood displaces its own
 /// handshakes first, because other handshakes are over in a few round trips.
 #[derive(Debug)]
-pub(crate) struct Throng {
+pub(crate) struct HandshakeLimiter {
     total: usize,
     per_source: usize,
     waiting: Mutex<VecDeque<(IpAddr, Arc<Notify>)>>,
@@ -19,13 +19,13 @@ pub(crate) struct Throng {
 /// The place of one handshake, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
-    throng: Arc<Throng>,
+    limiter: Arc<HandshakeLimiter>,
     displaced: Arc<Notify>,
 }
 
-impl Throng {
+impl HandshakeLimiter {
     pub fn new(total: usize, per_source: usize) -> Arc<Self> {
-        Arc::new(Throng { total, per_source, waiting: Mutex::new(VecDeque::new()) })
+        Arc::new(HandshakeLimiter { total, per_source, waiting: Mutex::new(VecDeque::new()) })
     }
 
     /// A place for a handshake with `source`; nothing if that has too many.
@@ -43,7 +43,7 @@ impl Throng {
         }
         waiting.push_back((source, Arc::clone(&displaced)));
         drop(waiting);
-        Some(Place { throng: Arc::clone(self), displaced })
+        Some(Place { limiter: Arc::clone(self), displaced })
     }
 
     /// Number of handshakes in progress.
@@ -65,7 +65,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.throng.waiting().retain(|(_, place)| !Arc::ptr_eq(place, &self.displaced));
+        self.limiter.waiting().retain(|(_, place)| !Arc::ptr_eq(place, &self.displaced));
     }
 }
 
@@ -75,22 +75,22 @@ mod tests {
 
     #[tokio::test]
     async fn one_place_cannot_crowd_out_the_others() {
-        let throng = Throng::new(8, 3);
+        let limiter = HandshakeLimiter::new(8, 3);
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
-        let flood: Vec<_> = (0..100).filter_map(|_| throng.enter(at("192.0.2.1"))).collect();
+        let flood: Vec<_> = (0..100).filter_map(|_| limiter.enter(at("192.0.2.1"))).collect();
         assert_eq!(flood.len(), 3);
-        assert!(throng.enter(at("::ffff:192.0.2.1")).is_none());
+        assert!(limiter.enter(at("::ffff:192.0.2.1")).is_none());
         // A network of one user.
         let six: Vec<_> =
-            (0..100).filter_map(|host| throng.enter(at(&format!("2001:db8::{host:x}")))).collect();
+            (0..100).filter_map(|host| limiter.enter(at(&format!("2001:db8::{host:x}")))).collect();
         assert_eq!(six.len(), 3);
         // From everywhere: the oldest give way.
-        let many: Vec<_> = (0..50).filter_map(|net| throng.enter(at(&format!("10.0.{net}.1")))).collect();
+        let many: Vec<_> = (0..50).filter_map(|net| limiter.enter(at(&format!("10.0.{net}.1")))).collect();
         assert_eq!(many.len(), 50);
-        assert_eq!(throng.len(), 8);
+        assert_eq!(limiter.len(), 8);
         flood[0].displaced().await;
         many[41].displaced().await;
         drop((flood, six, many));
-        assert_eq!(throng.len(), 0);
+        assert_eq!(limiter.len(), 0);
     }
 }

@@ -26,7 +26,7 @@ const SYN: u32 = 0x02;
 const PSH: u32 = 0x08;
 
 /// Packets of one report at most.
-const SIGHTS: usize = 4096;
+const OBSERVATIONS: usize = 4096;
 /// Pause between two reports; nobody needs an observation earlier.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -36,7 +36,7 @@ const IPV6_HEADER: usize = 40;
 
 /// A packet of one of those machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
+pub struct Observation {
     /// The same for all packets of a connection, in both directions.
     pub connection: u64,
     /// What the packet does.
@@ -56,21 +56,21 @@ pub enum What {
 
 /// Sees those machines at work.
 #[derive(Debug)]
-pub struct Lookout {
+pub struct TrafficObserver {
     socket: Socket,
     networks: Vec<IpNet>,
 }
 
-impl Lookout {
+impl TrafficObserver {
     /// Looks out for machines of these networks, from now on.
     ///
     /// # Errors
     /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a
     /// hundred at the least.
-    pub fn new(networks: &[IpNet]) -> Result<Lookout, Error> {
+    pub fn new(networks: &[IpNet]) -> Result<TrafficObserver, Error> {
         let socket = open(&by_family(networks, of_family), BUFFER_BYTES)
-            .map_err(|error| Error::System { what: "look out for packets", error })?;
-        Ok(Lookout { socket, networks: networks.to_vec() })
+            .map_err(|error| Error::System { what: "observe packets", error })?;
+        Ok(TrafficObserver { socket, networks: networks.to_vec() })
     }
 
     /// Calls `seen` with what was seen within a moment, at most a thousand times a second, in a thread of its
@@ -78,15 +78,17 @@ impl Lookout {
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn watch(self, seen: impl Fn(&[Sight]) + Send + 'static) -> Result<Watch, Error> {
-        Watch::begin("lookout", move |alive| {
-            let mut sights = Vec::new();
+    pub fn watch(self, seen: impl Fn(&[Observation]) + Send + 'static) -> Result<Watch, Error> {
+        Watch::begin("traffic", move |alive| {
+            let mut observations = Vec::new();
             while alive() {
-                sights.clear();
+                observations.clear();
                 // Also where a device has gone: there are others.
-                if self.add(&mut sights, RecvFlags::empty()) {
-                    while sights.len() < SIGHTS && self.add(&mut sights, RecvFlags::DONTWAIT) {}
-                    seen(&sights);
+                if self.add(&mut observations, RecvFlags::empty()) {
+                    while observations.len() < OBSERVATIONS
+                        && self.add(&mut observations, RecvFlags::DONTWAIT)
+                    {}
+                    seen(&observations);
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -94,12 +96,12 @@ impl Lookout {
     }
 
     /// Adds the next packet, if there is one.
-    fn add(&self, sights: &mut Vec<Sight>, flags: RecvFlags) -> bool {
+    fn add(&self, observations: &mut Vec<Observation>, flags: RecvFlags) -> bool {
         let mut header = [0; HEADER_BYTES];
         let received = recv(&self.socket, &mut header, flags);
         if let Ok((_, length)) = received {
             let header = &header[..length.min(HEADER_BYTES)];
-            sights.extend(Packet::parse(header).map(|packet| packet.sight(&self.networks)));
+            observations.extend(Packet::parse(header).map(|packet| packet.observation(&self.networks)));
         }
         received.is_ok()
     }
@@ -133,7 +135,7 @@ impl Packet {
         Some(Packet { source: (source, ports[0]), destination: (destination, ports[1]), bytes, connects })
     }
 
-    fn sight(&self, networks: &[IpNet]) -> Sight {
+    fn observation(&self, networks: &[IpNet]) -> Observation {
         let sends = networks.iter().any(|network| network.contains(&self.source.0));
         let (inside, outside) =
             if sends { (self.source, self.destination) } else { (self.destination, self.source) };
@@ -144,7 +146,7 @@ impl Packet {
             (true, false) => What::Sends(self.bytes),
             (false, _) => What::Brings(self.bytes),
         };
-        Sight { connection: hasher.finish(), what }
+        Observation { connection: hasher.finish(), what }
     }
 }
 

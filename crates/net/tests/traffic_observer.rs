@@ -1,9 +1,9 @@
-//! A lookout on a loopback device, where every packet goes out and comes in: needs root and `ip`.
+//! The traffic observer on a loopback device, where every packet goes out and comes in: needs root and `ip`.
 
 mod common;
 
 use common::possible;
-use leeway_net::{Lookout, Watch, What, ip};
+use leeway_net::{TrafficObserver, Watch, What, ip};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -28,17 +28,17 @@ impl Seen {
         let home: Vec<_> = home.iter().map(|text| text.parse().unwrap()).collect();
         let sum = Arc::<Mutex<Sum>>::default();
         let adding = Arc::clone(&sum);
-        let seen = move |sights: &[leeway_net::Sight]| {
+        let seen = move |observations: &[leeway_net::Observation]| {
             let mut sum = adding.lock().unwrap();
-            for sight in sights {
-                match sight.what {
+            for observation in observations {
+                match observation.what {
                     What::Connects => sum.connects += 1,
                     What::Sends(_) => sum.requests += 1,
                     What::Brings(bytes) => sum.brought_bytes += bytes,
                 }
             }
         };
-        Seen { sum, _watch: Lookout::new(&home).unwrap().watch(seen).unwrap() }
+        Seen { sum, _watch: TrafficObserver::new(&home).unwrap().watch(seen).unwrap() }
     }
 
     fn sum(&self) -> Sum {
@@ -57,7 +57,7 @@ impl Seen {
             if sum.brought_bytes - before.brought_bytes >= LAST_BYTES as u64 {
                 break sum;
             }
-            assert!(start.elapsed() < Duration::from_secs(60), "the lookout has gone");
+            assert!(start.elapsed() < Duration::from_secs(60), "the observer has gone");
             std::thread::sleep(Duration::from_millis(1));
         };
         Sum {
@@ -103,7 +103,7 @@ fn what_the_home_exchanges_with_others_is_seen_and_nothing_else() {
     .unwrap();
     let seen = Seen::new(&["10.1.0.0/25", "172.16.0.0/12", "fd01::/64", "10.1.0.130/32"]);
     // With the headers of UDP and IP.
-    for (from, to, sight) in [
+    for (from, to, observation) in [
         ("10.1.0.1", "10.9.0.1", ASKS),
         ("10.9.0.1", "10.1.0.1", brings(1228)),
         ("10.9.0.1", "172.16.5.5", brings(1228)),
@@ -113,7 +113,7 @@ fn what_the_home_exchanges_with_others_is_seen_and_nothing_else() {
         ("fd09::1", "fd01::1", brings(1248)),
         ("fd01:0:0:1::1", "fd01::1", brings(1248)),
     ] {
-        assert_eq!(seen.by(|| send(from, to, 1200)), sight, "{from} to {to}");
+        assert_eq!(seen.by(|| send(from, to, 1200)), observation, "{from} to {to}");
         assert_eq!(seen.by(|| send(from, to, 300)), NOTHING, "{from} to {to}, small");
     }
     for (from, to) in [
@@ -164,7 +164,7 @@ fn a_hundred_networks_and_not_any_number() {
     let networks = |count: u32| -> Vec<_> {
         (0..count).map(|n| format!("2001:db8:{n:x}::/48").parse().unwrap()).collect()
     };
-    Lookout::new(&networks(100)).unwrap();
-    let error = Lookout::new(&networks(2000)).unwrap_err().to_string();
-    assert!(error.contains("look out for packets"), "{error}");
+    TrafficObserver::new(&networks(100)).unwrap();
+    let error = TrafficObserver::new(&networks(2000)).unwrap_err().to_string();
+    assert!(error.contains("observe packets"), "{error}");
 }

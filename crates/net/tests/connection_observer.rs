@@ -3,7 +3,7 @@
 mod common;
 
 use common::possible;
-use leeway_net::{Ends, Observer, Seen, Segment, ip};
+use leeway_net::{ConnectionObserver, Ends, Seen, Segment, ip};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ fn seen_of(server: &str, apart: &[&str]) -> Option<Vec<Segment>> {
     let apart: Vec<_> = apart.iter().map(|text| text.parse().unwrap()).collect();
     let seen = Arc::<Mutex<Vec<Segment>>>::default();
     let adding = seen.clone();
-    let observer = Observer::new(&apart).unwrap();
+    let observer = ConnectionObserver::new(&apart).unwrap();
     let _watch = observer.watch(move |segments| adding.lock().unwrap().extend_from_slice(segments)).unwrap();
     let listener = TcpListener::bind((server, 80)).unwrap();
     let mut client = TcpStream::connect((server, 80)).unwrap();
