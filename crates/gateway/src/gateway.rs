@@ -328,7 +328,7 @@ impl Gateway {
             () = stop => Ok(()),
             () = gone(self.caretaker.as_deref()) => Err(GatewayError::System(
                 "go on",
-                io::Error::other("the process that keeps its rules was ended"),
+                io::Error::other("the process that keeps the network rules has ended"),
             )),
         };
         // The listeners are closed from here on.

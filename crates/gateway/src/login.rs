@@ -43,7 +43,7 @@ impl People {
         let users = parse_users(text).map_err(wrong)?;
         if users.is_empty() {
             let path = path.display();
-            return Err(wrong(format!("there are no users in it; leeway gateway passwd NAME --file {path}")));
+            return Err(wrong(format!("there are no users in it; add one with: leeway gateway passwd NAME --file {path}")));
         }
         let login = |(name, hash)| (name, Login { hash, verified: Arc::default() });
         Ok(People(users.into_iter().map(login).collect()))
@@ -60,7 +60,7 @@ impl Logins {
         let people = RwLock::new(Arc::new(People::parse(path, &text)?));
         let mut key = [0; 32];
         getrandom::fill(&mut key)
-            .map_err(|error| ConfigError::Value(format!("there is no randomness: {error}")))?;
+            .map_err(|error| ConfigError::Value(format!("the system gives no random numbers: {error}")))?;
         Ok(Logins { people, key, door: Door::new(), log })
     }
 
