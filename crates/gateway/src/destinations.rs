@@ -165,7 +165,10 @@ impl Shared {
         drop(state);
         match failure {
             Some(error) if !before => {
-                (self.log)(&Event::new("destinations", format!("cannot write the log of destinations: {error}")));
+                (self.log)(&Event::new(
+                    "destinations",
+                    format!("cannot write the log of destinations: {error}"),
+                ));
             }
             None if before => {
                 let words = format!("the log of destinations is written again; {lost} lines were lost");

@@ -43,7 +43,9 @@ impl People {
         let users = parse_users(text).map_err(wrong)?;
         if users.is_empty() {
             let path = path.display();
-            return Err(wrong(format!("there are no users in it; add one with: leeway gateway passwd NAME --file {path}")));
+            return Err(wrong(format!(
+                "there are no users in it; add one with: leeway gateway passwd NAME --file {path}"
+            )));
         }
         let login = |(name, hash)| (name, Login { hash, verified: Arc::default() });
         Ok(People(users.into_iter().map(login).collect()))

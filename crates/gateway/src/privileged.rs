@@ -73,8 +73,8 @@ impl Privileged {
         let page = page.transpose()?;
         let rules = config.transparent.is_some() || config.relay.is_some();
         let caretaker = rules.then(Caretaker::start).transpose().map(|caretaker| caretaker.map(Arc::new));
-        let caretaker =
-            caretaker.map_err(|error| GatewayError::System("start the process that keeps the network rules", error))?;
+        let caretaker = caretaker
+            .map_err(|error| GatewayError::System("start the process that keeps the network rules", error))?;
         allow(config);
         let relay = config.relay.as_ref().zip(caretaker.clone());
         let relay = relay.map(|(relay, caretaker)| Relay::open(relay, caretaker)).transpose()?;

@@ -59,8 +59,9 @@ impl Resolver {
     /// There is no usable name server in /etc/resolv.conf.
     pub fn new(config: &Config) -> Result<Resolver, String> {
         let (names, mut options) = if config.dns.is_empty() {
-            system_conf::read_system_conf()
-                .map_err(|error| format!("cannot use /etc/resolv.conf: {error}; set `dns` in the configuration"))?
+            system_conf::read_system_conf().map_err(|error| {
+                format!("cannot use /etc/resolv.conf: {error}; set `dns` in the configuration")
+            })?
         } else {
             let servers = config.dns.iter().map(server).collect();
             (ResolverConfig::from_name_servers(servers), ResolverOpts::default())
