@@ -81,7 +81,7 @@ pub enum VoucherError {
     #[error("a voucher needs days, data or both: give at least one of them, more than 0")]
     Empty,
     /// An invitation for nothing.
-    #[error("an invitation for 0 days or 0 bytes is none: give more, or leave it out")]
+    #[error("an invitation cannot be for 0 days or 0 bytes: give more, or leave it out")]
     Nothing,
     /// More data than any line carries.
     #[error("{0} bytes: at most a petabyte, 1000000000000000 bytes, can be given")]
@@ -92,7 +92,7 @@ pub enum VoucherError {
     /// No name.
     #[error(
         "{0:?} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no character \
-         that turns text around, and is neither an address nor one of a voucher"
+         that changes the direction of text, and is neither an address nor one of a voucher"
     )]
     Name(String),
     /// He has a code already.

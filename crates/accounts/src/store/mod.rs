@@ -34,8 +34,8 @@ pub enum StoreError {
     Database(String),
     /// The file is not where it was, and what is written into it would go with it.
     #[error(
-        "{0} was removed or replaced while it was in use: put the same file back, or restart what counts \
-         to begin with what is there"
+        "{0} was removed or replaced while it was in use: put the same file back, or restart the gateway to begin \
+         with the file that is there now"
     )]
     Moved(PathBuf),
     /// Tables of a version that this program does not know.

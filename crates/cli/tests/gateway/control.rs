@@ -51,7 +51,7 @@ fn a_gateway_is_asked_and_paused_and_a_killed_one_stays_paused() {
 
     // One more of the same configuration does not take the socket away.
     let second = refused(&leeway().args(["gateway", "--config", &config]).output().unwrap(), 1);
-    assert!(second.contains("another gateway has"), "{second}");
+    assert!(second.contains("another gateway uses"), "{second}");
 
     gateway.signal(rustix::process::Signal::KILL);
     let _gateway = start();

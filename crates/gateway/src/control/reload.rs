@@ -176,13 +176,7 @@ mod tests {
              users_file = \"b\"\n[page]\nlisten = \"10.1.1.1:81\"\nusers_file = \"b\"\n\
              [limits]\nconnections = 3\n[transparent]\ninterface = \"mesh0\"",
         );
-        let fixed = [
-            "listen",
-            "[transparent]",
-            "page.listen",
-            "[limits]",
-            "users_file, where there was none or is none",
-        ];
+        let fixed = ["listen", "[transparent]", "page.listen", "[limits]", "whether there is a `users_file`"];
         assert_eq!(in_english(&changed(&now, &new)), fixed);
     }
 }

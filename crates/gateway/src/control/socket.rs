@@ -15,7 +15,7 @@ const MODE: u32 = 0o660;
 #[non_exhaustive]
 pub enum SocketError {
     /// Another gateway has it.
-    #[error("another gateway has {0}: stop it, or give `socket` in [control]")]
+    #[error("another gateway uses {0}: stop it, or set another `socket` in [control]")]
     Taken(PathBuf),
     /// The system.
     #[error("cannot make the control socket {0}: {1}")]
