@@ -217,7 +217,7 @@ def reload(page) -> None:
     again = page.get_by_role("button", name="Read the configuration again")
     config.write_text(text.replace('daily = "20 GB"', 'daily = "30 GB"'))
     again.click()
-    expect(page.get_by_role("status")).to_have_text("The configuration was read again and holds.")
+    expect(page.get_by_role("status")).to_have_text("The configuration was read again and is in use.")
     expect(page.locator("#volumes")).to_contain_text("used of 30.00 GB")
     page.screenshot(path=pictures / "reloaded.png", full_page=True)
     looks(page)

@@ -149,7 +149,7 @@ words! {
     reload_how: "Users, ports, caps and blocked lists of the file hold at once. No connection ends.",
         "Los usuarios, puertos, límites y listas de bloqueo del archivo valen al momento. No se corta ninguna conexión.",
         "Els usuaris, ports, límits i llistes de bloqueig del fitxer valen de seguida. No es talla cap connexió.";
-    reloaded: "The configuration was read again and holds.", "La configuración se ha vuelto a leer y ya vale.",
+    reloaded: "The configuration was read again and is in use.", "La configuración se ha vuelto a leer y ya vale.",
         "La configuració s'ha tornat a llegir i ja val.";
     since_start: "Bytes since the gateway was started.", "Bytes desde que arrancó la pasarela.",
         "Bytes des que es va engegar la passarel·la.";
