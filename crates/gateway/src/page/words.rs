@@ -1,11 +1,11 @@
-//! Every text of the pages, in each of their languages.
+//! All texts of the pages, in each language.
 
 use crate::language::Language;
 use leeway_accounts::caps::Reason;
 use serde::Serialize;
 
 impl Language {
-    /// Its words.
+    /// The texts of the language.
     pub fn words(self) -> &'static Words {
         match self {
             Language::English => &EN,
@@ -27,7 +27,7 @@ macro_rules! words {
 }
 
 impl Words {
-    /// Why somebody is slowed or paused.
+    /// The reason why a neighbour is slowed or paused.
     pub fn why(&self, reason: Reason) -> &'static str {
         match reason {
             Reason::Month => self.why_month,
