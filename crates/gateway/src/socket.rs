@@ -71,7 +71,7 @@ pub async fn farewell(mut stream: TcpStream, words: &[u8]) {
 fn tcp_info(socket: &impl AsFd) -> Option<[u8; INFO_BYTES]> {
     let (mut info, mut length) = ([0; INFO_BYTES], INFO_BYTES as libc::socklen_t);
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes `length` bytes at most, and the descriptor is borrowed for as long.
+    // SAFETY: the kernel writes at most `length` bytes, and the descriptor is borrowed meanwhile.
     let result = unsafe {
         let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
         libc::getsockopt(descriptor, level, name, info.as_mut_ptr().cast(), &raw mut length)

@@ -193,8 +193,8 @@ impl Users {
         self.of(&address_name(address))
     }
 
-    /// The user of this name, if the password is right; or the holder of the code, which may be given
-    /// as name or as password.
+    /// The user of this name, if the password is right; or the holder of the code, which may be
+    /// given as name or as password.
     ///
     /// # Errors
     /// A wrong password, or too many attempts from the address.
@@ -220,8 +220,8 @@ impl Users {
         (passwords.0 + codes.0, passwords.1 + codes.1)
     }
 
-    /// A place for a client's connection. `None` if the user or the gateway has no free place, or the
-    /// user has as many places as are free.
+    /// A place for a client's connection. `None` if the user or the gateway has no free place, or
+    /// the user has as many places as are free.
     pub fn admit(&self, user: &User) -> Option<Place> {
         shared(&user.clients, self.per_user, &self.clients, self.total)
     }
@@ -277,8 +277,8 @@ impl Users {
 
 /// One of `total` places, for a user who may have `per_user`. A user who has as many places as are
 /// free gets no more (the dynamic threshold of Choudhury and Hahne 1998, with a factor of 1). One
-/// user has at most half of the places, and `n` greedy users leave one part in `n + 1` free for users
-/// with few connections.
+/// user has at most half of the places, and `n` greedy users leave one part in `n + 1` free for
+/// users with few connections.
 fn shared(own: &Arc<AtomicUsize>, per_user: usize, all: &Arc<AtomicUsize>, total: usize) -> Option<Place> {
     let free = total.saturating_sub(all.load(Ordering::Relaxed));
     let place = Place::take(own, per_user.min(free))?;

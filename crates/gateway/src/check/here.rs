@@ -38,12 +38,12 @@ pub(super) fn judge(path: &Path, config: &Config, machine: &Machine, findings: &
     }
 }
 
-/// Interfaces with an address in the network, or whose network is within it.
+/// Interfaces with a network that contains `network`, or is part of it.
 fn in_network<'a>(machine: &'a Machine, network: &'a IpNet) -> impl Iterator<Item = &'a Interface> {
     machine.interfaces.iter().filter(|interface| interface.networks().any(|own| overlaps(&own, network)))
 }
 
-/// Whether neighbours are at that interface.
+/// Whether neighbours are at this interface.
 fn is_clients(config: &Config, interface: &Interface) -> bool {
     let named =
         config.transparent.as_ref().is_some_and(|transparent| transparent.interface == interface.name);
@@ -81,15 +81,15 @@ fn home(config: &Config, machine: &Machine, findings: &mut Findings) {
     }
 }
 
-/// Networks here that may be the home's.
+/// Networks of this machine that may be the home's.
 fn homes<'a>(config: &'a Config, machine: &'a Machine) -> impl Iterator<Item = IpNet> + 'a {
     let others =
         machine.interfaces.iter().filter(|interface| !interface.loopback && !is_clients(config, interface));
     others.flat_map(Interface::networks)
 }
 
-/// Machines of a home with IPv6 use that as a rule (RFC 6724), so a home that is named by IPv4
-/// alone is seen by half.
+/// Machines of a home with IPv6 normally prefer it (RFC 6724). So half of the traffic is not seen
+/// if only the home's IPv4 network is configured.
 fn home_v6(config: &Config, machine: &Machine, findings: &mut Findings) {
     if config.home.is_empty() || config.home.iter().any(|network| network.addr().is_ipv6()) {
         return;
@@ -118,15 +118,15 @@ fn home_v6(config: &Config, machine: &Machine, findings: &mut Findings) {
     }
 }
 
-/// Addresses of interfaces at which neighbours are are theirs, whether they are in `clients` or
-/// not.
+/// Reports listeners for the owner at an interface with neighbours, even if its addresses are not
+/// in `clients`.
 fn owners_side(config: &Config, machine: &Machine, findings: &mut Findings) {
     let page = config.page.as_ref().map(|page| ("page.listen", page.listen));
     for (key, address) in page.into_iter().chain(config.metrics.map(|metrics| ("metrics", metrics))) {
         let ip = address.ip().to_canonical();
         let theirs =
             machine.interfaces.iter().find(|interface| interface.has(ip) && is_clients(config, interface));
-        // In `clients` itself is an error of the values.
+        // An address in `clients` is reported by the checks of the values.
         if let Some(interface) =
             theirs.filter(|_| !config.clients.iter().any(|clients| clients.contains(&ip)))
         {
@@ -255,7 +255,7 @@ fn secret(
     }
 }
 
-/// The file of the configuration.
+/// Reports a password in the configuration file itself, if others can read the file.
 fn itself(path: &Path, config: &Config, machine: &Machine, findings: &mut Findings) {
     let Some(SecretFile::Read { rights: Some((mode, owner)), .. }) = machine.files.get(path) else { return };
     let url = config.accounts.as_ref().map(|accounts| accounts.url.as_str()).unwrap_or_default();
@@ -281,7 +281,7 @@ mod tests {
                         home = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]\n";
     const FILE: &str = "/etc/leeway/gateway.toml";
 
-    /// A box beside the router, with neighbours at a second interface.
+    /// A machine behind the home's router, with neighbours at a second interface.
     fn box_beside_the_router() -> Machine {
         let interface = |name: &str, addresses: &[&str]| Interface {
             name: name.into(),
@@ -308,7 +308,7 @@ mod tests {
         all.map(|finding| finding.to_string().replace("\n    right: ", " | ")).collect()
     }
 
-    /// One finding of that place, with that in it.
+    /// Expects one finding that begins with `begins` and contains `part`.
     #[track_caller]
     fn one(text: &str, machine: &Machine, begins: &str, part: &str) {
         let said = findings(text, machine);
@@ -354,7 +354,7 @@ mod tests {
         one(&v4, &machine, "3: warning: home: only IPv4", "home = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]");
         machine.interfaces[1].addresses.remove(1);
         assert!(findings(&v4, &machine).is_empty(), "no IPv6 but that of the link");
-        // The neighbours' own IPv6 is not the home's.
+        // IPv6 at the neighbours' interface does not belong to the home.
         machine.interfaces[2].addresses.push("2001:db8:20::1/64".parse().unwrap());
         assert!(findings(&v4, &machine).is_empty());
         let wan = Interface {
