@@ -40,7 +40,7 @@ impl Verdict {
     /// For the neighbour, in the time zone of the line.
     pub fn words(&self, zone: &TimeZone) -> String {
         match self {
-            Verdict::Free => "Free: as fast as the line has room.".into(),
+            Verdict::Free => "Free: as fast as the line allows.".into(),
             Verdict::Slowed { rate, reason } => format!("Slowed to {rate}: {}.", reason.words()),
             Verdict::Paused { until: Some(until), reason } => {
                 let until = until.to_zoned_datetime(zone.clone()).strftime("%A %-d %B, %H:%M");
@@ -55,14 +55,20 @@ impl Reason {
     /// What has been reached.
     pub fn words(self) -> &'static str {
         match self {
-            Reason::Month => "the neighbours' part of this month's volume is nearly or all used",
-            Reason::Percentile => "more would raise the bill of the line, which goes by its busy hours",
+            Reason::Month => {
+                "the neighbours have used nearly all, or all, of their part of this month's volume"
+            }
+            Reason::Percentile => {
+                "more traffic would raise the bill of the line, which depends on its busiest hours"
+            }
             Reason::Hours => "the owner wants the line for the home in these hours",
-            Reason::AllDaily => "what all neighbours may use today is nearly or all used",
+            Reason::AllDaily => {
+                "all neighbours together have used nearly all, or all, of what they may use today"
+            }
             Reason::AllRate => "all neighbours together have a rate limit",
-            Reason::UserDaily => "what you may use today is nearly or all used",
+            Reason::UserDaily => "you have used nearly all, or all, of what you may use today",
             Reason::UserRate => "each neighbour has a rate limit",
-            Reason::Voucher => "the data of your voucher is nearly or all used",
+            Reason::Voucher => "you have used nearly all, or all, of the data of your voucher",
             Reason::VoucherOver => "the days of your voucher are over",
             Reason::Store => "the accounts cannot be stored; the owner can see why",
         }

@@ -12,15 +12,16 @@ use std::path::{Path, PathBuf};
 /// Examples and exit codes.
 pub const HELP: &str = "Examples:\n  \
     sudo leeway gateway check\n      \
-    judges /etc/leeway/gateway.toml on this machine\n  \
+    checks /etc/leeway/gateway.toml on this machine\n  \
     leeway gateway check --config gateway.toml --strict\n      \
     fails for a warning as well\n  \
     leeway gateway check --config gateway.toml --file-only\n      \
-    judges a file for another machine\n  \
+    checks a file for another machine\n  \
     leeway gateway check --json | jq -r '.[] | select(.severity == \"error\") | .what'\n      \
     for other programs\n\n\
-    Each finding has its file, line and key, and what would be right. An error stops the gateway or harms \
-    somebody; with a warning it works, and not as its owner expects; a note is good to know.\n\n\
+    Each finding has its file, line and key, and what would be right. With an error, \
+    the gateway does not start or harms somebody. With a warning, it works, but not as its owner expects. A \
+    note is for information.\n\n\
     Exit codes: 0 no error, 1 with --strict: a warning and no error, 2 an error, or no such file.";
 
 /// Path of the configuration, unless another is given.

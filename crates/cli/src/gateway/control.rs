@@ -47,7 +47,7 @@ pub enum ControlCommand {
     /// Pause sharing: refuse new requests with the reason, and end running transfers after 30 s.
     #[command(after_help = "Examples:\n  \
         sudo leeway gateway pause 2h\n      \
-        for a call: it goes on by itself\n  \
+        for a call: sharing resumes by itself\n  \
         sudo leeway gateway pause\n      \
         until `leeway gateway resume`, also after a restart\n\n\
         Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
@@ -148,7 +148,7 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
         ControlCommand::Export { from, to, format, socket } => {
             if *format == Form::Parquet && io::stdout().is_terminal() {
                 return Err(Failure::Usage(
-                    "Parquet is no text: write it to a file, such as > all.parquet".into(),
+                    "Parquet is not text: write it to a file, such as > all.parquet".into(),
                 ));
             }
             let days = [("from", from), ("to", to)];
@@ -172,8 +172,8 @@ const RELOAD_HELP: &str = "Examples:\n  \
     as `systemctl reload leeway-gateway` does\n  \
     sudo leeway gateway reload --config home.toml --socket /run/home/control.sock\n      \
     a gateway that was started with another file\n\n\
-    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a \
-    restart.\n\n\
+    All of the new configuration is used, or the old one stays in use. Addresses, interfaces and laws need \
+    a restart.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 something is wrong or needs a restart, and nothing has changed.";
 
 /// Examples and exit codes of `revoke`.
@@ -184,7 +184,7 @@ const REVOKE_HELP: &str = "Examples:\n  \
     the same for a neighbour without a name\n  \
     sudo leeway gateway revoke ann --undo\n      \
     ann has access again\n\n\
-    It outlives a restart. `leeway gateway status` names the users without access.\n\n\
+    It outlives a restart. `leeway gateway status` lists the users without access.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 nobody has that name.";
 
 /// The texts of the configuration and of the files of users that it names, as far as this user may
@@ -314,7 +314,7 @@ fn peer_line(peer: &PeerStatus) -> String {
 
 fn volume_line(volume: &Volume) -> String {
     format!(
-        "volume {}: {} of {} used, anew {}",
+        "volume {}: {} of {} used, begins anew {}",
         volume.cap,
         megabytes(volume.used_bytes),
         megabytes(volume.limit_bytes),

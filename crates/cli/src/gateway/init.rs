@@ -29,10 +29,10 @@ pub const HELP: &str = "Examples:\n  \
     takes what this machine shows, and prints a password for your page\n  \
     sudo leeway gateway init --yes --clients 10.20.0.0/16 --home 192.168.1.0/24 --users ann\n      \
     neighbours need names and passwords; the first is ann\n\n\
-    It writes the configuration and the files of users, never over a configuration that is there (--force \
-    does), and then does `leeway gateway check`.\n\n\
-    Exit codes: 0 written, 1 it could not be written, 2 bad usage, something has to be told, or `check` finds an \
-    error in what was written.";
+    It writes the configuration and the files of users, and then runs `leeway gateway check`. It overwrites \
+    a configuration only with --force.\n\n\
+    Exit codes: 0 written, 1 it could not be written, 2 bad usage, a value is missing, or `check` finds an \
+    error in the written file.";
 
 /// Default port of the proxy.
 const PROXY: u16 = 3128;
@@ -120,19 +120,19 @@ struct Login {
 pub fn run(init: &Init) -> Result<(), Failure> {
     if init.config.exists() && !init.force {
         return Err(Failure::Usage(format!(
-            "{} is there already; `leeway gateway check` judges it, --force writes over it",
+            "{} exists already; `leeway gateway check` checks it, --force overwrites it",
             init.config.display()
         )));
     }
     if !init.yes && !io::stdin().is_terminal() {
         return Err(Failure::Usage(
-            "the standard input is no terminal, so nothing can be asked: give --yes".into(),
+            "the standard input is not a terminal, so no question can be asked: give --yes".into(),
         ));
     }
     for (i, name) in init.users.iter().enumerate() {
         if init.users[..i].contains(name) {
             return Err(Failure::Usage(format!(
-                "--users {name} is there twice: each neighbour has one password"
+                "--users {name} is given twice: each neighbour has one password"
             )));
         }
     }
@@ -178,7 +178,7 @@ pub fn run(init: &Init) -> Result<(), Failure> {
     writeln!(out, "\n`leeway gateway check --config {}` says:", init.config.display())?;
     check::print(&findings, &mut out)?;
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
-        writeln!(out, "\nMend that in {}, and check it again.", init.config.display())?;
+        writeln!(out, "\nCorrect that in {}, and check it again.", init.config.display())?;
         out.flush()?;
         return Err(Failure::Command(BAD_INPUT));
     }
@@ -253,7 +253,7 @@ impl Init {
             return match shown.is_empty() {
                 false => Ok(shown),
                 true => Err(Failure::Usage(format!(
-                    "this machine does not show which network that is: give --{flag} NETWORK. {}",
+                    "the interfaces of this machine do not show which network that is: give --{flag} NETWORK. {}",
                     here.words("").trim_end().replace('\n', "; ")
                 ))),
             };
@@ -350,8 +350,8 @@ fn next(init: &Init, setup: &Setup, here: &Here, out: &mut impl Write) -> io::Re
             "The home's packets pass this machine: neighbours stand aside as soon as the home asks for something."
         }
         false => {
-            "The home's packets do not pass this machine, so it does not see them: neighbours yield to what the \
-             home does to the line. As the home's router it would see them."
+            "The home's packets do not pass this machine, so it does not see them: neighbours yield \
+             once the home's traffic makes a queue on the line. On the home's router, the gateway would see them."
         }
     };
     writeln!(out, "\n{seen}\n\nNext:")?;

@@ -174,7 +174,10 @@ fn reload(format: LogFormat, operations: Arc<Operations>) {
             reloaded.words.iter().for_each(|words| tell(format, &Event::new("reloaded", words)));
         }
         Err(error) => {
-            tell(format, &Event::new("not_reloaded", format!("nothing was read again: {error}")));
+            tell(
+                format,
+                &Event::new("not_reloaded", format!("the configuration was not read again: {error}")),
+            );
         }
     });
 }
@@ -249,7 +252,7 @@ fn usage(error: ConfigError) -> Failure {
 
 /// The error for a service that cannot drop its privileges, and so does not start.
 pub fn cannot_give_up(error: std::io::Error) -> Failure {
-    Failure::Run(format!("cannot give up rights: {error}"))
+    Failure::Run(format!("cannot drop privileges: {error}"))
 }
 
 impl From<GatewayError> for Failure {

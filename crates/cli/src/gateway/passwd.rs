@@ -72,7 +72,7 @@ pub fn choose(name: &str) -> Result<Hash, Failure> {
             Some(Err(why)) => why,
             None => "the two passwords differ".into(),
         };
-        eprintln!("  {wrong}; once more");
+        eprintln!("  {wrong}; try again");
     }
 }
 

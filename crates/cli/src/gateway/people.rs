@@ -169,7 +169,7 @@ fn create(path: &Path) -> Result<File, Failure> {
         let path = path.display();
         if error.kind() == io::ErrorKind::AlreadyExists {
             return Failure::Usage(format!(
-                "{path} is there already, perhaps with vouchers in it: give another --sheet"
+                "{path} exists already, perhaps with vouchers in it: give another --sheet"
             ));
         }
         Failure::Run(format!("cannot write {path}: {error}"))

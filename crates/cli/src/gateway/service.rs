@@ -26,15 +26,15 @@ pub const UP_HELP: &str = "Examples:\n  \
     sudo leeway gateway up\n      \
     starts it with /etc/leeway/gateway.toml, as a service where systemd and the packaged unit are there\n  \
     leeway gateway up --config home.toml --log home.log\n      \
-    starts a process of its own with another file\n\n\
-    A process of its own has its number beside the control socket (control.pid), and what it says in \
-    gateway.log in the folder `state` of [control].\n\n\
+    starts a process that is not a service, with another file\n\n\
+    A gateway that is not a service writes its process number beside the control socket (control.pid), \
+    and its messages to gateway.log in the folder `state` of [control].\n\n\
     Exit codes: 0 it serves, 1 one runs already or it does not start, 2 bad usage or a bad configuration.";
 
 /// Examples and exit codes of `down`.
 pub const DOWN_HELP: &str = "Examples:\n  \
     sudo leeway gateway down\n      \
-    ends it: what runs has five seconds to finish\n  \
+    ends it; running transfers have five seconds to finish\n  \
     leeway gateway down --config home.toml\n      \
     ends the one that was started with another file\n\n\
     Exit codes: 0 it has ended, 1 none runs or it does not end, 2 bad usage or a bad configuration.";
@@ -122,7 +122,7 @@ impl Down {
             // this user may not control the gateway either.
             (None, Err(ConfigError::File { .. })) => Ok(SOCKET.into()),
             (_, Err(error)) => Err(Failure::Usage(format!(
-                "{error}; the gateway that runs can be named by its control socket, too: --socket PATH"
+                "{error}; the running gateway can also be named by its control socket: --socket PATH"
             ))),
         }
     }
@@ -186,7 +186,7 @@ impl Service {
 }
 
 fn said_in_journal(what: &str) -> String {
-    format!("{what}; why: journalctl --unit {UNIT} --lines 20")
+    format!("{what}; the reason is in: journalctl --unit {UNIT} --lines 20")
 }
 
 /// Whether systemd runs this machine (sd_booted(3)) and has the packaged unit.
@@ -259,7 +259,7 @@ impl Process<'_> {
         let other = runs(self.socket)?.filter(|pid| pid.as_raw_nonzero().get().cast_unsigned() != child.id());
         match other {
             Some(pid) => Err(Failure::Run(format!(
-                "another gateway has {}: process {}",
+                "another gateway uses {}: process {}",
                 self.socket.display(),
                 pid.as_raw_nonzero()
             ))),
@@ -297,7 +297,7 @@ impl Process<'_> {
 }
 
 fn as_root(error: &io::Error) -> &'static str {
-    if error.kind() == ErrorKind::PermissionDenied { "; do it as root" } else { "" }
+    if error.kind() == ErrorKind::PermissionDenied { "; run this as root" } else { "" }
 }
 
 /// Ends a process with SIGTERM, and waits until it has ended.
@@ -319,7 +319,7 @@ fn end(pid: Pid) -> Result<(), Failure> {
             Err(error) => return Err(failed(error)),
             Ok(0) => {
                 return Err(Failure::Run(format!(
-                    "process {number} has not ended after {} s; at once: kill -KILL {number}",
+                    "process {number} has not ended after {} s; to end it at once: kill -KILL {number}",
                     PATIENCE.as_secs()
                 )));
             }

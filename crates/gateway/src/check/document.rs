@@ -295,10 +295,7 @@ mod tests {
             "{said:#?}"
         );
         assert!(said[0].contains("above the first line with a [table]"), "{said:#?}");
-        assert!(
-            said[1].contains("g.toml:5") && said[1].contains("it belongs into [caps.month]"),
-            "{said:#?}"
-        );
+        assert!(said[1].contains("g.toml:5") && said[1].contains("it belongs in [caps.month]"), "{said:#?}");
     }
 
     #[test]

@@ -195,10 +195,10 @@ pub(super) fn explain(message: &str, path: &str, value: &str) -> (String, String
         return (message.to_owned(), right);
     }
     let value = value.split('\n').next().unwrap_or_default().trim();
-    let value = if value.len() > 60 || value.is_empty() { "what stands here" } else { value };
+    let value = if value.len() > 60 || value.is_empty() { "this value" } else { value };
     let whole_list = key.is_list() && !path.ends_with(']');
     let what = match whole_list {
-        true => format!("{value} is not a list in [ ], each entry of it {}", key.what),
+        true => format!("{value} is not a list in [ ]; each entry has to be {}", key.what),
         false => format!("{value} is not {}", key.what),
     };
     (what, right)
@@ -215,7 +215,7 @@ fn explain_unknown(path: &str) -> (String, String) {
         Some(key) if key.table().is_empty() => {
             format!("`{}` belongs above the first line with a [table]", key.name())
         }
-        Some(key) if key.name() == name => format!("it belongs into [{}]", key.table()),
+        Some(key) if key.name() == name => format!("it belongs in [{}]", key.table()),
         Some(key) => format!("did you mean `{}` in [{}]?", key.name(), key.table()),
         None => {
             let all = KEYS.iter().filter(|key| key.table() == plain_table(table)).map(Key::name);
@@ -254,11 +254,11 @@ pub(super) fn syntax(message: &str, line: Option<&str>) -> (String, String) {
     let name = line.and_then(|line| line.split('=').next()).map(str::trim).unwrap_or_default();
     if message.contains("duplicate key") {
         return (
-            format!("`{name}` stands here twice"),
+            format!("`{name}` is in the file twice"),
             "one line for each key, one line for each [table]".into(),
         );
     }
-    let right = "a line is KEY = VALUE; text stands in double quotes, a list in [ ] with commas".to_owned();
+    let right = "a line is KEY = VALUE; put text in double quotes, and a list in [ ] with commas".to_owned();
     let example = KEYS.iter().find(|key| key.path == name).map(|key| format!(", such as: {}", key.line()));
     (format!("this line cannot be read ({message})"), right + &example.unwrap_or_default())
 }

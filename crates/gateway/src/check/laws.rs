@@ -54,7 +54,7 @@ pub(super) fn judge(config: &Config, kernel: &[String], findings: &mut Findings)
         match law.as_ref().map(name) {
             None => findings.warning(
                 key,
-                format!("nothing holds {what} back, so the home will notice them"),
+                format!("nothing limits {what}, so the home will notice them"),
                 format!("leave `{key}` out, unless this is for a comparison"),
             ),
             Some(law) if !yields(law) => findings.warning(
@@ -68,7 +68,7 @@ pub(super) fn judge(config: &Config, kernel: &[String], findings: &mut Findings)
     if config.upload.is_empty() && config.uplink.is_none() {
         findings.warning(
             "upload",
-            "uploads go out under the kernel's own congestion control, which does not yield",
+            "uploads use the kernel's default congestion control, which does not yield",
             "upload = [\"leeway_ledbat\", \"lp\"]",
         );
     }
@@ -150,8 +150,8 @@ mod tests {
             ("law = \"cubic\"", "Warning law: cubic does not yield"),
             ("law = \"bbr\"", "Warning law: bbr does not yield"),
             ("uplink = \"newreno\"", "Warning uplink: newreno does not yield"),
-            ("law = \"none\"", "Warning law: nothing holds downloads back"),
-            ("uplink = \"none\"", "Warning uplink: nothing holds"),
+            ("law = \"none\"", "Warning law: nothing limits downloads"),
+            ("uplink = \"none\"", "Warning uplink: nothing limits"),
             ("upload = [\"lp\", \"bbr\"]", "Warning upload[1]: \"bbr\" does not yield"),
             ("upload = [\"reno\"]", "Warning upload[0]: \"reno\" does not yield"),
             ("upload = [\"leeway_cubic\"]", "Warning upload[0]: \"leeway_cubic\" does not yield"),

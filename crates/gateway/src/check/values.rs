@@ -94,8 +94,7 @@ fn everybody(config: &Config, findings: &mut Findings) {
             findings.error(&key, what, right);
         } else if open {
             let what = format!(
-                "{network} is everybody on the Internet: names and passwords cross it unencrypted, and \
-                 anybody may guess"
+                "{network} is everybody on the Internet: names and passwords are sent unencrypted, and anybody can guess them"
             );
             findings.warning(&key, what, "name the networks that the neighbours come from");
         } else if public && !named {
@@ -133,8 +132,8 @@ fn owners_side(config: &Config, findings: &mut Findings) {
     let right = "metrics = \"127.0.0.1:9300\", or an address of the home's network";
     if ip.is_unspecified() {
         let what = format!(
-            "{metrics} is every address of this machine: whoever reaches one and is no client reads who \
-             uses how much"
+            "{metrics} is every address of this machine: everybody who can reach one, and is not \
+             in `clients`, can read how much each user uses"
         );
         findings.warning("metrics", what, right);
     } else if let Some(network) =
@@ -169,7 +168,7 @@ fn doubled(config: &Config, findings: &mut Findings) {
 /// port 0.
 fn found(config: &Config, findings: &mut Findings) {
     for (key, address) in listeners(config).iter().filter(|(_, address)| address.port() == 0) {
-        let what = format!("{address} is another port at each start, which nobody can know");
+        let what = format!("{address} is another port at each start, so neighbours cannot know it");
         findings.warning(key, what, "a port from 1 to 65535 that is free, such as 3128");
     }
     for (key, ports) in [("ports", &config.ports), ("udp_ports", &config.udp_ports)] {
@@ -202,7 +201,7 @@ fn peers(config: &Config, findings: &mut Findings) {
             findings.error(&key, format!("{address} is this gateway itself"), "name the others only");
         } else if !config.clients.iter().any(|clients| clients.contains(&address.ip())) {
             let what = format!(
-                "{address} is in no network of `clients`, so that gateway cannot ask how this one stands"
+                "{address} is in no network of `clients`, so that gateway cannot ask this one for its state"
             );
             let alone = IpNet::from(address.ip());
             findings.warning(&key, what, format!("add \"{alone}\" to `clients`"));
@@ -216,7 +215,7 @@ fn host_bits(config: &Config, findings: &mut Findings) {
     for (key, networks) in lists.into_iter().chain([("wan", &wan)]) {
         for (n, network) in networks.iter().enumerate().filter(|(_, network)| **network != network.trunc()) {
             let what =
-                format!("{network} is an address within a network: what counts is {}", network.trunc());
+                format!("{network} is an address within a network: the gateway uses {}", network.trunc());
             let right = format!("\"{}\", or \"{}\" for that one machine", network.trunc(), network.addr());
             findings.warning(&format!("{key}[{n}]"), what, right);
         }
@@ -228,7 +227,7 @@ fn limits(config: &Config, findings: &mut Findings) {
     // hyper needs 8192 bytes at least. The upper bound keeps 10,000 connections small.
     if !(8192..=1 << 20).contains(&limits.head_bytes) {
         let what = format!("limits.head_bytes is {}", limits.head_bytes);
-        findings.error("limits.head_bytes", what, "it goes from 8192 to 1048576");
+        findings.error("limits.head_bytes", what, "a number from 8192 to 1048576");
     }
     for (name, value) in [
         ("limits.connections", limits.connections),
