@@ -283,7 +283,7 @@ impl Store {
         Ok(selector.to_owned())
     }
 
-    /// Bytes that the holder of a voucher has used of it at all gateways, as far as they are stored.
+    /// Bytes of a voucher that its holder has used at all gateways, as far as they are stored.
     ///
     /// # Errors
     /// The database refuses or is gone.
