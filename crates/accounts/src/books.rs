@@ -1,4 +1,4 @@
-//! The ledger at work: clocks, counts, and the thread that stores them.
+//! Counts bytes in a [`Ledger`] and stores them: clocks, counts, and the thread that writes.
 
 use crate::ledger::{Class, Direction, Key, Ledger, State};
 use crate::store::{Store, StoreError};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks whether there is something to write.
+/// Time between two checks whether something has to be written.
 const TICK: Duration = Duration::from_millis(250);
 
-/// What is counted, by the clock that holds for the accounts.
+/// Counts with the clock of the accounts.
 #[derive(Debug)]
 pub struct Books {
     clock: Clock,
@@ -20,7 +20,8 @@ pub struct Books {
 }
 
 impl Books {
-    /// Goes on where `store` ended. The store may refuse for `patience` before sharing stops.
+    /// Continues after the last batch in `store`. The store may fail for `patience` before sharing
+    /// stops.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -29,8 +30,8 @@ impl Books {
         Ok(Books { clock, ledger: Ledger::new(store.sequence(), patience) })
     }
 
-    /// Counts bytes of a user, or of the home with an empty name; returns the time that they
-    /// count for.
+    /// Counts bytes of a user, or of the home with an empty name. Returns the time that they are
+    /// counted at.
     pub fn count(
         &mut self,
         now: Moment,
@@ -44,23 +45,23 @@ impl Books {
         at
     }
 
-    /// The time that holds for the accounts.
+    /// The present time of the accounts.
     pub fn at(&mut self, now: Moment) -> Timestamp {
         self.clock.at(now)
     }
 
-    /// The jump of the wall clock that is not believed yet.
+    /// A jump of the wall clock that is not accepted yet.
     pub fn jump(&self) -> Option<Jump> {
         self.clock.jump()
     }
 
-    /// What waits for the store.
+    /// The counts that wait to be stored.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 }
 
-/// Stores what is due, or all that waits at the `end`. Counting goes on meanwhile.
+/// Stores what is due, or everything at the `end`. Counting continues meanwhile.
 pub fn write(books: &Mutex<Books>, store: &mut Store, now: Moment, end: bool) {
     let batch = {
         let ledger = &mut locked(books).ledger;
@@ -76,7 +77,7 @@ pub fn write(books: &Mutex<Books>, store: &mut Store, now: Moment, end: bool) {
     }
 }
 
-/// Books whose counts a thread of their own stores.
+/// Books with a thread that stores the counts.
 pub struct Accounts {
     books: Arc<Mutex<Books>>,
     began: Instant,
@@ -85,7 +86,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Opens the store at `url`, to count as `gateway`. It may refuse for `patience` before
+    /// Opens the store at `url`, to count as `gateway`. The store may fail for `patience` before
     /// sharing stops.
     ///
     /// # Errors
@@ -100,7 +101,7 @@ impl Accounts {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TICK) {
                 write(&shared, &mut store, moment(began), false);
             }
-            // What is in flight, and then what was counted since.
+            // First the batch that may be stored already, then what was counted since.
             write(&shared, &mut store, moment(began), true);
             write(&shared, &mut store, moment(began), true);
         };
@@ -115,28 +116,28 @@ impl Accounts {
         locked(&self.books).count(moment(self.began), user, direction, class, bytes);
     }
 
-    /// How ledger and store stand.
+    /// State of the ledger and its store.
     pub fn state(&self) -> State {
         locked(&self.books).ledger.state(self.began.elapsed())
     }
 
-    /// The time that holds for the accounts.
+    /// The present time of the accounts.
     pub fn now(&self) -> Timestamp {
         locked(&self.books).at(moment(self.began))
     }
 
-    /// The jump of the wall clock that is not believed yet.
+    /// A jump of the wall clock that is not accepted yet.
     pub fn jump(&self) -> Option<Jump> {
         locked(&self.books).jump()
     }
 }
 
 impl Drop for Accounts {
-    /// Stores what waits.
+    /// Stores everything that waits.
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // The thread's panic message was printed already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The ledger as a file: CSV, Parquet, and a table for people.
+//! Exports the ledger: CSV, Parquet, and a table for people.
 
 mod columnar;
 
@@ -10,32 +10,32 @@ use crate::time::{SLOT_S, Slot};
 use jiff::{SignedDuration, Timestamp};
 use std::io::{self, Write};
 
-/// Slots that are read at a time: one day.
+/// Seconds of usage that are read at a time: one day.
 const PIECE: i64 = 24 * 3600;
 
 const HEAD: &str = "time,gateway,user,direction,class,bytes";
 
-/// Why there is no file.
+/// Why the export failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The store.
+    /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The file.
+    /// The file cannot be written.
     #[error("cannot write the export: {0}")]
     File(#[from] io::Error),
-    /// The file, as Parquet.
+    /// The file cannot be written as Parquet.
     #[error("cannot write the export: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
-/// Writes what was used from slot `from` until before `to` as CSV (RFC 4180, but lines end as on
-/// Unix): one line for each user, direction, class and five minutes, times in UTC. Returns the
-/// number of rows.
+/// Writes what was used from slot `from` until before `to` as CSV (RFC 4180, but with the line
+/// ends of Unix). There is one line for each user, direction, class and five minutes. Times are
+/// UTC. Returns the number of rows.
 ///
 /// # Errors
-/// The store cannot be read, or the file not written.
+/// The store cannot be read, or the file cannot be written.
 pub fn csv(store: &mut Store, from: Slot, to: Slot, mut out: impl Write) -> Result<u64, ExportError> {
     writeln!(out, "{HEAD}")?;
     let mut rows = 0;
@@ -52,7 +52,7 @@ pub fn csv(store: &mut Store, from: Slot, to: Slot, mut out: impl Write) -> Resu
     Ok(rows)
 }
 
-/// Bytes of each user, down and up, as a table that people read; the home is the first line.
+/// Bytes of each user, down and up, as a table for people. The home is the first line.
 pub fn table(totals: &[(String, [u64; 2])]) -> String {
     let name = |user: &str| if user.is_empty() { "(the home)".to_owned() } else { user.to_owned() };
     let width = totals.iter().map(|(user, _)| name(user).chars().count()).max().unwrap_or(0).max(10);
@@ -65,14 +65,14 @@ pub fn table(totals: &[(String, [u64; 2])]) -> String {
     text
 }
 
-/// Day by day, those that have something.
+/// Calls `see` with the usage of each day that has some.
 fn pieces(
     store: &mut Store,
     from: Slot,
     to: Slot,
     mut see: impl FnMut(&[Usage]) -> Result<(), ExportError>,
 ) -> Result<(), ExportError> {
-    // Not through centuries that the ledger knows nothing of.
+    // Skips the time before and after the ledger's slots.
     let Some((first, last)) = store.range()? else { return Ok(()) };
     let (mut at, to) = (from.max(first), to.min(last.next()));
     while at < to {
@@ -88,7 +88,7 @@ fn pieces(
     Ok(())
 }
 
-/// A field of CSV. A name that a spreadsheet would take for a formula has an apostrophe before it.
+/// A field of CSV. A text that a spreadsheet would take for a formula gets an apostrophe in front.
 fn quoted(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if formula { format!("'{text}") } else { text.to_owned() };

@@ -1,15 +1,15 @@
-//! What was counted and is not stored yet: bytes by user, direction, class and slot.
+//! Counts that are not stored yet: bytes by user, direction, class and slot.
 
 use crate::time::Slot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two writes, which spares flash memory. A killed process loses less than ten seconds: this time,
-/// the time until the ledger is asked, and the store's own time.
+/// Time between two writes, which spares flash memory. A killed process loses less than ten
+/// seconds of counts: this time, the time until the next check, and the time of the store.
 pub const PERIOD: Duration = Duration::from_secs(9);
 
-/// Which way bytes went.
+/// Direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the Internet.
@@ -21,71 +21,72 @@ pub enum Direction {
 /// Whose bytes they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// The home's, whose line it is.
+    /// The home, which owns the line.
     Foreground,
-    /// The neighbours'.
+    /// The neighbours.
     Background,
 }
 
 /// What bytes are counted by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// When.
+    /// The five minutes.
     pub slot: Slot,
-    /// Whose; empty for the home.
+    /// Name of the user; empty for the home.
     pub user: String,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
     /// Home or neighbours.
     pub class: Class,
 }
 
-/// What one transaction writes.
+/// The counts that one transaction writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// One more than that of the batch before; the store takes each number once.
+    /// Number of the batch, one more than that of the batch before. The store accepts each number
+    /// once.
     pub sequence: u64,
     /// Bytes to add, ordered by key.
     pub rows: BTreeMap<Key, u64>,
 }
 
 impl Batch {
-    /// All its bytes.
+    /// Sum of all bytes.
     pub fn bytes(&self) -> u64 {
         self.rows.values().sum()
     }
 }
 
-/// How the ledger and its store stand.
+/// State of the ledger and its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// What was counted is stored, up to the last period.
+    /// The counts are stored, up to the last period.
     Current,
-    /// The store refuses; counts wait in memory, and sharing goes on.
+    /// The store fails; counts wait in memory, and sharing continues.
     Behind {
-        /// Steady time of the first refusal.
+        /// Steady time of the first failure.
         since: Duration,
-        /// What waits.
+        /// Bytes that wait.
         unwritten_bytes: u64,
-        /// What the store says.
+        /// Error of the store.
         error: String,
     },
-    /// The store has refused for too long: neighbours must pause, since more would be lost with
-    /// the process.
+    /// The store has failed for too long. Neighbours must pause, because more counts would be lost
+    /// with the process.
     Stopped {
-        /// Steady time of the first refusal.
+        /// Steady time of the first failure.
         since: Duration,
-        /// What waits.
+        /// Bytes that wait.
         unwritten_bytes: u64,
-        /// What the store says.
+        /// Error of the store.
         error: String,
     },
 }
 
 /// Counts that wait for their transaction.
 ///
-/// A batch keeps its number until the store has it. A commit whose outcome is unknown is
-/// repeated, and the store, which knows the last number, adds it once.
+/// A batch keeps its number until the store has it. A commit with an unknown outcome is repeated.
+/// The store knows the last number, so it adds each batch once.
 #[derive(Debug)]
 pub struct Ledger {
     pending: BTreeMap<Key, u64>,
@@ -97,8 +98,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Goes on after the store's last number. The store may refuse for `patience` before sharing
-    /// stops.
+    /// A ledger that continues after the store's last number. The store may fail for `patience`
+    /// before sharing stops.
     pub fn new(sequence: u64, patience: Duration) -> Ledger {
         Ledger { pending: BTreeMap::new(), flight: None, sequence, written: None, failure: None, patience }
     }
@@ -111,7 +112,7 @@ impl Ledger {
         }
     }
 
-    /// What to write now: at most one batch in a [`PERIOD`], and none without counts.
+    /// The batch to write now: at most one in each [`PERIOD`], and none without counts.
     pub fn batch(&mut self, steady: Duration) -> Option<Arc<Batch>> {
         if self.written.is_some_and(|at| steady.saturating_sub(at) < PERIOD) {
             return None;
@@ -119,7 +120,7 @@ impl Ledger {
         self.take(steady)
     }
 
-    /// What to write at the end, whatever the time.
+    /// The batch to write at the end, whatever the time.
     pub fn take(&mut self, steady: Duration) -> Option<Arc<Batch>> {
         if self.flight.is_none() && !self.pending.is_empty() {
             self.sequence += 1;
@@ -131,30 +132,30 @@ impl Ledger {
         self.flight.clone()
     }
 
-    /// The store has the batch.
+    /// Records that the store has the batch.
     pub fn stored(&mut self) {
         self.flight = None;
         self.failure = None;
     }
 
-    /// The store has refused the batch, or its answer was lost.
+    /// Records that the store refused the batch, or that its answer was lost.
     pub fn refused(&mut self, steady: Duration, error: String) {
         let since = self.failure.take().map_or(steady, |(since, _)| since);
         self.failure = Some((since, error));
     }
 
-    /// The store will never take anything again: sharing stops at once.
+    /// Records that the store will never accept anything again: sharing stops at once.
     pub fn refused_for_good(&mut self, steady: Duration, error: String) {
         self.refused(steady, error);
         self.patience = Duration::ZERO;
     }
 
-    /// Bytes that are counted and not stored.
+    /// Bytes that are counted but not stored.
     pub fn unwritten_bytes(&self) -> u64 {
         self.pending.values().sum::<u64>() + self.flight.as_ref().map_or(0, |batch| batch.bytes())
     }
 
-    /// How things stand.
+    /// State of the ledger and its store.
     pub fn state(&self, steady: Duration) -> State {
         let Some((since, error)) = self.failure.clone() else { return State::Current };
         let unwritten_bytes = self.unwritten_bytes();
@@ -167,7 +168,7 @@ impl Ledger {
 }
 
 impl State {
-    /// Whether neighbours may go on.
+    /// Whether neighbours are served.
     pub fn shares(&self) -> bool {
         !matches!(self, State::Stopped { .. })
     }
@@ -188,10 +189,10 @@ impl std::fmt::Display for State {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub const ALL: [Direction; 2] = [Direction::Down, Direction::Up];
 
-    /// As stored and exported.
+    /// The name in the store and in exports.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Down => "down",
@@ -201,7 +202,7 @@ impl Direction {
 }
 
 impl Class {
-    /// As stored and exported.
+    /// The name in the store and in exports.
     pub fn name(self) -> &'static str {
         match self {
             Class::Foreground => "home",

@@ -1,9 +1,9 @@
-//! Who used how much of a shared line, and the caps that protect its owner's bill.
+//! Accounts of a shared line: how much each user used, and the caps that protect the owner's bill.
 //!
 //! Bytes are counted by user, direction, class (the home, its neighbours) and five minutes
 //! ([`ledger`]). One transaction in nine seconds moves the counts into an SQLite file or a
-//! PostgreSQL database ([`store`]). Everything that decides takes the time as an argument;
-//! [`Accounts`] reads the clocks.
+//! PostgreSQL database ([`store`]). All decisions take the time as an argument; only [`Accounts`]
+//! reads the clocks.
 
 mod books;
 pub mod caps;

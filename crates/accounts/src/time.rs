@@ -1,70 +1,70 @@
-//! Slots of five minutes, and one time out of two clocks.
+//! Slots of five minutes, and the time of the accounts from two clocks.
 
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// Length of a slot in seconds: the sample of transit billing.
+/// Length of a slot in seconds, which is the sample of transit billing.
 pub const SLOT_S: i64 = 300;
 
-/// How far the wall clock may be off the steady one before that counts as a jump. NTP slews by
-/// 0.5 ms a second at most, and steps by less than this while it runs.
+/// Difference between wall clock and steady clock that counts as a jump. NTP slews by at most 0.5
+/// ms a second, and while it runs its steps are smaller than this.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// How long the wall clock must keep a time that it jumped to before it is believed.
+/// Time for which the wall clock must keep a new time before the time is accepted.
 const SETTLE: Duration = Duration::from_secs(600);
 
-/// Five minutes, which begin at a multiple of 300 s since 1970 (UTC).
+/// Five minutes that begin at a multiple of 300 s since 1970 (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(i64);
 
 impl Slot {
-    /// The slot that `at` is in.
+    /// The slot that contains `at`.
     pub fn of(at: Timestamp) -> Slot {
         Slot(at.as_second().div_euclid(SLOT_S) * SLOT_S)
     }
 
-    /// Its beginning.
+    /// Beginning of the slot.
     pub fn start(self) -> Timestamp {
         Timestamp::from_second(self.0).unwrap_or(Timestamp::MAX)
     }
 
-    /// Its beginning in seconds since 1970 (UTC).
+    /// Beginning in seconds since 1970 (UTC).
     pub fn second(self) -> i64 {
         self.0
     }
 
-    /// The slot that follows.
+    /// The next slot.
     pub fn next(self) -> Slot {
         Slot(self.0 + SLOT_S)
     }
 }
 
-/// One reading of both clocks.
+/// Both clocks, read at one instant.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// What time it is, as the machine believes.
+    /// The wall clock.
     pub wall: Timestamp,
-    /// Time since some beginning, which never jumps.
+    /// A clock that never jumps: the time since some beginning.
     pub steady: Duration,
 }
 
-/// What time it is for the accounts: the wall clock's, but a jump is believed only after ten
+/// The time of the accounts: that of the wall clock, but a jump is accepted only after ten
 /// minutes.
 ///
-/// A machine without a battery for its clock boots in 1970 or at the time of its last shutdown.
-/// A wrong time would put bytes into another month, where no cap sees them.
+/// A machine without a battery for its clock boots in 1970, or at the time of its last shutdown. A
+/// wrong time would count bytes in another month, where no cap sees them.
 #[derive(Debug)]
 pub struct Clock {
     anchor: Moment,
     jump: Option<Jump>,
-    /// The clock was behind the ledger at the start: any later time is better.
+    /// The clock was behind the ledger at the start, so any later time is better.
     behind: bool,
 }
 
-/// The wall clock says something else than before, and is not believed yet.
+/// A time of the wall clock that differs from the expected one, and is not accepted yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jump {
-    /// By how much: positive into the future.
+    /// Size of the jump; positive into the future.
     pub by: SignedDuration,
     /// Steady time of the jump.
     pub since: Duration,
@@ -78,7 +78,7 @@ impl Clock {
         Clock { anchor: Moment { wall, ..now }, jump: None, behind: behind.is_some() }
     }
 
-    /// The time that holds for the accounts.
+    /// The present time of the accounts.
     pub fn at(&mut self, now: Moment) -> Timestamp {
         let passed = now.steady.saturating_sub(self.anchor.steady);
         let expected = self.anchor.wall.saturating_add(passed).unwrap_or(Timestamp::MAX);
@@ -94,7 +94,7 @@ impl Clock {
         expected
     }
 
-    /// The jump that is not believed yet.
+    /// The jump that is not accepted yet.
     pub fn jump(&self) -> Option<Jump> {
         self.jump
     }
@@ -166,7 +166,7 @@ mod tests {
             let at = clock.at(moment(5 + second, second as u64));
             assert_eq!(at, newest.start().saturating_add(SignedDuration::from_secs(second)).unwrap());
         }
-        // NTP answers: three days have passed since.
+        // NTP answers: three days have passed.
         let at = clock.at(moment(START + 3 * 86_400, 301));
         assert_eq!(at.as_second(), START + 3 * 86_400);
         assert_eq!(clock.jump(), None);

@@ -1,10 +1,10 @@
-//! Codes: a voucher is some days and some data for whoever has its code, an invitation is the
-//! same for somebody with a name, and may have no end.
+//! Codes of vouchers and invitations. A voucher gives some days and some data to whoever has its
+//! code. An invitation gives the same to somebody with a name, and may have no end.
 //!
-//! A code has four characters that find it and twelve that prove it. Of the twelve the store has
-//! a salted hash only (PBKDF2 with SHA-256, RFC 8018). Twelve characters of an alphabet of 20
-//! are 52 bits, and the hash makes each guess at a stolen store 10,000 times as expensive: 13
-//! bits more.
+//! A code has four characters that find its row and twelve that prove it. Of the twelve, the store
+//! has only a salted hash (PBKDF2 with SHA-256, RFC 8018). Twelve characters of an alphabet of 20
+//! are 52 bits. The hash makes each guess at a stolen store 10,000 times as expensive, which adds
+//! 13 bits.
 
 use crate::caps::Period;
 use crate::store::{Db, Store, StoreError, Value};
@@ -17,8 +17,8 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-/// Letters and digits that look like no other, in print or by hand. Left out: 0 O Q, 1 I L, 2 Z,
-/// 5 S, 6 G (6 stays), 8 B, N (M stays), U V.
+/// Letters and digits that cannot be confused with each other, in print or by hand. Left out are
+/// 0, O and Q; 1, I and L; 2 and Z; 5 and S; G (6 stays); 8 and B; N (M stays); U and V.
 const ALPHABET: &[u8; 20] = b"34679ACDEFHJKMPRTWXY";
 
 const SELECTOR: usize = 4;
@@ -27,84 +27,85 @@ const ROUNDS: NonZeroU32 = NonZeroU32::new(10_000).unwrap();
 const HASH_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// What to make vouchers for.
+/// What vouchers give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    /// Days of 24 hours from the redemption on.
+    /// Days of 24 hours, from the first use.
     pub days: Option<u32>,
-    /// Data, both directions together.
+    /// Data in bytes, both directions together.
     pub bytes: Option<u64>,
-    /// When an unused voucher becomes void.
+    /// When an unused voucher expires.
     pub valid_until: Option<Timestamp>,
 }
 
-/// A voucher or an invitation as the store knows it.
+/// A voucher or an invitation in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Voucher {
     /// The first four characters of its code.
     pub selector: String,
-    /// Who was invited; none for a voucher.
+    /// Name of the invited person; none for a voucher.
     pub invited: Option<String>,
-    /// What it is for.
+    /// What it gives.
     pub terms: Terms,
     /// When it was made.
     pub created: Timestamp,
-    /// When it was used first.
+    /// When it was first used.
     pub redeemed: Option<Timestamp>,
     /// When it was revoked.
     pub revoked: Option<Timestamp>,
 }
 
-/// A code, as it is shown once.
+/// A new code, to be shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// As it is printed: four groups of four.
+    /// The text to print: four groups of four characters.
     pub text: String,
-    /// Who uses the line with it, as the ledger calls him.
+    /// Name of the holder in the ledger.
     pub holder: String,
 }
 
-/// Why a code is worth nothing, or none is made.
+/// Why a code is refused, or cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VoucherError {
-    /// There is no such code. Nobody is told whether its beginning is right.
+    /// There is no such code. The error does not tell whether the first characters are right.
     #[error("there is no voucher of this code: look at it again, it has no 0, O, 1, I or L")]
     Unknown,
     /// Too late for its first use.
     #[error("this voucher was valid until {0}")]
     Void(Timestamp),
-    /// The owner has taken it back.
+    /// The owner has revoked it.
     #[error("this voucher was revoked")]
     Revoked,
-    /// A voucher for nothing.
+    /// A voucher without days and data.
     #[error("a voucher needs days, data or both: give at least one of them, more than 0")]
     Empty,
-    /// An invitation for nothing.
-    #[error("an invitation for 0 days or 0 bytes is none: give more, or leave it out")]
+    /// An invitation for 0 days or 0 bytes.
+    #[error("an invitation cannot be for 0 days or 0 bytes: give more, or leave it out")]
     Nothing,
     /// More data than any line carries.
     #[error("{0} bytes: at most a petabyte, 1000000000000000 bytes, can be given")]
     Endless(u64),
-    /// Too many or none.
+    /// Too many vouchers, or none.
     #[error("{0} vouchers: from 1 to 1000 can be made at a time")]
     Count(usize),
-    /// No name.
+    /// The name is not allowed.
     #[error(
         "{0:?} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no character \
-         that turns text around, and is neither an address nor one of a voucher"
+         that changes the direction of text, and is neither an address nor one of a voucher"
     )]
     Name(String),
-    /// He has a code already.
+    /// The name has an invitation already.
     #[error("{0} has been invited already; to invite {0} again, revoke that first")]
     Invited(String),
 }
 
-/// What the ledger calls who uses the line with a voucher, before the first four characters.
+/// Start of the name of a voucher's holder in the ledger. The first four characters of the code
+/// follow.
 const HOLDER: &str = "voucher-";
 
-/// The code in what somebody has typed, without spaces and dashes and in capital letters; none if
-/// it cannot be one.
+/// The code in a text that somebody has typed, without spaces and dashes and in capital letters.
+/// `None` if the text cannot be a code.
 pub fn code_in(typed: &str) -> Option<String> {
     let code = normal(typed);
     let whole = code.len() == SELECTOR + SECRET && code.bytes().all(|byte| ALPHABET.contains(&byte));
@@ -117,16 +118,16 @@ pub fn grouped(text: &str) -> String {
     characters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join("-")
 }
 
-/// Most data of a code, in bytes: a petabyte, up to which a number of gigabytes gives exact bytes.
+/// Most data of a code, in bytes. Up to a petabyte, a number of gigabytes gives exact bytes.
 const MOST_BYTES: u64 = 1_000_000_000_000_000;
 
-/// Bytes of that many gigabytes (10^9); none for less than a byte, and above a petabyte.
+/// Bytes of `gb` gigabytes (10^9). `None` for less than a byte and for more than a petabyte.
 pub fn gigabytes(gb: f64) -> Option<u64> {
     (1e-9..=MOST_BYTES as f64 / 1e9).contains(&gb).then(|| (gb * 1e9).round() as u64)
 }
 
 impl Terms {
-    /// `nothing`, if they are for 0 days or 0 bytes.
+    /// Returns the error `nothing` if the terms are for 0 days or 0 bytes.
     fn check(&self, nothing: VoucherError) -> Result<(), VoucherError> {
         match self {
             Terms { days: Some(0), .. } | Terms { bytes: Some(0), .. } => Err(nothing),
@@ -136,32 +137,33 @@ impl Terms {
     }
 }
 
-/// The name in the ledger of the holder of a code: the invited one's, or one that is made of the code's selector.
+/// Name of a code's holder in the ledger: the invited person's, or one made of the code's first
+/// characters.
 fn holder(invited: Option<&str>, selector: &str) -> String {
     invited.map_or_else(|| format!("{HOLDER}{selector}"), str::to_owned)
 }
 
 impl Voucher {
-    /// Who uses the line with it, as the ledger calls him.
+    /// Name of the holder in the ledger.
     pub fn holder(&self) -> String {
         holder(self.invited.as_deref(), &self.selector)
     }
 
-    /// When it is over, if it was redeemed for some days.
+    /// When it ends, if it was first used and gives some days.
     pub fn ends(&self) -> Option<Timestamp> {
         let days = DAY.checked_mul(self.terms.days?.try_into().ok()?);
         let end = |at: Timestamp| days.and_then(|days| at.checked_add(days).ok());
         Some(end(self.redeemed?).unwrap_or(Timestamp::MAX))
     }
 
-    /// From its first use until it is over or was revoked; none before.
+    /// From its first use until it ends or was revoked; `None` before the first use.
     pub fn period(&self) -> Option<Period> {
         let start = self.redeemed?;
         let end = self.ends().unwrap_or(Timestamp::MAX);
         Some(Period { start, end: self.revoked.map_or(end, |revoked| revoked.min(end)) })
     }
 
-    /// One word on how it stands at `now`.
+    /// The state at `now` in one word.
     pub fn standing(&self, now: Timestamp) -> &'static str {
         match self {
             Voucher { revoked: Some(_), .. } => "revoked",
@@ -174,8 +176,8 @@ impl Voucher {
 }
 
 impl Store {
-    /// Makes vouchers; returns their codes, which nobody can read again. The store has them, synced
-    /// to the disk, before this returns.
+    /// Makes vouchers. Returns their codes, which cannot be read again. The vouchers are stored
+    /// and synced to the disk when this returns.
     ///
     /// # Errors
     /// The terms are empty, or the database refuses or is gone.
@@ -196,10 +198,10 @@ impl Store {
         self.transaction(|db| made.into_iter().map(|made| made.keep(db, now, terms, None)).collect())
     }
 
-    /// Invites somebody by name; returns the code, which nobody can read again. Terms may be empty.
+    /// Invites somebody by name. Returns the code, which cannot be read again. Terms may be empty.
     ///
     /// # Errors
-    /// The name is none or is invited already, or the database refuses or is gone.
+    /// The name is not allowed or is invited already, or the database refuses or is gone.
     pub fn invite(&mut self, now: Timestamp, name: &str, terms: &Terms) -> Result<Code, StoreError> {
         terms.check(VoucherError::Nothing)?;
         let taken = name.starts_with('(') || name.starts_with(HOLDER) || code_in(name).is_some();
@@ -218,11 +220,11 @@ impl Store {
         })
     }
 
-    /// What a code is worth; its days begin with the first time that it is asked for. Any gateway
-    /// of the store may ask, any number of times.
+    /// The voucher of a code. Its days begin with the first call. Any gateway of the store may
+    /// call this, any number of times.
     ///
     /// # Errors
-    /// The code is worth nothing, or the database refuses or is gone.
+    /// The code is not accepted, or the database refuses or is gone.
     pub fn redeem(&mut self, now: Timestamp, code: &str) -> Result<Voucher, StoreError> {
         let selector = self.find(code)?;
         self.transaction(|db| {
@@ -244,7 +246,7 @@ impl Store {
         })
     }
 
-    /// The voucher of a code, whose days do not begin with this.
+    /// The voucher of a code. Its days do not begin with this.
     ///
     /// # Errors
     /// There is no such code, or the database refuses or is gone.
@@ -253,7 +255,7 @@ impl Store {
         Ok(self.voucher(&selector)?.ok_or(VoucherError::Unknown)?)
     }
 
-    /// The voucher whose code begins so.
+    /// The voucher whose code begins with `selector`.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -281,7 +283,7 @@ impl Store {
         Ok(selector.to_owned())
     }
 
-    /// Bytes that the holder of a voucher has used of it at all gateways, as far as they are stored.
+    /// Bytes of a voucher that its holder has used at all gateways, as far as they are stored.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -289,7 +291,7 @@ impl Store {
         self.used_at(voucher, None)
     }
 
-    /// The same at one gateway, or at all.
+    /// [`Store::used_of`] at one gateway, or at all.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -310,7 +312,8 @@ impl Store {
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
-    /// Takes vouchers back, by the beginning of a code or by who was invited; returns how many.
+    /// Revokes vouchers by the beginning of a code, or an invitation by its name. Returns their
+    /// number.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -325,8 +328,8 @@ impl Store {
         })
     }
 
-    /// All vouchers and invitations, by their making, each with the bytes of [`Store::used_of`]. One query,
-    /// however many there are.
+    /// All vouchers and invitations in the order in which they were made, each with the bytes of
+    /// [`Store::used_of`]. It is one query, however many there are.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -339,12 +342,12 @@ impl Store {
 const INSERT: &str = "INSERT INTO vouchers (selector, salt, hash, days, bytes, created, valid_until, username) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
 
-/// What [`read`] reads.
+/// The columns that [`read`] expects.
 const COLUMNS: &str = "selector, days, bytes, created, valid_until, username, redeemed, revoked";
 
-/// Reads all, and before that the bytes that were used in each period, which are those of [`Voucher::period`].
-/// The ledger is read once: CROSS JOIN keeps SQLite from reading it for each voucher, and the CAST lets SQLite
-/// index the holders for this query.
+/// The query for all vouchers, each after the bytes that were used in its period
+/// ([`Voucher::period`]). The ledger is read once: CROSS JOIN keeps SQLite from reading it for
+/// each voucher, and the CAST lets SQLite index the holders for this query.
 fn with_use() -> String {
     let (slot, day, never) = (SLOT_S, DAY.as_secs(), i64::MAX);
     format!(
@@ -381,7 +384,7 @@ fn read(row: &[Value]) -> Voucher {
     }
 }
 
-/// A code, and what the store has of it.
+/// A new code, and what the store gets of it.
 struct Made {
     selector: String,
     secret: String,
@@ -401,8 +404,8 @@ impl Made {
         Made { selector, secret, salt, hash }
     }
 
-    /// Puts it into the store; another one if its beginning is taken, which is so for one of
-    /// 160,000 of each that is there.
+    /// Stores the code. If its first characters are taken, makes another code. Each stored code
+    /// has a chance of one in 160,000 for that.
     fn keep(
         mut self,
         db: &mut Db,
@@ -416,7 +419,7 @@ impl Made {
         Ok(Code { text: self.code(), holder: holder(invited, &self.selector) })
     }
 
-    /// In groups of four.
+    /// The code in groups of four characters.
     fn code(&self) -> String {
         grouped(&format!("{}{}", self.selector, self.secret))
     }
@@ -436,7 +439,7 @@ impl Made {
     }
 }
 
-/// Characters of the alphabet, each as likely.
+/// Random characters of the alphabet, all equally likely.
 fn random(length: usize) -> String {
     let source = SystemRandom::new();
     let most = 256 / ALPHABET.len() * ALPHABET.len();
@@ -453,7 +456,7 @@ fn random(length: usize) -> String {
     text
 }
 
-/// A code as people type it, in small letters and with any spaces and dashes.
+/// A code as people type it: in small letters, and with any spaces and dashes.
 fn normal(code: &str) -> String {
     code.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).take(64).collect()
 }
@@ -476,7 +479,7 @@ mod tests {
         }
         assert_eq!(seen.len(), ALPHABET.len());
         assert!(!seen.keys().any(|c| "0O1IL2Z5S8BUVGNQ".contains(*c)));
-        // 1,200 of each, give or take five standard deviations.
+        // 1,200 of each are expected, with a tolerance of five standard deviations.
         assert!(seen.values().all(|n| (1030..1370).contains(n)), "{seen:?}");
     }
 

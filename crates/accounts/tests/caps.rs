@@ -259,7 +259,7 @@ fn the_strictest_cap_speaks_and_a_neighbour_has_limits_of_his_own() {
     caps.count(later, "bob", Direction::Down, Class::Background, 1_000_000_000);
     assert_eq!(
         words(&mut caps, later, "bob"),
-        "Paused until Wednesday 25 November, 00:00: what you may use today is nearly or all used."
+        "Paused until Wednesday 25 November, 00:00: you have used nearly all, or all, of what you may use today."
     );
     caps.set_stored(false);
     assert!(words(&mut caps, later, "ann").starts_with("Paused: the accounts cannot be stored"));

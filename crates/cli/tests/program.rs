@@ -247,7 +247,7 @@ fn a_neighbour_who_is_named_twice_would_have_a_password_that_does_not_hold() {
     let output = leeway().current_dir(&folder).args(arguments).output().unwrap();
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{words}");
-    assert!(words.contains("--users ann is there twice"), "{words}");
+    assert!(words.contains("--users ann is given twice"), "{words}");
     assert!(!folder.path().join("g.toml").exists());
 }
 

@@ -1,22 +1,25 @@
-//! The most that users can get at an instant if somebody who knows everything gives each of them one gateway.
+//! Bounds of what users can get at an instant, if a scheduler that knows everything gives each
+//! user one gateway.
 //!
-//! User `u` gets a rate of at most `c(u, g)` through gateway `g`: the lesser of the rate that the user
-//! wants and the rate that the path to the gateway carries. With `x(u, g)` of the user's time at `g`, the
-//! most is the linear program `max sum x c` with `sum over g of x <= 1` for each user, and
-//! `sum over u of x c <= S(g)`, what the gateway has to spare. Whole users, `x` of 0 or 1, can only have
-//! less. For any prices `p(g)` from 0 to 1, weak duality bounds the program from above by
-//! `sum p(g) S(g) + sum over u of max over g of c (1 - p(g))`. The prices are found by subgradient steps of
-//! Polyak's length. A greedy choice that single moves then improve bounds the best choice of whole users from
-//! below.
+//! User `u` gets at most the rate `c(u, g)` through gateway `g`: the smaller of the rate that the
+//! user wants and the rate of the path to the gateway. Let `x(u, g)` be the part of the user's
+//! time at `g`, and `S(g)` the spare rate of `g`. The upper bound is the linear program `max sum x
+//! c` with `sum over g of x <= 1` for each user, and `sum over u of x c <= S(g)` for each gateway.
+//! Whole users, `x` of 0 or 1, can only get less.
+//!
+//! For any prices `p(g)` from 0 to 1, weak duality bounds the program from above by `sum p(g) S(g)
+//! + sum over u of max over g of c (1 - p(g))`. The prices are found by subgradient steps of
+//! Polyak's length. A greedy choice, improved by single moves, bounds the best choice of whole
+//! users from below.
 
-/// Steps at most; 1 of them is enough where prices of the instant before still fit.
+/// Most subgradient steps. One is enough if the prices of the instant before still fit.
 const STEPS: u32 = 150;
 /// Rounds of moves that improve the greedy choice.
 const ROUNDS: u32 = 10;
-/// The bounds are close enough, as a part of the upper one.
+/// Largest difference of the bounds at which the search stops, as a part of the upper bound.
 const CLOSE: f64 = 0.003;
 
-/// What users can get at an instant, in the unit of what goes in.
+/// What users can get at an instant, in the unit of the arguments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     /// No choice of one gateway for each user gives more.
@@ -25,18 +28,19 @@ pub struct Bound {
     pub feasible: f64,
 }
 
-/// The prices of the gateways, which are kept from one instant to the next.
+/// Prices of the gateways. They are kept from one instant to the next.
 #[derive(Debug, Clone)]
 pub struct Prices(Vec<f64>);
 
 impl Prices {
-    /// All gateways are free.
+    /// All prices are 0.
     #[must_use]
     pub fn new(gateways: usize) -> Prices {
         Prices(vec![0.0; gateways])
     }
 
-    /// Both bounds. `spares` has what each gateway can give, `users` the ways of each user: (gateway, most).
+    /// Both bounds. `spares` has the spare rate of each gateway. `users` has, for each user, each
+    /// path as (gateway, highest rate).
     pub fn bound(&mut self, spares: &[f64], users: &[Vec<(u32, f64)>]) -> Bound {
         let Prices(prices) = self;
         let mut found = Bound { most: f64::INFINITY, feasible: feasible(spares, users) };
@@ -85,14 +89,14 @@ impl Prices {
     }
 }
 
-/// What a good choice of whole users gives: those who want most choose first, each where it gets most; then
-/// each user moves where that lets all together get more, until nobody does.
+/// The sum that a good choice of whole users gives. Users who want most choose first, each where
+/// it gets most. Then each user moves if that increases the sum, until nobody moves.
 fn feasible(spares: &[f64], users: &[Vec<(u32, f64)>]) -> f64 {
     let most = |ways: &[(u32, f64)]| ways.iter().map(|way| way.1).fold(0.0, f64::max);
     let mut order: Vec<&Vec<(u32, f64)>> = users.iter().filter(|ways| !ways.is_empty()).collect();
     order.sort_by(|a, b| most(b).total_cmp(&most(a)));
     let mut asked = vec![0.0; spares.len()];
-    // What one more demand adds to what a gateway gives.
+    // The rate that one more demand adds to a gateway's throughput.
     let gain = |asked: &[f64], (gateway, most): (u32, f64)| {
         let at = gateway as usize;
         (asked[at] + most).min(spares[at]) - asked[at].min(spares[at])

@@ -1,4 +1,4 @@
-//! A user's client: it probes, learns what gateways say, and chooses.
+//! A user's client: it probes gateways, learns their states, and chooses one.
 
 use crate::config::{Community, Scheme};
 use crate::draw::{Draw, Part};
@@ -7,15 +7,15 @@ use crate::town::Path;
 use leeway_selection::{Gateway, Observation, Policy, Reason, Selector, Status};
 use leeway_units::{Bytes, Duration, Time};
 
-/// Mean of what is added to the round trip of a probe, in seconds.
+/// Mean of the exponential noise that is added to the round trip of a probe, in seconds.
 const NOISE_S: f64 = 0.002;
 
 /// A change of gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
-    /// Another gateway looked better.
+    /// Another gateway was better.
     Better,
-    /// The one before was not there.
+    /// The earlier gateway had failed or paused.
     Forced,
 }
 
@@ -23,20 +23,21 @@ pub enum Move {
 #[derive(Debug)]
 pub struct Client {
     paths: Vec<Path>,
-    /// The gateway in use, as a place in `paths`.
+    /// The gateway in use, as an index into `paths`.
     pub current: Option<usize>,
     mind: Mind,
     draw: Draw,
-    /// Its gateway did not answer in the last step.
+    /// The gateway did not answer in the last step.
     pub missed: bool,
-    /// No gateway was found when one was last wanted.
+    /// Time of the next search after none was found, in seconds.
     retry_s: f64,
 }
 
 #[derive(Debug)]
 enum Mind {
     Selector(Box<Selector>),
-    /// The scheme, when it looks again, and until when each path is avoided.
+    /// The scheme, the time of its next search, and for each path the time until which it is
+    /// avoided.
     Simple(Scheme, f64, Vec<f64>),
 }
 
@@ -55,12 +56,12 @@ impl Client {
         self.current.map(|at| self.paths[at])
     }
 
-    /// All gateways that it knows.
+    /// The paths to all gateways that the client knows.
     pub fn paths(&self) -> &[Path] {
         &self.paths
     }
 
-    /// A session begins: what a client does when it is started.
+    /// A session begins: what a client does at its start.
     pub fn begin(&mut self) {
         self.missed = false;
         if let Mind::Simple(scheme, due_s, _) = &mut self.mind {
@@ -71,7 +72,7 @@ impl Client {
         }
     }
 
-    /// The time is `now_s`, within a session.
+    /// A step at `now_s`, within a session. Returns a change of gateway.
     pub fn step(&mut self, community: &Community, now_s: f64, lines: &[Line]) -> Option<Move> {
         let before = self.current;
         let chosen = match &mut self.mind {
@@ -82,7 +83,8 @@ impl Client {
         (before.is_some() && self.current != before).then_some(chosen)
     }
 
-    /// The selector is told of all probes that are due, and of a gateway that does not answer.
+    /// Reports all probes that are due, and a gateway that does not answer, to the selector. Then
+    /// lets it choose.
     fn select(&mut self, now_s: f64, lines: &[Line]) -> Move {
         let Client { paths, mind: Mind::Selector(selector), draw, missed, current, .. } = self else {
             return Move::Better;
@@ -103,7 +105,8 @@ impl Client {
         }
         let mut kind = Move::Better;
         let _ = selector.choose(now);
-        // At most once for each gateway: a paused one says so at once, and another one is taken.
+        // At most once for each gateway: a paused gateway refuses at once, and the next one is
+        // chosen.
         for _ in 0..=paths.len() {
             let due: Vec<Gateway> = selector.probes(now).collect();
             for gateway in due {
@@ -125,7 +128,8 @@ impl Client {
         kind
     }
 
-    /// The other schemes look once a probe interval, and when their gateway is gone.
+    /// The schemes other than the selector search once in a probe interval, and when their gateway
+    /// is gone.
     fn simply(&mut self, community: &Community, now_s: f64, lines: &[Line]) -> Move {
         let Client { paths, mind: Mind::Simple(scheme, due_s, avoided), draw, missed, current, retry_s } =
             self
@@ -141,7 +145,8 @@ impl Client {
         if !gone && !is_due {
             return Move::Better;
         }
-        // A probe in this step finds out what is true; without one, what failed lately is avoided.
+        // A probe in this step finds the true state. Without one, gateways that failed lately are
+        // avoided.
         let usable = |at: &usize| avoided[*at] <= now_s && !matches!(presence(*at), Presence::Paused(_));
         let answers = |at: &usize| presence(*at) == Presence::Open;
         let places = 0..paths.len();
@@ -168,7 +173,7 @@ impl Client {
         if gone { Move::Forced } else { Move::Better }
     }
 
-    /// It got `bps` for `step_s`.
+    /// Records that the user got `bps` for `step_s`.
     pub fn used(&mut self, now_s: f64, step_s: f64, bps: f64) {
         if let (Mind::Selector(selector), Some(at)) = (&mut self.mind, self.current) {
             let gateway = Gateway(u64::from(self.paths[at].gateway));

@@ -1,50 +1,52 @@
-//! What community is simulated.
+//! The parameters of a simulated community.
 
 use leeway_selection::Policy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How clients choose.
+/// How clients choose a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {
-    /// By `leeway-selection`.
+    /// The algorithm of `leeway-selection`.
     Selector,
-    /// The shortest round trip of those that answer.
+    /// The gateway with the shortest round trip that answers.
     Nearest,
-    /// One by lot for each session, and another by lot when it fails.
+    /// A random gateway for each session, and another random one when it fails.
     Random,
-    /// Once a probe interval the one where a newcomer would get most, of all that are known; without hysteresis.
+    /// Once in a probe interval, the known gateway where a newcomer would get most; without
+    /// hysteresis.
     LeastLoaded,
 }
 
-/// A community. Every field has a default.
+/// The parameters of a community. Every field has a default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Community {
-    /// Homes that share their lines.
+    /// Homes that share their lines, each with a gateway.
     pub gateways: u32,
-    /// People who use what is shared.
+    /// People who use the shared lines.
     pub users: u32,
-    /// Gateways that a client knows: the nearest.
+    /// Gateways that a client knows: the nearest ones.
     pub known: u32,
-    /// Rate over one hop of the mesh, in bit/s; over n hops of the shared medium an n-th of it.
+    /// Rate over one hop of the mesh, in bit/s. Over n hops of the shared medium, the rate is
+    /// divided by n.
     pub hop_bps: f64,
     /// How clients choose.
     pub scheme: Scheme,
-    /// Constants of the selector that are not its defaults.
+    /// Constants of the selector that differ from its defaults.
     pub policy: BTreeMap<String, f64>,
-    /// Hours, from midnight on.
+    /// Simulated hours, from midnight.
     pub hours: f64,
-    /// Seconds of a step. It is also what a client takes to notice that a gateway does not answer.
+    /// Seconds of a step. A client takes this long to notice that a gateway does not answer.
     pub step_s: f64,
-    /// Factor on what users want.
+    /// Factor on the rates that users want.
     pub demand: f64,
-    /// Mean length of a transfer, and of the time between two, in seconds.
+    /// Mean length of a transfer, and of the pause between two transfers, in seconds.
     pub transfer_s: f64,
-    /// Failures of a gateway in a day, at random.
+    /// Random failures of a gateway in a day.
     pub failures_per_day: f64,
-    /// Announced pauses of a gateway in a day, at random.
+    /// Random announced pauses of a gateway in a day.
     pub pauses_per_day: f64,
     /// Mean length of a failure, in minutes.
     pub failure_min: f64,
@@ -52,7 +54,7 @@ pub struct Community {
     pub pause_min: f64,
     /// Seconds between two probes of the schemes other than the selector.
     pub probe_s: f64,
-    /// Time constant of what gateways say of themselves, in seconds.
+    /// Time constant of the averages that gateways report, in seconds.
     pub status_s: f64,
     /// Seconds between two comparisons with the bound.
     pub bound_s: f64,
@@ -82,22 +84,22 @@ impl Default for Community {
     }
 }
 
-/// What is wrong with a community.
+/// The error of a community that cannot be simulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Wrong {
-    /// A number outside its bounds.
+    /// A number is outside its bounds.
     #[error("`{field}` is {value}; it has to be from {least} to {most}")]
     Number {
         /// The field.
         field: &'static str,
         /// Its value.
         value: f64,
-        /// The least it can be.
+        /// The least allowed value.
         least: f64,
-        /// The most it can be.
+        /// The most allowed value.
         most: f64,
     },
-    /// A constant of the selector that does not exist, or is outside its bounds.
+    /// A constant of the selector does not exist, or is outside its bounds.
     #[error("`policy.{name}` cannot be {value}; {right}")]
     Policy {
         /// Its name.
@@ -110,7 +112,7 @@ pub enum Wrong {
 }
 
 impl Community {
-    /// The selector's constants.
+    /// Checks the parameters, and returns the selector's constants.
     ///
     /// # Errors
     /// [`Wrong`] says which field is wrong, and what would be right.

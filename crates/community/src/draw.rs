@@ -1,21 +1,21 @@
-//! Random numbers. Each part of a community draws from a stream of its own, so that one part does not disturb
-//! another.
+//! Random numbers. Each part of a community has its own stream, so that a change in one part does
+//! not change another.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Kinds of parts.
+/// The kinds of parts.
 #[derive(Debug, Clone, Copy)]
 pub enum Part {
-    /// Where things are, and what lines there are.
+    /// The places, and the lines.
     Town = 1,
-    /// A home's own use.
+    /// The home's own use of a line.
     Home,
     /// Failures and pauses of a gateway.
     Outage,
     /// Sessions of a user.
     User,
-    /// What a client draws for itself.
+    /// The random choices of a client.
     Client,
 }
 
@@ -33,7 +33,7 @@ impl Draw {
         self.0.next_u64()
     }
 
-    /// In [0, 1).
+    /// Uniform in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -46,14 +46,15 @@ impl Draw {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// Log-normal (Box and Muller).
+    /// Log-normal (method of Box and Muller).
     pub fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         median * (sigma * radius * (std::f64::consts::TAU * self.unit()).cos()).exp()
     }
 }
 
-/// How active people are at an hour of the day, 0 to 1: low at night, a plateau by day, a peak at 21 h.
+/// How active people are at an hour of the day, 0 to 1: low at night, constant by day, with a peak
+/// at 21 h.
 pub fn of_the_day(hour: f64) -> f64 {
     const EACH_THIRD_HOUR: [f64; 9] = [0.45, 0.1, 0.12, 0.4, 0.5, 0.55, 0.75, 1.0, 0.45];
     let place = hour.rem_euclid(24.0) / 3.0;

@@ -1,4 +1,4 @@
-//! The run: one step after the other.
+//! Runs a community, step by step.
 
 use crate::bound::Prices;
 use crate::client::{Client, Move};
@@ -8,10 +8,11 @@ use crate::report::{Hour, Report, jain, quantile, ratio};
 use crate::town;
 use crate::user::User;
 
-/// Plays `community` with `seed`. None if `cancelled` said so; it is asked once a simulated minute.
+/// Simulates `community` with `seed`. `None` if `cancelled` returned true. `cancelled` is called
+/// once in a simulated minute.
 ///
 /// # Errors
-/// [`Wrong`] if the community cannot be.
+/// [`Wrong`] if a parameter is not allowed.
 pub fn run(community: &Community, seed: u64, cancelled: &dyn Fn() -> bool) -> Result<Option<Report>, Wrong> {
     let policy = community.check()?;
     let town = town::build(community, seed);
@@ -38,15 +39,15 @@ pub fn run(community: &Community, seed: u64, cancelled: &dyn Fn() -> bool) -> Re
     Ok(Some(run.report()))
 }
 
-/// A user with its client, and what is counted for it.
+/// A user with its client, and the sums for the report.
 struct Person {
     user: User,
     client: Client,
     wanted: f64,
     got: f64,
-    /// What it gets now, in bit/s.
+    /// The present rate, in bit/s.
     rate_bps: f64,
-    /// Since when it waits after a failure, and what it got before.
+    /// When the user's gateway failed, and the rate before the failure.
     outage: Option<(f64, f64)>,
 }
 
@@ -61,22 +62,22 @@ struct Run<'a> {
     lines: Vec<Line>,
     people: Vec<Person>,
     report: Report,
-    /// Users that came to each gateway in this minute.
+    /// Users that came to each gateway in the present minute.
     arrivals: Vec<u32>,
-    /// Who wants how much of each gateway.
+    /// For each gateway, the users with their wanted rates.
     wants: Vec<Vec<(u32, f64)>>,
-    /// Sums of each hour, of samples of the bound, and of the steps.
+    /// For each hour: sums of its samples, number of samples, changes of gateway, hours of users.
     hours: Vec<(Hour, u32, f64, f64)>,
     outages_s: Vec<f64>,
     before_after: (f64, f64),
     rtt: f64,
-    /// Seconds of transfers, and of those without service.
+    /// Seconds of transfers, and seconds of transfers without service.
     active: (f64, f64),
-    /// Sums of what was wanted and spare.
+    /// Sums of the wanted and of the spare rates.
     load: (f64, f64),
     next_bound_s: f64,
     prices: Prices,
-    /// What a choice that knows everything gives.
+    /// Sum of the lower bounds.
     feasible: f64,
 }
 
@@ -114,7 +115,7 @@ impl<'a> Run<'a> {
         self.lines.iter_mut().for_each(|line| line.note(self.community));
     }
 
-    /// Gateways fail, pause and come back.
+    /// Lets gateways fail, pause and come back.
     fn outages(&mut self, now_s: f64) {
         let mut failed = vec![false; self.lines.len()];
         for (line, failed) in self.lines.iter_mut().zip(&mut failed) {
@@ -129,7 +130,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Users begin and end what they do, and clients choose.
+    /// Users begin and end sessions and transfers, and clients choose.
     fn people_act(&mut self, now_s: f64) {
         let community = self.community;
         let hour = self.hours.len().min(1 + (now_s / 3600.0) as usize) - 1;
@@ -156,7 +157,7 @@ impl<'a> Run<'a> {
         self.report.arrivals_most = self.report.arrivals_most.max(most);
     }
 
-    /// Each gateway's spare part is shared among those who transfer through it.
+    /// Divides each gateway's spare rate among the users who transfer through it.
     fn serve(&mut self) {
         self.wants.iter_mut().for_each(Vec::clear);
         for (index, person) in self.people.iter_mut().enumerate() {
@@ -185,7 +186,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What each user got.
+    /// Counts what each user got in the step.
     fn count(&mut self, now_s: f64) {
         let step_s = self.community.step_s;
         for person in &mut self.people {
@@ -219,7 +220,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is served at this instant, and the most that could be.
+    /// Compares the served rates at this instant with the bounds.
     fn compare(&mut self, now_s: f64) {
         let mut users = Vec::new();
         let (mut wanted, mut served) = (0.0, 0.0);

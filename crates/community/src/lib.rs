@@ -1,10 +1,11 @@
-//! A community that shares its lines, as fluid flows in virtual time.
+//! Simulates a community that shares its lines, as fluid flows in virtual time.
 //!
-//! Homes with gateways use their own lines by day and night; users within reach of some gateways have
-//! sessions; each user's client chooses a gateway by a [`Scheme`], with what its probes told it. [`run`]
-//! plays a [`Community`] with a seed, and compares what the users got with the most that any scheduler could
-//! have given them ([`Prices`]). Everything but the choice depends on community and seed alone, so that
-//! schemes meet the same day. `docs/selection.md` says what is modelled.
+//! Homes with gateways use their own lines by day and night. Users who can reach some of the
+//! gateways have sessions. Each user's client chooses a gateway by a [`Scheme`], with the results
+//! of its probes. [`run`] simulates a [`Community`] with a seed, and compares what the users got
+//! with the most that any scheduler could have given them ([`Prices`]). Everything but the choice
+//! depends only on community and seed, so all schemes meet the same day. `docs/selection.md`
+//! describes the model.
 
 mod bound;
 mod client;
@@ -21,6 +22,6 @@ pub use config::{Community, Scheme, Wrong};
 pub use drive::run;
 pub use report::{Hour, Report};
 
-/// Version of everything that decides what a run gives: of this package, and a hash of the sources of the
-/// choice and of this model. Equal versions give equal results.
+/// Version of everything that determines the result of a run: the version of this package, and a
+/// hash of the sources of the choice and of this model. Equal versions give equal results.
 pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("LEEWAY_COMMUNITY_HASH"));

@@ -1,26 +1,26 @@
-//! A gateway: its line, its home's own use, and when it is not there.
+//! A gateway: its line, its home's own use, its failures and pauses.
 
 use crate::config::Community;
 use crate::draw::{Draw, Part, of_the_day};
 use leeway_selection::Status;
 use leeway_units::{Rate, Time};
 
-/// Mean length of one use of the line by its home, and of the time between two looks at it, in seconds.
+/// Mean time between two changes of the home's use of its line, in seconds.
 const USE_S: f64 = 600.0;
 /// Part of the time in which a home uses its line at the busiest hour.
 const USED: f64 = 0.7;
-/// Rate of a use: log-normal. A stream of 5 Mbit/s is the median.
+/// Rate of a use, log-normal: median in bit/s (a video stream) and sigma.
 const USE_BPS: (f64, f64) = (5e6, 1.0);
 /// Part of the uses that take the whole line.
 const WHOLE: f64 = 0.1;
-/// What neighbours get of a line at least: `min_share_permille` of leeway-share.
+/// Least part of a line for neighbours: `min_share_permille` of leeway-share.
 const LEAST: f64 = 0.01;
 
-/// Whether a gateway is there.
+/// The state of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Presence {
     Open,
-    /// It says until when, in seconds.
+    /// Paused until this time, in seconds. The gateway announces it.
     Paused(f64),
     Failed,
 }
@@ -29,20 +29,21 @@ pub enum Presence {
 #[derive(Debug)]
 pub struct Line {
     pub rate_bps: f64,
-    /// What the home leaves.
+    /// Rate that the home leaves, in bit/s.
     pub spare_bps: f64,
     pub presence: Presence,
-    /// Users with traffic, and what they take.
+    /// Users with traffic, and the sum of their rates in bit/s.
     pub users: u32,
     pub taken_bps: f64,
     home: Draw,
     outage: Draw,
     home_until: f64,
-    /// When it fails, pauses, and is open again.
+    /// Times of the next failure, of the next pause, and of the end of the present one, in
+    /// seconds.
     fails: f64,
     pauses: f64,
     back: f64,
-    /// What it says of itself: averages.
+    /// Averages that the gateway reports: spare rate, load, users.
     said: (f64, f64, f64),
 }
 
@@ -67,7 +68,7 @@ impl Line {
         }
     }
 
-    /// The time is `now_s`; true if it has failed in this step.
+    /// A step at `now_s`. Returns true if the gateway has failed in this step.
     pub fn step(&mut self, community: &Community, now_s: f64) -> bool {
         if now_s >= self.home_until {
             self.home_until = now_s + self.home.exponential(USE_S);
@@ -81,7 +82,7 @@ impl Line {
         if self.presence != Presence::Open && now_s >= self.back {
             self.presence = Presence::Open;
         }
-        // What would begin during another outage is left out, in the same way for all schemes.
+        // An outage that would begin during another one is left out, for all schemes alike.
         let mut has_failed = false;
         if now_s >= self.pauses {
             let length_s = self.outage.exponential(60.0 * community.pause_min);
@@ -101,7 +102,7 @@ impl Line {
         has_failed
     }
 
-    /// What the step was is averaged into what the gateway says.
+    /// Adds the present step to the averages that the gateway reports.
     pub fn note(&mut self, community: &Community) {
         let gain = 1.0 - (-community.step_s / community.status_s).exp();
         let load = if self.spare_bps > 0.0 { (self.taken_bps / self.spare_bps).min(1.0) } else { 1.0 };
@@ -114,7 +115,7 @@ impl Line {
         }
     }
 
-    /// What it answers to a probe; None if it has failed.
+    /// The response to a probe; `None` if the gateway has failed.
     pub fn status(&self) -> Option<Status> {
         let (spare, load, users) = self.said;
         match self.presence {
@@ -129,25 +130,26 @@ impl Line {
         }
     }
 
-    /// What a newcomer could expect from what it says, in bit/s; None if it is not open.
+    /// Rate that a newcomer can expect from the reported averages, in bit/s; `None` if the gateway
+    /// is not open.
     pub fn newcomer_bps(&self) -> Option<f64> {
         let (spare, load, users) = self.said;
         (self.presence == Presence::Open).then(|| (spare * (1.0 - load)).max(spare / (users.round() + 1.0)))
     }
 
-    /// What neighbours can have.
+    /// Rate that neighbours can use, in bit/s.
     pub fn capacity_bps(&self) -> f64 {
         if self.presence == Presence::Open { self.spare_bps } else { 0.0 }
     }
 }
 
-/// The next event of a Poisson process.
+/// The time of the next event of a Poisson process.
 fn after(draw: &mut Draw, from_s: f64, per_day: f64) -> f64 {
     if per_day > 0.0 { from_s + draw.exponential(86_400.0 / per_day) } else { f64::INFINITY }
 }
 
-/// Max-min fair shares of `capacity` for those who want `wants`: progressive filling. Changes the order of
-/// `wants`, which are (index, rate wanted), and calls `give` with each index and its share.
+/// Max-min fair shares of `capacity` by progressive filling. `wants` has (index, wanted rate); its
+/// order changes. Calls `give` with each index and its share.
 pub fn share(capacity: f64, wants: &mut [(u32, f64)], mut give: impl FnMut(u32, f64)) {
     wants.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
     let (mut left, mut count) = (capacity, wants.len() as f64);

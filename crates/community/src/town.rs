@@ -1,15 +1,15 @@
-//! Where gateways and users are, and what lies between them.
+//! Places of gateways and users, and the paths between them.
 
 use crate::config::Community;
 use crate::draw::{Draw, Part};
 
-/// Side of the square on which fifty gateways stand, in metres. The density is the same for any number.
+/// Side of the square with 50 gateways, in metres. The density is the same for any number.
 const SIDE_M: f64 = 5_000.0;
-/// Length of a hop of the mesh.
+/// Length of a hop of the mesh, in metres.
 const HOP_M: f64 = 700.0;
-/// Round trip over no hop and over each hop.
+/// Round trip without hops, and of each hop, in seconds.
 const RTT_S: (f64, f64) = (0.004, 0.006);
-/// Rates of the lines, with the part of the homes that have them.
+/// Rates of lines in bit/s, each with the part of homes that have it.
 const LINES: [(f64, f64); 5] = [(10e6, 0.2), (20e6, 0.25), (50e6, 0.3), (100e6, 0.15), (300e6, 0.1)];
 
 /// The path from a user to a gateway that it knows.
@@ -23,9 +23,9 @@ pub struct Path {
 /// The places of a run.
 #[derive(Debug)]
 pub struct Town {
-    /// Rate of each gateway's line.
+    /// Rate of each gateway's line, in bit/s.
     pub lines_bps: Vec<f64>,
-    /// Each user's paths, the nearest first.
+    /// Each user's paths, the nearest gateway first.
     pub paths: Vec<Vec<Path>>,
 }
 
@@ -52,8 +52,8 @@ pub fn build(community: &Community, seed: u64) -> Town {
     Town { lines_bps, paths }
 }
 
-/// The rate of line `index`: the same number of each kind in every town of a size, so that towns differ in
-/// places only.
+/// The rate of line `index`. All towns of a size have the same number of lines of each rate, so
+/// they differ in places only.
 fn line(index: usize, count: usize) -> f64 {
     let mut point = (index as f64 + 0.5) / count as f64;
     for (rate, part) in LINES {

@@ -1,25 +1,25 @@
-//! What a user wants, whatever it gets: sessions, and transfers in them.
+//! What a user wants, whatever it gets: sessions with transfers.
 
 use crate::config::Community;
 use crate::draw::{Draw, Part, of_the_day};
 
-/// Sessions of a user in a day, and their mean length.
+/// Sessions of a user in a day, and their mean length in seconds.
 const SESSIONS_PER_DAY: f64 = 5.0;
 const SESSION_S: f64 = 2400.0;
-/// Rate of a transfer: log-normal.
+/// Wanted rate of a transfer, log-normal: median in bit/s and sigma.
 const WANT_BPS: (f64, f64) = (6e6, 0.8);
 const MOST_BPS: f64 = 50e6;
 /// Mean of `of_the_day`.
 const DAY_MEAN: f64 = 0.48;
 
-/// A user's wishes over time.
+/// What a user wants over time.
 #[derive(Debug)]
 pub struct User {
-    /// What it wants now; 0 between transfers.
+    /// Wanted rate in bit/s; 0 between transfers.
     pub want_bps: f64,
     pub is_here: bool,
     draw: Draw,
-    /// When the session begins or ends, and when the transfer does.
+    /// Times at which the session, and then the transfer, begins or ends next.
     changes: f64,
     turns: f64,
 }
@@ -31,7 +31,7 @@ impl User {
         User { want_bps: 0.0, is_here: false, draw, changes, turns: f64::INFINITY }
     }
 
-    /// The time is `now_s`; true if a session has begun.
+    /// A step at `now_s`. Returns true if a session has begun.
     pub fn step(&mut self, community: &Community, now_s: f64) -> bool {
         let mut begins = false;
         if now_s >= self.changes {
@@ -52,7 +52,8 @@ impl User {
     }
 }
 
-/// A Poisson process whose rate follows the day, by thinning (Lewis and Shedler 1979).
+/// The next event of a Poisson process whose rate follows the day, by thinning (Lewis and Shedler
+/// 1979).
 fn next_session(draw: &mut Draw, from_s: f64) -> f64 {
     let peak_per_s = SESSIONS_PER_DAY / DAY_MEAN / 86_400.0;
     let mut now_s = from_s;

@@ -13,11 +13,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long whoever asks may take.
+/// Longest time for reading the request and sending the response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The metrics in Prometheus' text format. The label `path` of a window says what shares it: downloads that come
-/// directly (`direct`) or through the relay (`relay`), or everything that is sent directly (`uplink`).
+/// The metrics in Prometheus' text format. The label `path` of a window says what shares the
+/// window: downloads that come directly (`direct`) or through the relay (`relay`), or everything
+/// that is sent directly (`uplink`).
 pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> String {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&str, &str, Count); 4] = [
@@ -37,7 +38,11 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
     let (wrong, slowed) = users.refused_logins();
     for (name, help, value) in [
         ("leeway_gateway_wrong_logins_total", "Log-ins with a wrong name or password.", wrong),
-        ("leeway_gateway_slowed_logins_total", "Log-ins refused without a look, after wrong ones.", slowed),
+        (
+            "leeway_gateway_slowed_logins_total",
+            "Log-ins refused without a check, after too many wrong ones.",
+            slowed,
+        ),
     ] {
         head(&mut text, "counter", name, help);
         let _ = writeln!(text, "{name} {value}");
@@ -47,9 +52,12 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
         ("gauge", "leeway_gateway_window_bytes", "The window that is shared.", |state| {
             state.window_bytes as f64
         }),
-        ("gauge", "leeway_gateway_outstanding_bytes", "Asked for or sent, not arrived.", |state| {
-            state.outstanding_bytes as f64
-        }),
+        (
+            "gauge",
+            "leeway_gateway_outstanding_bytes",
+            "Bytes requested or sent that have not arrived yet.",
+            |state| state.outstanding_bytes as f64,
+        ),
         ("gauge", "leeway_gateway_queuing_delay_seconds", "The law's estimate of the queue.", |state| {
             f64::from(state.queuing_delay_us) / 1e6
         }),
@@ -89,7 +97,7 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
             let seconds = f64::from(steering.line.queuing_us) / 1e6;
             gauge(
                 "leeway_gateway_relay_upload_queuing_delay_seconds",
-                "Its law's estimate of the queue.",
+                "The estimate of the queue by that window's law.",
                 seconds,
             );
         }
@@ -97,7 +105,7 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
     text
 }
 
-/// What the owner's lists have refused.
+/// Number of refusals of each of the owner's blocklists.
 fn lists(connector: &Connector) -> String {
     let (mut text, name) = (String::new(), "leeway_gateway_blocked_total");
     head(&mut text, "counter", name, "Requests and datagrams that a list of the owner refused.");
@@ -107,7 +115,7 @@ fn lists(connector: &Connector) -> String {
     text
 }
 
-/// What holds neighbours back besides the law.
+/// What limits neighbours besides the law: a pause, and the caps.
 fn gate(gate: &Gate) -> String {
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, values: &[(String, u64)]| {
@@ -120,7 +128,7 @@ fn gate(gate: &Gate) -> String {
     gauge("leeway_gateway_paused", "Whether the owner has paused sharing.", &alone(gate.pause().is_some()));
     let Some(meter) = gate.meter() else { return text };
     let up = meter.state() == Some(leeway_accounts::ledger::State::Current);
-    gauge("leeway_gateway_accounts_up", "Whether what was counted is stored.", &alone(up));
+    gauge("leeway_gateway_accounts_up", "Whether the counts of the accounts can be stored.", &alone(up));
     let volumes: Vec<Volume> = meter.volumes().into_iter().map(Volume::of).collect();
     let of = |value: fn(&Volume) -> u64| -> Vec<(String, u64)> {
         volumes.iter().map(|volume| (format!("{{cap=\"{}\"}}", volume.cap), value(volume))).collect()
@@ -131,7 +139,11 @@ fn gate(gate: &Gate) -> String {
             "What neighbours have used of a volume.",
             &of(|v| v.used_bytes),
         );
-        gauge("leeway_gateway_cap_limit_bytes", "What neighbours may use of it.", &of(|v| v.limit_bytes));
+        gauge(
+            "leeway_gateway_cap_limit_bytes",
+            "What neighbours may use of a volume.",
+            &of(|v| v.limit_bytes),
+        );
     }
     text
 }
@@ -140,7 +152,7 @@ fn head(text: &mut String, kind: &str, name: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// Every window that neighbours share, and its path.
+/// The windows that neighbours share, each with its label `path`.
 pub fn windows(connector: &Connector) -> Vec<(&'static str, State)> {
     [("direct", &connector.budget), ("relay", &connector.relay_budget)]
         .into_iter()
@@ -171,7 +183,7 @@ pub async fn serve(mut stream: TcpStream, connector: &Connector, users: &Users) 
         stream.write_all((head + &body).as_bytes()).await?;
         stream.shutdown().await
     };
-    // Whoever asked has gone, or is too slow.
+    // The result is ignored: the client has gone, or is too slow.
     let _ = tokio::time::timeout(PATIENCE, answered).await;
 }
 

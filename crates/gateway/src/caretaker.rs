@@ -1,11 +1,11 @@
 //! A small process beside the gateway that keeps the right to change this machine's network
-//! (CAP_NET_ADMIN). The gateway parses input of strangers, so it gives that right up.
+//! (CAP_NET_ADMIN). The gateway parses input of strangers, so it drops that right.
 //!
 //! The caretaker makes rules and routes, gives the tunnel its addresses, and opens sockets that
-//! answer for servers. It removes everything when the gateway says so or ends. It reads only a
-//! few kinds of messages of the gateway over a socket pair. The messages name no program, file
-//! or other rule. So whoever took over the gateway could change the rules of this one gateway
-//! and answer its clients for any server, and nothing else.
+//! answer in the name of servers. It removes everything when the gateway asks for it or ends. It
+//! reads only a few kinds of messages from the gateway, over a socket pair. The messages name no
+//! program, file or other rule. So somebody who took over the gateway could change the rules of
+//! this one gateway and answer its clients in the name of any server, and nothing else.
 
 use crate::config::TransparentConfig;
 use crate::divert::Divert;
@@ -27,16 +27,17 @@ use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The hidden command of `leeway` that is this process.
+/// The hidden command of `leeway` that runs the caretaker.
 pub const COMMAND: &str = "gateway-caretaker";
-/// Longer than any request, and any error.
+/// Longest message, in bytes. Longer errors are cut.
 const MESSAGE_BYTES: usize = 4096;
-/// `ip` and `nft` are done by then on any machine.
+/// Longest time for an answer. `ip` and `nft` need less on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What it keeps: rules, addresses and routes; answers from ports such as 53 and 443.
+/// Capabilities that the caretaker keeps: for rules, addresses and routes, and for answers from
+/// ports below 1024.
 const KEPT: Rights = Rights::NET_ADMIN.union(Rights::NET_BIND_SERVICE);
 
-/// The gateway's end.
+/// The gateway's end of the socket pair.
 #[derive(Debug)]
 pub struct Caretaker(Mutex<Process>);
 
@@ -46,26 +47,26 @@ struct Process {
     child: Child,
 }
 
-/// What is asked of it, as a line of words.
+/// A request to the caretaker. Sent as a line of words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Request {
-    /// Lead what comes in by an interface to this port, except to those that are open.
+    /// Divert what comes in at an interface to this port, except to the open ports.
     Divert(TransparentConfig, Vec<u16>),
-    /// A socket for datagrams that answer for this server.
+    /// Open a socket for datagrams in the name of this server.
     Answer(SocketAddr),
-    /// Rules for a tunnel's device with this name and number.
+    /// Make the rules for a tunnel's device with this name and index.
     Tunnel(String, u32),
-    /// The addresses of that device, and its longest packet.
+    /// Set the addresses and the MTU of that device.
     Settle(Ipv4Addr, Ipv6Addr, u16),
     /// Remove everything.
     Stop,
 }
 
 impl Caretaker {
-    /// Starts it, as this program under another name.
+    /// Starts the caretaker, which is this program with a hidden command.
     ///
     /// # Errors
-    /// The system has no place for it.
+    /// The process cannot be started.
     pub fn start() -> io::Result<Caretaker> {
         let (socket, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -78,55 +79,57 @@ impl Caretaker {
             .arg(COMMAND)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
-            // Ctrl-C at the terminal is for the gateway, which says when to stop.
+            // A process group of its own: Ctrl-C in the terminal goes to the gateway, which says
+            // when to stop.
             .process_group(0)
             .spawn()?;
         Ok(Caretaker(Mutex::new(Process { socket, child })))
     }
 
-    /// Leads what comes in by an interface to the proxy.
+    /// Diverts what comes in at an interface to the proxy.
     ///
     /// # Errors
-    /// Rights, or a kernel without TPROXY.
+    /// Missing privileges, or a kernel without TPROXY.
     pub fn divert(&self, config: &TransparentConfig, open: &[u16]) -> io::Result<()> {
         self.ask(&Request::Divert(config.clone(), open.to_vec())).map(drop)
     }
 
-    /// A socket that answers for that server; it reaches only the machines behind the interface that was diverted.
+    /// A socket that answers in the name of `server`. It reaches only machines behind the diverted
+    /// interface.
     ///
     /// # Errors
-    /// The address or its port cannot be had.
+    /// The address or its port cannot be used.
     pub fn answer(&self, server: SocketAddr) -> io::Result<UdpSocket> {
         let socket = self.ask(&Request::Answer(server))?;
         socket.map(UdpSocket::from).ok_or_else(|| io::Error::other("the caretaker sent no socket"))
     }
 
-    /// Makes the rules of a tunnel's device.
+    /// Makes the rules for a tunnel's device.
     ///
     /// # Errors
-    /// Rights.
+    /// Missing privileges.
     pub fn tunnel(&self, name: &str, index: u32) -> io::Result<()> {
         self.ask(&Request::Tunnel(name.to_owned(), index)).map(drop)
     }
 
-    /// Gives that device its addresses.
+    /// Sets the addresses of the tunnel's device.
     ///
     /// # Errors
-    /// The device has gone.
+    /// The device is gone.
     pub fn settle(&self, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> io::Result<()> {
         self.ask(&Request::Settle(v4, v6, mtu)).map(drop)
     }
 
-    /// Has everything removed, and waits for that.
+    /// Lets the caretaker remove everything, and waits until it has ended.
     pub fn stop(&self) {
         if self.lives() {
-            // If it cannot be told, it sees that this end is closed.
+            // If this fails, the caretaker ends when this end of the socket is closed.
             let _ = self.ask(&Request::Stop);
             let _ = self.lock().child.wait();
         }
     }
 
-    /// Whether it is there.
+    /// Whether the process is running.
     pub fn lives(&self) -> bool {
         matches!(self.lock().child.try_wait(), Ok(None))
     }
@@ -140,14 +143,14 @@ impl Caretaker {
         let sent = send(process.socket.as_fd(), &request.to_string(), None);
         let answered = sent.and_then(|()| receive(process.socket.as_fd()));
         if answered.is_err() {
-            // A late answer would be taken for that to the next request. The gateway sees that it
-            // has ended, and stops.
+            // A late answer would be taken for the answer to the next request. The gateway notices
+            // that the process has ended, and stops.
             let _ = process.child.kill();
         }
         let (answer, socket) = answered?;
         match answer.as_str() {
             "ok" => Ok(socket),
-            "" => Err(io::Error::other("the caretaker of rules has ended")),
+            "" => Err(io::Error::other("the process that keeps the network rules has ended")),
             error => Err(io::Error::other(error.to_owned())),
         }
     }
@@ -159,20 +162,22 @@ impl Drop for Caretaker {
     }
 }
 
-/// What the process has made.
+/// What the caretaker has made.
 #[derive(Default)]
 struct Kept {
     divert: Option<Divert>,
     tunnel: Option<BoundHost>,
 }
 
-/// The process itself; its standard input is the socket. It ends when it is told to, or the gateway has ended.
+/// Runs the caretaker. Its standard input is the socket. It ends when the gateway asks for it, or
+/// has ended.
 ///
 /// # Errors
-/// It was not started by a gateway.
+/// The process was not started by a gateway.
 pub fn run() -> io::Result<()> {
     give_up_but(KEPT)?;
-    // A service manager tells every process of a service to stop; the gateway needs this one a moment longer.
+    // A service manager sends SIGTERM to all processes of a service. The gateway needs this one
+    // until it has ended.
     for signal in [nix::sys::signal::Signal::SIGTERM, nix::sys::signal::Signal::SIGINT] {
         ignore(signal)?;
     }
@@ -181,7 +186,8 @@ pub fn run() -> io::Result<()> {
     loop {
         let (request, _) = receive(socket)?;
         if request.is_empty() {
-            // It was killed, or has crashed: nothing gets past the proxy until it is started again.
+            // The gateway was killed or has crashed: nothing gets past the proxy until it is
+            // started again.
             kept.divert.take().into_iter().for_each(Divert::leave_guard);
             return Ok(());
         }
@@ -274,13 +280,14 @@ impl FromStr for Request {
     }
 }
 
-/// A tunnel's device, as this program names it: nothing else of this machine gets addresses or rules.
+/// Whether this is the name of a tunnel's device of this program. No other device gets addresses
+/// or rules.
 fn is_device(name: &str) -> bool {
     let number = name.strip_prefix(crate::relay::DEVICE);
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Sends a message, with a descriptor if there is one.
+/// Sends a message, and a descriptor if there is one. A message that is too long is cut.
 fn send(socket: BorrowedFd<'_>, text: &str, opened: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -293,7 +300,7 @@ fn send(socket: BorrowedFd<'_>, text: &str, opened: Option<BorrowedFd<'_>>) -> i
     Ok(())
 }
 
-/// A message, empty at the end of the stream, and the descriptor that came with it.
+/// Receives a message and its descriptor. The message is empty at the end of the stream.
 fn receive(socket: BorrowedFd<'_>) -> io::Result<(String, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -332,7 +339,7 @@ mod tests {
         }
     }
 
-    /// What somebody would say who has taken over the gateway.
+    /// Messages that somebody who has taken over the gateway might send.
     #[test]
     fn nothing_else_is_understood() {
         for text in [

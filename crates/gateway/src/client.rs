@@ -33,16 +33,18 @@ const HEADERS: usize = 64;
 /// Serves one client until it leaves.
 pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     let head = Duration::from_secs(proxy.limits.head_s);
-    // Who sends nothing, or only a part of HTTP/2's first bytes, is not waited for longer than for a head.
+    // Ends a client that sends nothing, or only a part of the HTTP/2 preface, within
+    // `limits.head_s`.
     let Ok(Ok(http2)) = timeout(head, is_http2(&stream)).await else { return };
     if http2 {
-        // A client that breaks off is no event.
+        // An error here means that the client closed the connection, which is normal: nothing is
+        // logged.
         let _ = Box::pin(serve_http2(proxy, stream, client)).await;
         return;
     }
     let idle = Duration::from_secs(proxy.limits.idle_s);
     let mut parked = Stream { tcp: stream, unread: Bytes::new(), turn: Arc::default() };
-    // Boxed, so that a client who waits does not hold the room for it.
+    // Boxed, so that a client that waits does not hold the memory of a request's future.
     while let Ok(Some(stream)) = Box::pin(serve_burst(&proxy, parked, client)).await {
         parked = stream;
         if parked.unread.is_empty() && !matches!(timeout(idle, parked.tcp.readable()).await, Ok(Ok(()))) {
@@ -51,15 +53,15 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     }
 }
 
-/// Requests of one HTTP/2 connection that are being answered.
+/// Number of open streams of one HTTP/2 connection.
 #[derive(Debug)]
 struct Streams {
     open: AtomicUsize,
-    /// When the last one ended.
+    /// When the last stream ended.
     since: Mutex<Instant>,
 }
 
-/// One of them; it ends when the last copy of this is dropped.
+/// An open HTTP/2 stream. The stream ends when the last clone of its `Arc` is dropped.
 #[derive(Debug)]
 pub struct OpenStream(Arc<Streams>);
 
@@ -78,7 +80,7 @@ impl Drop for OpenStream {
 }
 
 impl Streams {
-    /// Ready when no stream has been open for this time; PING does not count.
+    /// Ready when no stream has been open for `idle`. PING frames do not count as activity.
     async fn idle(&self, idle: Duration) {
         loop {
             let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,8 +124,8 @@ async fn serve_http2(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) -> hy
     timeout(head, connection).await.unwrap_or(Ok(()))
 }
 
-/// Answers requests of HTTP/1.1 until the client waits with all of them answered, or a CONNECT has
-/// ended; none if there will be no more.
+/// Answers HTTP/1.1 requests until the client is idle (returns the stream, to wait for the next
+/// request), or the connection has ended (returns `None`). A CONNECT is carried to its end.
 async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hyper::Result<Option<Stream>> {
     let limits = &proxy.limits;
     let turn = stream.turn.clone();
@@ -149,14 +151,15 @@ async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hype
     let ended = ended.await?;
     let parts = connection.into_parts();
     let mut stream = parts.io.into_inner();
-    // What came behind the last request that was answered: nothing of it has been read as HTTP.
-    // An empty piece would keep the whole buffer.
+    // Bytes after the last answered request; hyper has not parsed any of them. An empty `Bytes` of
+    // its own, because an empty slice would keep the whole read buffer allocated.
     stream.unread = if parts.read_buf.is_empty() { Bytes::new() } else { parts.read_buf };
     if !ended {
         return Ok(Some(stream));
     }
     if turn.reset.load(Ordering::Relaxed) {
-        // Without it the connection ends as after an answer. Where it cannot be set there is an end as well.
+        // With a linger time of zero, closing the socket sends RST. If the option cannot be set,
+        // the connection is closed with FIN.
         let _ = stream.tcp.set_zero_linger();
         return Ok(None);
     }
@@ -166,12 +169,12 @@ async fn serve_burst(proxy: &Arc<Proxy>, stream: Stream, client: IpAddr) -> hype
     Ok(None)
 }
 
-/// How a client asks.
+/// The connection, or the stream, on which a client sent its request.
 #[derive(Debug, Clone)]
 pub enum Asks {
-    /// By HTTP/1.1, one request after the other.
+    /// An HTTP/1.1 connection: one request after the other.
     Turn(Arc<Turn>),
-    /// By HTTP/2.
+    /// A stream of an HTTP/2 connection.
     Stream(Arc<OpenStream>),
 }
 
@@ -184,35 +187,36 @@ impl Asks {
         }
     }
 
-    /// Ends the client's connection with a reset, without an answer; false where it has other streams.
+    /// Asks for a reset of the client's connection without a response. Returns false for HTTP/2,
+    /// because a reset would end the other streams of that connection.
     pub fn reset(&self) -> bool {
         self.turn().inspect(|turn| turn.reset.store(true, Ordering::Relaxed)).is_some()
     }
 }
 
-/// What is known of the requests of a connection without asking hyper, which does not tell whether
-/// it holds anything.
+/// State of an HTTP/1.1 connection between its requests. hyper does not tell whether it still
+/// holds a request or a part of a response, so the gateway keeps this state itself.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// A request has come whose answer has not been handed over to its end.
+    /// A request has arrived, and its response has not been given to hyper completely.
     open: AtomicBool,
-    /// That request had no body, so that the next byte of the client begins another.
+    /// That request has no body and is no CONNECT, so the client's next byte begins a new request.
     may_park: AtomicBool,
-    /// Everything that was handed over has been written.
+    /// Everything that was written has been flushed to the socket.
     flushed: AtomicBool,
-    /// There will be no answer.
+    /// The connection is to end with RST instead of a response.
     reset: AtomicBool,
-    /// What a CONNECT leads to.
+    /// The server that a CONNECT leads to.
     tunnel: Mutex<Option<Upstream>>,
 }
 
 impl Turn {
-    /// Once the answer to CONNECT has been sent, the connection leads there.
+    /// Connects the client to `upstream` after the response to CONNECT has been sent.
     pub fn lead_to(&self, upstream: Upstream) {
         *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
     }
 
-    /// The answer has been handed over, or will never be.
+    /// The response has been given to hyper completely, or was dropped.
     pub fn end(&self) {
         self.open.store(false, Ordering::Relaxed);
     }
@@ -233,7 +237,7 @@ impl Turn {
     }
 }
 
-/// A client's socket, with bytes that come first.
+/// A client's socket. Bytes in `unread` are read before those of the socket.
 struct Stream {
     tcp: TcpStream,
     unread: Bytes,
@@ -274,7 +278,7 @@ impl AsyncWrite for Stream {
         self.tcp.is_write_vectored()
     }
 
-    /// Called when nothing is left to be written.
+    /// hyper flushes when it has nothing left to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.tcp).poll_flush(cx))?;
         self.turn.flushed.store(true, Ordering::Relaxed);
@@ -286,7 +290,8 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// Looks at the first bytes without taking them (RFC 9113, 3.4).
+/// Whether the connection begins with the HTTP/2 preface (RFC 9113, 3.4). Peeks, so that the bytes
+/// stay in the socket.
 async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut first = [0; PREFACE.len()];
@@ -298,7 +303,8 @@ async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
             _ if stream.ready(Interest::READABLE).await?.is_read_closed() => {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // What is there stays readable, so there is nothing to wait for but time.
+            // The peeked bytes keep the socket readable, so readiness cannot wait for more: poll
+            // every 10 ms.
             _ => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }

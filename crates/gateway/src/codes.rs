@@ -1,8 +1,8 @@
-//! The user that the code of a voucher or an invitation belongs to.
+//! Finds the user that the code of a voucher or an invitation belongs to.
 //!
-//! A neighbour gives the code as user name; the password may be anything, or the code. The first
-//! use of a voucher begins its days. A code that was right once is recognised by a keyed hash.
-//! After a while the store is asked again, because the owner may have revoked the code at
+//! A neighbour gives the code as user name; the password may be anything, or the code. The days of
+//! a voucher begin with its first use. A code that was right once is recognised by a keyed hash.
+//! After ten seconds the store is asked again, because the owner may have revoked the code at
 //! another gateway of the same store.
 
 use crate::door::{Denied, Door};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Time for which a right code is not checked again.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Those who have codes.
+/// The holders of codes.
 pub struct Codes {
     shared: Arc<Shared>,
     door: Door,
@@ -26,13 +26,13 @@ pub struct Codes {
 
 struct Shared {
     meter: Arc<Meter>,
-    /// Of the hashes by which right codes are known again.
+    /// Key of the hashes by which right codes are recognised.
     key: [u8; 32],
     known: Mutex<BTreeMap<[u8; 32], Known>>,
     log: Log,
 }
 
-/// A code that was right.
+/// A code that was right, and when the store was last asked.
 struct Known {
     selector: String,
     holder: String,
@@ -40,7 +40,7 @@ struct Known {
 }
 
 impl Codes {
-    /// Those of the store of a gateway's accounts.
+    /// The codes in the store of a gateway's accounts.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -56,10 +56,10 @@ impl Codes {
         code(name).or_else(|| code(password))
     }
 
-    /// Who has that code. The first time begins its days.
+    /// The holder of a code. The days of the code begin with the first call.
     ///
     /// # Errors
-    /// Why it is worth nothing.
+    /// Why the code is not accepted.
     pub async fn check(&self, from: IpAddr, code: &str) -> Result<String, Denied> {
         let (shared, code) = (self.shared.clone(), code.to_owned());
         let look = {
@@ -69,17 +69,17 @@ impl Codes {
         self.door.pass(from, || shared.known(&code), look).await
     }
 
-    /// The voucher of that code, whose days do not begin with this.
+    /// The voucher of a code. Its days do not begin with this.
     ///
     /// # Errors
-    /// There is none, or it cannot be looked at now.
+    /// There is no such voucher, or it cannot be read now.
     pub async fn look_at(&self, from: IpAddr, code: &str) -> Result<Voucher, Denied> {
         let (shared, code) = (self.shared.clone(), code.to_owned());
         let look = move || shared.meter.look_at(&code).map_err(|error| shared.denied(from, error));
         self.door.pass(from, || None, look).await
     }
 
-    /// Codes that were wrong, and attempts that were refused without a look, since the start.
+    /// Wrong codes, and attempts that were refused without a check, since the start.
     pub fn refused(&self) -> (u64, u64) {
         self.door.refused()
     }
@@ -90,7 +90,8 @@ impl Shared {
         blake3::keyed_hash(&self.key, code.as_bytes()).into()
     }
 
-    /// By what is known; the store may say otherwise a moment later.
+    /// The holder of a code that was right before. After [`FRESH`], the store is asked again in
+    /// the background.
     fn known(self: &Arc<Self>, code: &str) -> Option<String> {
         let key = self.key(code);
         let mut all = self.lock();
@@ -99,7 +100,7 @@ impl Shared {
             known.looked = Instant::now();
             let (shared, selector) = (self.clone(), known.selector.clone());
             tokio::task::spawn_blocking(move || {
-                // A store that does not answer changes nothing.
+                // If the store does not answer, the code stays known.
                 if shared.meter.look_again(&selector).is_ok_and(|goes_on| !goes_on) {
                     shared.lock().remove(&key);
                 }

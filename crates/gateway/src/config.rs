@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The law of the window that all downloads share, if nothing else is asked for.
+/// Law of the window that all downloads share, unless the configuration names another.
 pub const LAW: &str = leeway_share::LAW;
 
 /// Why a configuration cannot be used.
@@ -41,7 +41,7 @@ pub enum ConfigError {
         /// What the system says.
         error: std::io::Error,
     },
-    /// The file is not what it should be; the message has the line.
+    /// The file is not valid TOML, or has a wrong key or value. The message has the line.
     #[error("{path}: {message}")]
     Syntax {
         /// Which file.
@@ -49,12 +49,12 @@ pub enum ConfigError {
         /// Line, column and what would be right.
         message: String,
     },
-    /// The values contradict each other.
+    /// Values contradict each other.
     #[error("{0}")]
     Value(String),
 }
 
-/// The whole configuration. Every field has a default; without a listener there is nothing to do.
+/// The whole configuration. Every field has a default, but at least one listener is needed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -62,17 +62,19 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Addresses of the SOCKS5 proxy.
     pub socks: Vec<SocketAddr>,
-    /// Other gateways, which clients with the PAC file use as well.
+    /// Other gateways of the neighbourhood. The PAC file lists them to clients, too.
     pub peers: Vec<Peer>,
-    /// Clients without configuration.
+    /// Serves clients that have no proxy configured.
     pub transparent: Option<TransparentConfig>,
-    /// The relay that connections go through while it is there.
+    /// The relay that connections go through while it can be reached.
     pub relay: Option<RelayConfig>,
-    /// Networks whose machines may use the gateway; they never reach each other through it.
+    /// Networks whose machines may use the gateway. They never reach each other through it.
     pub clients: Vec<IpNet>,
-    /// Networks of the home, never reached. Those that the gateway is in are refused without being named.
+    /// Networks of the home, which clients never reach. Networks that the gateway itself is in are
+    /// refused without being listed here.
     pub home: Vec<IpNet>,
-    /// Addresses that the home's routers have towards the Internet, or networks of such: never reached.
+    /// Addresses, or networks, of the home's routers on the side of the Internet. Clients never
+    /// reach them.
     pub wan: Vec<Place>,
     /// Networks that may be reached although they are not public, or the gateway is in them.
     pub allow: Vec<IpNet>,
@@ -80,55 +82,58 @@ pub struct Config {
     pub ports: Vec<u16>,
     /// UDP ports that may be reached.
     pub udp_ports: Vec<u16>,
-    /// Law of the window that all downloads share; none: nothing is held back.
+    /// Law of the window that all downloads share. `None` does not limit downloads.
     #[serde(deserialize_with = "law")]
     pub law: Option<LawSpec>,
-    /// Law of the window that all shares which is sent directly, TCP and datagrams; none: it is not held back.
+    /// Law of the window that everything sent directly (not through the relay) shares, TCP and
+    /// datagrams. `None` does not limit it.
     #[serde(deserialize_with = "law")]
     pub uplink: Option<LawSpec>,
-    /// Congestion control of the kernel for uploads below that, such as `leeway_ledbat`; the first
-    /// that the machine has.
+    /// Congestion controls of the kernel for uploads below that window, such as `leeway_ledbat`.
+    /// The first one that this machine has is used.
     pub upload: Vec<String>,
     /// Name servers; the machine's own by default.
     pub dns: Vec<NameServer>,
-    /// Where metrics are served for Prometheus.
+    /// Address at which metrics are served for Prometheus.
     pub metrics: Option<SocketAddr>,
-    /// What a line is that the gateway writes to standard error.
+    /// Format of the lines that the gateway writes to standard error.
     pub log: LogFormat,
-    /// Where the owner reaches the running gateway.
+    /// The socket by which the owner controls the running gateway.
     pub control: Option<ControlConfig>,
     /// The owner's page.
     pub page: Option<PageConfig>,
-    /// Where it is written down who has used how much.
+    /// Store of how much each user has used.
     pub accounts: Option<AccountsConfig>,
-    /// What protects the bill of the line; it needs accounts.
+    /// Limits that protect the bill of the line. They need `accounts`.
     pub caps: Option<CapsConfig>,
     /// The log of destinations, for owners whose law demands one.
     pub destinations: Option<DestinationsConfig>,
-    /// What may not be reached besides.
+    /// Further destinations that may not be reached.
     pub block: BlockConfig,
-    /// Bounds on what users may take.
+    /// Limits on the connections and the time that users may take.
     pub limits: Limits,
-    /// File of users with passwords; with one, nobody else is served but clients without configuration.
+    /// File of users with passwords. If it is set, only these users are served, and clients of
+    /// `transparent`.
     pub users_file: Option<PathBuf>,
-    /// Whether users may give the code of a voucher or an invitation; with this, nobody without a
-    /// name is served but clients without configuration. It needs accounts.
+    /// Whether users may log in with the code of a voucher or an invitation. If true, only users
+    /// with a name or a code are served, and clients of `transparent`. Needs `accounts`.
     pub vouchers: bool,
-    /// Whether the line is only observed, and nobody is let through ([`Config::observing`]).
+    /// Whether the gateway only observes the line and serves nobody ([`Config::observing`]).
     #[serde(skip)]
     pub observe: bool,
-    /// Where people look for users first; says where they are.
+    /// Catches `[[user]]`, which people try first. Its error says where users are configured.
     #[serde(rename = "user", deserialize_with = "no_users")]
     pub no_users: (),
 }
 
-/// Clients without configuration: their packets to other machines come to the proxy instead.
+/// Clients that have no proxy configured. Their packets to other machines are diverted to the
+/// proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransparentConfig {
-    /// The interface that they come in by.
+    /// The interface at which these clients are.
     pub interface: String,
-    /// Local port of the proxy for them.
+    /// Local port at which the proxy receives them.
     #[serde(default = "transparent_port")]
     pub port: u16,
 }
@@ -137,20 +142,20 @@ pub struct TransparentConfig {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RelayConfig {
-    /// File with what `leeway invite` printed on the relay.
+    /// File with the invitation that `leeway invite` printed on the relay.
     pub token_file: PathBuf,
-    /// What was printed, instead of a file.
+    /// The invitation itself, instead of a file.
     #[serde(skip)]
     pub token: Option<Token>,
-    /// What carries the packets.
+    /// The transport of the tunnel.
     pub transport: Carrier,
     /// The law of what the gateway sends: over QUIC one of `leeway laws`, over TCP a congestion
     /// control of the kernel.
     pub law: Option<String>,
     /// The queue in front of the law's window.
     pub queue: String,
-    /// Law of the window that downloads through the relay share; none: they are not held back here,
-    /// and connections are equal instead of users.
+    /// Law of the window that downloads through the relay share. With `None`, the gateway does not
+    /// limit them, and connections get equal shares instead of users.
     #[serde(deserialize_with = "law")]
     pub window: Option<LawSpec>,
 }
@@ -172,7 +177,7 @@ impl RelayConfig {
     /// The invitation.
     ///
     /// # Errors
-    /// The file cannot be read, or has none.
+    /// The file cannot be read, or has no invitation in it.
     pub fn token(&self) -> Result<Token, ConfigError> {
         if let Some(token) = &self.token {
             return Ok(token.clone());
@@ -187,7 +192,7 @@ impl RelayConfig {
             .map_err(|error: TokenError| ConfigError::Value(format!("{}: {error}", path.display())))
     }
 
-    /// How to keep the tunnel.
+    /// The options for the client of the tunnel.
     ///
     /// # Errors
     /// There is no such law or queue.
@@ -218,37 +223,37 @@ impl Default for RelayConfig {
     }
 }
 
-/// A network, or an address alone.
+/// A network, or a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Place(pub IpNet);
 
-/// An address with a port, 53 unless given.
+/// An address of a name server, with port 53 unless another is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct NameServer(pub SocketAddr);
 
-/// Bounds. Those of a user hold for each.
+/// Limits. Those of a user hold for each user.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Connections of clients together.
+    /// Connections of all clients together.
     pub connections: usize,
     /// Connections of one user.
     pub connections_per_user: usize,
     /// Connections from one user to the Internet, and UDP associations.
     pub upstream_per_user: usize,
-    /// Bytes of the head of a request.
+    /// Bytes of a request's head.
     pub head_bytes: usize,
-    /// Seconds for a request's head, and for a handshake.
+    /// Seconds to receive a request's head, or to complete a handshake.
     pub head_s: u64,
     /// Seconds that a connection may be idle between requests.
     pub idle_s: u64,
-    /// Seconds to reach a server.
+    /// Seconds to connect to a server.
     pub connect_s: u64,
-    /// Seconds that a server may take to begin its answer.
+    /// Seconds until a server begins its response, and between two parts of a response.
     pub answer_s: u64,
-    /// Seconds without a byte in either direction that end a tunnel.
+    /// Seconds without a byte in either direction, after which a tunnel is closed.
     pub tunnel_s: u64,
 }
 
@@ -262,11 +267,12 @@ impl Config {
         Config::of(path, &text)
     }
 
-    /// Reads a file again, for a gateway that runs. Where only root may read the file, its text is in
-    /// `handed`: what systemd has given at the start is as old as that.
+    /// Reads a file again, for a running gateway. `handed` has the texts of files that only root
+    /// may read, by path. The systemd credential is not used, because it is a copy of the file as
+    /// it was at the start of the service.
     ///
     /// # Errors
-    /// What is wrong, with the line; or how the text is handed over.
+    /// What is wrong, with the line; or how root hands the text over.
     pub fn read_again(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<Config, ConfigError> {
         match std::fs::read_to_string(path) {
             Ok(text) => Config::of(path, &text),
@@ -293,7 +299,8 @@ impl Config {
         Document::read(text).config()
     }
 
-    /// Looks at what a type cannot say. [`crate::check::judge`] finds more, and says all of it.
+    /// Checks what the types cannot express, and stops at the first error. [`crate::check::judge`]
+    /// finds more, and reports all of it.
     ///
     /// # Errors
     /// The first contradiction and how to resolve it.
@@ -312,8 +319,8 @@ impl Config {
         Ok(())
     }
 
-    /// The same without anything that neighbours could use, and without accounts. Where it names no home, that is
-    /// what this machine shows.
+    /// The configuration of a gateway that only observes: nothing that neighbours could use, and
+    /// no accounts. If `home` is empty, the networks of this machine take its place.
     ///
     /// # Errors
     /// The kernel does not list its interfaces.
@@ -326,15 +333,17 @@ impl Config {
         Ok(Config { observe: true, clients, home, wan, control, page, metrics, log, ..nothing })
     }
 
-    /// Those who have passwords, if anybody needs one; `log` hears of wrong ones.
+    /// The users with passwords, or `None` if no file of users is configured. Wrong passwords are
+    /// reported to `log`.
     ///
     /// # Errors
-    /// The file of users cannot be read, others can read it, or what is wrong in it.
+    /// The file of users cannot be read, others can read it, or a line in it is wrong.
     pub fn logins(&self, log: Log) -> Result<Option<Logins>, ConfigError> {
         self.users_file.as_deref().map(|path| Logins::read(path, log)).transpose()
     }
 
-    /// What it says of destinations, for a gateway that is attached so; without what files block.
+    /// The policy for destinations, for a gateway whose interfaces are `attached`. Blocklists are
+    /// not in it.
     pub fn policy(&self, attached: Attached) -> Policy {
         Policy {
             home: self.home.iter().copied().chain(self.wan.iter().map(|place| place.0)).collect(),
@@ -430,8 +439,8 @@ fn transparent_port() -> u16 {
     3129
 }
 
-/// The text of a configuration. Where only root may read the file, a service of systemd has a copy as a
-/// credential.
+/// Reads the text of a configuration. If the file is readable for root only, the copy that systemd
+/// gave to the service as a credential is read instead.
 ///
 /// # Errors
 /// [`ConfigError::File`].
@@ -445,7 +454,7 @@ pub fn read_text(path: &Path) -> Result<String, ConfigError> {
     text.map_err(|error| ConfigError::File { path: path.to_owned(), error })
 }
 
-/// Passwords in this file would be read by whoever can read the configuration.
+/// Refuses `[[user]]`: everybody who can read the configuration could read passwords in it.
 fn no_users<'de, D: serde::Deserializer<'de>>(_: D) -> Result<(), D::Error> {
     Err(serde::de::Error::custom(
         "users are in a file of their own, which has hashes of their passwords: give \
@@ -454,12 +463,12 @@ fn no_users<'de, D: serde::Deserializer<'de>>(_: D) -> Result<(), D::Error> {
     ))
 }
 
-/// `"none"` is no law.
+/// Reads a law; `"none"` gives `None`.
 fn law<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<LawSpec>, D::Error> {
     law_or_none(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-/// The law of that name, or none.
+/// The law with that specification, or `None` for `"none"`.
 ///
 /// # Errors
 /// There is no such law, or its parameters are wrong.

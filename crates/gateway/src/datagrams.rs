@@ -1,5 +1,5 @@
 //! One client's datagrams to the Internet and the responses to them, for SOCKS5 and for clients
-//! without configuration.
+//! without a configured proxy.
 
 use crate::budget::Flow;
 use crate::policy::Transport;
@@ -20,27 +20,30 @@ use std::time::{Duration, Instant};
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
-/// The longest datagram.
+/// Longest datagram, in bytes.
 pub const DATAGRAM_BYTES: usize = 65_535;
-/// Servers that an association may hear from; the one asked longest ago is forgotten.
+/// Servers that an association may receive from. Beyond that, the server that was sent to longest
+/// ago is forgotten.
 const PEERS: usize = 256;
-/// What is kept in the kernel for datagrams that wait for their turn.
+/// Receive buffer in the kernel for datagrams that wait for their turn, in bytes.
 pub const QUEUE_BYTES: usize = 64 * 1024;
 
 thread_local! {
-    /// Where a datagram is read before its length is known, so that an association that waits holds nothing.
+    /// Receives a datagram before its length is known. Shared by all associations of a thread, so
+    /// that an idle association needs no memory for it.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; DATAGRAM_BYTES]);
 }
 
-/// One client's sockets towards the Internet. Only servers that were asked may answer.
+/// One client's sockets towards the Internet. Only servers to which the client has sent may
+/// answer.
 pub struct Association {
     connector: Arc<Connector>,
     user: Arc<User>,
-    /// Whether a relay is used while it is there.
+    /// Whether the relay is used while it can be reached.
     relayed: bool,
     sockets: Mutex<Arc<Sockets>>,
     changed: Notify,
-    /// Servers that were asked, and when.
+    /// Servers to which the client has sent, and when it last did.
     peers: Mutex<BTreeMap<SocketAddr, Instant>>,
     steps: AtomicU64,
     _place: Place,
@@ -49,17 +52,17 @@ pub struct Association {
 /// The sockets of one path: direct, or through the relay.
 struct Sockets {
     path: Path,
-    /// For IPv4 and IPv6; a machine may have one only.
+    /// For IPv4 and IPv6. A machine may have only one of them.
     all: [Option<UdpSocket>; 2],
-    /// Their part in the shared window.
+    /// Their flow in the shared window of downloads.
     flow: Option<Flow>,
-    /// And in that of the uplink.
+    /// Their flow in the shared window of uploads.
     sender: Option<Sender>,
 }
 
 impl Association {
-    /// One for that user, and whether a relay may carry it; none if the user has too many
-    /// connections and associations.
+    /// Opens an association for `user`. `relayed` says whether the relay may carry it. `None` if
+    /// the user has too many connections and associations.
     pub fn open(connector: &Arc<Connector>, user: &Arc<User>, relayed: bool) -> Option<Association> {
         let place = connector.admit(user)?;
         let path = connector.path().filter(|_| relayed);
@@ -75,13 +78,13 @@ impl Association {
         })
     }
 
-    /// Whether datagrams can go there.
+    /// Whether there is a socket for the address family of `to`.
     pub fn reaches(&self, to: &SocketAddr) -> bool {
         lock(&self.sockets).of(to).is_some()
     }
 
-    /// Sends a client's datagram to a checked server, by the present path, when its turn comes. A
-    /// datagram that cannot be sent or does not fit into one packet is lost.
+    /// Sends a client's datagram to a checked server by the present path, when its turn comes. A
+    /// datagram that cannot be sent, or does not fit into one packet, is lost.
     pub async fn send(&self, bytes: &[u8], to: SocketAddr) {
         let path = self.connector.path().filter(|_| self.relayed);
         let mut sockets = lock(&self.sockets).clone();
@@ -116,14 +119,15 @@ impl Association {
         }
         let new = peers.insert(to, Instant::now()).is_none();
         drop(peers);
-        // What is not relayed goes to the gateway's own name server.
+        // Datagrams that may not use the relay are DNS questions to the gateway's own name server.
         if let Some(destinations) = self.connector.destinations().filter(|_| new && self.relayed) {
             destinations.record(&self.user.name, Transport::Udp, to);
         }
     }
 
-    /// The next datagram of a server that was asked, when its turn has come. What waits too long in
-    /// the socket is lost, which tells the sender to send less.
+    /// The next datagram from a server that the client has sent to, when its turn comes. The
+    /// kernel drops datagrams that do not fit into the receive buffer, which tells the server to
+    /// send less.
     ///
     /// If this is dropped before it is ready, a datagram may be lost.
     pub async fn receive(&self) -> Datagram {
@@ -134,7 +138,7 @@ impl Association {
                 received = receive_some(&sockets.all[1]) => received,
                 () = self.changed.notified() => continue,
             };
-            // An error is about a datagram that was sent before.
+            // An error concerns a datagram that was sent earlier (ICMP).
             let Ok(datagram) = received else { continue };
             if !lock(&self.peers).contains_key(&datagram.peer)
                 || !self.connector.gate.datagram(&self.user, Direction::Down, datagram.bytes.len() as u64)
@@ -151,7 +155,7 @@ impl Association {
         }
     }
 
-    /// Ready when nothing has been sent or received for this time.
+    /// Ready when nothing has been sent or received for `idle`.
     pub async fn silence(&self, idle: Duration) {
         tunnel::silence(&self.steps, idle).await;
     }
@@ -175,10 +179,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A datagram and who sent it, or who shall get it.
+/// A datagram, and its sender or receiver.
 #[derive(Debug)]
 pub struct Datagram {
-    /// What it carries.
+    /// The payload.
     pub bytes: Bytes,
     /// The other end.
     pub peer: SocketAddr,

@@ -1,8 +1,10 @@
-//! The log of destinations, for owners whose law demands one. Without `[destinations]` there is none.
+//! The log of destinations, for owners who are required by law to keep one. Without
+//! `[destinations]` there is none.
 //!
-//! Each day (UTC) has a file. A line of JSON is for one connection, or for the first datagram to a server.
-//! Lines are written every nine seconds, as accounts are, to spare flash memory. A file goes away when it
-//! is older than `keep_days`. The clock is that of accounts, so that a clock that jumps deletes nothing.
+//! Each day (UTC) has a file. Each line is a JSON object for one connection, or for the first
+//! datagram to a server. Lines are written every nine seconds ([`PERIOD`]), as accounts are, to
+//! spare flash memory. A file is deleted when it is older than `keep_days`. The clock is the one
+//! of the accounts, so a system clock that jumps deletes nothing.
 
 use crate::event::{Event, Log};
 use crate::policy::Transport;
@@ -23,23 +25,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// The most bytes that wait for a disk that takes none; later lines are lost then.
+/// Most bytes that wait while the disk cannot be written. Later lines are lost.
 const WAITING_BYTES: usize = 16 << 20;
-/// Behind the day in the name of a file.
+/// End of a file's name, after the day.
 const SUFFIX: &str = ".jsonl";
 
-/// `[destinations]`.
+/// The section `[destinations]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DestinationsConfig {
     /// Folder of the files.
     #[serde(default = "folder")]
     pub folder: PathBuf,
-    /// Days for which a file is kept after its own.
+    /// Days that a file is kept after its own day.
     pub keep_days: u16,
 }
 
-/// The log of a gateway that runs. What waits is written when this is dropped.
+/// The log of a running gateway. Dropping this writes the lines that wait.
 pub struct Destinations {
     shared: Arc<Shared>,
     stop: Option<Sender<()>>,
@@ -55,20 +57,21 @@ struct Shared {
 
 struct State {
     clock: Clock,
-    /// Lines of each day that are not written yet.
+    /// Lines of each day that have not been written yet.
     waiting: BTreeMap<Date, String>,
     lost: u64,
     /// The last write failed, and the owner was told.
     failing: bool,
-    /// The day for which old files were deleted.
+    /// The day on which old files were last deleted.
     swept: Option<Date>,
 }
 
 impl Destinations {
-    /// Makes the folder, deletes what is too old, and begins to write. Events go to `log`.
+    /// Creates the folder, deletes files that are too old, and starts the writing thread. Events
+    /// go to `log`.
     ///
     /// # Errors
-    /// The folder cannot be made or read, or there is no thread.
+    /// The folder cannot be created or read, or no thread can be started.
     pub fn begin(config: &DestinationsConfig, log: Log) -> io::Result<Destinations> {
         DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
         let began = Instant::now();
@@ -87,12 +90,12 @@ impl Destinations {
         Ok(Destinations { shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Days for which a file is kept.
+    /// Days that a file is kept.
     pub fn keep_days(&self) -> u16 {
         self.shared.config.keep_days
     }
 
-    /// `user` reaches a server.
+    /// Records that `user` has reached a server.
     pub fn record(&self, user: &str, transport: Transport, to: SocketAddr) {
         let (day, at) = self.shared.now();
         let protocol = match transport {
@@ -120,7 +123,7 @@ impl Destinations {
 impl Drop for Destinations {
     fn drop(&mut self) {
         self.stop = None;
-        // A thread that panicked has said so.
+        // The thread's panic message was printed already.
         self.thread.take().map(JoinHandle::join);
         self.shared.write();
     }
@@ -131,21 +134,22 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The day and the time.
+    /// The present day (UTC) and time.
     fn now(&self) -> (Date, Timestamp) {
         let now = Moment { wall: Timestamp::now(), steady: self.began.elapsed() };
         let at = self.state().clock.at(now);
         (TimeZone::UTC.to_datetime(at).date(), at)
     }
 
-    /// Writes what waits, and deletes what is too old once a day. Nobody waits for the disk meanwhile.
+    /// Writes the lines that wait, and deletes old files once a day. The lock is not held while
+    /// the disk is written.
     fn write(&self) {
         let waiting = std::mem::take(&mut self.state().waiting);
         let mut failure = None;
         for (day, lines) in waiting {
             if let Err(error) = append(&self.config.folder.join(format!("{day}{SUFFIX}")), &lines) {
                 failure = Some(error);
-                // What has come meanwhile stands behind it.
+                // Before the lines that have come meanwhile.
                 self.state().waiting.entry(day).or_default().insert_str(0, &lines);
             }
         }
@@ -161,17 +165,20 @@ impl Shared {
         drop(state);
         match failure {
             Some(error) if !before => {
-                (self.log)(&Event::new("destinations", format!("the log of destinations: {error}")));
+                (self.log)(&Event::new(
+                    "destinations",
+                    format!("cannot write the log of destinations: {error}"),
+                ));
             }
             None if before => {
-                let words = format!("the log of destinations goes on; {lost} lines were lost");
+                let words = format!("the log of destinations is written again; {lost} lines were lost");
                 (self.log)(&Event::new("destinations", words).with("lost", lost));
             }
             _ => {}
         }
     }
 
-    /// Deletes the files of days that are too long ago.
+    /// Deletes the files of days that are too old.
     fn sweep(&self, today: Date) -> io::Result<()> {
         let last = today.saturating_sub(Span::new().days(self.config.keep_days));
         for file in std::fs::read_dir(&self.config.folder)? {
@@ -188,12 +195,12 @@ impl Shared {
     }
 }
 
-/// The day that a file of the log is for; none for any other file.
+/// The day of a file of the log; `None` for any other file.
 fn day_of(path: &Path) -> Option<Date> {
     path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.parse().ok()
 }
 
-/// Adds lines to a file, all or none of them.
+/// Appends lines to a file: all of them or none.
 fn append(path: &Path, lines: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     let before = file.metadata()?.len();
@@ -204,9 +211,9 @@ fn append(path: &Path, lines: &str) -> io::Result<()> {
     written
 }
 
-/// Takes away the beginning of what did not fit.
+/// Removes lines that were written in part.
 fn cut(file: &File, bytes: u64) {
-    // Without success a line is there twice, which harms less than a line that is missing.
+    // If this fails, lines are in the file twice, which is better than a missing line.
     let _ = file.set_len(bytes);
 }
 
@@ -275,7 +282,7 @@ mod tests {
         kept.extend(others);
         kept.sort();
         assert_eq!(names(folder.path()), kept);
-        // The next day: the oldest goes as well.
+        // On the next day the oldest file is deleted as well.
         log.shared.sweep(today.tomorrow().unwrap()).unwrap();
         assert_eq!(names(folder.path()).len(), 3);
         assert!(!names(folder.path()).contains(&day(7)));
@@ -304,6 +311,6 @@ mod tests {
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["port"].as_u64().unwrap())
             .collect();
         assert_eq!(ports, [1, 2, 3, 4], "in their order, each once");
-        assert_eq!(said.lock().unwrap()[1], "the log of destinations goes on; 0 lines were lost");
+        assert_eq!(said.lock().unwrap()[1], "the log of destinations is written again; 0 lines were lost");
     }
 }

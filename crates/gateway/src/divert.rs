@@ -1,37 +1,38 @@
-//! Rules for clients without configuration: packets that come in by the clients' interface go to
-//! the proxy, and none of them are forwarded.
+//! nftables rules for clients without a configured proxy. Packets that come in at the clients'
+//! interface go to the proxy, and none of them are forwarded.
 //!
-//! There are two nftables tables, each made in one transaction. The table that diverts packets
-//! has an owner, so it ends with this process, however the process ends. The table that guards
-//! the interface has no owner: after a crash, packets of the interface are not forwarded past
-//! the proxy until the gateway starts again or the table is deleted. The guard concerns that
-//! interface only, so it cannot block the home.
+//! There are two nftables tables, each made in one transaction. The table that diverts packets has
+//! an owner (`flags owner`), so the kernel removes it when this process ends, however it ends. The
+//! table that guards the interface has no owner. After a crash, packets of the interface are not
+//! forwarded past the proxy until the gateway starts again or the table is deleted. The guard
+//! concerns that interface only, so it cannot block the home.
 
 use crate::config::TransparentConfig;
 use leeway_net::{Family, Leftover, Rule, Table, given_ports, ip_of, nft, remove_rules};
 use std::io;
 
-/// Marks packets for the proxy, and numbers the routing table in which everything is local: "LW"
-/// and the number of the interface, so that what a crash has left is found again.
+/// Mark of packets for the proxy, and number of the routing table in which every address is local.
+/// The upper 16 bits are "LW", the lower ones the interface's index, so that the leftovers of a
+/// crash can be found.
 const MARK: u32 = 0x4c57_0000;
-/// Bytes of the longest name of an interface.
+/// Longest name of an interface, in bytes (IFNAMSIZ less the final zero).
 const NAME_BYTES: usize = 15;
 
-/// Rules and routes; they are removed when this is dropped.
+/// Rules and routes. Dropping this removes them.
 #[derive(Debug)]
 pub struct Divert {
     interface: String,
     mark: u32,
     divert: Option<Table>,
-    /// Whether the rules that guard stay.
+    /// Whether the guard table stays when this is dropped.
     guards: bool,
 }
 
 impl Divert {
-    /// Diverts what comes in by the interface, except to the `open` TCP ports of this machine.
+    /// Diverts what comes in at the interface, except to the `open` TCP ports of this machine.
     ///
     /// # Errors
-    /// Rights, or a kernel without TPROXY.
+    /// Missing privileges, or a kernel without TPROXY.
     pub fn new(config: &TransparentConfig, open: &[u16]) -> io::Result<Divert> {
         let TransparentConfig { interface, port } = config;
         check_name(interface)?;
@@ -60,7 +61,7 @@ impl Divert {
         &self.interface
     }
 
-    /// Removes all but the rules that guard, unless another gateway has taken over.
+    /// Removes all but the guard table. The routes stay if another gateway has taken over.
     pub fn leave_guard(mut self) {
         self.divert = None;
         let mark = format!("{:#010x}", self.mark);
@@ -82,15 +83,15 @@ impl Drop for Divert {
     }
 }
 
-/// The families of addresses that can be diverted: such packets are routed to the loopback device,
-/// on which IPv6 may be off. What comes in by the interface in another family is refused.
+/// The address families that can be diverted. Diverted packets are routed to the loopback device,
+/// on which IPv6 may be off. Packets of another family at the interface are refused.
 pub fn families() -> &'static [Family] {
     let off = std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
     let off = off.map_or(true, |text| text.trim() != "0");
     if off { &[Family::V4] } else { &Family::ALL }
 }
 
-/// Removes what has no owner; what is not there is none of our business.
+/// Removes what has no owner. Errors are ignored: what does not exist needs no removal.
 fn clean(interface: &str, mark: u32) {
     let table = guard_name(interface);
     let _ = nft(&format!("table inet {table}\ndelete table inet {table}\n"));
@@ -115,19 +116,19 @@ fn remove_routes(mark: u32) {
     }
 }
 
-/// The name of the table that diverts, for which its process's number follows.
+/// Start of the name of a table that diverts. The number of its process follows.
 const DIVERT: &str = "leeway_divert_";
-/// The name of a table that guards, for which the interface follows.
+/// Start of the name of a guard table. The interface follows.
 const GUARD: &str = "leeway_guard_";
-/// Who has left what there is.
+/// Who left the rules, for messages.
 const KILLED: &str = "a gateway that was killed";
 
-/// What gateways that were killed have left in this network namespace, and what is not in use.
+/// Leftovers of killed gateways in this network namespace that no running gateway uses.
 ///
 /// # Errors
-/// Rights: without them nobody sees which of it is in use.
+/// Missing privileges: without them, the tables in use cannot be listed.
 pub fn leftovers() -> Result<Vec<Leftover>, leeway_net::Error> {
-    // A table that diverts goes with its process.
+    // A table that diverts exists only while its process runs.
     let serving = leeway_net::tables(DIVERT)?;
     let left = |mark: u32| {
         mark & 0xffff_0000 == MARK && !serving.iter().any(|(_, text)| text.contains(&format!("{mark:#010x}")))
@@ -154,8 +155,8 @@ fn guard_name(interface: &str) -> String {
     format!("{GUARD}{}", interface.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
 }
 
-/// Nothing of the interface is forwarded, and of this machine it reaches the proxy, DHCP, and
-/// datagrams to ports that the kernel gives out: answers, and the sockets of SOCKS5.
+/// Forwards nothing of the interface. On this machine, its packets reach the proxy, DHCP, and UDP
+/// ports of the kernel's range for automatic ports: responses, and the sockets of SOCKS5.
 fn guard(interface: &str, mark: u32, open: &str) -> String {
     let table = guard_name(interface);
     let given = given_ports();
@@ -180,8 +181,8 @@ fn guard(interface: &str, mark: u32, open: &str) -> String {
     )
 }
 
-/// Connections and datagrams go to the proxy; of datagrams to this machine only questions for
-/// names. One transaction: the shell of nft takes a line at a time.
+/// Sends TCP and UDP to the proxy. Of datagrams to this machine itself, only DNS is diverted. The
+/// text is one line, because the interactive mode of nft makes a transaction of each line.
 fn divert(table: &str, interface: &str, mark: u32, port: u16, open: &str) -> String {
     format!(
         "add table inet {table} {{ flags owner; chain divert {{ type filter hook prerouting priority -150; \
@@ -192,7 +193,7 @@ fn divert(table: &str, interface: &str, mark: u32, port: u16, open: &str) -> Str
     )
 }
 
-/// A name that is no rule.
+/// Refuses a name with characters that would change the rules.
 fn check_name(interface: &str) -> io::Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte);
     if interface.is_empty() || interface.len() > NAME_BYTES || !interface.bytes().all(plain) {

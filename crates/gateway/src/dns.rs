@@ -1,6 +1,6 @@
-//! DNS queries of clients without configuration. Whatever server a query was sent to, one of the
-//! gateway's own name servers answers it. Only queries of resolvers are passed on: no zone
-//! transfers and no updates (RFC 1996, RFC 2136).
+//! DNS questions of clients without a configured proxy. One of the gateway's own name servers
+//! answers them, whatever server they were sent to. Only questions of resolvers are passed on: no
+//! zone transfers (RFC 5936, RFC 1995), notifications (RFC 1996) or updates (RFC 2136).
 
 use crate::upstream::Upstream;
 use std::io;
@@ -8,23 +8,24 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Where questions go.
+/// The port of DNS.
 pub const PORT: u16 = 53;
-/// How long an answer may take, and a connection wait for its next question (RFC 7766, 6.2.3).
+/// Longest time for an answer, and for a connection to wait for its next question (RFC 7766,
+/// 6.2.3).
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether a message is one question about records (RFC 1035, 4.1).
+/// Whether a message is one question for records (RFC 1035, 4.1).
 pub fn is_question(message: &[u8]) -> bool {
-    // ID, flags, how many questions, and how many of three kinds of answers.
+    // ID, flags, number of questions, and three numbers of other records.
     let [_, _, flags, _, 0, 1, _, _, _, _, _, _, question @ ..] = message else { return false };
     // A query (QR 0) of the standard kind (OPCODE 0).
     flags & 0xf8 == 0 && kind(question).is_some_and(|kind| kind != IXFR && kind != AXFR)
 }
 
-/// The question of a message and nothing else: its ID, RD and CD, one name, type and class, and an
-/// OPT record of its own (RFC 6891) if the message has one, with its size and DO. What else is in
-/// the message stays here, so a question carries no data to the Internet beyond the name. None if
-/// it is no question about records.
+/// The question of a message without anything else. Kept are the ID, RD and CD, one name, type and
+/// class, and if the message has an OPT record (RFC 6891), a new one with its size and DO. The
+/// rest is removed, so a question carries no data to the Internet but the name. `None` if the
+/// message is no question for records.
 pub fn trimmed(message: &[u8]) -> Option<Vec<u8>> {
     let question = message.get(HEAD_BYTES..).filter(|_| is_question(message))?;
     let question = &question[..question_bytes(question)?];
@@ -39,7 +40,7 @@ pub fn trimmed(message: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The name that a question asks for, without the last dot; none if it is no question.
+/// The name of a question, without the last dot; `None` if the message is no question.
 pub fn name(question: &[u8]) -> Option<String> {
     let mut rest = question.get(HEAD_BYTES..)?;
     let mut labels = Vec::new();
@@ -51,16 +52,16 @@ pub fn name(question: &[u8]) -> Option<String> {
     Some(labels.join("."))
 }
 
-/// The answer to a question, as [`trimmed`] gives it, for a name that is blocked: there is no such
-/// name, and, for those who understand it (RFC 8914, code 15), why. Without an SOA record nobody
-/// keeps it.
+/// The answer to a question (as [`trimmed`] returns it) for a blocked name: NXDOMAIN, and the
+/// reason for clients that sent an OPT record (RFC 8914, 4.16, code 15). It has no SOA record, so
+/// resolvers do not cache it (RFC 2308, 5).
 pub fn blocked(question: &[u8]) -> Vec<u8> {
     let mut answer = question.to_vec();
     let Some([_, _, flags, more, ..]) = answer.get_mut(..HEAD_BYTES) else { return answer };
     *flags = *flags & RD | QR;
     *more = *more & CD | RA | NO_SUCH_NAME;
     if answer[HEAD_BYTES - 1] == 1 {
-        // The length of its options.
+        // Removes the length of the options, which is written anew.
         answer.truncate(answer.len() - 2);
         let words = b"blocked by the owner of this line";
         let (option, length) = (4 + 2 + words.len() as u8, 2 + words.len() as u8);
@@ -70,40 +71,42 @@ pub fn blocked(question: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// An answer; recursion available; the response code NXDOMAIN (RFC 1035, 4.1.1).
+/// Flags of a response: QR (it is a response), RA (recursion available). Response code NXDOMAIN
+/// (RFC 1035, 4.1.1).
 const QR: u8 = 0x80;
 const RA: u8 = 0x80;
 const NO_SUCH_NAME: u8 = 3;
-/// The option for errors in words, and the code for what is blocked (RFC 8914).
+/// The option "extended error" and its code for blocked names (RFC 8914).
 const EXTENDED_ERROR: u8 = 15;
 const BLOCKED: u8 = 15;
-/// ID, flags and four counts (RFC 1035, 4.1.1).
+/// Length of the header: ID, flags and four counts (RFC 1035, 4.1.1).
 const HEAD_BYTES: usize = 12;
-/// Recursion desired; authentic data, checking disabled (RFC 4035, 3.2).
+/// Flags: recursion desired; authentic data, checking disabled (RFC 4035, 3.2).
 const RD: u8 = 0x01;
 const AD: u8 = 0x20;
 const CD: u8 = 0x10;
 /// DNSSEC OK (RFC 3225).
 const DO: u8 = 0x80;
-/// The longest name (RFC 1035, 2.3.4).
+/// Longest name, in bytes (RFC 1035, 2.3.4).
 const NAME_BYTES: usize = 255;
 const OPT: u16 = 41;
 const IXFR: u16 = 251;
 const AXFR: u16 = 252;
 
-/// What a question asks for: the type after the name.
+/// The type of a question, which follows its name.
 fn kind(question: &[u8]) -> Option<u16> {
     let end = question_bytes(question)?;
     Some(u16::from_be_bytes([question[end - 4], question[end - 3]]))
 }
 
-/// A name, a type and a class.
+/// Length of a question: a name, a type and a class.
 fn question_bytes(question: &[u8]) -> Option<usize> {
     let mut name_bytes = 0;
     loop {
         match *question.get(name_bytes)? {
             0 => break,
-            // A label; there is nothing before it that it could point to.
+            // A label. Compression pointers are refused, because there is no earlier name to point
+            // to.
             length @ 1..=63 => name_bytes += 1 + usize::from(length),
             _ => return None,
         }
@@ -112,8 +115,8 @@ fn question_bytes(question: &[u8]) -> Option<usize> {
     (name_bytes < NAME_BYTES && end <= question.len()).then_some(end)
 }
 
-/// The size and the flag DO of an OPT record, if it is the first of `records` additional ones, as
-/// resolvers send it.
+/// The size and the flag DO of an OPT record, if it is the first of the `records` additional
+/// records, as resolvers send it.
 fn opt(additional: &[u8], records: u16) -> Option<[u8; 3]> {
     match additional {
         &[0, 0, 41, size_high, size_low, _, 0, flags, _, _, _, ..] if records > 0 => {
@@ -123,9 +126,8 @@ fn opt(additional: &[u8], records: u16) -> Option<[u8; 3]> {
     }
 }
 
-/// Carries questions and answers over TCP, one at a time, until one end has no more or says something else.
-///
-/// What `answer` has an answer for goes no further.
+/// Carries questions and answers over TCP, one at a time, until one end closes or sends something
+/// else. A question for which `answer` returns an answer is not sent to the server.
 pub async fn carry(
     mut client: TcpStream,
     mut server: Upstream,
@@ -143,18 +145,18 @@ pub async fn carry(
     }
 }
 
-/// A message, which is short, with the two bytes of its length in front.
+/// A message with its length in front, in two bytes (RFC 1035, 4.2.2).
 fn framed(message: &[u8]) -> io::Result<Vec<u8>> {
     let length = u16::try_from(message.len()).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok([&length.to_be_bytes()[..], message].concat())
 }
 
-/// A message with the two bytes of its length in front (RFC 1035, 4.2.2).
+/// Reads a message with the two bytes of its length in front (RFC 1035, 4.2.2).
 async fn message(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let read = async {
         let length = stream.read_u16().await?;
         let mut bytes = length.to_be_bytes().to_vec();
-        // No more is held than has come.
+        // The buffer grows with what arrives, not with what the length promises.
         stream.take(length.into()).read_to_end(&mut bytes).await?;
         if bytes.len() == 2 + usize::from(length) {
             Ok(bytes)

@@ -1,8 +1,9 @@
-//! Checks secrets that clients present: known ones pass at once, others wait for a check, and
-//! wrong ones are slowed.
+//! Checks the secrets that clients present: a known secret passes at once, an unknown one waits
+//! for a check, and clients that present wrong ones are slowed.
 //!
-//! A check costs Argon2 or a database query. So checks run in threads of their own, at most two
-//! at a time and one at a time from one place. Whoever fails is slowed ([`Attempts`]).
+//! A check costs an Argon2 hash or a database query. So checks run in threads of their own, at
+//! most two at a time and one at a time for each site. A site that presents wrong secrets is
+//! slowed ([`Attempts`]).
 
 use jiff::Timestamp;
 use leeway_guard::{Attempts, site};
@@ -12,15 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Secrets that are checked at a time: 40 MB, and two cores.
+/// Checks that run at a time. Two take 40 MB (Argon2) and two cores.
 const AT_A_TIME: usize = 2;
-/// Places whose secrets wait to be looked at: about a second.
+/// Sites whose secrets may wait for a check: 64 take about one second.
 pub(crate) const WAITING: usize = 64;
 
-/// Wrong secrets of a place that are not slowed: a person who mistypes, a browser that opens six
-/// connections.
+/// Wrong secrets of a site before it is slowed. Six cover a person who mistypes, and a browser
+/// that opens six connections at once.
 const WRONG_AT_ONCE: u32 = 6;
-/// After this time one more secret is checked: 8640 guesses a day.
+/// One more secret of a slowed site is checked after this time: 8640 guesses a day.
 const WRONG_EVERY: Duration = Duration::from_secs(10);
 
 /// Why somebody is not let in.
@@ -28,19 +29,19 @@ const WRONG_EVERY: Duration = Duration::from_secs(10);
 pub enum Denied {
     /// Nobody has that name and that password.
     Wrong,
-    /// Too many secrets from there were wrong: none is checked for this time.
+    /// Too many secrets from this site were wrong. None is checked for this time.
     Later(Duration),
-    /// Too many wait.
+    /// Too many secrets wait for a check.
     Busy,
-    /// The code is right, and the owner has taken it back.
+    /// The code is right, but the owner has withdrawn it.
     Revoked,
-    /// The code is right, and was to be used first before that.
+    /// The code is right, but has expired: its first use had to be before this time.
     Void(Timestamp),
-    /// The codes cannot be read.
+    /// The store of codes cannot be read.
     Store,
 }
 
-/// What all pass who show a secret of one kind.
+/// The checks of one kind of secret (passwords, or codes).
 pub(crate) struct Door {
     attempts: Mutex<Attempts>,
     places: Places,
@@ -58,10 +59,10 @@ impl Door {
         }
     }
 
-    /// What is `known` of a secret, or what a `look` at it finds.
+    /// Returns what `known` finds at once, or else what the check `look` finds.
     ///
     /// # Errors
-    /// What the look says, or that there is none.
+    /// What `look` returns, or [`Denied::Later`] or [`Denied::Busy`] if `look` did not run.
     pub(crate) async fn pass<T: Send + 'static>(
         &self,
         from: IpAddr,
@@ -74,7 +75,7 @@ impl Door {
         self.admit(from)?;
         let place = Turn::of(&self.places, site(from));
         let _turn = place.lock.lock().await;
-        // Those before may have shown the same secret, or failed.
+        // An earlier client of this site may have presented the same secret, or a wrong one.
         if let Some(found) = known() {
             return Ok(found);
         }
@@ -82,7 +83,7 @@ impl Door {
         let _waits = self.waiting.try_acquire().map_err(|_| Denied::Busy)?;
         let looking = self.looking.clone().acquire_owned().await.map_err(|_| Denied::Busy)?;
         let looked = tokio::task::spawn_blocking(move || {
-            // Until the end, also when nobody waits for it any more.
+            // Held until the check ends, even if the client has left meanwhile.
             let _looking = looking;
             look()
         });
@@ -93,7 +94,7 @@ impl Door {
         looked
     }
 
-    /// Secrets that were wrong, and attempts that were refused without a look, since the start.
+    /// Wrong secrets, and attempts that were refused without a check, since the start.
     pub(crate) fn refused(&self) -> (u64, u64) {
         let attempts = self.attempts();
         (attempts.total_failed(), attempts.total_slowed())
@@ -116,7 +117,7 @@ impl Door {
 
 type Places = Mutex<BTreeMap<IpAddr, Arc<tokio::sync::Mutex<()>>>>;
 
-/// A turn of one place, forgotten when nobody from there waits.
+/// The turn of one site. Its entry is removed when nobody of that site waits.
 struct Turn<'a> {
     places: &'a Places,
     site: IpAddr,
@@ -133,7 +134,7 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        // The list's and this one.
+        // Two: the reference in the map, and `self.lock`.
         if Arc::strong_count(&self.lock) <= 2 {
             places.remove(&self.site);
         }

@@ -1,8 +1,8 @@
-//! Echo requests of ICMP and ICMPv6 (RFC 792, RFC 4443), which measure the uplink behind
-//! datagrams.
+//! Echo requests of ICMP and ICMPv6 (RFC 792, RFC 4443). Their replies measure the uplink's delay
+//! for datagrams, which have no acknowledgements.
 //!
-//! A ping socket needs no rights where `net.ipv4.ping_group_range` contains this process's
-//! group. A raw socket needs CAP_NET_RAW.
+//! A ping socket needs no privileges if `net.ipv4.ping_group_range` contains this process's group.
+//! Otherwise a raw socket is used, which needs CAP_NET_RAW.
 
 use crate::uplink::Request;
 use nix::sys::socket::setsockopt;
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
 sockopt_impl!(
-    /// Types of ICMP messages that are not received, one bit each.
+    /// Types of ICMP messages that the socket does not receive, one bit each.
     IcmpFilter,
     SetOnly,
     SOL_RAW,
@@ -24,27 +24,27 @@ sockopt_impl!(
 
 const SOL_RAW: libc::c_int = 255;
 const ICMP_FILTER: libc::c_int = 1;
-/// Echo request and reply: of IPv4, of IPv6.
+/// Types of echo request and reply, for IPv4 and for IPv6.
 const TYPES: [[u8; 2]; 2] = [[8, 0], [128, 129]];
-/// Type, code, checksum, identifier, sequence number.
+/// Bytes of the ICMP header: type, code, checksum, identifier, sequence number.
 const HEAD_BYTES: usize = 8;
 const MESSAGE_BYTES: usize = HEAD_BYTES + 8;
-/// An IPv4 header at its longest, and a message.
+/// Bytes of the longest IPv4 header and a message.
 const RECEIVED_BYTES: usize = 60 + MESSAGE_BYTES;
 
 /// The sockets for echoes.
 #[derive(Debug)]
 pub struct Echo {
-    /// For IPv4 and IPv6; a machine may have one only.
+    /// For IPv4 and IPv6. A machine may have only one of them.
     sockets: [Option<Channel>; 2],
-    /// In every request, so that nobody who has not seen one can answer it.
+    /// Part of every request, so that only a host that received a request can answer it.
     token: [u8; 8],
 }
 
 #[derive(Debug)]
 struct Channel {
     socket: UdpSocket,
-    /// A raw socket, which receives the echoes of every program.
+    /// Whether this is a raw socket, which receives the echo replies for all programs.
     raw: bool,
 }
 
@@ -52,7 +52,7 @@ impl Echo {
     /// Opens the sockets. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// Neither IPv4 nor IPv6 allows it: what the kernel says.
+    /// What the kernel says if neither an IPv4 nor an IPv6 socket can be opened.
     pub fn open() -> io::Result<Echo> {
         let (four, six) = (open(Domain::IPV4, Protocol::ICMPV4), open(Domain::IPV6, Protocol::ICMPV6));
         if let (Err(error), Err(_)) = (&four, &six) {
@@ -62,10 +62,10 @@ impl Echo {
         Ok(Echo { sockets: [four.ok(), six.ok()], token })
     }
 
-    /// Asks for an echo. It is lost if it cannot be sent at once.
+    /// Sends an echo request. It is dropped if it cannot be sent at once.
     ///
     /// # Errors
-    /// There is no route to that server.
+    /// There is no route to the server, or no socket for its address family.
     pub fn send(&self, request: Request) -> io::Result<()> {
         let Request { server, sequence } = request;
         let six = usize::from(server.is_ipv6());
@@ -76,7 +76,7 @@ impl Echo {
         }
     }
 
-    /// The sequence number of the next echo.
+    /// Waits for the next echo reply, and returns its sequence number.
     pub async fn receive(&self) -> u16 {
         tokio::select! {
             sequence = self.receive_by(0) => sequence,
@@ -88,7 +88,7 @@ impl Echo {
         let Some(channel) = &self.sockets[six] else { return std::future::pending().await };
         let mut bytes = [0; RECEIVED_BYTES];
         loop {
-            // An error is about a request that was sent before.
+            // An error concerns a request that was sent earlier.
             if let Ok(length) = channel.socket.recv(&mut bytes).await
                 && let Some(sequence) = self.sequence(six, channel.raw, &bytes[..length])
             {
@@ -104,16 +104,16 @@ impl Echo {
         message[6..8].copy_from_slice(&sequence.to_be_bytes());
         message[HEAD_BYTES..].copy_from_slice(&self.token);
         if six == 0 {
-            // The kernel does it for IPv6, whose checksum covers the addresses.
+            // For IPv6 the kernel computes the checksum, because it covers the addresses.
             let sum = checksum(&message);
             message[2..4].copy_from_slice(&sum.to_be_bytes());
         }
         message
     }
 
-    /// That of an echo that this process has asked for.
+    /// The sequence number of a reply to a request of this process.
     fn sequence(&self, six: usize, raw: bool, bytes: &[u8]) -> Option<u16> {
-        // A raw socket of IPv4 shows the header of IP, too.
+        // A raw IPv4 socket also returns the IP header.
         let skipped = if raw && six == 0 { usize::from(bytes.first()? & 0xf) * 4 } else { 0 };
         let message = bytes.get(skipped..)?;
         let token = message.get(HEAD_BYTES..MESSAGE_BYTES)?;
@@ -134,7 +134,7 @@ fn open(domain: Domain, protocol: Protocol) -> io::Result<Channel> {
     Ok(Channel { socket: UdpSocket::from_std(socket.into())?, raw })
 }
 
-/// RFC 1071.
+/// The Internet checksum (RFC 1071).
 fn checksum(message: &[u8]) -> u16 {
     let words = message.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let mut sum: u32 = words.sum();

@@ -1,4 +1,4 @@
-//! What a gateway tells whoever runs it: words for people, fields for programs.
+//! Events that a gateway reports to its owner: a sentence for people, fields for programs.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -6,21 +6,21 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Where events go.
+/// Receives events.
 pub type Log = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// `log`: what a line of the log is.
+/// Format of the lines of the log (`log` in the configuration).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Words for people.
+    /// A sentence for people.
     #[default]
     Text,
     /// A JSON object.
     Json,
 }
 
-/// Something that happened. `Display` has the words.
+/// Something that happened. `Display` writes the sentence.
 #[derive(Debug, Clone)]
 pub struct Event {
     kind: &'static str,
@@ -29,19 +29,19 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event of a kind, such as `refused`, in words.
+    /// An event of a kind such as `refused`, with its sentence.
     pub fn new(kind: &'static str, words: impl ToString) -> Event {
         Event { kind, words: words.to_string(), fields: Map::new() }
     }
 
-    /// The same with a field for programs.
+    /// Adds a field for programs.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Event {
         self.fields.insert(name.to_owned(), Value::String(value.to_string()));
         self
     }
 
-    /// One line, as `format` says.
+    /// The event as one line, in the given format.
     pub fn line(&self, format: LogFormat, at: Timestamp) -> String {
         match format {
             LogFormat::Text => format!("leeway gateway: {}", self.words),

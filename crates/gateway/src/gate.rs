@@ -1,4 +1,4 @@
-//! Whether neighbours are served at the moment, and the reason if not.
+//! Decides whether neighbours are served at the moment, and says why not.
 
 use crate::metering::{Answer, Leave, Meter};
 use crate::notes::{Note, Value, moment};
@@ -22,58 +22,60 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// Time for which running transfers may go on after a pause has begun. Then they are cut.
+/// Time for which running transfers may continue after a pause has begun. Then they are closed.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Longest time until a transfer that caps hold back asks again, because caps can change meanwhile.
+/// Longest time until a transfer that has to wait for caps asks again, because caps can change
+/// meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The longest pause with an end.
+/// Longest pause that has an end.
 pub const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
 
-/// The files of what outlives a restart.
+/// Files of what is kept over a restart.
 const PAUSE: &str = "pause.json";
 const REVOKED: &str = "revoked.json";
 
-/// Why a neighbour is not served.
+/// That a neighbour is not served, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
-    /// When it goes on, if that is known.
+    /// When service begins again, if that is known.
     pub until: Option<Timestamp>,
-    /// Who says so.
+    /// The reason.
     pub why: Why,
 }
 
-/// Who says that a neighbour is not served.
+/// The reason why a neighbour is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The owner, to all.
+    /// The owner has paused sharing for everybody.
     Paused,
-    /// A cap.
+    /// A cap is reached.
     Cap(Reason),
-    /// The owner, to this one.
+    /// The owner has revoked this user's access.
     Revoked,
 }
 
-/// What all requests of neighbours pass.
+/// The decision that every request of a neighbour passes through.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// Whether there may be a pause; saves a lock for each piece of a transfer.
+    /// Whether there may be a pause. Saves a lock for each piece of a transfer.
     paused: AtomicBool,
     pause: Mutex<Option<Held>>,
-    /// Users whose access the owner has taken back.
+    /// Users whose access the owner has revoked.
     revoked: Mutex<BTreeSet<String>>,
-    /// Where a pause and these are kept over a restart.
+    /// Folder in which the pause and the revoked users are kept over a restart.
     folder: Option<PathBuf>,
     /// Accounts and caps, if there are any.
     meter: Option<Arc<Meter>>,
 }
 
 impl Gate {
-    /// A gate that keeps its pause and who is revoked in that folder, and goes on with what it finds there.
+    /// A gate that keeps its pause and the revoked users in `folder`. It begins with what it finds
+    /// there.
     ///
     /// # Errors
-    /// A file cannot be read, or is not one of a gateway.
+    /// A file cannot be read, or was not written by a gateway.
     pub fn kept(folder: &Path) -> io::Result<Gate> {
         let (pause, revoked) = (kept::<Option<Held>>(folder, PAUSE)?, kept(folder, REVOKED)?);
         let pause = pause.map(|held| held.restored(Reading::now(), &boot_id()));
@@ -91,12 +93,12 @@ impl Gate {
         self.meter.as_ref()
     }
 
-    /// The pause that holds now.
+    /// The present pause.
     pub fn pause(&self) -> Option<Pause> {
         self.held(|held, now| held.at(now))
     }
 
-    /// What `of` says of the pause that holds now.
+    /// What `of` returns for the present pause. A pause that is over is removed.
     fn held<T>(&self, of: impl FnOnce(&Held, Reading) -> Option<T>) -> Option<T> {
         if !self.paused.load(Ordering::Acquire) {
             return None;
@@ -104,19 +106,19 @@ impl Gate {
         let now = Reading::now();
         let mut held = lock(&self.pause);
         if held.as_ref().is_some_and(|held| held.at(now).is_none()) {
-            // The file says the same: its end is over after a restart, too.
+            // The file need not change: after a restart, this pause is over as well.
             *held = None;
             self.paused.store(false, Ordering::Release);
         }
         of(held.as_ref()?, now)
     }
 
-    /// Begins a pause of that length, or until it is ended; or changes the end of the one that holds.
+    /// Begins a pause of `length`, or without an end. If there is a pause, only its end changes.
     ///
     /// # Errors
-    /// The file cannot be written: then nothing has changed.
+    /// The file cannot be written; nothing has changed.
     pub fn begin_pause(&self, length: Option<SignedDuration>) -> io::Result<()> {
-        // The grace for what runs begins once.
+        // The pause keeps its beginning, so the grace for running transfers does not begin again.
         let earlier = self.held(|held, _| Some(held.clone()));
         self.set(Some(Held::begin(earlier.as_ref(), length, Reading::now(), &boot_id())))
     }
@@ -124,7 +126,7 @@ impl Gate {
     /// Ends the pause, if there is one.
     ///
     /// # Errors
-    /// The file cannot be written: then nothing has changed.
+    /// The file cannot be written; nothing has changed.
     pub fn end_pause(&self) -> io::Result<()> {
         if self.pause().is_some() { self.set(None) } else { Ok(()) }
     }
@@ -137,10 +139,11 @@ impl Gate {
         Ok(())
     }
 
-    /// Takes a user's access, or gives it back; transfers that run are the caller's.
+    /// Revokes a user's access, or gives it back. The caller ends running transfers
+    /// ([`User::set_revoked`]).
     ///
     /// # Errors
-    /// The file cannot be written: then nothing has changed.
+    /// The file cannot be written; nothing has changed.
     pub fn revoke(&self, name: &str, revoked: bool) -> io::Result<()> {
         let mut held = lock(&self.revoked);
         let mut names = held.clone();
@@ -154,7 +157,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether the owner has taken back that user's access.
+    /// Whether the owner has revoked this user's access.
     pub fn is_revoked(&self, name: &str) -> bool {
         lock(&self.revoked).contains(name)
     }
@@ -164,17 +167,18 @@ impl Gate {
         lock(&self.revoked).iter().cloned().collect()
     }
 
-    /// Whether that user's next request is served.
+    /// Whether the user's next request is served. If not, counts it as refused.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it is not served.
     pub fn admit(&self, user: &User) -> Result<(), Closed> {
         let Some(closed) = self.closed(&user.name) else { return Ok(()) };
         user.counts.refused.fetch_add(1, Ordering::Relaxed);
         Err(closed)
     }
 
-    /// Why a request of who is called so would not be served; nobody is called by an empty name.
+    /// Why a request of the user with this name would not be served. An empty name stands for an
+    /// unknown user.
     pub fn closed(&self, name: &str) -> Option<Closed> {
         let revoked = self.is_revoked(name).then_some(Closed::REVOKED);
         let by_owner = || self.pause().map(|pause| Closed { until: pause.until, why: Why::Paused });
@@ -185,14 +189,14 @@ impl Gate {
         revoked.or_else(by_owner).or_else(by_cap)
     }
 
-    /// Whether a transfer of `user` that runs may go on.
+    /// Whether a running transfer of `user` may continue.
     ///
     /// # Errors
-    /// The pause has lasted for [`GRACE`], or the user's access was taken back.
+    /// The pause has lasted for [`GRACE`], or the user's access was revoked.
     pub fn go_on(&self, user: &User) -> io::Result<()> {
         let over = |why: &str| Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
         if user.is_revoked() {
-            return over("the owner has taken back this user's access");
+            return over("the owner has revoked this user's access");
         }
         match self.held(|held, now| Some(held.lasted(now))) {
             Some(lasted) if lasted >= GRACE => over("the owner has paused sharing"),
@@ -200,7 +204,7 @@ impl Gate {
         }
     }
 
-    /// Whether a datagram of `user` may pass; counted as passed if so.
+    /// Whether a datagram of `user` may pass. If so, its bytes are counted.
     pub fn datagram(&self, user: &User, direction: Direction, bytes: u64) -> bool {
         if self.go_on(user).is_err() {
             return false;
@@ -215,7 +219,7 @@ impl Gate {
         }
     }
 
-    /// Where the owner's hours and days begin.
+    /// The time zone of the owner's hours and days.
     pub fn zone(&self) -> TimeZone {
         self.meter.as_ref().map_or_else(TimeZone::system, |meter| meter.zone())
     }
@@ -226,7 +230,7 @@ impl Gate {
     }
 }
 
-/// What stands in a file of that folder, or what stands for nothing.
+/// The value in a file of `folder`, or the default if there is no file.
 fn kept<T: DeserializeOwned + Default>(folder: &Path, name: &str) -> io::Result<T> {
     match std::fs::read(folder.join(name)) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
@@ -240,11 +244,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Closed {
-    /// The owner has taken back this user's access.
+    /// The owner has revoked this user's access.
     pub const REVOKED: Closed = Closed { until: None, why: Why::Revoked };
 
-    /// Seconds until another request is worth its while, for `Retry-After` (RFC 9110, 10.2.3); none
-    /// if it never is.
+    /// Seconds after which another request makes sense, for `Retry-After` (RFC 9110, 10.2.3).
+    /// `None` if it never does.
     pub fn retry_s(&self) -> Option<i64> {
         (self.why != Why::Revoked).then(|| self.wait_s())
     }
@@ -253,7 +257,7 @@ impl Closed {
         self.until.map_or(600, |until| until.duration_since(Timestamp::now()).as_secs() + 1).max(1)
     }
 
-    /// For the neighbour, in the time zone of the line.
+    /// The reason as a note for the neighbour, with times in the time zone of the line.
     pub fn note(&self, zone: &TimeZone) -> Note {
         let until = self.until.map(|until| Value::same(moment(until, zone)));
         let why = |reason| Value::each(|language| language.words().why(reason));
@@ -275,12 +279,12 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Of a new transfer.
+    /// The state of a new transfer.
     pub fn new(gate: Arc<Gate>) -> Pass {
         Pass { gate, waits: [None, None] }
     }
 
-    /// Ready when some of `wish` bytes, at least 1, may be moved.
+    /// Ready when some of `wish` bytes (at least 1) may be moved.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,

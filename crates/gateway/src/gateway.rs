@@ -1,4 +1,4 @@
-//! The gateway as a whole: its listeners, the state that they share, and its end.
+//! The gateway as a whole: its listeners, the state that they share, its start and its end.
 
 use crate::accounts;
 use crate::block::Blocklist;
@@ -36,66 +36,69 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Connections of each listener that are told at a time why they are refused. Others are cut off.
+/// Refused connections of each listener that are told the reason at a time. Further ones are
+/// closed without a reason.
 const FAREWELLS: usize = 64;
-/// How long connections may go on when the gateway stops.
+/// Time that open connections have to end when the gateway stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Why the gateway does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// The configuration.
+    /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// An address cannot be listened on.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
-    /// Name servers.
+    /// The name servers cannot be used.
     #[error("{0}")]
     Names(String),
-    /// What this machine is attached to.
+    /// The interfaces and networks of this machine cannot be read.
     #[error("cannot tell what belongs to the home: {0}")]
     Attached(#[from] leeway_net::Error),
-    /// The tunnel to the relay.
+    /// The tunnel to the relay cannot be set up.
     #[error("cannot keep a tunnel to the relay: {0}")]
     Relay(#[from] leeway_tunnel::Error),
-    /// The owner's socket.
+    /// The owner's socket cannot be opened.
     #[error(transparent)]
     Control(#[from] SocketError),
-    /// Where accounts are kept.
+    /// The store of accounts cannot be opened.
     #[error("accounts: {0}")]
     Accounts(#[from] leeway_accounts::StoreError),
-    /// The system.
+    /// A call of the system failed.
     #[error("cannot {0}: {1}")]
     System(&'static str, io::Error),
 }
 
-/// A gateway that listens.
+/// A gateway whose listeners are open.
 pub struct Gateway {
     listeners: Vec<(Kind, TcpListener)>,
     /// For datagrams of clients without configuration.
     datagrams: Vec<UdpSocket>,
     proxy: Arc<Proxy>,
     budget: Option<Arc<Budget>>,
-    /// Keeps rules and routes.
+    /// The process that keeps the rules and routes.
     caretaker: Option<Arc<Caretaker>>,
-    /// Ports from which nobody can answer for servers.
+    /// UDP ports that another program of this machine uses, so the gateway cannot answer from them
+    /// in a server's name.
     taken: Vec<u16>,
-    /// The owner's socket; or, where the configuration names none, why there is none.
+    /// The owner's socket. `Some(Err)` says why it could not be opened; `None` if none is
+    /// configured.
     control: Option<Result<Socket, SocketError>>,
-    /// Writes down who uses how much.
+    /// Stores who uses how much.
     books: Option<Bookkeeper>,
     operations: Arc<Operations>,
-    /// The owner's page, and who may see it.
+    /// The listener of the owner's page, and the users who may see the page.
     page: Option<(TcpListener, Arc<Logins>)>,
-    /// Sees the home at work.
+    /// Observes the home's packets.
     home: Option<Result<Watch, leeway_net::Error>>,
-    /// Sees when servers were let through and what of them arrives.
+    /// Observes when receive windows of this host's connections open, and which segments arrive.
     segments: Option<Result<Watch, leeway_net::Error>>,
 }
 
-/// What is spoken at a listener.
+/// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Http,
@@ -105,11 +108,11 @@ pub(crate) enum Kind {
 }
 
 impl Gateway {
-    /// Everything that is needed, at once; the process keeps its rights. Events go to `log`. Needs
-    /// a Tokio runtime.
+    /// Opens everything that the configuration needs in one step. The process keeps its
+    /// privileges. Events go to `log`. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// What cannot be had, and what would be right.
+    /// What is missing, and how to provide it.
     pub fn open(
         config: &Config,
         log: impl Fn(&Event) + Send + Sync + 'static,
@@ -117,10 +120,10 @@ impl Gateway {
         Gateway::with(Privileged::new(config, log)?, config)
     }
 
-    /// The same with what needed rights, which is there already; nothing here needs any.
+    /// Opens the rest, given what needed privileges. Nothing in here needs privileges.
     ///
     /// # Errors
-    /// What cannot be had, and what would be right.
+    /// What is missing, and how to provide it.
     pub fn with(privileged: Privileged, config: &Config) -> Result<Gateway, GatewayError> {
         let Privileged {
             log,
@@ -202,7 +205,8 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// The addresses that it listens on: HTTP, SOCKS, metrics, each in the order of the configuration.
+    /// The addresses that the gateway listens on: HTTP, SOCKS, metrics, each in the order of the
+    /// configuration.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|(_, listener)| listener.local_addr().ok()).collect()
     }
@@ -212,22 +216,22 @@ impl Gateway {
         self.budget.as_ref()
     }
 
-    /// How things stand with the relay, and every change of it, if there is one.
+    /// The state of the tunnel to the relay, and its changes; `None` if no relay is configured.
     pub fn relay(&self) -> Option<watch::Receiver<relay::State>> {
         self.proxy.connector.relay.as_ref().map(|relay| relay.state())
     }
 
-    /// What its owner asks of it.
+    /// What the owner can ask the gateway to do.
     pub fn operations(&self) -> Arc<Operations> {
         self.operations.clone()
     }
 
-    /// What a person should know who runs it.
+    /// Notices for the person who runs the gateway.
     pub fn notices(&self) -> Vec<String> {
         self.operations.notices()
     }
 
-    /// What stays as it is until the end.
+    /// The notices that do not change until the gateway ends.
     fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
         if self.operations.observation().is_some() {
@@ -277,10 +281,10 @@ impl Gateway {
         notes
     }
 
-    /// Serves until `stop` is ready; then connections get a moment to end.
+    /// Serves until `stop` is ready. Open connections then have [`GRACE`] to end.
     ///
     /// # Errors
-    /// The process that keeps the rules has ended before.
+    /// The process that keeps the rules ended before `stop`.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), GatewayError> {
         let mut background = JoinSet::new();
         for budget in [&self.budget, &self.proxy.connector.relay_budget].into_iter().flatten() {
@@ -301,7 +305,7 @@ impl Gateway {
         }
         if let Some((listener, logins)) = self.page {
             background.spawn(page::serve(listener, logins, self.operations.clone()));
-            // Its chart; nobody else looks at it.
+            // Collects the points of the page's chart, which only the page uses.
             let operations = self.operations.clone();
             background.spawn(async move { operations.watch().await });
         }
@@ -324,17 +328,17 @@ impl Gateway {
             () = stop => Ok(()),
             () = gone(self.caretaker.as_deref()) => Err(GatewayError::System(
                 "go on",
-                io::Error::other("the process that keeps its rules was ended"),
+                io::Error::other("the process that keeps the network rules has ended"),
             )),
         };
-        // New clients are refused from here on.
+        // The listeners are closed from here on.
         background.shutdown().await;
         drop(self.home);
         let end = tokio::time::Instant::now() + GRACE;
         while self.proxy.users.connections() > 0 && tokio::time::Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // What they have moved until now is stored.
+        // The bookkeeper stores what users have moved until now.
         drop(self.books);
         if let Some(caretaker) = &self.caretaker {
             caretaker.stop();
@@ -343,14 +347,14 @@ impl Gateway {
     }
 }
 
-/// The log of where users go, if the configuration asks for one.
+/// The log of destinations, if the configuration asks for one.
 fn destinations(config: &Config, log: &Log) -> Result<Option<Destinations>, GatewayError> {
     let begin = |destinations| Destinations::begin(destinations, log.clone());
     let begun = config.destinations.as_ref().map(begin).transpose();
     begun.map_err(|error| GatewayError::System("log destinations", error))
 }
 
-/// Ready when it has ended; never where there is none.
+/// Ready when the caretaker has ended; never if there is none.
 async fn gone(caretaker: Option<&Caretaker>) {
     let Some(caretaker) = caretaker else { return std::future::pending().await };
     while caretaker.lives() {
@@ -358,7 +362,7 @@ async fn gone(caretaker: Option<&Caretaker>) {
     }
 }
 
-/// Tells the budgets what packets of this host's connections do.
+/// Reports what packets of this host's connections do to the budgets and the upload window.
 fn watch(
     observer: Result<leeway_net::ConnectionObserver, leeway_net::Error>,
     budgets: [Option<Arc<Budget>>; 2],
@@ -370,7 +374,8 @@ fn watch(
     })
 }
 
-/// The owner's socket, and the gate that keeps a pause over a restart. Whoever has the socket has the state.
+/// The owner's socket, and the gate that keeps a pause over a restart. Without the socket the gate
+/// is not kept, because only one gateway may use the directory `state`.
 fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate), GatewayError> {
     let Some(control) = &config.control else { return Ok((None, Gate::default())) };
     let socket = match Socket::open(&control.socket) {
@@ -390,14 +395,14 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
-                // Out of descriptors: some will be free again.
+                // No file descriptor is free: wait until a connection ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
         let proxy = proxy.clone();
         if kind == Kind::Metrics {
-            // Who uses how much is no news for neighbours.
+            // Metrics tell how much each user has used, so neighbours may not read them.
             let from = from.ip().to_canonical();
             if proxy.connector.policy().is_client(from) && !from.is_loopback() {
                 continue;
@@ -420,7 +425,7 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
             }
         };
         tokio::spawn(async move {
-            // A task is as large as the largest of these, unless they are boxed.
+            // Boxed, because a task takes the memory of the largest of these futures.
             match kind {
                 Kind::Socks => Box::pin(socks::serve(proxy, stream, address)).await,
                 Kind::Transparent => Box::pin(transparent::serve(proxy, stream, address)).await,
@@ -431,7 +436,7 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
     }
 }
 
-/// What the system has refused, for a note.
+/// The value of a note for an error of the system.
 fn of_system(error: &leeway_net::Error) -> Value {
     match error {
         leeway_net::Error::System { error: cause, .. } | leeway_net::Error::Missing { error: cause, .. } => {
@@ -444,15 +449,15 @@ fn of_system(error: &leeway_net::Error) -> Value {
 /// Why a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unheard {
-    /// No client's.
+    /// The address belongs to no client.
     Stranger,
-    /// One too many.
+    /// The user has too many connections.
     Full,
-    /// It has ended already.
+    /// The client has closed the connection already.
     Gone,
 }
 
-/// What is said to it, where the protocol has words that come before anything of the client's.
+/// The refusal, for protocols in which a server may speak before it has read a request.
 fn words(kind: Kind, why: Unheard) -> Option<Vec<u8>> {
     let words = match why {
         Unheard::Stranger => Words::stranger(),
@@ -466,7 +471,7 @@ fn words(kind: Kind, why: Unheard) -> Option<Vec<u8>> {
     }
 }
 
-/// A client's place.
+/// Takes a place for a connection, or says why the connection is refused.
 fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Result<(Place, IpAddr), Unheard> {
     let client = from.ip().to_canonical();
     if !proxy.connector.policy().is_client(client) {

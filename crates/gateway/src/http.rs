@@ -1,5 +1,5 @@
-//! The HTTP proxy: absolute URIs and CONNECT; HTTP/1.1 and HTTP/2 towards clients, HTTP/1.1
-//! towards servers.
+//! The HTTP proxy: absolute URIs and CONNECT. It speaks HTTP/1.1 and HTTP/2 with clients, and
+//! HTTP/1.1 with servers.
 
 use crate::budget::Flow;
 use crate::client::Asks;
@@ -47,46 +47,46 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// Seconds after which a connection may have ended.
+/// Seconds for `Retry-After` when the user has too many connections.
 const SOON_S: i64 = 5;
 
-/// What all connections share.
+/// State that all connections share.
 pub struct Proxy {
     /// The connections to the Internet.
     pub connector: Arc<Connector>,
-    /// Who is served.
+    /// The users.
     pub users: Arc<Users>,
-    /// Bounds.
+    /// Limits of connections and times.
     pub limits: Limits,
     /// Other gateways.
     pub peers: Arc<Peers>,
     pool: Pool,
-    /// Where clients find it.
+    /// The ports at which clients find the gateway.
     entrance: Entrance,
 }
 
-/// What a client is answered.
+/// The response to a client.
 pub type Answer = Response<Content>;
 type Plain = Response<Either<Full<Bytes>, Download>>;
 
 impl Proxy {
-    /// With an empty pool.
+    /// A proxy without open connections to servers.
     pub fn new(connector: Arc<Connector>, users: Arc<Users>, config: &Config, entrance: Entrance) -> Proxy {
         let (limits, peers) = (config.limits.clone(), Arc::new(Peers::new(&config.peers)));
         Proxy { connector, users, limits, peers, pool: Pool::default(), entrance }
     }
 
-    /// Where clients find it.
+    /// The ports at which clients find the gateway.
     pub fn entrance(&self) -> Entrance {
         self.entrance
     }
 
-    /// Closes connections that nobody needs any more.
+    /// Closes pooled connections that have been unused for too long.
     pub fn sweep(&self) {
         self.pool.sweep();
     }
 
-    /// The answer to a request.
+    /// Answers a request.
     pub async fn answer(self: &Arc<Self>, request: Request<Incoming>, client: IpAddr, asks: Asks) -> Answer {
         let language = neighbour::accepted(request.headers());
         if !self.connector.policy().is_client(client) {
@@ -106,14 +106,15 @@ impl Proxy {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);
                 let answered = match (self.connector.gate.admit(&user), request.method()) {
                     (Err(closed), &Method::CONNECT) if self.goes_on(&closed, client) && asks.reset() => {
-                        // The connection ends before there is an answer.
+                        // `asks.reset()` ends the connection, so there is no response.
                         std::future::pending().await
                     }
                     (Err(closed), _) => Err(Failure::Closed(closed)),
                     (Ok(()), &Method::CONNECT) => self.connect(request, &user, &asks).await,
                     (Ok(()), _) => self.forward(request, &user).await,
                 };
-                // What failed because the user's access was taken meanwhile has a better reason.
+                // If the user's access was withdrawn meanwhile, this is the better reason for a
+                // failure.
                 let answered = answered
                     .map_err(|failure| if user.is_revoked() { Closed::REVOKED.into() } else { failure });
                 answered.unwrap_or_else(|failure| failure.answer(&user, &self.connector, language))
@@ -123,18 +124,18 @@ impl Proxy {
         answer.map(|body| Content { body, asks })
     }
 
-    /// Whether a browser goes on at another gateway if it is reset here. A browser takes an answer for the
-    /// server's, and tries the next proxy of its PAC file only after a reset.
+    /// Whether a browser tries another gateway if its connection is reset here. A browser takes
+    /// any response for the server's. Only a reset makes it try the next proxy of its PAC file.
     fn goes_on(&self, closed: &Closed, client: IpAddr) -> bool {
         closed.why != Why::Revoked && self.peers.goes_on(client)
     }
 
-    /// The user of a request, who has to be named where there are passwords.
+    /// The user of a request. Where there are passwords, the request has to give one.
     async fn user(&self, headers: &HeaderMap, client: IpAddr) -> Result<Arc<User>, Denied> {
         if !self.users.need_password() {
             return Ok(self.users.at(client));
         }
-        // Who gives none is asked for one, and has guessed nothing.
+        // A request without a password is asked for one. It is not counted as a wrong guess.
         let (name, password) = credentials(headers, &header::PROXY_AUTHORIZATION).ok_or(Denied::Wrong)?;
         self.users.log_in(client, name.as_bytes(), password.as_bytes()).await
     }
@@ -150,7 +151,7 @@ impl Proxy {
         }
         let (host, port) = target(request.uri(), None)?;
         if asks.turn().is_some() && !request.body().is_end_stream() {
-            // RFC 9110, 9.3.6: nobody knows whether it is for the proxy or for the server.
+            // RFC 9110, 9.3.6: content of a CONNECT has no defined meaning.
             return Err(Failure::Bad(&phrase::CONNECT_BODY));
         }
         let addresses = self.connector.addresses(host, port).await?;
@@ -186,7 +187,8 @@ impl Proxy {
         }
         let (host, port) = target(request.uri(), Some(80))?;
         let addresses = self.connector.addresses(host, port).await?;
-        // hyper takes off `chunked`, and puts it on again; it knows no other, nor `chunked` twice.
+        // hyper removes the coding `chunked`, and adds it again. It does not know other codings,
+        // nor two times `chunked`.
         let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
         let known = codings.next().is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
         if !known || codings.next().is_some() {
@@ -196,7 +198,8 @@ impl Proxy {
         let sending = Arc::<AtomicU64>::default();
         let mut request = outgoing(request, &host)?.map(|body| Sending { body, steps: sending.clone() });
         let limit = Duration::from_secs(self.limits.answer_s);
-        // A pooled connection may have been closed by its server meanwhile; then the request is still ours.
+        // The server may have closed a pooled connection meanwhile. hyper gives back a request
+        // that was not sent, and the next connection is tried.
         while let Some(mut server) = self.pool.take(user.id, &addresses, self.connector.path()) {
             let mark = server.mark();
             let answered = server.sender.try_send_request(request);
@@ -247,9 +250,9 @@ impl Proxy {
 
 /// A connection to a server that speaks HTTP/1.1.
 pub struct Server {
-    /// Sends requests; one at a time.
+    /// Sends requests, one at a time.
     pub sender: SendRequest<Sending>,
-    /// Where it leads.
+    /// The server's address.
     pub address: SocketAddr,
     /// The path that the connection takes.
     pub path: Path,
@@ -261,7 +264,8 @@ impl Server {
         let (path, over, flow) = (upstream.path(), upstream.over(), upstream.flow());
         let (sender, connection) =
             http1::Builder::new().max_buf_size(128 * 1024).handshake(TokioIo::new(upstream)).await?;
-        // Ends with the sender, the server or the path to it. Whoever waits for a response is told.
+        // Ends with the sender, the server or the path to it. Whoever waits for a response is
+        // told.
         tokio::spawn(async move {
             tokio::select! {
                 _ = connection => {}
@@ -276,7 +280,7 @@ impl Server {
     }
 }
 
-/// The body of an answer.
+/// The body of a response. Dropping it ends the turn of its HTTP/1.1 connection.
 pub struct Content {
     body: Either<Full<Bytes>, Download>,
     asks: Asks,
@@ -310,22 +314,23 @@ impl Body for Content {
     }
 }
 
-/// A response that is being forwarded. At its end the connection is free for another request.
+/// A response that is being forwarded. At its end, the connection to the server goes back to the
+/// pool.
 pub struct Download {
     body: Incoming,
     server: Option<Server>,
     proxy: Arc<Proxy>,
     user: u64,
-    /// Runs while nothing comes.
+    /// Runs while no part of the body is ready.
     silence: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
-/// An answer stopped in the middle.
+/// The server stopped in the middle of a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the server has sent nothing more for {0} s")]
 struct Stopped(u64);
 
-/// The body of a request that is being forwarded; counts the steps.
+/// The body of a request that is being forwarded. `steps` counts its frames.
 pub struct Sending {
     body: Incoming,
     steps: Arc<AtomicU64>,
@@ -353,7 +358,8 @@ impl Body for Sending {
     }
 }
 
-/// What comes of `answered`; nothing if neither it is ready nor a step of the request's body was made for `limit`.
+/// The output of `answered`. `None` if for `limit` it was not ready and no frame of the request's
+/// body was sent.
 async fn unless_silent<T>(
     steps: &AtomicU64,
     limit: Duration,
@@ -389,7 +395,7 @@ impl Body for Download {
                 .silence
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep(Duration::from_secs(limit_s))));
             ready!(silence.as_mut().poll(cx));
-            // Its connection is of no use any more.
+            // Without the server, the connection cannot return to the pool.
             self.server = None;
             return Poll::Ready(Some(Err(Stopped(limit_s).into())));
         };
@@ -410,15 +416,15 @@ impl Body for Download {
     }
 }
 
-/// Why there is no answer of a server.
+/// Why a server's response cannot be forwarded.
 enum Failure {
     Bad(&'static Phrase<0>),
-    /// A body in a form that another proxy might read differently.
+    /// A transfer coding that another proxy might read differently (request smuggling).
     Coding,
     Connect(ConnectError),
-    /// The server has, or what it says is not HTTP.
+    /// The server closed the connection, or sent something that is not HTTP.
     BrokeOff,
-    /// To a protocol that nobody asked for.
+    /// The server switched to another protocol, for which nobody had asked.
     Switched,
     Slow(u64),
     /// Neighbours are not served now.
@@ -460,7 +466,7 @@ impl Failure {
     }
 }
 
-/// What the gateway itself says.
+/// A response of the gateway itself.
 pub struct Words {
     status: StatusCode,
     note: Note,
@@ -469,18 +475,18 @@ pub struct Words {
 }
 
 impl Words {
-    /// To somebody whose address is no client's.
+    /// The client's address is in none of the clients' networks.
     pub fn stranger() -> Words {
         Words { status: StatusCode::FORBIDDEN, note: Note::new(&phrase::STRANGER, []), retry_s: None }
     }
 
-    /// To somebody who has too many connections to the gateway.
+    /// The client has too many connections to the gateway.
     pub fn full() -> Words {
         let note = Note::new(&phrase::FULL, []);
         Words { status: StatusCode::TOO_MANY_REQUESTS, note, retry_s: Some(SOON_S) }
     }
 
-    /// To somebody who is not served now.
+    /// The user is not served now.
     pub fn closed(closed: &Closed, zone: &TimeZone) -> Words {
         let status = match closed.why {
             Why::Revoked => StatusCode::FORBIDDEN,
@@ -489,7 +495,7 @@ impl Words {
         Words { status, note: closed.note(zone), retry_s: closed.retry_s() }
     }
 
-    /// About a connection that leads nowhere.
+    /// A connection to a server failed.
     pub fn connect(error: &ConnectError) -> Words {
         let (status, retry_s) = match error {
             ConnectError::Name(ResolveError::Name(_)) => (StatusCode::BAD_REQUEST, None),
@@ -501,7 +507,7 @@ impl Words {
         Words { status, note: error.to_user(), retry_s }
     }
 
-    /// The whole answer to a request that was not read, so it is in every language.
+    /// A whole HTTP response, for a client whose request was not read. It is in every language.
     pub fn unread(&self) -> String {
         let body: String = Language::ALL.iter().map(|(language, ..)| line(&self.note, *language)).collect();
         let retry = self.retry_s.map_or(String::new(), |seconds| format!("Retry-After: {seconds}\r\n"));
@@ -522,7 +528,7 @@ impl Words {
     }
 }
 
-/// The answer to who is not let in.
+/// The response to a user who is not let in.
 fn ask_again(denied: Denied, language: Language) -> Plain {
     let (status, note) = denied_note(denied);
     let mut answer = say(status, &note, language);
@@ -553,7 +559,7 @@ fn denied_note(denied: Denied) -> (StatusCode, Note) {
     (status, Note::new(phrase, []))
 }
 
-/// A note as a line of an answer.
+/// A note as a line of a response.
 pub fn line(note: &Note, language: Language) -> String {
     format!("leeway gateway: {}\n", note.words(language))
 }
@@ -566,11 +572,11 @@ fn say(status: StatusCode, note: &Note, language: Language) -> Plain {
     answer
 }
 
-/// The host and port of a request. Anything else is refused, because another program could read it differently.
+/// The host and port of a request. Forms that another program could read differently are refused.
 fn target(uri: &Uri, default_port: Option<u16>) -> Result<(&str, u16), Failure> {
     let authority = uri.authority().ok_or(Failure::Bad(&phrase::ADDRESS_HOST))?;
     let host = authority.host();
-    // RFC 9110, 4.2.4: a name before an @ is there to deceive.
+    // RFC 9110, 4.2.4: user information before an `@` can hide the real host.
     let rest = authority.as_str().strip_prefix(host).ok_or(Failure::Bad(&phrase::ADDRESS_USER))?;
     let port = match rest.strip_prefix(':') {
         Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok(),
@@ -581,15 +587,15 @@ fn target(uri: &Uri, default_port: Option<u16>) -> Result<(&str, u16), Failure> 
     Ok((host, port))
 }
 
-/// The request as the server shall see it.
+/// The request as it is sent to the server.
 fn outgoing(request: Request<Incoming>, host: &str) -> Result<Request<Incoming>, Failure> {
     let (mut head, body) = request.into_parts();
     strip(&mut head.headers);
-    // RFC 9112, 3.2.2: the host of the address counts, whatever the header says.
+    // RFC 9112, 3.2.2: the host of the request target counts, whatever the header says.
     let host = HeaderValue::from_str(host).map_err(|_| Failure::Bad(&phrase::HOST_NAME))?;
     head.headers.insert(header::HOST, host);
     head.headers.append(header::VIA, HeaderValue::from_static("1.1 leeway"));
-    // As it is shown, an empty path before a query is a slash (RFC 9110, 4.2.3).
+    // `to_string` writes an empty path before a query as "/" (RFC 9110, 4.2.3).
     let path = head.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
     head.uri = path.parse::<Uri>().map_err(|_| Failure::Bad(&phrase::ADDRESS_PATH))?;
     head.version = Version::HTTP_11;
@@ -597,7 +603,8 @@ fn outgoing(request: Request<Incoming>, host: &str) -> Result<Request<Incoming>,
     Ok(Request::from_parts(head, body))
 }
 
-/// Whether a request is forwarded. Counts `Max-Forwards` of TRACE and OPTIONS down (RFC 9110, 7.6.2).
+/// Whether a request is to be forwarded. Decrements `Max-Forwards` of TRACE and OPTIONS (RFC 9110,
+/// 7.6.2).
 fn count_forwards<B>(request: &mut Request<B>) -> Result<bool, Failure> {
     if ![Method::TRACE, Method::OPTIONS].contains(request.method()) {
         return Ok(true);
@@ -613,8 +620,8 @@ fn count_forwards<B>(request: &mut Request<B>) -> Result<bool, Failure> {
     Ok(left > 0)
 }
 
-/// The response to a TRACE or OPTIONS that ends here: the request as it arrived, without secrets
-/// (RFC 9110, 9.3.8), or the methods that are understood.
+/// The response to a TRACE or OPTIONS that ends here. For TRACE the request as it arrived, without
+/// secrets (RFC 9110, 9.3.8); for OPTIONS the methods that are supported.
 fn last<B>(request: &Request<B>) -> Plain {
     if request.method() == Method::OPTIONS {
         let mut answer = Response::new(Either::Left(Full::default()));
@@ -634,7 +641,7 @@ fn last<B>(request: &Request<B>) -> Plain {
     answer
 }
 
-/// Takes out what concerns one connection only, also what `Connection` names.
+/// Removes headers that concern one connection only, including those that `Connection` names.
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -642,14 +649,14 @@ fn strip(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
-        // Without its length a body would be read as the next request.
+        // Kept, because without its length a body would be read as the next request.
         .filter(|name| name != header::CONTENT_LENGTH && name != header::HOST)
         .collect();
     named.iter().for_each(|name| drop(headers.remove(name)));
     HOP_BY_HOP.iter().for_each(|name| drop(headers.remove(*name)));
 }
 
-/// About how long the head was on the wire.
+/// Estimated bytes of the head on the wire.
 fn head_bytes(headers: &HeaderMap) -> u64 {
     let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     lines as u64 + "HTTP/1.1 200 OK\r\n\r\n".len() as u64

@@ -1,9 +1,9 @@
-//! The languages of the pages.
+//! The languages of the pages and of refusals.
 
 /// A language of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// English, where nothing else is asked for.
+    /// English, if no other language of the list is asked for.
     English,
     /// Spanish.
     Spanish,
@@ -12,21 +12,21 @@ pub enum Language {
 }
 
 impl Language {
-    /// All, with their codes (BCP 47) and their own names.
+    /// All languages, with their codes (BCP 47) and their own names.
     pub const ALL: [(Language, &'static str, &'static str); 3] = [
         (Language::English, "en", "English"),
         (Language::Spanish, "es", "Español"),
         (Language::Catalan, "ca", "Català"),
     ];
 
-    /// Of a code such as `es` or `es-AR`.
+    /// The language of a code such as `es` or `es-AR`.
     pub fn of(code: &str) -> Option<Language> {
         let first = code.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
         Language::ALL.iter().find(|(_, code, _)| *code == first).map(|(language, ..)| *language)
     }
 
-    /// The first of an `Accept-Language` (RFC 9110, 12.5.4) that there is. Browsers send them by
-    /// preference.
+    /// The first language of an `Accept-Language` header (RFC 9110, 12.5.4) that the pages have.
+    /// Weights are ignored, because browsers list languages by preference.
     pub fn accepted(header: &str) -> Language {
         let codes = header.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
         codes.filter_map(Language::of).next().unwrap_or(Language::English)

@@ -2,12 +2,12 @@
 //! leaves.
 //!
 //! The home's traffic does not pass through this program. Neighbours use a proxy ([`http`]), are
-//! told apart ([`users`], [`login`]), and reach the public Internet and nothing else
-//! ([`policy`], [`resolve`]). They share one window for downloads ([`budget`]), and a control
-//! law keeps that window as large as the spare capacity of the line. The gateway holds downloads
-//! back from the receiving end: it grants no more than the window, to one transfer as to a
-//! hundred small ones ([`leeway_share`]). While a relay on the Internet is there ([`relay`]), the
-//! relay sends downloads under a law instead.
+//! told apart ([`users`], [`login`]), and reach the public Internet and nothing else ([`policy`],
+//! [`resolve`]). They share one window for downloads ([`budget`]), and a control law keeps that
+//! window as large as the spare capacity of the line. The gateway limits downloads at the
+//! receiving end: what it requests of all servers together stays within the window, for one
+//! transfer as for a hundred small ones ([`leeway_share`]). While a relay on the Internet can be
+//! reached ([`relay`]), the relay sends downloads under a law instead.
 
 pub mod accounts;
 pub mod block;

@@ -1,7 +1,7 @@
-//! The user that a name and a password belong to: one check for every protocol.
+//! Finds the user that a name and a password belong to; one check for all protocols.
 //!
-//! A password that was right once costs a keyed hash from then on. Other passwords cost Argon2,
-//! wait their turn, and are slowed if they are wrong.
+//! A password that was right once is recognised by a keyed hash from then on. Any other password
+//! costs an Argon2 hash and waits for its turn. A site that gives wrong passwords is slowed.
 
 use crate::config::ConfigError;
 use crate::door::Door;
@@ -15,35 +15,37 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 pub use crate::door::Denied;
 
-/// Those who have a name and a password.
+/// The users with a name and a password.
 pub struct Logins {
     people: RwLock<Arc<People>>,
-    /// Of the hashes by which right passwords are known again.
+    /// Key of the hashes by which right passwords are recognised.
     key: [u8; 32],
     door: Door,
     log: Log,
 }
 
-/// Names, and what shows that somebody has one.
+/// Names of users, each with the hash of the password.
 pub struct People(BTreeMap<String, Login>);
 
 struct Login {
     hash: Hash,
-    /// A keyed hash of the password, once it was right.
+    /// Keyed hash of the password, known once the password was right.
     verified: Arc<OnceLock<blake3::Hash>>,
 }
 
 impl People {
-    /// Those of a file with that text.
+    /// Parses the text of a file of users.
     ///
     /// # Errors
-    /// The line that is wrong, or there is nobody.
+    /// A line is wrong, or there is no user in it.
     pub fn parse(path: &Path, text: &str) -> Result<People, ConfigError> {
         let wrong = |message: String| ConfigError::Value(format!("{}: {message}", path.display()));
         let users = parse_users(text).map_err(wrong)?;
         if users.is_empty() {
             let path = path.display();
-            return Err(wrong(format!("there are no users in it; leeway gateway passwd NAME --file {path}")));
+            return Err(wrong(format!(
+                "there are no users in it; add one with: leeway gateway passwd NAME --file {path}"
+            )));
         }
         let login = |(name, hash)| (name, Login { hash, verified: Arc::default() });
         Ok(People(users.into_iter().map(login).collect()))
@@ -51,21 +53,21 @@ impl People {
 }
 
 impl Logins {
-    /// Those of a file.
+    /// Reads a file of users.
     ///
     /// # Errors
-    /// It cannot be read, others can read it, or the line that is wrong.
+    /// The file cannot be read, others can read it, or a line in it is wrong.
     pub fn read(path: &Path, log: Log) -> Result<Logins, ConfigError> {
         let text = read_secret(path).map_err(|error| ConfigError::Value(error.to_string()))?;
         let people = RwLock::new(Arc::new(People::parse(path, &text)?));
         let mut key = [0; 32];
         getrandom::fill(&mut key)
-            .map_err(|error| ConfigError::Value(format!("there is no randomness: {error}")))?;
+            .map_err(|error| ConfigError::Value(format!("the system gives no random numbers: {error}")))?;
         Ok(Logins { people, key, door: Door::new(), log })
     }
 
-    /// Others from now on. Who keeps a password needs not show it to Argon2 again, and who was
-    /// slowed stays slowed.
+    /// Replaces all users. A user whose password hash has not changed stays recognised without
+    /// Argon2, and sites that are slowed stay slowed.
     pub fn replace(&self, people: People) {
         let mut held = self.people.write().unwrap_or_else(PoisonError::into_inner);
         for (name, login) in &people.0 {
@@ -81,15 +83,15 @@ impl Logins {
         self.people.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether somebody has that name.
+    /// Whether a user has this name.
     pub fn has(&self, name: &[u8]) -> bool {
         std::str::from_utf8(name).is_ok_and(|name| self.people().0.contains_key(name))
     }
 
-    /// The user's name, if it is one and the password is right.
+    /// The user's name, if the name exists and the password is right.
     ///
     /// # Errors
-    /// Why not.
+    /// Why the user is not let in.
     pub async fn check(&self, from: IpAddr, name: &[u8], password: &[u8]) -> Result<String, Denied> {
         let people = self.people();
         let known = std::str::from_utf8(name).ok().and_then(|name| people.0.get_key_value(name));
@@ -98,7 +100,8 @@ impl Logins {
             let (name, _) = known.filter(|(_, login)| login.verified.get() == Some(&given))?;
             Some(name.clone())
         };
-        // A name that nobody has takes as long as one that somebody has.
+        // An unknown name is checked against another user's hash, so that the time does not tell
+        // which names exist.
         let hash = known.or_else(|| people.0.iter().next()).map(|(_, login)| login.hash.clone());
         let hash = hash.ok_or(Denied::Wrong)?;
         let password = password.to_owned();
@@ -117,19 +120,19 @@ impl Logins {
                     Event::new("refused", format!("refused {from}: wrong password for {name:?}"))
                         .with("user", name)
                 }
-                // It may be a password in the wrong field.
+                // Does not log the name: it may be a password in the wrong field.
                 None => Event::new("refused", format!("refused {from}: nobody has the name that was given")),
             };
             (self.log)(&event.with("from", from));
         }
-        // Others may have taken over meanwhile.
+        // The users may have been replaced during the check.
         checked.and_then(|name| {
             let same = |login: &Login| known.is_some_and(|(_, known)| known.hash == login.hash);
             if self.people().0.get(&name).is_some_and(same) { Ok(name) } else { Err(Denied::Wrong) }
         })
     }
 
-    /// Passwords that were wrong, and attempts that were refused without a look, since the start.
+    /// Wrong passwords, and attempts that were refused without a check, since the start.
     pub fn refused(&self) -> (u64, u64) {
         self.door.refused()
     }
@@ -195,7 +198,7 @@ mod tests {
         assert!(denied[6..].iter().all(|denied| matches!(denied, Denied::Later(_))), "{denied:?}");
         let right = logins.check(at(1), b"bob", b"bob's phrase").await;
         assert!(matches!(right, Err(Denied::Later(_))), "not even the right one: {right:?}");
-        // Who is known, and who is elsewhere, is served.
+        // A user who is recognised, and a user at another site, are served.
         assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Ok("ann".into()));
         assert_eq!(logins.check(at(2), b"bob", b"bob's phrase").await, Ok("bob".into()));
         assert_eq!(logins.refused(), (6, 5));
@@ -215,13 +218,13 @@ mod tests {
         assert!(logins.people().0["ann"].verified.get().is_some());
         assert_eq!(logins.check(at(1), b"bob", b"bob's phrase").await, Err(Denied::Wrong));
         assert_eq!(logins.check(at(1), b"eve", b"eve's phrase").await, Ok("eve".into()));
-        // The same name with another password.
+        // The same name with another password is unknown.
         logins.replace(People::parse(path, &format!("ann:{eve}")).unwrap());
         assert_eq!(logins.check(at(1), b"ann", b"ann's phrase").await, Err(Denied::Wrong));
     }
 
-    /// A browser opens six connections at once: one password is checked, and the others wait for
-    /// that.
+    /// A browser opens six connections at once: the password is checked once, and the other
+    /// connections wait for the result.
     #[tokio::test]
     async fn the_same_password_is_checked_once() {
         let (logins, _) = logins();
@@ -240,13 +243,13 @@ mod tests {
         for check in checks {
             assert_eq!(check.await.unwrap(), Ok(3));
         }
-        // Two hundred would take two hundred times as long, on one thread or on two cores half of
-        // that.
+        // 200 checks would take 200 times as long on one thread, and 100 times on two cores.
         assert!(begun.elapsed() < one * 50, "{:?}, one takes {one:?}", begun.elapsed());
         assert!(logins.door.is_empty());
     }
 
-    /// Strangers from many places: what waits is bounded, and the rest is told to come again.
+    /// Unknown clients from many sites: the number that waits is bounded, and the rest is told to
+    /// try again.
     #[tokio::test]
     async fn strangers_cannot_fill_the_memory() {
         let (logins, _) = logins();
@@ -260,7 +263,7 @@ mod tests {
             })
             .collect();
         let (mut busy, mut wrong) = (0, 0);
-        // Those that wait have begun when the others have ended.
+        // When the others have ended, all those that may wait are waiting.
         while checks.iter().filter(|check| check.is_finished()).count() < 100 - WAITING {
             tokio::task::yield_now().await;
         }
@@ -276,8 +279,7 @@ mod tests {
         assert!(logins.door.is_empty());
     }
 
-    /// Argon2 runs beside the threads that serve: others go on meanwhile, also where there is one
-    /// such thread.
+    /// Argon2 runs beside the threads that serve, so others go on, even with one serving thread.
     #[tokio::test(flavor = "current_thread")]
     async fn others_go_on_while_a_password_is_checked() {
         let (logins, _) = logins();

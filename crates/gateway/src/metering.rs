@@ -20,29 +20,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The store, if nothing else is said.
+/// Path of the store, unless the configuration names another.
 pub const STORE: &str = "/var/lib/leeway/gateway/accounts.db";
 
-/// How often counts go from the connections to the ledger.
+/// Time between two transfers of the counts from the connections to the ledger.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How often the gateway looks whether it wants another share of a user's volume.
+/// Time between two checks whether the gateway needs another share of a user's volume.
 const SHARE_TICK: Duration = Duration::from_millis(50);
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// After the store did not answer, it is not asked for shares for this time.
+/// Time for which the store is not asked for shares after it did not answer.
 const SHARE_AGAIN: Duration = Duration::from_secs(2);
 
-/// `[accounts]`.
+/// The section `[accounts]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
     /// Path of an SQLite file, or `postgresql://user@host/database`.
     pub url: String,
-    /// What this gateway is called there; the machine's name unless given.
+    /// Name of this gateway in the store; the machine's name unless given.
     pub gateway: Option<String>,
-    /// Seconds for which the store may refuse before sharing pauses.
+    /// Seconds for which the store may fail before sharing pauses.
     pub patience_s: u64,
 }
 
@@ -53,30 +53,31 @@ impl Default for AccountsConfig {
 }
 
 impl AccountsConfig {
-    /// What this gateway is called in the store.
+    /// Name of this gateway in the store.
     pub fn gateway(&self) -> String {
         let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         self.gateway.clone().unwrap_or_else(machine)
     }
 }
 
-/// Accounts and caps of a gateway that runs.
+/// Accounts and caps of a running gateway.
 pub struct Meter {
     config: AccountsConfig,
     accounts: Mutex<Option<Accounts>>,
     caps: Mutex<Caps>,
     zone: Mutex<TimeZone>,
-    /// Whether volumes of users hold across the gateways of the store.
+    /// Whether volumes of users are shared by all gateways of the store (PostgreSQL).
     across: bool,
-    /// Where vouchers are; apart from the ledger's connection, which may wait for a full disk.
+    /// Connection to the store for vouchers. Not the ledger's connection, which may wait for a
+    /// full disk.
     store: Mutex<Store>,
-    /// Vouchers that were used since the start, by who has them.
+    /// Vouchers that were used since the start, by holder.
     vouchers: Mutex<BTreeMap<String, Voucher>>,
-    /// The time that holds for the accounts, and when that was; asked for each piece of a transfer.
+    /// The time of the accounts, and when it was read. Needed for each piece of a transfer.
     at: Mutex<(Timestamp, Instant)>,
 }
 
-/// Bytes that may be moved now. What was not moved is free again when this is dropped.
+/// Bytes that may be moved now. Dropping it gives back what was not moved.
 #[derive(Debug)]
 #[must_use = "what is not moved is given back"]
 pub struct Leave<'a> {
@@ -84,12 +85,12 @@ pub struct Leave<'a> {
     used: u64,
 }
 
-/// What the caps say to bytes.
+/// The answer of the caps to a wish.
 #[derive(Debug)]
 pub enum Answer<'a> {
-    /// So many.
+    /// Some bytes may be moved.
     Go(Leave<'a>),
-    /// None; ask again then.
+    /// No bytes may be moved. Ask again after this time.
     Wait(Duration),
 }
 
@@ -100,17 +101,17 @@ impl std::fmt::Debug for Meter {
 }
 
 impl Leave<'_> {
-    /// As many as there are: nothing is metered.
+    /// Unlimited, for a gateway without accounts.
     pub fn free() -> Self {
         Leave { grant: None, used: 0 }
     }
 
-    /// How many.
+    /// Number of bytes that may be moved.
     pub fn bytes(&self) -> u64 {
         self.grant.as_ref().map_or(u64::MAX, |(_, grant)| grant.bytes())
     }
 
-    /// That many have been moved.
+    /// Says that `bytes` have been moved.
     pub fn moved(mut self, bytes: u64) {
         self.used = bytes;
     }
@@ -125,7 +126,7 @@ impl Drop for Leave<'_> {
 }
 
 impl Meter {
-    /// Opens the store and goes on with what it knows. May be called in a Tokio runtime.
+    /// Opens the store and continues with its counts. May be called in a Tokio runtime.
     ///
     /// # Errors
     /// The store cannot be opened or read.
@@ -149,10 +150,10 @@ impl Meter {
         })
     }
 
-    /// Other caps from now on, with what has been used.
+    /// Replaces the caps. What was used counts for the new ones.
     ///
     /// # Errors
-    /// The store cannot be read: then nothing has changed.
+    /// The store cannot be read; nothing has changed.
     pub fn reload(&self, caps: &CapsConfig) -> Result<(), StoreError> {
         let now = self.now();
         let mut restored = apart(|| restored(&self.config, caps, now))?;
@@ -168,7 +169,7 @@ impl Meter {
         Ok(())
     }
 
-    /// `user` wants to transfer `bytes`.
+    /// Asks whether `user` may move up to `wish` bytes.
     pub fn ask(&self, user: &User, direction: Direction, wish: u64) -> Answer<'_> {
         let now = self.now();
         let answer = lock(&self.caps).ask(now, &user.name, direction, wish);
@@ -178,39 +179,39 @@ impl Meter {
         }
     }
 
-    /// What the caps say to `user`.
+    /// The verdict of the caps on `user`.
     pub fn verdict(&self, user: &str) -> Verdict {
         lock(&self.caps).verdict(self.now(), user)
     }
 
-    /// How the volumes stand that hold for `user`.
+    /// The state of each volume of `user`.
     pub fn left(&self, user: &str) -> Vec<Left> {
         lock(&self.caps).left(self.now(), user)
     }
 
-    /// How the volumes stand that hold for all together.
+    /// The state of the volumes that all users share.
     pub fn volumes(&self) -> Vec<Left> {
         let all = self.left("").into_iter();
         all.filter(|left| left.reason != Reason::UserDaily).collect()
     }
 
-    /// Makes vouchers; returns their codes, which are stored when this returns.
+    /// Makes vouchers, stores them, and returns their codes.
     ///
     /// # Errors
-    /// The terms are empty, or the store refuses.
+    /// The terms are empty, or the store fails.
     pub fn make_vouchers(&self, terms: &Terms, count: usize) -> Result<Vec<Code>, StoreError> {
         apart(|| lock(&self.store).make_vouchers(self.now(), terms, count))
     }
 
-    /// Invites somebody by name; returns the code, which is stored when this returns.
+    /// Invites somebody by name, stores the invitation, and returns its code.
     ///
     /// # Errors
-    /// The name is none or is invited already, or the store refuses.
+    /// The name is not allowed or is invited already, or the store fails.
     pub fn invite(&self, name: &str, terms: &Terms) -> Result<Code, StoreError> {
         apart(|| lock(&self.store).invite(self.now(), name, terms))
     }
 
-    /// All vouchers and invitations, each with the bytes that are used of it.
+    /// All vouchers and invitations, each with the bytes that were used of it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -218,7 +219,7 @@ impl Meter {
         apart(|| lock(&self.store).vouchers())
     }
 
-    /// When each user has used the line last, to five minutes.
+    /// When each user last used the line, to five minutes.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -226,37 +227,38 @@ impl Meter {
         apart(|| lock(&self.store).last_seen())
     }
 
-    /// The voucher of a code, whose days begin with the first time that this is called.
+    /// The voucher of a code. Its days begin with the first call.
     ///
     /// # Errors
-    /// The code is worth nothing, or the store refuses.
+    /// The code is not accepted, or the store fails.
     pub fn redeem(&self, code: &str) -> Result<Voucher, StoreError> {
         let now = self.now();
         let (voucher, used) = apart(|| {
             let mut store = lock(&self.store);
             let voucher = store.redeem(now, code)?;
-            // What others have used of it is in their shares.
+            // What was used of it at other gateways is in their shares.
             let own = self.across.then(|| self.config.gateway());
             let used = store.used_at(&voucher, own.as_deref())?;
             Ok::<_, StoreError>((voucher, used))
         })?;
         let mut vouchers = lock(&self.vouchers);
-        // The caps know better than the store what is used of one that they have.
+        // If the caps have this voucher already, they know better than the store how much was
+        // used.
         if vouchers.insert(voucher.holder(), voucher.clone()).as_ref() != Some(&voucher) {
             give(&mut lock(&self.caps), now, &voucher, used);
         }
         Ok(voucher)
     }
 
-    /// The voucher of a code, whose days do not begin with this.
+    /// The voucher of a code. Its days do not begin with this.
     ///
     /// # Errors
-    /// There is none, or the store cannot be read.
+    /// There is no such voucher, or the store cannot be read.
     pub fn look_at(&self, code: &str) -> Result<Voucher, StoreError> {
         apart(|| lock(&self.store).look_at(code))
     }
 
-    /// Looks whether a voucher that was redeemed still holds; what its holder transfers stops if not.
+    /// Whether a redeemed voucher still holds. If not, transfers of its holder stop.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -274,30 +276,32 @@ impl Meter {
         Ok(false)
     }
 
-    /// Takes back vouchers by the beginning of a code, or by who was invited; returns how many.
+    /// Revokes vouchers by the beginning of a code, or an invitation by its name. Returns their
+    /// number.
     ///
     /// # Errors
-    /// The store refuses.
+    /// The store fails.
     pub fn revoke(&self, whose: &str) -> Result<u64, StoreError> {
         apart(|| lock(&self.store).revoke_vouchers(self.now(), whose))
     }
 
-    /// When the voucher of `user` ends, if it does.
+    /// When the voucher of `user` ends, if it has an end.
     pub fn ends(&self, user: &str) -> Option<Timestamp> {
         lock(&self.vouchers).get(user)?.ends()
     }
 
-    /// Where days and hours of the caps begin.
+    /// The time zone of the caps' days and hours.
     pub fn zone(&self) -> TimeZone {
         lock(&self.zone).clone()
     }
 
-    /// How the ledger and its store stand; none at the end.
+    /// State of the ledger and its store; `None` while the gateway ends.
     pub fn state(&self) -> Option<State> {
         lock(&self.accounts).as_ref().map(Accounts::state)
     }
 
-    /// What the owner should know of the machine's clock: that it jumped, and the accounts do not believe it yet.
+    /// A note for the owner if the machine's clock jumped, and the accounts do not use its time
+    /// yet.
     pub(crate) fn jump_note(&self) -> Option<Note> {
         let by = lock(&self.accounts).as_ref()?.jump()?.by;
         let phrase = if by.is_negative() { &CLOCK_BACK } else { &CLOCK_FORWARD };
@@ -310,18 +314,18 @@ impl Meter {
         Some(Note::new(phrase, [Value::same(by)]))
     }
 
-    /// Where the accounts are.
+    /// Configuration of the accounts.
     pub fn config(&self) -> &AccountsConfig {
         &self.config
     }
 
-    /// The time that holds for the accounts.
+    /// The present time of the accounts.
     pub fn now(&self) -> Timestamp {
         let (at, read) = *lock(&self.at);
         at.saturating_add(read.elapsed()).unwrap_or(Timestamp::MAX)
     }
 
-    /// What was used in a range of days, as a file; all of it without days.
+    /// What was used in a range of days, as a file. Without days, everything.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -344,7 +348,7 @@ impl Meter {
         })
     }
 
-    /// Asks the store for shares of users' volumes, as long as nothing says stop; at the end gives them back.
+    /// Takes shares of users' volumes from the store until `stopped`, then gives them back.
     fn share(&self, stopped: &Receiver<()>) {
         let mut store = None;
         let mut gone: Option<Instant> = None;
@@ -372,13 +376,13 @@ impl Meter {
         }
     }
 
-    /// None where the store does not answer.
+    /// `None` if the store does not answer.
     fn take_share(&self, store: &mut Option<Store>, want: &Want) -> Option<Share> {
         self.reach(store)?.take_share(&self.config.gateway(), want).ok()
     }
 
-    /// Of periods that are over for a day, whatever the clocks of other gateways show. What is not deleted now is
-    /// deleted another day.
+    /// Deletes shares of periods that ended more than a day ago, so that differences of the
+    /// gateways' clocks do not matter. If it fails, the next day deletes them.
     fn forget_shares(&self, store: &mut Option<Store>) {
         let before = self.now().saturating_sub(DAY).unwrap_or(Timestamp::MIN);
         let _ = self.reach(store).map(|store| store.forget_shares(before));
@@ -391,7 +395,7 @@ impl Meter {
         store.as_mut()
     }
 
-    /// Books what users have moved since the last time.
+    /// Books what users have moved since the last call.
     fn book(&self, users: &Users) {
         let accounts = lock(&self.accounts);
         let Some(accounts) = &*accounts else { return };
@@ -405,7 +409,7 @@ impl Meter {
     }
 }
 
-/// Books as long as it lives; at the end everything is stored.
+/// Books bytes while it lives. Dropping it stores everything.
 #[derive(Debug)]
 pub struct Bookkeeper {
     meter: Arc<Meter>,
@@ -415,10 +419,10 @@ pub struct Bookkeeper {
 }
 
 impl Bookkeeper {
-    /// Begins, in a thread of its own.
+    /// Starts booking, in threads of its own.
     ///
     /// # Errors
-    /// There is no thread.
+    /// No thread can be started.
     pub fn begin(meter: Arc<Meter>, users: Arc<Users>) -> std::io::Result<Bookkeeper> {
         let mut keeper = Bookkeeper { meter, users, stop: Vec::new(), threads: Vec::new() };
         let (books, all) = (keeper.meter.clone(), keeper.users.clone());
@@ -434,7 +438,7 @@ impl Bookkeeper {
         Ok(keeper)
     }
 
-    /// Has that done in a thread until the end.
+    /// Starts a thread that does `work` until the end.
     fn employ(
         &mut self,
         name: &str,
@@ -450,14 +454,14 @@ impl Bookkeeper {
 impl Drop for Bookkeeper {
     fn drop(&mut self) {
         self.stop.clear();
-        // A thread that panicked has said so.
+        // The thread's panic message was printed already.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
         self.meter.book(&self.users);
         drop(lock(&self.meter.accounts).take());
     }
 }
 
-/// Caps that know what the store does.
+/// New caps, with what the store says was used.
 fn restored(config: &AccountsConfig, caps: &CapsConfig, now: Timestamp) -> Result<Caps, StoreError> {
     let mut store = Store::reading(&config.url)?;
     let restored = Caps::new(caps, now);
@@ -467,15 +471,15 @@ fn restored(config: &AccountsConfig, caps: &CapsConfig, now: Timestamp) -> Resul
     Ok(restored)
 }
 
-/// Gives its holder what a voucher is for, without the bytes that are used.
+/// Gives the voucher's bytes and time to its holder, less what was used.
 fn give(caps: &mut Caps, now: Timestamp, voucher: &Voucher, used: u64) {
     if let Some(period) = voucher.period() {
         caps.redeem(now, &voucher.holder(), period, voucher.terms.bytes, used);
     }
 }
 
-/// Does `work` in a thread: the client of PostgreSQL has a runtime of its own, which must not
-/// stand inside another.
+/// Does `work` in another thread: the client of PostgreSQL has its own runtime, which must not run
+/// inside another runtime.
 fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| match scope.spawn(work).join() {
         Ok(done) => done,

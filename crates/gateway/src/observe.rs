@@ -1,8 +1,10 @@
-//! What could be shared, seen without letting anybody through and without sending anything.
+//! Observes how much of the line could be shared, without serving anybody and without sending
+//! anything.
 //!
-//! The counters of the interfaces that lead to the Internet say what the line carries, where the home's packets
-//! pass this machine. Its rate is not known before it is full: what it carried in its busiest second is a lower
-//! bound, and so is what that leaves of it.
+//! It counts bytes of the interfaces that lead to the Internet. If the home's packets pass this
+//! machine, these are what the line carries. The rate of the line is not known until the line is
+//! full. So the throughput of the busiest second is a lower bound of the rate, and what the mean
+//! leaves of it is a lower bound of the spare capacity.
 
 use crate::notes::{HOME_UNKNOWN, LOAD_UNKNOWN, Note, QUEUE_UNKNOWN, RATE_UNKNOWN, in_english};
 use crate::setup;
@@ -15,41 +17,41 @@ use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
 use utoipa::ToSchema;
 
-/// What was seen.
+/// What was observed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Observation {
-    /// Seconds of it.
+    /// Seconds of observation.
     pub seconds: u64,
     /// The interfaces that lead to the Internet.
     pub interfaces: Vec<String>,
-    /// Whether the home's packets pass this machine; else their bytes are not among those counted.
+    /// Whether the home's packets pass this machine. If not, their bytes are not counted.
     pub sees_home: bool,
-    /// Seconds in which the home asked for something or was brought something; none where its packets cannot be
+    /// Seconds in which the home sent a request or received data; none if its packets cannot be
     /// seen.
     pub home_busy_s: Option<u64>,
     /// From the Internet.
     pub down: Direction,
     /// To the Internet.
     pub up: Direction,
-    /// What cannot be known without sending, or without seeing the home, in words.
+    /// What cannot be known without sending, or without seeing the home's packets, as sentences.
     pub unknown: Vec<String>,
 }
 
 /// One direction of the line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Direction {
-    /// What it has carried.
+    /// Bytes carried.
     pub bytes: u64,
-    /// The same as a rate, in bits a second.
+    /// Mean throughput, in bit/s.
     pub mean_bps: f64,
-    /// In its busiest second: the line's rate is no less.
+    /// Throughput of the busiest second, in bit/s. The line's rate is at least this.
     pub busiest_bps: f64,
-    /// What the mean leaves of that: as much could be shared at least, on average. None where the home's packets
-    /// do not pass this machine, or before anything was carried.
+    /// Spare capacity on average, in bit/s: at least the busiest second less the mean. None if the
+    /// home's packets do not pass this machine, or before anything was carried.
     pub spare_bps: Option<f64>,
 }
 
-/// Looks at the line once a second.
+/// Reads the counters of the line once a second.
 #[derive(Debug)]
 pub struct Observer {
     interfaces: Vec<String>,
@@ -59,7 +61,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins. Where the configuration names no network of the home, it is the one that this machine shows.
+    /// Starts an observation. `home` has the home's networks; if it is empty, those of this
+    /// machine's interfaces count.
     ///
     /// # Errors
     /// The kernel does not list its interfaces.
@@ -71,20 +74,21 @@ impl Observer {
         Ok(Observer { interfaces: names.into_iter().collect(), sees_home, began, tally })
     }
 
-    /// The home was at work.
+    /// Records that a packet of the home was seen.
     pub fn home_seen(&self) {
         self.lock().home_seen = true;
     }
 
-    /// Whether the home's packets can be seen, as soon as that is known.
+    /// Sets whether the home's packets can be seen, once that is known.
     pub fn can_see(&self, possible: bool) {
         self.lock().can_see = possible;
     }
 
-    /// Looks once a second. Never ends.
+    /// Reads the counters once a second. Never ends.
     pub async fn drive(&self) {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
-        // A late second is a longer one: its rate is then a mean, and no peak of two seconds in one.
+        // After a late tick, the next interval is a whole second again. So a late interval counts
+        // as a mean over its length, and not as the peak of one second.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -94,7 +98,7 @@ impl Observer {
         }
     }
 
-    /// What was seen until now.
+    /// What was observed until now.
     pub fn observation(&self) -> Observation {
         let tally = self.lock();
         let seconds = tally.seconds;
@@ -133,10 +137,10 @@ impl Observer {
     }
 }
 
-/// Sums of what was seen.
+/// Sums of an observation.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Until the last look.
+    /// Seconds until the last reading.
     seconds: f64,
     before: Option<(Duration, Option<[u64; 2]>)>,
     bytes: [u64; 2],
@@ -147,7 +151,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// A second, or more, has passed; `counters` are bytes from and to the Internet since some time.
+    /// Adds a reading after about one second. `counters` are the bytes received from and sent to
+    /// the Internet since an unknown time; `None` if no interface is there.
     fn look(&mut self, now: Duration, counters: Option<[u64; 2]>) {
         let busy = std::mem::take(&mut self.home_seen);
         let Some((then, before)) = self.before.replace((now, counters)) else { return };
@@ -157,7 +162,8 @@ impl Tally {
         }
         self.seconds += seconds;
         self.busy_s += u64::from(busy);
-        // An interface that was away, or begins anew, counts from where it is.
+        // After an interface was removed or its counters restarted, counting goes on from the new
+        // value.
         for ((before, after), way) in
             before.zip(counters).into_iter().flat_map(|(a, b)| a.into_iter().zip(b)).zip(0..)
         {
@@ -169,13 +175,14 @@ impl Tally {
     }
 }
 
-/// Bytes received and sent by those interfaces together, of `/proc/net/dev` (proc(5)); none if all are away.
+/// Sums of the bytes received and sent by `interfaces`, from the text of `/proc/net/dev`
+/// (proc(5)); `None` if none of them is there.
 fn counters(text: &str, interfaces: &[String]) -> Option<[u64; 2]> {
     let line = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
         let mut numbers = numbers.split_whitespace().map(str::parse::<u64>);
         let received = numbers.next()?.ok()?;
-        // Seven more of what is received, and then what is sent.
+        // Seven more columns about receiving, then the bytes sent.
         let sent = numbers.nth(7)?.ok()?;
         interfaces.iter().any(|wanted| wanted == name.trim()).then_some([received, sent])
     };
@@ -209,7 +216,7 @@ mod tests {
         Observer { interfaces: names(&["eth0"]), sees_home, began: Instant::now(), tally }
     }
 
-    /// Looks at these times, in milliseconds, with these counters.
+    /// Reads these counters at these times, in milliseconds.
     fn look(observer: &Observer, looks: &[(u64, Option<[u64; 2]>)]) {
         for &(at, counters) in looks {
             observer.lock().look(Duration::from_millis(at), counters);

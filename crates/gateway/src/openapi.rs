@@ -9,12 +9,13 @@ pub fn json(document: &OpenApi) -> String {
     document.to_pretty_json().unwrap_or_default()
 }
 
-/// The answer of a route that serves a description.
+/// The response of a route that serves a description.
 pub fn answer(json: &'static str) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
-/// Reads a description as another program does. It has these routes and no others, each with a sentence.
+/// Parses a description as another program would. Checks that it has exactly the expected routes,
+/// and a summary for each.
 #[cfg(test)]
 pub fn read(document: &OpenApi, expected: &[&str]) -> oas3::Spec {
     let document = oas3::from_json(json(document)).expect("it is OpenAPI 3.1");

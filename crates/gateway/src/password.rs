@@ -8,23 +8,25 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The shortest password that is hashed, in characters (NIST SP 800-63B, 5.1.1.2).
+/// Shortest password that is accepted, in characters (NIST SP 800-63B, 5.1.1.2).
 pub const SHORTEST: usize = 8;
-/// The longest, in bytes: that of SOCKS5 (RFC 1929, 2).
+/// Longest password, in bytes: SOCKS5 cannot carry more (RFC 1929, 2).
 pub const LONGEST_BYTES: usize = 255;
-/// What checking a password may cost: a hash that somebody has made elsewhere must not stop the gateway.
+/// Most memory (KiB) and passes that checking a hash may cost. A costlier hash, made by another
+/// program, would block the gateway.
 const MOST_KIB: u32 = 64 * 1024;
 const MOST_PASSES: u32 = 16;
 
-/// What is kept of a password: it can be checked, and not be found out but by trying.
+/// The hash of a password. The password can be checked against it, but found only by guessing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hash(String);
 
 impl Hash {
-    /// Of a new password, with 19 MiB and two passes (OWASP's first choice) and a salt of its own.
+    /// Hashes a new password with 19 MiB and two passes (OWASP's first choice for Argon2id) and
+    /// its own salt.
     ///
     /// # Errors
-    /// What is wrong with the password, or there is no randomness.
+    /// What is wrong with the password, or that there are no random numbers.
     pub fn of(password: &str) -> Result<Hash, String> {
         if password.chars().count() < SHORTEST {
             return Err(format!("a password has at least {SHORTEST} characters"));
@@ -36,7 +38,8 @@ impl Hash {
         hash.map(|hash| Hash(hash.to_string())).map_err(|error| format!("cannot hash a password: {error}"))
     }
 
-    /// Whether this is the password. It takes tens of milliseconds and the memory that the hash says.
+    /// Whether this is the password. Takes tens of milliseconds, and the memory that the hash
+    /// states.
     pub fn verify(&self, password: &[u8]) -> bool {
         let parsed = PasswordHash::new(&self.0);
         parsed.is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
@@ -53,7 +56,7 @@ impl FromStr for Hash {
         let params = params.ok_or_else(|| "it is not an Argon2id hash".to_owned())?;
         if params.m_cost() > MOST_KIB || params.t_cost() > MOST_PASSES {
             return Err(format!(
-                "its hash takes {} KiB and {} passes to check; {MOST_KIB} KiB and {MOST_PASSES} passes are the most",
+                "checking its hash takes {} KiB and {} passes; at most {MOST_KIB} KiB and {MOST_PASSES} passes are allowed",
                 params.m_cost(),
                 params.t_cost()
             ));
@@ -69,41 +72,42 @@ impl fmt::Display for Hash {
 }
 
 impl fmt::Debug for Hash {
-    /// Without what could be tried offline.
+    /// Hides the hash, which could be attacked offline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hash(..)")
     }
 }
 
-/// A password that nobody has had: 16 letters and digits, of which none looks like another, with 80 bits of
-/// randomness.
+/// A new random password: 16 letters and digits that cannot be confused with each other, with 80
+/// bits of randomness.
 ///
 /// # Errors
-/// There is no randomness.
+/// The system gives no random numbers.
 pub fn fresh() -> Result<String, String> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut random = [0_u8; 16];
-    getrandom::fill(&mut random).map_err(|error| format!("there is no randomness: {error}"))?;
+    getrandom::fill(&mut random).map_err(|error| format!("the system gives no random numbers: {error}"))?;
     let letters: String = random.iter().map(|&byte| char::from(LETTERS[usize::from(byte % 32)])).collect();
     Ok(leeway_accounts::vouchers::grouped(&letters))
 }
 
-/// What is wrong with a user's name, if anything.
+/// Checks a user's name, and says what is wrong with it.
 pub fn check_name(name: &str) -> Result<(), String> {
     if is_user(name) {
         return Ok(());
     }
     Err(format!(
         "{name:?} cannot be a user's name: it has 1 to 60 bytes, no space, no colon, no # in front, and \
-         no character that turns text around"
+         no character that changes the direction of text"
     ))
 }
 
-/// Reads the text of a file of users: `NAME:HASH` in each line; empty lines and those that begin with # are
-/// skipped.
+/// Parses the text of a file of users: `NAME:HASH` in each line. Empty lines and lines that begin
+/// with # are skipped.
 ///
 /// # Errors
-/// What is wrong in which line. What stands where a hash should be is not repeated.
+/// What is wrong in which line. The text in the place of the hash is not repeated, because it may
+/// be a password.
 pub fn parse_users(text: &str) -> Result<Vec<(String, Hash)>, String> {
     let (mut users, mut names) = (Vec::new(), BTreeSet::new());
     for (n, line) in text.lines().enumerate() {
@@ -112,7 +116,7 @@ pub fn parse_users(text: &str) -> Result<Vec<(String, Hash)>, String> {
             continue;
         }
         let wrong = |why: &str| format!("line {}: {why}", n + 1);
-        let (name, hash) = line.split_once(':').ok_or_else(|| wrong("a line is NAME:HASH"))?;
+        let (name, hash) = line.split_once(':').ok_or_else(|| wrong("a line has the form NAME:HASH"))?;
         check_name(name).map_err(|why| wrong(&why))?;
         let hash = hash.parse().map_err(|why: String| {
             wrong(&format!(
@@ -120,14 +124,15 @@ pub fn parse_users(text: &str) -> Result<Vec<(String, Hash)>, String> {
             ))
         })?;
         if !names.insert(name) {
-            return Err(wrong(&format!("there is another {name:?}")));
+            return Err(wrong(&format!("{name:?} is in the file twice")));
         }
         users.push((name.to_owned(), hash));
     }
     Ok(users)
 }
 
-/// The text with that user's line as it is now, in its place or at the end; none: without it.
+/// The text with the user's line replaced, or added at the end. Without a hash, the user's line is
+/// removed.
 pub fn with_user(text: &str, name: &str, hash: Option<&Hash>) -> String {
     let mut fresh = hash.map(|hash| format!("{name}:{hash}"));
     let mut lines = Vec::new();
@@ -167,8 +172,8 @@ mod tests {
         assert!(one.len() == 19 && one != two && Hash::of(&one).is_ok(), "{one} {two}");
     }
 
-    /// RFC 9106 has no vectors without a key; this is of the reference implementation (`argon2 -id
-    /// -v 13 -t 2 -k 65536 -p 1`).
+    /// RFC 9106 has no test vectors without a secret key. This one is of the reference
+    /// implementation (`argon2 -id -v 13 -t 2 -k 65536 -p 1`).
     #[test]
     fn hashes_of_other_programs_are_understood() {
         let hash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
@@ -202,7 +207,7 @@ mod tests {
         }
         let hash = Hash::of("long enough").unwrap();
         let twice = format!("ann:{hash}\nann:{hash}\n");
-        assert!(parse_users(&twice).unwrap_err().contains("another \"ann\""));
+        assert!(parse_users(&twice).unwrap_err().contains("\"ann\" is in the file twice"));
     }
 
     #[test]

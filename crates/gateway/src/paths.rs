@@ -1,27 +1,28 @@
-//! What the sharing ([`leeway_share`]) is told by a program on sockets: its constants, and numbers of paths.
-//! A network of servers and packets of one size have one base delay.
+//! The constants and the path numbers that programs on sockets give to the sharing
+//! ([`leeway_share`]). Packets of one size to one network of servers count as one path, with one
+//! base delay.
 
 use leeway_share::{Policy, small_path};
 use std::net::IpAddr;
 
-/// Why a flow can always be opened.
+/// Why opening a flow cannot fail.
 pub const UNBOUNDED: &str = "flows are bounded by the places of users";
 
-/// The constants of both directions.
+/// The constants for both directions.
 pub fn policy() -> Policy {
     Policy { flows_max: u64::MAX, ..Policy::default().for_timers() }
 }
 
-/// Full segments to or from `server`.
+/// The path of full segments to or from `server`.
 pub fn of(server: IpAddr) -> u64 {
-    // Networks of /24 and /48, told apart by the topmost bits.
+    // The path number is the network, /24 or /48. Bit 62 tells IPv6 from IPv4.
     match server.to_canonical() {
         IpAddr::V4(address) => u64::from(u32::from(address) >> 8),
         IpAddr::V6(address) => (u128::from(address) >> 80) as u64 | 1 << 62,
     }
 }
 
-/// Small packets that `server` echoes.
+/// The path of echo requests (small packets) to `server`.
 pub fn echo(server: IpAddr) -> u64 {
     small_path(of(server))
 }

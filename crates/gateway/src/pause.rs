@@ -1,38 +1,40 @@
-//! A pause that the owner asked for. It lasts as long as was asked for, also where the wall clock jumps meanwhile.
+//! A pause that the owner asked for. It lasts as long as was asked for, even if the wall clock
+//! jumps meanwhile.
 //!
 //! Two clocks measure it:
-//! - The clock since the machine's boot (`CLOCK_BOOTTIME`) never jumps, and goes on while the machine sleeps. It
-//!   holds until the machine boots again, also over a restart of the gateway.
-//! - The wall clock is all that is left after a boot. It then gives what remains of the pause: never more
-//!   than its whole length, so that a machine that boots in 1970 shares again.
+//! - The clock since the machine's boot (`CLOCK_BOOTTIME`) never jumps, and continues while the
+//!   machine sleeps. It is used until the next boot, also over a restart of the gateway.
+//! - After a boot, only the wall clock can tell how much of the pause remains. The rest is never
+//!   longer than the whole pause, so that a machine that boots in 1970 shares again.
 
 use jiff::{SignedDuration, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// The wall clock may be off by this much before the end of a pause is told anew: NTP slews by 0.5 ms a second.
+/// Difference of the wall clock after which another end of the pause is shown. NTP slews the clock
+/// by at most 0.5 ms a second.
 const SLEW: SignedDuration = SignedDuration::from_secs(5);
 
-/// A pause as it is told.
+/// A pause as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// When it began.
+    /// Beginning of the pause.
     pub since: Timestamp,
-    /// When it ends; none: when the owner says so.
+    /// End of the pause; none if the owner ends it.
     pub until: Option<Timestamp>,
 }
 
-/// What both clocks say at one instant.
+/// Both clocks, read at one instant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
-    /// What time it is, as the machine believes.
+    /// The wall clock.
     pub wall: Timestamp,
     /// Time since the machine's boot.
     pub boot: SignedDuration,
 }
 
 impl Reading {
-    /// What they say now.
+    /// Reads both clocks now.
     pub fn now() -> Reading {
         let boot = clock_gettime(ClockId::Boottime);
         let boot = SignedDuration::new(boot.tv_sec, i32::try_from(boot.tv_nsec).unwrap_or(0));
@@ -40,28 +42,28 @@ impl Reading {
     }
 }
 
-/// A pause, and the same by the clock since the machine's boot. It is kept in a file like this.
+/// A pause with its times on both clocks. This is the format of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Held {
     #[serde(flatten)]
     pause: Pause,
-    /// Without it, as in a file that somebody wrote, the wall clock holds.
+    /// `None` in a file that somebody wrote by hand: then the wall clock decides.
     #[serde(default)]
     boot: Option<Boot>,
 }
 
-/// A pause by the clock since a boot, in nanoseconds.
+/// Times of a pause on the clock since a boot, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Boot {
-    /// Which boot of the machine; empty where that is not known.
+    /// The kernel's ID of that boot; empty if it is not known.
     id: String,
     since_ns: i64,
     until_ns: Option<i64>,
 }
 
 impl Held {
-    /// A pause of `length` from `now` on, or until it is ended. Of a pause that goes on, `earlier`, the
-    /// beginning stays.
+    /// A pause of `length` from `now` on, or without an end. If it changes `earlier`, it keeps its
+    /// beginning.
     pub fn begin(earlier: Option<&Held>, length: Option<SignedDuration>, now: Reading, id: &str) -> Held {
         let until = length.map(|length| now.wall.saturating_add(length).unwrap_or(Timestamp::MAX));
         let until_ns = length.map(|length| nanoseconds(now.boot).saturating_add(nanoseconds(length)));
@@ -72,7 +74,8 @@ impl Held {
         Held { pause: Pause { since, until }, boot }
     }
 
-    /// The same pause after a restart: its end by the clock since this boot.
+    /// The pause after a restart. After another boot, its end is converted to the clock since that
+    /// boot.
     pub fn restored(self, now: Reading, id: &str) -> Held {
         if self.boot.as_ref().is_some_and(|boot| !boot.id.is_empty() && boot.id == id) {
             return self;
@@ -86,7 +89,7 @@ impl Held {
         Held { boot: Some(boot), ..self }
     }
 
-    /// The pause as it is told at `now`; none if it is over.
+    /// The pause as it is shown at `now`; `None` if it is over.
     pub fn at(&self, now: Reading) -> Option<Pause> {
         let until_ns = self.boot.as_ref().and_then(|boot| boot.until_ns);
         let (Some(until_ns), Some(told)) = (until_ns, self.pause.until) else { return Some(self.pause) };
@@ -99,14 +102,14 @@ impl Held {
         Some(Pause { until: Some(if jumped { until } else { told }), ..self.pause })
     }
 
-    /// For how long it has held.
+    /// Time since the beginning of the pause.
     pub fn lasted(&self, now: Reading) -> SignedDuration {
         let since_ns = self.boot.as_ref().map_or(0, |boot| boot.since_ns);
         SignedDuration::from_nanos(nanoseconds(now.boot).saturating_sub(since_ns))
     }
 }
 
-/// Which boot of the machine this is; empty where the kernel does not say.
+/// The kernel's ID of this boot; empty if the kernel does not tell.
 pub(crate) fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
@@ -131,7 +134,7 @@ mod tests {
         Held::begin(None, Some(HOURS_2), reading(START, 1000), "first")
     }
 
-    /// Seconds that are left by the clock that the owner sees.
+    /// Seconds that remain on the wall clock.
     fn left(held: &Held, wall_s: i64, boot_s: i64) -> Option<i64> {
         held.at(reading(wall_s, boot_s)).map(|pause| pause.until.unwrap().as_second() - wall_s)
     }
@@ -174,7 +177,7 @@ mod tests {
         assert_eq!(left(&after(30), 30, 20), Some(7200));
         assert_eq!(left(&after(30), START + 4000, 620), Some(6600));
         assert_eq!(left(&after(30), START + 9000, 7220), None);
-        // Which boot it is, is not known: the same.
+        // The ID of the boot is not known, which is treated like another boot.
         let unknown = Held::begin(None, Some(HOURS_2), reading(START, 1000), "");
         assert_eq!(left(&unknown.restored(reading(START + 3600, 20), ""), START + 3600, 20), Some(3600));
     }

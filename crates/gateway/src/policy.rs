@@ -1,4 +1,4 @@
-//! Addresses that a neighbour may reach: the public Internet, and nothing else.
+//! The policy for destinations: neighbours reach the public Internet, and nothing else.
 
 use crate::block::{Blocklist, List};
 use crate::notes::{BEHIND_UNKNOWN, HOME, Note, Value, WAN_UNKNOWN, in_english};
@@ -25,22 +25,22 @@ pub enum Refusal {
     /// An address of the users of the gateway.
     #[error("{0} belongs to another user of this gateway")]
     Client(IpAddr),
-    /// A port that is closed.
+    /// A port that is not open.
     #[error("port {0} is not open; the owner of the gateway can add it to `{1}`")]
     Port(u16, &'static str),
-    /// A name of the owner's list, or below one.
+    /// A name of the owner's blocklist, or a name below one of them.
     #[error("the owner of the gateway has blocked the name")]
     BlockedName,
-    /// An address of a network of the owner's list.
+    /// An address in a network of the owner's blocklist.
     #[error("the owner of the gateway has blocked the network of {0}")]
     BlockedNetwork(IpAddr),
-    /// A port of the owner's list.
+    /// A port of the owner's blocklist.
     #[error("the owner of the gateway has blocked port {0}")]
     BlockedPort(u16),
 }
 
 impl Refusal {
-    /// The owner's list that says so, if one does.
+    /// The owner's blocklist that refuses, if one does.
     pub fn list(self) -> Option<List> {
         match self {
             Refusal::BlockedName => Some(List::Domains),
@@ -51,42 +51,44 @@ impl Refusal {
     }
 }
 
-/// What the owner of the line says of destinations.
+/// What the owner of the line allows as destinations.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Networks of the home, and what its routers have towards the Internet: never reached.
+    /// Networks of the home, and addresses of its routers on the side of the Internet. Never
+    /// reached.
     pub home: Vec<IpNet>,
-    /// Networks of the users: never reached through the gateway.
+    /// Networks of the users. Never reached through the gateway.
     pub clients: Vec<IpNet>,
-    /// Addresses of the gateway, never reached, and the networks that it is in, as they are at the
-    /// moment of the question.
+    /// Addresses of the gateway, which are never reached, and the networks that it is in. Read
+    /// anew for each check.
     pub attached: Attached,
-    /// Networks that may be reached although they are not public or the gateway is in them, for test networks.
+    /// Networks that may be reached although they are not public or the gateway is in them, for
+    /// test networks.
     pub allow: Vec<IpNet>,
     /// TCP ports that may be reached.
     pub ports: Vec<u16>,
     /// UDP ports that may be reached.
     pub udp_ports: Vec<u16>,
-    /// What may not be reached besides, also where `allow` or `ports` have it.
+    /// The owner's blocklists. They also apply to what `allow` or `ports` contain.
     pub block: Arc<Blocklist>,
 }
 
-/// Which kind of traffic goes to a port.
+/// The transport protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// A connection.
+    /// TCP connections.
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
 }
 
 impl Policy {
-    /// The address to connect to: the given one in its plain form.
+    /// Checks an address, and returns it in its plain form, to connect to.
     ///
     /// # Errors
-    /// The reason why nobody may go there.
+    /// Why the address is refused.
     pub fn check(&self, address: IpAddr) -> Result<IpAddr, Refusal> {
-        // ::ffff:10.0.0.1 is 10.0.0.1, and is judged and connected as that.
+        // ::ffff:10.0.0.1 is 10.0.0.1, and is checked and connected to as that.
         let address = address.to_canonical();
         let within = |networks: &[IpNet]| networks.iter().any(|network| network.contains(&address));
         let attachment = self.attached.of(address);
@@ -112,7 +114,7 @@ impl Policy {
         }
     }
 
-    /// Whether that port may be reached.
+    /// Checks whether a port may be reached.
     ///
     /// # Errors
     /// [`Refusal::BlockedPort`] or [`Refusal::Port`].
@@ -127,7 +129,7 @@ impl Policy {
         if ports.contains(&port) { Ok(()) } else { Err(Refusal::Port(port, name)) }
     }
 
-    /// Whether that name may be asked for.
+    /// Checks whether a name may be resolved.
     ///
     /// # Errors
     /// [`Refusal::BlockedName`].
@@ -135,15 +137,15 @@ impl Policy {
         if self.block.has_name(name) { Err(Refusal::BlockedName) } else { Ok(()) }
     }
 
-    /// What counts as the home, and what cannot be known of it, for the owner.
+    /// What counts as the home, and what cannot be known about it, as sentences for the owner.
     pub fn home_in_words(&self) -> Vec<String> {
         in_english(&self.home_notes())
     }
 
-    /// The same as notes.
+    /// [`Policy::home_in_words`] as notes.
     pub(crate) fn home_notes(&self) -> Vec<Note> {
         let now = self.attached.surroundings();
-        // Named once, and only where a packet to it would leave this machine.
+        // Each network is listed once, and only if a packet to it would leave this machine.
         let everywhere = |network: &IpNet| network.addr().is_loopback() || network.addr().is_multicast();
         let link_local =
             |network: &IpNet| matches!(network, IpNet::V6(v6) if v6.addr().is_unicast_link_local());
@@ -171,7 +173,7 @@ impl Policy {
         notes
     }
 
-    /// Whether somebody at this address may use the gateway.
+    /// Whether a client at this address may use the gateway.
     pub fn is_client(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.clients.iter().any(|network| network.contains(&address))

@@ -7,14 +7,15 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Connections kept of one user to one server.
+/// Most idle connections of one user to one server.
 const PER_SERVER: usize = 8;
-/// Connections kept together.
+/// Most idle connections of all users.
 const TOTAL: usize = 1024;
-/// How long one is kept: less than servers do.
+/// Time that an idle connection is kept. It is shorter than the idle timeouts of usual servers.
 const KEPT: Duration = Duration::from_secs(15);
 
-/// Of each user to each server: since when, the last used at the end.
+/// Idle connections of each user to each server, each with the time of its last use, in the order
+/// of that time.
 type Idle = BTreeMap<(u64, SocketAddr), VecDeque<(Instant, Server)>>;
 
 /// The idle connections.
@@ -24,7 +25,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An idle connection of `user` to one of the addresses by that path; the one used last comes first.
+    /// An idle connection of `user` by the path `path` to one of the addresses; the one used last
+    /// comes first.
     pub fn take(&self, user: u64, addresses: &[SocketAddr], path: Path) -> Option<Server> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         for &address in addresses {
@@ -39,7 +41,7 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection.
+    /// Keeps a connection for later requests.
     pub fn put(&self, user: u64, server: Server) {
         if server.sender.is_closed() {
             return;
@@ -58,14 +60,14 @@ impl Pool {
         }
     }
 
-    /// Closes those that have been kept long enough.
+    /// Closes connections that have been idle for 15 s, or that the server has closed.
     pub fn sweep(&self) {
         sweep(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-/// A user who keeps as many as there is room for gets no more, so that there is some for others (as
-/// for places, [`crate::users`]).
+/// Whether `user` may keep another connection: fewer than the number of free places. So one user
+/// cannot take all places (the same rule as in [`crate::users`]).
 fn has_room(idle: &Idle, user: u64) -> bool {
     let own: usize =
         idle.iter().filter(|((whose, _), _)| *whose == user).map(|(_, servers)| servers.len()).sum();

@@ -1,5 +1,5 @@
-//! The parts of a gateway that need rights. They are made first; then the process gives its
-//! rights up, before it hears anybody.
+//! The parts of a gateway that need privileges. They are made first. Then the process drops its
+//! privileges, before it accepts a connection.
 
 use crate::caretaker::Caretaker;
 use crate::config::{Carrier, Config};
@@ -22,34 +22,35 @@ use std::sync::Arc;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Sockets at ports below 1024, to anywhere, for packets and for echoes, the tunnel's device, and
-/// the process that keeps the rules.
+/// What needs privileges: sockets at ports below 1024, at addresses of other machines, for packets
+/// and for echoes; the tunnel's device; and the process that keeps the rules.
 pub struct Privileged {
     /// Where events go.
     pub(crate) log: Log,
-    /// Of a file that may be root's.
+    /// Users of a file that only root may be able to read.
     pub(crate) logins: Option<Logins>,
-    /// The owner's page, and who may see it.
+    /// The listener of the owner's page, and the users who may see the page.
     pub(crate) page: Option<(TcpListener, Logins)>,
     pub(crate) listeners: Vec<(Kind, TcpListener)>,
-    /// For datagrams of clients without configuration.
+    /// For datagrams of clients without a configured proxy.
     pub(crate) datagrams: Vec<UdpSocket>,
     pub(crate) caretaker: Option<Arc<Caretaker>>,
     pub(crate) relay: Option<Arc<Relay>>,
-    /// Sees the home at work.
+    /// Observes the home's packets.
     pub(crate) traffic_observer: Option<Result<TrafficObserver, leeway_net::Error>>,
-    /// Sees the packets of connections with servers.
+    /// Observes the packets of connections with servers.
     pub(crate) connection_observer: Option<Result<ConnectionObserver, leeway_net::Error>>,
     pub(crate) echo: io::Result<Echo>,
-    /// Ports from which nobody can answer for servers.
+    /// UDP ports that another program of this machine uses, so the gateway cannot answer from them
+    /// in a server's name.
     pub(crate) taken: Vec<u16>,
 }
 
 impl Privileged {
-    /// Makes it; events go to `log`. Needs a Tokio runtime.
+    /// Makes everything that needs privileges. Events go to `log`. Needs a Tokio runtime.
     ///
     /// # Errors
-    /// What cannot be had, and what would be right.
+    /// What is missing, and how to provide it.
     pub fn new(
         config: &Config,
         log: impl Fn(&Event) + Send + Sync + 'static,
@@ -72,8 +73,8 @@ impl Privileged {
         let page = page.transpose()?;
         let rules = config.transparent.is_some() || config.relay.is_some();
         let caretaker = rules.then(Caretaker::start).transpose().map(|caretaker| caretaker.map(Arc::new));
-        let caretaker =
-            caretaker.map_err(|error| GatewayError::System("start the caretaker of rules", error))?;
+        let caretaker = caretaker
+            .map_err(|error| GatewayError::System("start the process that keeps the network rules", error))?;
         allow(config);
         let relay = config.relay.as_ref().zip(caretaker.clone());
         let relay = relay.map(|(relay, caretaker)| Relay::open(relay, caretaker)).transpose()?;
@@ -116,8 +117,8 @@ impl Privileged {
     }
 }
 
-/// A process without rights may have congestion controls that this machine lets everybody have.
-/// Those that yield harm nobody.
+/// Adds the congestion controls of the configuration to those that processes without privileges
+/// may use. They yield to other traffic, so they harm nobody.
 fn allow(config: &Config) {
     const ALLOWED: &str = "net/ipv4/tcp_allowed_congestion_control";
     let tunnel = config.relay.as_ref().filter(|relay| relay.transport == Carrier::Tcp);
@@ -126,7 +127,7 @@ fn allow(config: &Config) {
     let allowed = std::fs::read_to_string(format!("/proc/sys/{ALLOWED}")).unwrap_or_default();
     for name in wanted {
         if !allowed.split_whitespace().any(|known| known == name) {
-            // Where this is not permitted, the start says that uploads are without it.
+            // If this fails, a notice at the start says that uploads are without it.
             let _ = sysctl(ALLOWED, &format!("{} {name}", allowed.trim()));
         }
     }

@@ -3,10 +3,10 @@
 use qrcode::{Color, EcLevel, QrCode};
 use std::fmt::Write;
 
-/// Light modules around a code, which readers need.
+/// Light modules around a code (the quiet zone), which readers need.
 const QUIET: usize = 4;
 
-/// A square of dark and light modules, with the light border.
+/// A square of dark and light modules, including the quiet zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qr {
     side: usize,
@@ -14,7 +14,8 @@ pub struct Qr {
 }
 
 impl Qr {
-    /// The code of a text, of which 15 % may be damaged; none if it is too long for one.
+    /// The code of a text. It can be read with up to 15 % damage (level M). `None` if the text is
+    /// too long.
     pub fn of(text: &str) -> Option<Qr> {
         let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
         let (width, side) = (code.width(), code.width() + 2 * QUIET);
@@ -25,7 +26,7 @@ impl Qr {
         Some(Qr { side, dark })
     }
 
-    /// An element that is as large as its surroundings say.
+    /// An SVG element without a size of its own.
     pub fn svg(&self) -> String {
         let side = self.side;
         let mut text = format!(
@@ -46,8 +47,8 @@ impl Qr {
         text + "\"/></svg>"
     }
 
-    /// Two rows of modules in each line of text, black on white whatever the terminal's colours
-    /// are.
+    /// Text for a terminal, two rows of modules in each line. Black on white, whatever the
+    /// terminal's colours are.
     pub fn terminal(&self) -> String {
         let mut text = String::new();
         let dark = |x: usize, y: usize| self.dark.get(y * self.side + x).copied().unwrap_or(false);
@@ -71,7 +72,7 @@ mod tests {
 
     const LINK: &str = "http://10.20.0.1:3128/c/AC3DEFHJKMPRTWXY";
 
-    /// What another program reads in a picture of eight pixels a module.
+    /// What another program (rqrr) reads in a picture with eight pixels for a module.
     fn read(side: usize, dark: impl Fn(usize, usize) -> bool) -> String {
         let pixel = |x: usize, y: usize| if dark(x / 8, y / 8) { 0 } else { 255 };
         let mut picture = rqrr::PreparedImage::prepare_from_greyscale(8 * side, 8 * side, pixel);

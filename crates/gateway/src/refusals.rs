@@ -1,4 +1,4 @@
-//! What the gateway answers where it refuses: to neighbours, to the owner and about other gateways.
+//! Texts with which the gateway refuses: to neighbours, to the owner, and about other gateways.
 
 use crate::notes::{Note, Value, phrases};
 use leeway_accounts::StoreError;
@@ -10,7 +10,7 @@ phrases! {
     STRANGER_NOW[0]: "your address may not use this gateway any more",
         "tu dirección ya no puede usar esta pasarela",
         "la teva adreça ja no pot fer servir aquesta passarel·la";
-    FULL[0]: "you have too many connections at a time, or all of you together have",
+    FULL[0]: "you have too many connections at a time, or all users together have too many",
         "tienes demasiadas conexiones a la vez, o las tenéis entre todos",
         "tens massa connexions alhora, o les teniu entre tots";
     REVOKED[0]: "the owner of this line has taken back your access",
@@ -22,8 +22,10 @@ phrases! {
         "quien comparte esta línea la ha puesto en pausa hasta {}",
         "qui comparteix aquesta línia l'ha posada en pausa fins a {}";
     CAPPED[1]: "you are paused. {}", "estás en pausa. {}", "estàs en pausa. {}";
-    CAPPED_UNTIL[2]: "you are paused until {}. {}", "estás en pausa hasta {}. {}", "estàs en pausa fins a {}. {}";
-    NAME_NEEDED[0]: "a name and a password are needed; the code of a voucher is a name, with any password",
+    CAPPED_UNTIL[2]: "you are paused until {}. {}", "estás en pausa hasta {}. {}", "estàs en pausa fins a \
+         {}. {}";
+    NAME_NEEDED[0]: "a name and a password are needed; or give the code of a voucher as the name, with any \
+         password",
         "hacen falta un nombre y una contraseña; el código de un vale es un nombre, con cualquier contraseña",
         "calen un nom i una contrasenya; el codi d'un val és un nom, amb qualsevol contrasenya";
     NAME_WRONG[0]: "name or password are wrong", "el nombre o la contraseña no son correctos",
@@ -66,11 +68,11 @@ phrases! {
         "el servidor no respon en {} s";
     SILENT[1]: "the server has not answered for {} s", "el servidor lleva {} s sin responder",
         "el servidor fa {} s que no respon";
-    BROKE_OFF[0]: "the server has broken off, or does not speak HTTP",
+    BROKE_OFF[0]: "the server closed the connection, or does not speak HTTP",
         "el servidor ha cortado, o no habla HTTP", "el servidor ha tallat, o no parla HTTP";
-    SOMETHING_ELSE[0]: "the server speaks something else", "el servidor habla otra cosa",
+    SOMETHING_ELSE[0]: "the server switched to another protocol", "el servidor habla otra cosa",
         "el servidor parla una altra cosa";
-    CODING[0]: "no transfer coding but `chunked` is passed on",
+    CODING[0]: "only the transfer coding `chunked` is supported",
         "no se pasa ninguna codificación de transferencia que no sea `chunked`",
         "no es passa cap codificació de transferència que no sigui `chunked`";
     A_PROXY[0]: "this is a proxy: ask it for http:// addresses, or CONNECT",
@@ -80,7 +82,8 @@ phrases! {
         "CONNECT necessita servidor:port";
     CONNECT_BODY[0]: "CONNECT has no body", "CONNECT no lleva cuerpo", "CONNECT no porta cos";
     ADDRESS_HOST[0]: "the address has no host", "la dirección no tiene servidor", "l'adreça no té servidor";
-    ADDRESS_USER[0]: "the address has a user in it", "la dirección lleva un usuario", "l'adreça porta un usuari";
+    ADDRESS_USER[0]: "the address has a user name in it", "la dirección lleva un usuario", "l'adreça porta \
+         un usuari";
     ADDRESS_PORT[0]: "the address needs a port, from 1 to 65535",
         "la dirección necesita un puerto, de 1 a 65535", "l'adreça necessita un port, d'1 a 65535";
     ADDRESS_PATH[0]: "the address has no valid path", "la dirección no tiene una ruta válida",
@@ -104,41 +107,45 @@ phrases! {
     NO_ACCOUNTS[0]: "this gateway keeps no accounts: add a line [accounts] to its configuration",
         "esta pasarela no lleva cuentas: añade una línea [accounts] a su configuración",
         "aquesta passarel·la no porta comptes: afegeix una línia [accounts] a la seva configuració";
-    NO_DAY[2]: "from {} to {} there is no day: `to` is the day after the last one, so it is later than `from`",
+    NO_DAY[2]: "there is no day from {} to {}: `to` is the day after the last one, so it has to be later \
+         than `from`",
         "de {} a {} no hay ningún día: `to` es el día después del último, y es más tarde que `from`",
         "de {} a {} no hi ha cap dia: `to` és el dia després de l'últim, i és més tard que `from`";
     VALID_DAYS[1]: "vouchers cannot be valid for {} days: give at least 1",
-        "los vales no pueden valer {} días: da al menos 1", "els vals no poden valer {} dies: dóna'n almenys 1";
-    HAS_PASSWORD[1]: "{} has a password already, in `users_file`", "{} ya tiene una contraseña, en `users_file`",
+        "los vales no pueden valer {} días: da al menos 1", "els vals no poden valer {} dies: dóna'n \
+             almenys 1";
+    HAS_PASSWORD[1]: "{} has a password already, in `users_file`", "{} ya tiene una contraseña, en \
+         `users_file`",
         "{} ja té una contrasenya, a `users_file`";
     NO_VOUCHERS[1]: "this gateway takes no codes of vouchers or invitations: add `vouchers = true` above \
          the first [ of its configuration{}, and restart it",
-        "esta pasarela no acepta códigos de vales ni invitaciones: añade `vouchers = true` antes del primer [ de \
-         su configuración{}, y reiníciala",
-        "aquesta passarel·la no accepta codis de vals ni invitacions: afegeix `vouchers = true` abans del primer \
-         [ de la seva configuració{}, i reinicia-la";
+        "esta pasarela no acepta códigos de vales ni invitaciones: añade `vouchers = true` antes del primer \
+             [ de su configuración{}, y reiníciala",
+        "aquesta passarel·la no accepta codis de vals ni invitacions: afegeix `vouchers = true` abans del \
+             primer [ de la seva configuració{}, i reinicia-la";
     AND_ACCOUNTS[0]: " and a line [accounts]", " y una línea [accounts]", " i una línia [accounts]";
-    NO_FILE[0]: "this gateway has no file to read again", "esta pasarela no tiene ningún archivo que volver a leer",
+    NO_FILE[0]: "this gateway has no file to read again", "esta pasarela no tiene ningún archivo que volver \
+         a leer",
         "aquesta passarel·la no té cap fitxer per tornar a llegir";
-    NEEDS_RESTART[1]: "{} cannot change while the gateway runs, so nothing has changed: restart it (systemctl restart \
-         leeway-gateway), or put the old value back",
-        "{} no puede cambiar mientras la pasarela está en marcha, y no ha cambiado nada: reiníciala (systemctl \
-         restart leeway-gateway), o vuelve a poner el valor de antes",
+    NEEDS_RESTART[1]: "{} cannot change while the gateway runs, so nothing has changed: restart it \
+         (systemctl restart leeway-gateway), or put the old value back",
+        "{} no puede cambiar mientras la pasarela está en marcha, y no ha cambiado nada: reiníciala \
+             (systemctl restart leeway-gateway), o vuelve a poner el valor de antes",
         "{} no pot canviar mentre la passarel·la està en marxa, i no ha canviat res: reinicia-la (systemctl \
          restart leeway-gateway), o torna a posar el valor d'abans";
-    USERS_FILE[0]: "users_file, where there was none or is none", "users_file, donde no había o no hay ninguno",
+    USERS_FILE[0]: "whether there is a `users_file`", "users_file, donde no había o no hay ninguno",
         "users_file, on no n'hi havia o no n'hi ha cap";
     CONFIGURATION[1]: "{}",
         "la configuración tiene un error y no ha cambiado nada; `leeway gateway check` dice en inglés: {}",
         "la configuració té un error i no ha canviat res; `leeway gateway check` diu en anglès: {}";
-    NOT_KEPT[1]: "cannot keep that over a restart, so nothing has changed: {}",
+    NOT_KEPT[1]: "cannot save this, so nothing has changed: {}",
         "no se puede guardar para después de un reinicio, y no ha cambiado nada: {}",
         "no es pot desar per a després d'un reinici, i no ha canviat res: {}";
     ACCOUNTS[1]: "accounts: {}", "cuentas: {}", "comptes: {}";
-    STORE_MOVED[1]: "{} was removed or replaced while it was in use: put the same file back, or restart what counts \
-         to begin with what is there",
-        "{} se quitó o se cambió mientras se usaba: vuelve a poner el mismo archivo, o reinicia la pasarela para \
-         empezar con lo que hay",
+    STORE_MOVED[1]: "{} was removed or replaced while it was in use: put the same file back, or restart the \
+         gateway to begin with the file that is there now",
+        "{} se quitó o se cambió mientras se usaba: vuelve a poner el mismo archivo, o reinicia la pasarela \
+             para empezar con lo que hay",
         "{} es va treure o canviar mentre es feia servir: torna a posar-hi el mateix fitxer, o reinicia la \
          passarel·la per començar amb el que hi ha";
     CODE_UNKNOWN[0]: "there is no voucher of this code: look at it again, it has no 0, O, 1, I or L",
@@ -149,7 +156,7 @@ phrases! {
     FOR_NOTHING[0]: "a voucher needs days, data or both: give at least one of them, more than 0",
         "un vale necesita días, datos o las dos cosas: da al menos una, mayor que 0",
         "un val necessita dies, dades o totes dues coses: dóna'n almenys una, més gran que 0";
-    INVITED_FOR_NOTHING[0]: "an invitation for 0 days or 0 bytes is none: give more, or leave it out",
+    INVITED_FOR_NOTHING[0]: "an invitation cannot be for 0 days or 0 bytes: give more, or leave it out",
         "una invitación de 0 días o 0 bytes no lo es: da más, o déjalo vacío",
         "una invitació de 0 dies o 0 bytes no ho és: dóna'n més, o deixa-ho buit";
     ENDLESS[1]: "{} bytes: at most a petabyte, 1000000000000000 bytes, can be given",
@@ -157,10 +164,11 @@ phrases! {
         "{} bytes: es pot donar un petabyte com a molt, 1000000000000000 bytes";
     VOUCHER_COUNT[1]: "{} vouchers: from 1 to 1000 can be made at a time",
         "{} vales: se pueden hacer de 1 a 1000 a la vez", "{} vals: se'n poden fer d'1 a 1000 alhora";
-    NO_NAME[1]: "{} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no character \
-         that turns text around, and is neither an address nor one of a voucher",
-        "no se puede invitar a {}: un nombre tiene de 1 a 60 bytes, ni espacios ni dos puntos, no empieza por \
-         #, no tiene caracteres que den la vuelta al texto, y no es ni una dirección ni el de un vale",
+    NO_NAME[1]: "{} cannot be invited: a name has 1 to 60 bytes, no space, no colon, no # in front, no \
+         character that changes the direction of text, and is neither an address nor one of a voucher",
+        "no se puede invitar a {}: un nombre tiene de 1 a 60 bytes, ni espacios ni dos puntos, no empieza \
+             por #, no tiene caracteres que den la vuelta al texto, y no es ni una dirección ni el de un \
+             vale",
         "no es pot convidar {}: un nom té d'1 a 60 bytes, ni espais ni dos punts, no comença per #, no té \
          caràcters que capgirin el text, i no és ni una adreça ni el d'un val";
     INVITED_ALREADY[2]: "{} has been invited already; to invite {} again, revoke that first",
@@ -169,17 +177,17 @@ phrases! {
 
     PEER_NOT_ASKED[0]: "not asked yet", "aún no se le ha preguntado", "encara no se li ha preguntat";
     PEER_SILENT[1]: "no answer within {} s", "no ha respondido en {} s", "no ha respost en {} s";
-    PEER_REFUSES[0]: "it refuses this gateway: its `clients` have to hold this gateway's address",
+    PEER_REFUSES[0]: "it refuses this gateway: its `clients` have to contain this gateway's address",
         "rechaza esta pasarela: su `clients` tiene que contener la dirección de esta",
         "rebutja aquesta passarel·la: el seu `clients` ha de contenir l'adreça d'aquesta";
     PEER_STATUS[1]: "it answers {}: is it a Leeway gateway?", "responde {}: ¿es una pasarela de Leeway?",
         "respon {}: és una passarel·la de Leeway?";
     PEER_NONSENSE[0]: "it does not answer as a Leeway gateway", "no responde como una pasarela de Leeway",
         "no respon com una passarel·la de Leeway";
-    PEER_HUNG_UP[0]: "it has hung up", "ha colgado", "ha penjat";
+    PEER_HUNG_UP[0]: "it closed the connection", "ha colgado", "ha penjat";
 }
 
-/// What the store of the accounts says.
+/// The note for an error of the accounts' store.
 pub fn of_store(error: &StoreError) -> Note {
     match error {
         StoreError::Voucher(error) => of_voucher(error),
@@ -203,7 +211,7 @@ fn of_voucher(error: &VoucherError) -> Note {
     }
 }
 
-/// What the store says that a person can set right.
+/// The errors of the store that a person can correct.
 #[cfg(test)]
 pub fn each_of_store() -> impl Iterator<Item = StoreError> {
     let vouchers = [

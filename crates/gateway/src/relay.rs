@@ -1,9 +1,9 @@
 //! A tunnel to a relay on the Internet, which sends downloads under a law.
 //!
-//! While the relay is there, connections and datagrams of neighbours leave by sockets that are
+//! While the relay can be reached, connections and datagrams of neighbours use sockets that are
 //! bound to the tunnel's device. Nothing else uses the device: the home's traffic and the routes
 //! of this machine stay as they are. While the relay is gone, neighbours' traffic goes directly,
-//! and the shared window holds downloads back.
+//! and the shared window limits downloads.
 
 use crate::caretaker::Caretaker;
 use crate::config::RelayConfig;
@@ -18,26 +18,27 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How the names of devices begin; a number follows.
+/// Start of the names of tunnel devices. A number follows.
 pub const DEVICE: &str = "lwrelay";
-/// Before another try, where the relay has said no or its name is not known: that may change while a gateway runs.
+/// Time before another try, after the relay refused or its name was not found. Both can change
+/// while a gateway runs.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// How things stand with the relay.
+/// State of the tunnel to the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It is asked for the first time.
+    /// The first attempt to connect has not ended yet.
     Connecting,
-    /// Connections go through it.
+    /// The tunnel is up: connections go through it.
     Up {
-        /// How many times it has been there.
+        /// Number of this session with the relay, from 1.
         turn: u64,
     },
-    /// Connections go directly.
+    /// The tunnel is down, with the reason: connections go directly.
     Down(String),
 }
 
-/// The tunnel.
+/// The tunnel and its device.
 #[derive(Debug)]
 pub struct Relay {
     tun: Arc<Tun>,
@@ -50,10 +51,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Makes the device, and has its rules made. Nothing is connected yet.
+    /// Makes the device and its rules. Does not connect.
     ///
     /// # Errors
-    /// The token, rights.
+    /// The token cannot be used, or privileges are missing.
     pub fn open(config: &RelayConfig, caretaker: Arc<Caretaker>) -> Result<Arc<Relay>, GatewayError> {
         let (token, options) = (config.token()?, config.options()?);
         let tun = Tun::open(&format!("{DEVICE}%d"))?;
@@ -70,28 +71,28 @@ impl Relay {
         self.tun.name()
     }
 
-    /// How things stand, and every change of it.
+    /// The state of the tunnel, and its changes.
     pub fn state(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
-    /// The number of its turn while it is there.
+    /// Number of the present session; `None` while the tunnel is down.
     pub fn turn(&self) -> Option<u64> {
         self.state.borrow().turn()
     }
 
-    /// Ready when that turn is over.
+    /// Ready when that session has ended.
     pub async fn over(&self, turn: u64) {
-        // The sender is here, so it cannot be gone.
+        // `self` has the sender, so the channel is open and this cannot fail.
         let _ = self.state.subscribe().wait_for(|state| state.turn() != Some(turn)).await;
     }
 
-    /// What the law of the tunnel does; nothing over TCP or while there is no relay.
+    /// State of the tunnel's law; `None` over TCP, or before the relay was reached.
     pub fn steering(&self) -> Option<Steering> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.steering()
     }
 
-    /// The home was seen: what the relay sends waits for what the home expects.
+    /// Observations of the home: the relay leaves room for what the home expects.
     pub fn home_observed(&self, observations: &[Observation]) {
         if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
             client.home_observed(observations);
@@ -110,7 +111,7 @@ impl Relay {
         }
     }
 
-    /// Stays connected until the relay says no.
+    /// Keeps the tunnel until the relay refuses, or the device is gone.
     async fn stay(&self, client: Arc<Client>) -> Error {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         let mut reading = JoinSet::new();
@@ -118,7 +119,7 @@ impl Relay {
         reading.spawn(async move { tun.feed(&egress).await });
         let mut settled: Option<Welcome> = None;
         let up = |welcome: &Welcome| -> Result<Arc<dyn Inward>, Error> {
-            // Connections that stand keep their addresses.
+            // Established connections keep their addresses if these have not changed.
             if settled.as_ref() != Some(welcome) {
                 self.caretaker
                     .settle(welcome.v4, welcome.v6, welcome.mtu)
@@ -148,7 +149,7 @@ impl Relay {
         }
     }
 
-    /// That it is still gone is no news.
+    /// Sets the state to [`State::Down`]. Does not notify receivers if it is down already.
     fn is_gone(&self, why: &str) {
         self.state.send_if_modified(|state| {
             let news = !matches!(state, State::Down(_));

@@ -1,4 +1,5 @@
-//! Resolves a name once. The gateway connects to the address that was checked.
+//! Resolves a name once. The gateway connects to the addresses that were checked, so a second
+//! answer of DNS cannot lead elsewhere.
 
 use crate::config::{Config, NameServer};
 use crate::policy::{Policy, Refusal};
@@ -12,14 +13,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Addresses that are tried of one name.
+/// Most addresses of one name that are tried.
 const TRIED: usize = 4;
 
 /// Why a name cannot be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// It cannot be asked for.
+    /// The text is not a host name.
     #[error("`{0}` is neither a name nor an address")]
     Name(String),
     /// The name servers know no address, or do not answer.
@@ -30,47 +31,48 @@ pub enum ResolveError {
         /// What the resolver says.
         message: String,
     },
-    /// It is refused, or all of its addresses are.
+    /// The policy refuses the name, or all of its addresses.
     #[error("`{name}`: {refusal}")]
     Refused {
         /// The name.
         name: String,
-        /// About the name, or its first address.
+        /// The reason for the name, or for its first refused address.
         refusal: Refusal,
     },
-    /// The address is refused.
+    /// The policy refuses the address.
     #[error(transparent)]
     Address(#[from] Refusal),
 }
 
-/// Asks name servers, and the policy about their answers.
+/// Asks name servers, and checks their answers against the policy.
 pub struct Resolver {
     resolver: TokioResolver,
     servers: Vec<SocketAddr>,
-    /// The one that clients' own questions go to.
+    /// Index of the server for the questions of clients without a configured proxy.
     current: AtomicUsize,
 }
 
 impl Resolver {
-    /// With the name servers of the configuration, or the machine's.
+    /// A resolver with the name servers of the configuration, or else with those of this machine.
     ///
     /// # Errors
-    /// The machine's own configuration cannot be used.
+    /// There is no usable name server in /etc/resolv.conf.
     pub fn new(config: &Config) -> Result<Resolver, String> {
         let (names, mut options) = if config.dns.is_empty() {
-            system_conf::read_system_conf()
-                .map_err(|error| format!("cannot use /etc/resolv.conf: {error}; give `dns`"))?
+            system_conf::read_system_conf().map_err(|error| {
+                format!("cannot use /etc/resolv.conf: {error}; set `dns` in the configuration")
+            })?
         } else {
             let servers = config.dns.iter().map(server).collect();
             (ResolverConfig::from_name_servers(servers), ResolverOpts::default())
         };
         let servers: Vec<SocketAddr> = names.name_servers().iter().filter_map(address).collect();
         if servers.is_empty() {
-            return Err("there is no name server in /etc/resolv.conf; give `dns`".into());
+            return Err("there is no name server in /etc/resolv.conf; set `dns` in the configuration".into());
         }
         options.timeout = Duration::from_secs(3);
         options.attempts = 2;
-        // The names of /etc/hosts are the home's.
+        // The names of /etc/hosts belong to the home.
         options.use_hosts_file = ResolveHosts::Never;
         options.ndots = 0;
         let builder = TokioResolver::builder_with_config(names, TokioRuntimeProvider::default());
@@ -78,22 +80,23 @@ impl Resolver {
         Ok(Resolver { resolver, servers, current: AtomicUsize::new(0) })
     }
 
-    /// The name servers, with the one first that is asked first.
+    /// The name servers, the current one first.
     pub fn name_servers(&self) -> Vec<SocketAddr> {
         let mut servers = self.servers.clone();
         servers.rotate_left(self.current.load(Ordering::Relaxed) % self.servers.len());
         servers
     }
 
-    /// The first of them does not answer: the next one is the first.
+    /// Moves on to the next name server, because the current one does not answer.
     pub fn name_server_is_silent(&self) {
         self.current.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The addresses of a host that may be connected to, in the order to try; a literal address is its own.
+    /// The addresses of `host` that the policy allows, in the order to try. A literal address is
+    /// returned after its check.
     ///
     /// # Errors
-    /// There is none, or none is allowed.
+    /// The name has no address, or none that the policy allows.
     pub async fn resolve(
         &self,
         policy: &Policy,
@@ -112,7 +115,7 @@ impl Resolver {
         policy
             .check_name(name)
             .map_err(|refusal| ResolveError::Refused { name: name.to_owned(), refusal })?;
-        // Absolute: the home's search domains are not for others.
+        // With a final dot, so that the home's search domains are not used for other people.
         let answer =
             self.resolver.lookup_ip(format!("{name}.")).await.map_err(|error| unknown(error.to_string()))?;
         let mut refused = None;
@@ -134,9 +137,10 @@ impl Resolver {
     }
 }
 
-/// Letters, digits, hyphens and underscores between dots (RFC 1123, 2.1), in the lengths of RFC
-/// 1035. No top-level domain begins with a digit (RFC 3696, 2): what does is an address in a form
-/// that only some programs read as one, such as 127.1, 0x7f.1 and 2130706433.
+/// Whether a text is a host name: letters, digits, hyphens and underscores between dots (RFC 1123,
+/// 2.1), in the lengths of RFC 1035. A last label that begins with a digit is refused: no
+/// top-level domain does (RFC 3696, 2). Such a text is an address in a form that only some
+/// programs read as one, such as 127.1, 0x7f.1 and 2130706433.
 pub fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -1,11 +1,11 @@
-//! Writes a first configuration from what this machine shows.
+//! Writes a first configuration from the interfaces of this machine.
 
 use ipnet::IpNet;
 use leeway_net::{Interface, Uplink};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// What a configuration says that `leeway gateway init` writes.
+/// The values of the configuration that `leeway gateway init` writes.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Networks of the home.
@@ -14,17 +14,17 @@ pub struct Setup {
     pub clients: Vec<IpNet>,
     /// Addresses of the HTTP proxy.
     pub listen: Vec<SocketAddr>,
-    /// The owner's page, and the file of those who may see it.
+    /// The address of the owner's page, and the file of the users who may see it.
     pub page: Option<(SocketAddr, PathBuf)>,
-    /// The file of neighbours with names and passwords, if they need them.
+    /// The file of neighbours with names and passwords, if they need passwords.
     pub users_file: Option<PathBuf>,
-    /// The folder of what the gateway keeps; its own by default.
+    /// The folder for the gateway's files, if it is not the usual one.
     pub state: Option<PathBuf>,
 }
 
-/// Networks that are the home's: those beside the router that this machine reaches the Internet
-/// by, or, where this machine is that router, those at its other interfaces, without those of the
-/// `clients`. None where it cannot be told.
+/// The home's networks. If this machine is behind the home's router, the networks between the two.
+/// If this machine is that router, the networks of its only other interface that has none of the
+/// `clients`. Empty if this cannot be decided.
 pub fn home(interfaces: &[Interface], uplinks: &[Uplink], clients: &[IpNet]) -> Vec<IpNet> {
     let at_uplink = |interface: &&Interface| uplinks.iter().any(|uplink| uplink.interface == interface.name);
     let beside: Vec<IpNet> =
@@ -41,7 +41,7 @@ pub fn home(interfaces: &[Interface], uplinks: &[Uplink], clients: &[IpNet]) -> 
 }
 
 /// The neighbours' networks: those of the only interface that is neither the home's nor leads to
-/// the Internet. None if there is not exactly one such interface.
+/// the Internet. Empty if there is not exactly one such interface.
 pub fn clients(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet]) -> Vec<IpNet> {
     let others = usable(interfaces).filter(|interface| {
         let at_uplink = uplinks.iter().any(|uplink| uplink.interface == interface.name);
@@ -53,19 +53,19 @@ pub fn clients(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet]) -> 
     }
 }
 
-/// The addresses of this machine in these networks.
+/// The addresses of this machine in the networks `within`.
 pub fn addresses(interfaces: &[Interface], within: &[IpNet]) -> Vec<IpAddr> {
     let own = usable(interfaces).flat_map(|interface| &interface.addresses).map(IpNet::addr);
     own.filter(|address| within.iter().any(|network| network.contains(address))).collect()
 }
 
-/// Whether this machine forwards packets.
+/// Whether this machine forwards IPv4 packets.
 pub fn forwards() -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1")
 }
 
-/// Whether packets between the home and the Internet pass this machine, which `forwards`: they
-/// come in by one interface and leave by another.
+/// Whether packets between the home and the Internet pass this machine. They do if it forwards
+/// packets, and reaches the home at other interfaces than the Internet.
 pub fn passes(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet], forwards: bool) -> bool {
     let at_home = usable(interfaces).filter(|interface| networks(interface).any(|own| meets(&own, home)));
     let mut at_home = at_home.peekable();
@@ -81,12 +81,13 @@ fn usable(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
         .filter(|interface| interface.up && !interface.loopback && networks(interface).next().is_some())
 }
 
-/// An address alone, as tunnels have it, is no network.
+/// The networks of an interface. A single address, as tunnels have it, is no network.
 fn networks(interface: &Interface) -> impl Iterator<Item = IpNet> + '_ {
     interface.networks().filter(|network| network.prefix_len() < network.max_prefix_len())
 }
 
-/// Of a home (RFC 1918); a provider gives public addresses, or those of RFC 6598.
+/// Whether the interface has a private network (RFC 1918), as a home does. A provider gives public
+/// addresses, or those of RFC 6598.
 fn is_private(interface: &&Interface) -> bool {
     networks(interface).any(|network| matches!(network, IpNet::V4(v4) if v4.addr().is_private()))
 }
@@ -96,7 +97,7 @@ fn meets(network: &IpNet, others: &[IpNet]) -> bool {
 }
 
 impl Setup {
-    /// The file, with comments.
+    /// The text of the file, with comments.
     pub fn toml(&self) -> String {
         let mut text = format!(
             "# Written by `leeway gateway init`. `leeway gateway check` says what is wrong after a change.\n\
@@ -164,7 +165,7 @@ fn list(entries: &[impl ToString]) -> String {
     format!("[{}]", entries.collect::<Vec<_>>().join(", "))
 }
 
-/// A string of TOML.
+/// A string in TOML.
 fn quoted(path: &Path) -> String {
     toml::Value::String(path.display().to_string()).to_string()
 }
@@ -189,7 +190,7 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    /// Beside the home's router, with a mesh at a second interface.
+    /// A machine behind the home's router, with a mesh at a second interface.
     fn beside() -> Vec<Interface> {
         vec![
             interface("lo", &["127.0.0.1/8"]),
@@ -269,7 +270,7 @@ mod tests {
             assert_eq!(config.users_file, setup.users_file);
             assert_eq!(config.page.map(|page| page.listen), setup.page.as_ref().map(|(listen, _)| *listen));
             assert_eq!(config.control.map(|control| control.state), setup.state);
-            // What is commented out is right as well.
+            // The settings that are commented out can be used as well.
             let more = text
                 .replace("# [caps]", "[caps]")
                 .replace("# time", "time")

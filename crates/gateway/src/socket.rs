@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 sockopt_impl!(
-    /// Upper bound of the window that is announced to the other end, in bytes.
+    /// Upper bound of the receive window that is announced, in bytes (`TCP_WINDOW_CLAMP`).
     WindowClamp,
     Both,
     libc::IPPROTO_TCP,
@@ -24,7 +24,8 @@ sockopt_impl!(
     u32
 );
 sockopt_impl!(
-    /// Bytes in the buffer for sending that were not sent: with as many nothing more is taken.
+    /// Unsent bytes in the send buffer at which the socket is no longer writable
+    /// (`TCP_NOTSENT_LOWAT`).
     NotSentLowat,
     SetOnly,
     libc::IPPROTO_TCP,
@@ -32,44 +33,45 @@ sockopt_impl!(
     u32
 );
 sockopt_impl!(
-    /// Which buffers keep the size that was asked for.
+    /// Which buffers keep the size that was set (`SO_BUF_LOCK`).
     BufferLock,
     SetOnly,
     libc::SOL_SOCKET,
     libc::SO_BUF_LOCK,
     i32
 );
-/// What is of interest in `tcp_info` ends here. Kernels have had more and more of it, and libraries
-/// have it as the newest kernel does.
+/// Bytes of `tcp_info` that are read here. Newer kernels have longer structures; older ones leave
+/// the last bytes zero.
 const INFO_BYTES: usize = offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>();
-/// A connection whose window may grow says so with a scale of 7, up to 8 MiB in steps of 128 bytes,
-/// as Linux has it by default.
+/// Window clamp of a connection whose window may grow, in bytes. It gives a window scale of 7,
+/// which is Linux's default: windows up to 8 MiB in steps of 128 bytes.
 const MOST_SCALED_BYTES: u32 = 4 << 20;
-/// How long a client or a server may leave bytes unread or unacknowledged.
+/// Longest time that a client or a server may leave bytes unread or unacknowledged.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// Time that a refused client has to read the reason, and bytes of its request that are read meanwhile.
+/// Time that a refused client has to read the reason, and bytes of its request that are read
+/// meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: u64 = 64 * 1024;
 
-/// Says that to a client and ends the connection. What the client has sent is read: unread bytes
-/// would be answered by a reset, which takes away the words.
+/// Sends `words` to a client and closes the connection. Reads what the client has sent: TCP
+/// answers unread bytes with a reset, and the client would lose `words`.
 pub async fn farewell(mut stream: TcpStream, words: &[u8]) {
     let said = async {
         stream.write_all(words).await?;
         stream.shutdown().await?;
         tokio::io::copy(&mut stream.take(FAREWELL_BYTES), &mut tokio::io::sink()).await
     };
-    // Who does not listen is not waited for.
+    // A client that does not read is not waited for.
     let _ = tokio::time::timeout(FAREWELL, said).await;
 }
 
-/// What TCP knows of a connection; zero is what an older kernel does not say.
+/// The kernel's `tcp_info` of a connection. Fields that an older kernel does not have are zero.
 #[expect(unsafe_code, reason = "nix panics where the kernel's structure is not as long as its own")]
 fn tcp_info(socket: &impl AsFd) -> Option<[u8; INFO_BYTES]> {
     let (mut info, mut length) = ([0; INFO_BYTES], INFO_BYTES as libc::socklen_t);
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes `length` bytes at most, and the descriptor is borrowed for as long.
+    // SAFETY: the kernel writes at most `length` bytes, and the descriptor is borrowed meanwhile.
     let result = unsafe {
         let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
         libc::getsockopt(descriptor, level, name, info.as_mut_ptr().cast(), &raw mut length)
@@ -77,7 +79,7 @@ fn tcp_info(socket: &impl AsFd) -> Option<[u8; INFO_BYTES]> {
     (result == 0).then_some(info)
 }
 
-/// What the kernel knows of the sending end of a connection.
+/// What the other end has acknowledged, and how many segments were retransmitted.
 pub fn acknowledged(socket: &impl AsFd) -> Option<Acknowledged> {
     let info = tcp_info(socket)?;
     let bytes = info.get(offset_of!(libc::tcp_info, tcpi_bytes_acked)..)?.first_chunk()?;
@@ -87,13 +89,14 @@ pub fn acknowledged(socket: &impl AsFd) -> Option<Acknowledged> {
     Some(Acknowledged { bytes, retransmissions: u32::from_ne_bytes(*again) })
 }
 
-/// Nothing is taken for sending while anything waits for the congestion window of the kernel or the
-/// window of the other end: what was granted once and waited there would leave all at once, later.
+/// Limits unsent bytes in the send buffer to about one MSS. Bytes that were granted earlier and
+/// waited there for a window would leave later, in one burst.
 pub fn hold_little(socket: &impl AsFd) -> io::Result<()> {
     setsockopt(socket, NotSentLowat, &MSS_BYTES).map_err(io::Error::from)
 }
 
-/// Datagrams that do not fit into one packet are refused: pieces would leave all at once.
+/// Makes the kernel refuse datagrams that do not fit into one packet. Fragments would leave in one
+/// burst.
 pub fn forbid_fragments(socket: &impl AsFd, six: bool) -> io::Result<()> {
     use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
     let done = if six {
@@ -104,31 +107,33 @@ pub fn forbid_fragments(socket: &impl AsFd, six: bool) -> io::Result<()> {
     done.map_err(io::Error::from)
 }
 
-/// `spare` bytes of the buffer are not for the window.
+/// Sets the receive buffer and the window clamp. `spare` bytes of the buffer are not part of the
+/// window.
 fn bound_window(socket: &impl AsFd, bytes: u32, spare: u32) -> io::Result<()> {
     set_receive_buffer(socket, bytes + spare)?;
     setsockopt(socket, WindowClamp, &bytes).map_err(io::Error::from)
 }
 
-/// The window scale of this end (RFC 7323, 2.2); 0 where the other end does not scale.
+/// The window scale of this end (RFC 7323, 2.2); 0 if the other end does not scale.
 fn window_scale(info: &[u8; INFO_BYTES]) -> u8 {
-    // Two bit fields, this end's second.
+    // One byte with two bit fields. This end's scale is the second.
     let scales = info[offset_of!(libc::tcp_info, tcpi_snd_rcv_wscale)];
     if cfg!(target_endian = "little") { scales >> 4 } else { scales & 0xf }
 }
 
-/// Whether any data has come.
+/// Whether any data have arrived.
 fn has_received(info: &[u8; INFO_BYTES]) -> bool {
     const AT: usize = offset_of!(libc::tcp_info, tcpi_bytes_received);
     info[AT..AT + size_of::<u64>()].iter().any(|&byte| byte > 0)
 }
 
-/// The window that a connection announces first, which may grow later. A bound says how far,
-/// because the scale of windows (RFC 7323, 2.2) follows from it and from the largest buffer of the
-/// system, unless the buffer is locked. With a scale the kernel does not round small windows to
-/// segments, but up to what the scale can say: where that is most of a segment, each
-/// acknowledgement moves the edge into a buffer that is full, what comes is lost, and the server
-/// tries again later and later.
+/// Sets the window that a connection announces first, and that may grow later.
+///
+/// The kernel derives the window scale (RFC 7323, 2.2) from the window clamp and from the largest
+/// buffer of the system, unless the buffer is locked. So the clamp also limits the scale. With a
+/// scale, the kernel rounds a small window up to a multiple of the scale's step, instead of down
+/// to whole segments. If this step is most of a segment, each acknowledgement announces more than
+/// the full buffer can take. The segment is dropped, and the server's retransmissions back off.
 fn begin_scaled(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set_receive_buffer(socket, bytes)?;
     // Linux before 5.14 has no such lock.
@@ -137,13 +142,14 @@ fn begin_scaled(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
         .map_err(io::Error::from)
 }
 
-/// Beyond net.core.rmem_max with CAP_NET_ADMIN only; else as much as that is.
+/// Sets the receive buffer. Beyond net.core.rmem_max, CAP_NET_ADMIN is needed; without it the
+/// kernel caps the size.
 fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     let forced = rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, bytes as usize);
     Ok(forced.or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, bytes as usize))?)
 }
 
-/// The ends of a connection, by which its packets are known.
+/// The addresses of both ends of a connection, by which its packets are recognised.
 pub fn ends(socket: &TcpStream) -> Option<Ends> {
     Some(Ends { here: socket.local_addr().ok()?, there: socket.peer_addr().ok()? })
 }
@@ -179,54 +185,56 @@ impl Receiver for Incoming {
     }
 }
 
-/// Bounds the window, in a buffer that holds `granted` bytes which may come before anything is read.
+/// Limits the window. The buffer holds at least `granted` bytes, which may arrive before
+/// anything is read.
 fn hold_window(socket: &impl AsFd, bytes: u32, granted: u32) -> io::Result<()> {
-    // A segment is acknowledged while it is unread, for a window of the rest of the buffer.
-    // Without a scale that is whole segments, and once it was read another acknowledgement
-    // makes up for it; with one it is most of the window, and nothing does. With the first
-    // segment the kernel learns how much memory one takes, and sets the bound to what it then
-    // thinks the buffer holds: no spare before that.
+    // TCP acknowledges a segment before it is read, and then announces the rest of the buffer.
+    // Without a window scale, the rest is rounded to whole segments, and another acknowledgement
+    // after the read makes up for it. With a scale, the rest is most of the window, and no further
+    // acknowledgement follows: so the buffer gets one spare MSS. Not before the first segment:
+    // from that one the kernel learns how much memory a segment takes, and then sets the clamp to
+    // what it thinks the buffer holds.
     let spares = |info: [u8; INFO_BYTES]| window_scale(&info) > 0 && has_received(&info);
     let spare = if tcp_info(socket).is_some_and(spares) { MSS_BYTES } else { 0 };
     bound_window(socket, bytes, spare.max(granted.saturating_sub(bytes)))
 }
 
 fn acknowledge_at_once(socket: &impl AsFd) {
-    // Without it they come later, and nothing else is different.
+    // If this fails, acknowledgements come later, and nothing else changes.
     let _ = rustix::net::sockopt::set_tcp_quickack(socket, true);
 }
 
-/// Lets a socket use that device only.
+/// Binds a socket to a network device.
 pub fn bind_device(socket: &impl AsFd, name: &str) -> io::Result<()> {
     socket2::SockRef::from(socket).bind_device(Some(name.as_bytes()))
 }
 
-/// What holds for the sockets of clients and servers alike.
+/// Sets the options that sockets of clients and servers have in common.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     rustix::net::sockopt::set_socket_keepalive(stream, true)?;
     rustix::net::sockopt::set_tcp_keepidle(stream, STALLED)?;
     let millis = u32::try_from(STALLED.as_millis()).unwrap_or(u32::MAX);
-    // RFC 5482: the other end has gone, or does not read.
+    // RFC 5482: ends the connection if the other end is gone or does not read.
     Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, millis)?)
 }
 
-/// What a connection is made with, before its first packet.
+/// Options that are set before the first packet of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// The congestion control of the kernel for uploads.
+    /// The kernel's congestion control for uploads.
     pub congestion: Option<&'a str>,
-    /// The window that is announced to the server, in bytes.
+    /// The receive window that is announced to the server, in bytes.
     pub window: Option<u32>,
-    /// Whether it may grow beyond 64 KiB.
+    /// Whether the window may grow beyond 64 KiB.
     pub scaled: bool,
-    /// Whether little may wait in the buffer for sending.
+    /// Whether the unsent bytes in the send buffer are limited ([`hold_little`]).
     pub little: bool,
-    /// The only device that it may use.
+    /// The only device that the connection may use.
     pub device: Option<&'a str>,
 }
 
-/// Connects.
+/// Connects to a server.
 pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStream> {
     let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     if let Some(name) = options.congestion {
@@ -234,7 +242,8 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
     }
     if let Some(bytes) = options.window {
         // A server whose segments are longer than a window that has shrunk sends nothing until a
-        // timer lets it (RFC 9293, 3.8.6.2.1): on a loopback device, and with jumbo frames.
+        // timer lets it (RFC 9293, 3.8.6.2.1). That happens on a loopback device, and with jumbo
+        // frames.
         setsockopt(&socket, nix::sys::socket::sockopt::TcpMaxSeg, &MSS_BYTES)?;
         if options.scaled { begin_scaled(&socket, bytes)? } else { bound_window(&socket, bytes, 0)? }
     }
@@ -249,7 +258,8 @@ pub async fn connect(to: SocketAddr, options: Options<'_>) -> io::Result<TcpStre
     Ok(stream)
 }
 
-/// The first of those congestion controls that a socket of this process may have; if none, why not each.
+/// The first of these congestion controls that a socket of this process may use; if none, the
+/// reason for each.
 pub fn first_congestion(names: &[String]) -> Result<String, Vec<Note>> {
     let socket = TcpSocket::new_v4().map_err(|error| vec![Note::of(Value::error(&error))])?;
     let mut reasons = Vec::new();
@@ -288,7 +298,7 @@ mod tests {
         assert!(tcp_info(&std::io::stdin()).is_none());
     }
 
-    /// Up to a window of two segments.
+    /// Shrinks the window down to two and a half segments.
     #[tokio::test]
     async fn a_window_that_shrinks_is_filled_at_once_where_segments_could_be_long() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -306,11 +316,11 @@ mod tests {
             tokio::io::AsyncReadExt::read_exact(&mut here, &mut bytes).await.unwrap();
             acknowledge_at_once(&here);
         }
-        // By the timer it is two segments each 200 ms and more.
+        // With the server's timer, two segments would take 200 ms and more.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 
-    /// Steps of 128 bytes at most, whatever the largest buffer of the system is.
+    /// The window scale is at most 7, whatever the largest buffer of the system is.
     #[tokio::test]
     async fn a_window_that_may_grow_has_a_scale_and_one_that_may_not_has_none() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -320,7 +330,7 @@ mod tests {
             let here = connect(address, options).await.unwrap();
             let scale = window_scale(&tcp_info(&here).unwrap());
             assert!(if scaled { (1..=7).contains(&scale) } else { scale == 0 }, "{scale}");
-            // Linux takes twice what it is asked for.
+            // Linux allocates twice what is set.
             let buffer = |window, granted| {
                 hold_window(&here, window, granted).unwrap();
                 rustix::net::sockopt::socket_recv_buffer_size(&here).unwrap() / 2

@@ -1,4 +1,4 @@
-//! The SOCKS5 proxy: connections, and datagrams for DNS, QUIC and calls.
+//! The SOCKS5 proxy (RFC 1928): TCP connections, and datagrams for DNS, QUIC and calls.
 
 use crate::datagrams::{self, Association, Datagram};
 use crate::gate::Why;
@@ -18,10 +18,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// The answer to a client that is refused before it has said anything: no acceptable method.
+/// The answer to a client that is refused before it has sent anything: no acceptable method.
 pub const FAREWELL: [u8; 2] = [VERSION, METHOD_REFUSED];
-/// Where nothing is bound.
+/// The bound address in replies where the client does not need one.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// Serves one client.
 pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     let head = Duration::from_secs(proxy.limits.head_s);
@@ -33,14 +34,15 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
         let _ = stream.write_all(&wire::reply(reply, NOWHERE)).await;
         return;
     }
-    // A client that breaks off is no event.
+    // An error here means that the client closed the connection, which is normal: nothing is
+    // logged.
     let _ = match command {
         Command::Connect => connect(&proxy, stream, &user, &target).await,
         Command::Associate => associate(&proxy, stream, &user, client).await,
     };
 }
 
-/// Up to the request; none if the client was refused, which it has been told.
+/// Reads up to the request. `None` if the client was refused, and has been told.
 async fn handshake(
     proxy: &Proxy,
     stream: &mut TcpStream,
@@ -80,7 +82,7 @@ async fn handshake(
     Ok(None)
 }
 
-/// Reads until `parse` has a message; takes it out of the buffer.
+/// Reads until `parse` finds a message, and takes the message out of the buffer.
 async fn read<T>(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
@@ -95,7 +97,8 @@ async fn read<T>(
             Err(WireError::Short) if buffer.len() <= wire::LONGEST_BYTES => {}
             Err(error) => return Ok(Err(error)),
         }
-        // A client speaks in turn, so what it says beyond the message is refused with it.
+        // A SOCKS5 client waits for each answer, so more bytes than the longest message are an
+        // error.
         let room = (wire::LONGEST_BYTES + 1 - buffer.len()) as u64;
         if (&mut *stream).take(room).read_buf(buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -115,7 +118,7 @@ async fn connect(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, target:
             return stream.write_all(&wire::reply(reply, NOWHERE)).await;
         }
     };
-    // Where the gateway is on the Internet is no client's business.
+    // Replies with 0.0.0.0, because the gateway's address on the Internet is private to the home.
     stream.write_all(&wire::reply(Reply::Succeeded, NOWHERE)).await?;
     tunnel::carry(stream, upstream, Duration::from_secs(proxy.limits.tunnel_s)).await;
     Ok(())
@@ -132,14 +135,14 @@ fn refusal(proxy: &Proxy, user: &User, error: &ConnectError) -> Reply {
     }
 }
 
-/// Datagrams for as long as the connection stands (RFC 1928, 6).
+/// Relays datagrams until the TCP connection ends (RFC 1928, 6).
 async fn associate(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, client: IpAddr) -> io::Result<()> {
     let Some(association) = Association::open(&proxy.connector, user, true) else {
         user.counts.refused.fetch_add(1, Ordering::Relaxed);
         return stream.write_all(&wire::reply(Reply::NotAllowed, NOWHERE)).await;
     };
     let inner = UdpSocket::bind((stream.local_addr()?.ip(), 0)).await?;
-    // What waits for its turn beyond that is lost, which tells the client to send less.
+    // The kernel drops datagrams beyond this queue, which tells the client to send less.
     rustix::net::sockopt::set_socket_recv_buffer_size(&inner, datagrams::QUEUE_BYTES)?;
     stream.write_all(&wire::reply(Reply::Succeeded, inner.local_addr()?)).await?;
     let relay = Relay { proxy, user, client, inner, association, from: OnceLock::new() };
@@ -150,7 +153,7 @@ async fn associate(proxy: &Proxy, mut stream: TcpStream, user: &Arc<User>, clien
         never = relay.incoming() => match never {},
         () = relay.association.silence(idle) => Ok(()),
         () = user.revoked() => Ok(()),
-        // Whatever comes on the connection says nothing but that it stands.
+        // The client may send bytes on the connection. They have no meaning, only its end has.
         () = async { while matches!(stream.read(&mut ignored).await, Ok(1..)) {} } => Ok(()),
     }
 }
@@ -166,11 +169,11 @@ struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// From the client to servers; what is not allowed is dropped, as datagrams are.
+    /// From the client to servers. Datagrams that are not allowed are dropped.
     async fn outgoing(&self) -> io::Result<()> {
         loop {
             let Datagram { bytes, peer: from } = datagrams::receive(&self.inner).await?;
-            // Somebody else's.
+            // From another client, or another port.
             if from.ip().to_canonical() != self.client || *self.from.get_or_init(|| from) != from {
                 continue;
             }
@@ -195,7 +198,7 @@ impl Relay<'_> {
             let Datagram { bytes, peer } = self.association.receive().await;
             let Some(&to) = self.from.get() else { continue };
             let datagram = [&wire::datagram_head(peer), &bytes[..]].concat();
-            // One that is lost here is one of many.
+            // A datagram that cannot be sent is lost, as on any network.
             let _ = self.inner.send_to(&datagram, to).await;
         }
     }

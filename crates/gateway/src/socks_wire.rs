@@ -1,4 +1,4 @@
-//! The messages of SOCKS5 (RFC 1928, RFC 1929), parsed from bytes, without sockets.
+//! The messages of SOCKS5 (RFC 1928, RFC 1929), parsed from bytes. No input or output.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -10,17 +10,18 @@ pub const METHOD_NONE: u8 = 0;
 pub const METHOD_PASSWORD: u8 = 2;
 /// None of the offered methods.
 pub const METHOD_REFUSED: u8 = 0xff;
-/// No message of a client is longer: the head of a datagram with a name of 255 bytes.
+/// Upper bound of a client's message, in bytes. The longest message has a name and a password of
+/// 255 bytes each (RFC 1929, 2).
 pub const LONGEST_BYTES: usize = 2 + 1 + 255 + 1 + 255;
 
-/// Why bytes are no message.
+/// Why bytes cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Bytes are missing.
+    /// More bytes are needed.
     #[error("the message is not complete")]
     Short,
-    /// Not SOCKS5.
+    /// The version byte is wrong.
     #[error("version {0} where 5 was expected")]
     Version(u8),
     /// The command is not known.
@@ -32,21 +33,21 @@ pub enum WireError {
     /// The name is empty, not ASCII, or has a character that no host name has.
     #[error("the name is not one of a host")]
     Name,
-    /// A part of a datagram.
+    /// A fragment of a datagram.
     #[error("fragments are not supported")]
     Fragment,
 }
 
-/// What a client wants.
+/// The command of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// A connection.
+    /// CONNECT: a TCP connection.
     Connect,
-    /// Datagrams.
+    /// UDP ASSOCIATE: datagrams.
     Associate,
 }
 
-/// A destination, perhaps by name.
+/// A destination, as an address or a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// An address or a name, as text.
@@ -55,27 +56,27 @@ pub struct Target {
     pub port: u16,
 }
 
-/// How a request went.
+/// The reply to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reply {
-    /// It did.
+    /// The request succeeded.
     Succeeded = 0,
-    /// Something else went wrong.
+    /// General failure.
     Failed = 1,
-    /// The policy forbids it.
+    /// The policy does not allow it.
     NotAllowed = 2,
     /// The server cannot be reached.
     HostUnreachable = 4,
     /// The server refuses.
     Refused = 5,
-    /// BIND, or a byte that is no command.
+    /// BIND, or an unknown command.
     CommandNotSupported = 7,
-    /// A type of address that does not exist.
+    /// An unknown address type.
     AddressTypeNotSupported = 8,
 }
 
-/// The methods that a client offers, and how many bytes the message has.
+/// The methods that a client offers, and the length of the message in bytes.
 ///
 /// # Errors
 /// [`WireError::Short`], [`WireError::Version`].
@@ -133,7 +134,7 @@ pub fn datagram(bytes: &[u8]) -> Result<(Target, usize), WireError> {
     Ok((target, 3 + length))
 }
 
-/// The answer to a request; `bound` is where the gateway is for it.
+/// The reply to a request. `bound` is the gateway's address for it.
 pub fn reply(reply: Reply, bound: SocketAddr) -> Vec<u8> {
     let mut bytes = vec![VERSION, reply as u8, 0];
     put(&mut bytes, bound);
@@ -177,7 +178,7 @@ fn target(bytes: &[u8]) -> Result<(Target, usize), WireError> {
 }
 
 fn host_name(name: &[u8]) -> Result<String, WireError> {
-    // Clients send addresses as names, too; so colons.
+    // Clients also send addresses as names, hence the colon (IPv6).
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_:".contains(byte);
     if name.is_empty() || !name.iter().all(plain) {
         return Err(WireError::Name);
@@ -190,7 +191,7 @@ fn counted(bytes: &[u8]) -> Result<(&[u8], &[u8]), WireError> {
     rest.split_at_checked(usize::from(*count)).ok_or(WireError::Short)
 }
 
-/// A message that is too short, unless its first byte is wrong already.
+/// [`WireError::Short`], or [`WireError::Version`] if the first byte is wrong already.
 fn first_is<T>(bytes: &[u8], version: u8) -> Result<T, WireError> {
     match bytes.first() {
         Some(&first) if first != version => Err(WireError::Version(first)),
@@ -238,7 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// A part of a message is short, whatever follows it changes nothing.
+        /// Any prefix of a message is incomplete, and bytes after the message do not change it.
         #[test]
         fn every_prefix_is_short(name in "[a-z0-9.-]{1,255}", port: u16, after: Vec<u8>) {
             let whole = named(name.as_bytes(), port);
@@ -249,7 +250,7 @@ mod tests {
             prop_assert_eq!((target.host, target.port, length), (name, port, whole.len()));
         }
 
-        /// Addresses come back as they went out.
+        /// An address that was written is read back unchanged.
         #[test]
         fn heads_of_datagrams_are_read_back(address: std::net::SocketAddr) {
             let address = SocketAddr::new(address.ip(), address.port());
@@ -258,7 +259,7 @@ mod tests {
             prop_assert_eq!((target.port, length), (address.port(), datagram_head(address).len()));
         }
 
-        /// Nothing makes a parser fail, and none reads more than it was given.
+        /// Every input is parsed or refused, and no parser reads more than its input.
         #[test]
         fn anything_is_read_or_refused(bytes: Vec<u8>) {
             let lengths = [

@@ -1,5 +1,5 @@
-//! Clients without configuration: connections and datagrams to any server, which the rules of
-//! [`crate::divert`] lead here.
+//! Serves clients without a configured proxy: connections and datagrams to any server, which the
+//! rules of [`crate::divert`] divert to this program.
 
 use crate::caretaker::Caretaker;
 use crate::datagrams::{Association, DATAGRAM_BYTES, Datagram, with_scratch};
@@ -26,27 +26,27 @@ use tokio::sync::{Mutex, mpsc};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// What the kernel keeps of all clients' datagrams until they are told apart.
+/// Receive buffer for the datagrams of all clients, in bytes.
 const QUEUE_BYTES: usize = 1 << 20;
-/// Datagrams of one client that wait to be sent on.
+/// Datagrams of one client that may wait to be forwarded.
 const WAITING: usize = 64;
-/// How long a client's association stays without a datagram (RFC 4787, 4.3).
+/// An association ends after this time without a datagram (RFC 4787, 4.3).
 const IDLE: Duration = Duration::from_secs(120);
 
-/// A listener for connections to anywhere.
+/// A listener that accepts connections to any address (TPROXY).
 ///
 /// # Errors
-/// Rights: it needs CAP_NET_ADMIN.
+/// Missing privileges: it needs CAP_NET_ADMIN.
 pub fn listen(family: Family, port: u16) -> io::Result<std::net::TcpListener> {
     let socket = bound(any(family, port), Type::STREAM)?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// A socket for datagrams to anywhere.
+/// A socket that receives datagrams to any address (TPROXY).
 ///
 /// # Errors
-/// Rights: it needs CAP_NET_ADMIN.
+/// Missing privileges: it needs CAP_NET_ADMIN.
 pub fn bind(family: Family, port: u16) -> io::Result<std::net::UdpSocket> {
     let socket = bound(any(family, port), Type::DGRAM)?;
     match family {
@@ -57,15 +57,15 @@ pub fn bind(family: Family, port: u16) -> io::Result<std::net::UdpSocket> {
     Ok(socket.into())
 }
 
-/// Those of the ports from which nobody can answer for servers, because a program of this machine
-/// has them to itself.
+/// The ports that a program of this machine uses exclusively. The gateway cannot answer in the
+/// name of a server from them.
 pub fn taken(ports: impl IntoIterator<Item = u16>) -> Vec<u16> {
-    // An address that no program has (RFC 5737).
+    // The address is reserved for documentation (RFC 5737), so no program uses it.
     let taken = |port: u16| bound((Ipv4Addr::new(192, 0, 2, 1), port).into(), Type::DGRAM).is_err();
     ports.into_iter().filter(|&port| taken(port)).collect()
 }
 
-/// Serves one connection: it goes where it wanted to go, if that is allowed.
+/// Serves one connection: connects it to its original destination, if that is allowed.
 pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
     let user = proxy.users.at(client);
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +74,7 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
         if proxy.connector.gate.is_revoked(&user.name) {
             return proxy.connector.refused(&user, None);
         }
-        // How it ended is known to both ends.
+        // The result is ignored: both ends see how the connection ended.
         match proxy.connector.connect_name_server(&user).await {
             Ok(server) => {
                 let blocked = |question: &[u8]| proxy.connector.blocked_answer(&user, question);
@@ -88,7 +88,8 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
         }
         return;
     }
-    // Only HTTP has words for a refusal; other connections are closed.
+    // On port 80 a refusal is sent as HTTP. Other protocols have no message for it, so the
+    // connection is closed.
     let refuse = async |stream: TcpStream, words: Words| {
         if to.port() == 80 {
             farewell(stream, words.unread().as_bytes()).await;
@@ -116,16 +117,17 @@ pub async fn datagrams(proxy: Arc<Proxy>, caretaker: Arc<Caretaker>, socket: Udp
     loop {
         match receive(&socket).await {
             Ok((datagram, to)) => clients.pass(datagram, to),
-            // About something else than a datagram: some will come again.
+            // An error that concerns no datagram: wait, and read again.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// Who has an association. Questions for names have one for each server that is asked, whose answers they expect.
+/// Key of an association: the client, and for DNS also the name server that was asked, because the
+/// response has to come from its address.
 type Key = (SocketAddr, Option<SocketAddr>);
 
-/// Datagrams of a client that wait for their turn, whose memory is counted.
+/// Queue of a client's datagrams that wait to be sent. Their memory is counted for the user.
 struct Inbox {
     user: Arc<User>,
     datagrams: mpsc::Sender<(Datagram, Room)>,
@@ -133,15 +135,16 @@ struct Inbox {
 
 struct Clients {
     proxy: Arc<Proxy>,
-    /// Opens the sockets that answer.
+    /// Opens the sockets that answer in the name of servers.
     caretaker: Arc<Caretaker>,
     known: BTreeMap<Key, Inbox>,
-    /// Ended entries are forgotten before there are more than this.
+    /// Number of entries at which ended ones are removed.
     sweep_at: usize,
 }
 
 impl Clients {
-    /// Sends it on; what is not allowed, or comes too fast, is dropped, as datagrams are.
+    /// Sends a datagram on. It is dropped if its destination is not allowed, or if datagrams come
+    /// too fast.
     fn pass(&mut self, datagram: Datagram, to: SocketAddr) {
         let Datagram { mut bytes, peer: client } = datagram;
         let connector = &self.proxy.connector;
@@ -162,7 +165,7 @@ impl Clients {
             Ok(peer) => peer,
             Err(refusal) => return connector.refused(&user, refusal),
         };
-        // Beyond that it is lost, as datagrams are.
+        // Without room in the user's share of the memory, the datagram is dropped.
         let Some(room) = user.room(bytes.len()) else { return };
         let mut waits = (Datagram { bytes, peer }, room);
         if let Some(inbox) = known {
@@ -175,14 +178,14 @@ impl Clients {
             return;
         }
         let place = self.proxy.users.admit(&user);
-        // Name servers may be the home's, which no relay reaches.
+        // The name server may be in the home's network, which the relay cannot reach.
         let association = Association::open(connector, &user, asked.is_none());
         let (Some(place), Some(association)) = (place, association) else {
             return connector.refused(&user, None);
         };
         user.counts.requests.fetch_add(1, Ordering::Relaxed);
         let (inbox, outgoing) = mpsc::channel(WAITING);
-        // There is room for the first.
+        // The channel is new, so it has room for the first datagram.
         let _ = inbox.try_send(waits);
         let shared = (self.proxy.clone(), self.caretaker.clone());
         let of = Client { address: client, user: user.clone(), asked };
@@ -195,21 +198,23 @@ impl Clients {
     }
 }
 
-/// Whose datagrams they are, and the server that was asked for names.
+/// A client, and the name server that it asked, if it asked one.
 struct Client {
     address: SocketAddr,
     user: Arc<User>,
     asked: Option<SocketAddr>,
 }
 
-/// The socket of the server that has answered last: it is most likely the next, too.
+/// Sends datagrams in the name of servers. Keeps the socket of the server that answered last,
+/// which most likely answers next.
 struct Answers {
     caretaker: Arc<Caretaker>,
     last: Option<(SocketAddr, UdpSocket)>,
 }
 
 impl Answers {
-    /// Says that to a client in the name of that server. One that is lost here is one of many.
+    /// Sends `bytes` to a client with the source address `from`. A datagram that cannot be sent is
+    /// lost.
     async fn say(&mut self, bytes: &[u8], from: SocketAddr, to: SocketAddr) {
         if self.last.as_ref().is_none_or(|(address, _)| *address != from) {
             let opened = self.caretaker.answer(from).and_then(UdpSocket::from_std);
@@ -221,7 +226,7 @@ impl Answers {
     }
 }
 
-/// One client's datagrams and their answers, until none come any more.
+/// Relays one client's datagrams and the answers, until none have come for the idle time.
 async fn relay(
     (proxy, caretaker): (Arc<Proxy>, Arc<Caretaker>),
     association: Association,
@@ -231,7 +236,7 @@ async fn relay(
 ) {
     let Client { address, user, asked } = client;
     let answers = Mutex::new(Answers { caretaker, last: None });
-    // Questions that wait for their answers.
+    // DNS questions without an answer so far.
     let open = AtomicU64::new(0);
     let up = async {
         while let Some((Datagram { bytes, peer }, _room)) = outgoing.recv().await {
@@ -239,7 +244,7 @@ async fn relay(
                 && let Some(answer) = proxy.connector.blocked_answer(&user, &bytes)
             {
                 answers.lock().await.say(&answer, server, address).await;
-                // As after an answer of the server.
+                // Ends here, as after an answer of a name server.
                 if open.load(Ordering::Relaxed) == 0 && outgoing.is_empty() {
                     return;
                 }
@@ -272,7 +277,7 @@ async fn relay(
     }
 }
 
-/// A datagram, and where its client sent it.
+/// A datagram, and the address to which its client sent it.
 async fn receive(socket: &UdpSocket) -> io::Result<(Datagram, SocketAddr)> {
     socket
         .async_io(Interest::READABLE, || {
@@ -312,18 +317,19 @@ async fn receive(socket: &UdpSocket) -> io::Result<(Datagram, SocketAddr)> {
         .await
 }
 
-/// A socket that speaks for a server, to machines behind that interface. It is not connected, so that what
-/// the client sends still comes to the proxy.
+/// A socket that sends in the name of `server`, to machines behind `interface`. It is not
+/// connected, so that datagrams of the client still come to the proxy.
 ///
 /// # Errors
-/// Rights: it needs CAP_NET_ADMIN; and a port that a program of this machine has to itself.
+/// Missing privileges (it needs CAP_NET_ADMIN), or a program of this machine uses the port
+/// exclusively.
 pub fn answer_socket(server: SocketAddr, interface: &str) -> io::Result<std::net::UdpSocket> {
     let socket = bound(server, Type::DGRAM)?;
     socket.bind_device(Some(interface.as_bytes()))?;
     Ok(socket.into())
 }
 
-/// A socket at an address that may be another machine's.
+/// A socket bound to an address that may belong to another machine (`IP_TRANSPARENT`).
 fn bound(address: SocketAddr, kind: Type) -> io::Result<Socket> {
     let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
     let socket = Socket::new(Domain::for_address(address), kind.nonblocking(), Some(protocol))?;

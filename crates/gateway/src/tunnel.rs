@@ -9,17 +9,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is held of one direction.
+/// Buffer of one direction, in bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Carries bytes until both directions have ended, nothing came for `idle`, or the path to the
-/// server is gone.
+/// Copies bytes both ways until both directions have ended, nothing came for `idle`, or the path
+/// to the server is gone.
 pub async fn carry<C: AsyncRead + AsyncWrite + Unpin>(client: C, mut server: Upstream, idle: Duration) {
     let steps = Arc::new(AtomicU64::new(0));
     let mut client = Watched { stream: client, steps: steps.clone() };
     let over = server.over();
     let copy = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER_BYTES, BUFFER_BYTES);
-    // How it ended is known to both ends.
+    // The result is ignored: both ends see how the connection ended.
     tokio::select! {
         _ = copy => {}
         () = silence(&steps, idle) => {}
@@ -27,7 +27,7 @@ pub async fn carry<C: AsyncRead + AsyncWrite + Unpin>(client: C, mut server: Ups
     }
 }
 
-/// Ready when `steps` has not changed for this time.
+/// Ready when `steps` has not changed for at least `idle`.
 pub async fn silence(steps: &AtomicU64, idle: Duration) {
     let mut seen = steps.load(Ordering::Relaxed);
     loop {
@@ -40,7 +40,7 @@ pub async fn silence(steps: &AtomicU64, idle: Duration) {
     }
 }
 
-/// Counts the reads and writes of the client's side, where both directions pass.
+/// Counts reads and writes on the client's side, which both directions pass.
 struct Watched<S> {
     stream: S,
     steps: Arc<AtomicU64>,

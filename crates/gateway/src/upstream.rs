@@ -1,5 +1,5 @@
-//! Connections to the Internet. The policy checks each address, the receive window is set before the
-//! first packet, and data is read no faster than the scheduler grants.
+//! Connections to the Internet. The policy checks each address, the receive window is set before
+//! the first packet, and data is read no faster than the scheduler grants.
 
 use crate::block::List;
 use crate::budget::{Budget, Flow};
@@ -30,10 +30,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The most bytes of one grant.
+/// Most bytes of one grant for reading.
 const READ_BYTES: u64 = 64 * 1024;
 
-/// The most buffers of one vectored write.
+/// Most buffers of one vectored write.
 const SLICES: usize = 16;
 
 /// Why there is no connection.
@@ -102,7 +102,8 @@ pub struct Connector {
     policy: RwLock<Arc<Policy>>,
     /// The window of all downloads, if there is a law.
     pub budget: Option<Arc<Budget>>,
-    /// The window of downloads through the relay. The tunnel's law yields; this window only shares.
+    /// The window of downloads through the relay. It only divides them among users: the tunnel's
+    /// law yields to the home.
     pub relay_budget: Option<Arc<Budget>>,
     /// The window of all uploads without the relay, if there is a law.
     pub upload: Option<Arc<Upload>>,
@@ -114,7 +115,7 @@ pub struct Connector {
     blocked: [AtomicU64; 3],
     resolver: Resolver,
     congestion: Result<String, Vec<Note>>,
-    /// The log of where users go; as a rule there is none.
+    /// The log of destinations; as a rule there is none.
     destinations: Option<Destinations>,
     users: Arc<crate::users::Users>,
     timeout: Duration,
@@ -167,13 +168,13 @@ impl Connector {
         }
     }
 
-    /// The same, with a log of where users go.
+    /// The connector with a log of destinations.
     #[must_use]
     pub fn recording(self, destinations: Option<Destinations>) -> Connector {
         Connector { destinations, ..self }
     }
 
-    /// The log of where users go, if there is one.
+    /// The log of destinations, if there is one.
     pub fn destinations(&self) -> Option<&Destinations> {
         self.destinations.as_ref()
     }
@@ -208,7 +209,8 @@ impl Connector {
         Some(dns::blocked(question))
     }
 
-    /// The congestion control of uploads, if the kernel has one that was asked for; otherwise the reason.
+    /// The kernel's congestion control for uploads; if it has none of the configured ones, the
+    /// reasons.
     pub fn congestion(&self) -> Result<&str, &[Note]> {
         self.congestion.as_deref().map_err(Vec::as_slice)
     }
@@ -218,7 +220,8 @@ impl Connector {
         self.upload.as_ref().filter(|_| path.is_none())
     }
 
-    /// The address, if it is in the Internet. A name server may be in the home, where no law is needed.
+    /// The address, if the policy allows it; `None` for a name server in the home, for which no
+    /// law is needed.
     pub fn beyond(&self, address: IpAddr) -> Option<IpAddr> {
         self.policy().check(address).ok()
     }
@@ -233,7 +236,7 @@ impl Connector {
         Ok(self.resolver.resolve(&policy, host, port).await?)
     }
 
-    /// The same for datagrams (UDP).
+    /// The addresses of `host` that the policy allows, for datagrams (UDP).
     ///
     /// # Errors
     /// A closed port, a name that is not known or not allowed.
@@ -258,7 +261,7 @@ impl Connector {
         self.resolver.name_servers()[0]
     }
 
-    /// The name server does not answer.
+    /// Moves on to the next name server, because the current one does not answer.
     pub fn name_server_is_silent(&self) {
         self.resolver.name_server_is_silent();
     }
@@ -542,7 +545,7 @@ impl AsyncWrite for Upstream {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let done = rustix::net::shutdown(&*self.socket, rustix::net::Shutdown::Write);
         Poll::Ready(match done {
-            // The other end was faster.
+            // The other end has closed the connection already.
             Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
             Err(errno) => Err(errno.into()),
         })

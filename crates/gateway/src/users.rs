@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// Users that are remembered at a time. At one more, users without connections are forgotten.
+/// Users that are remembered. At one more, users without connections are forgotten.
 const REMEMBERED: usize = 4096;
 
 /// Bytes of one user's datagrams that may wait to be sent: half a second at 2 Mbit/s.
@@ -65,7 +65,8 @@ pub struct Users {
     known: Mutex<Known>,
     /// What the forgotten users had used.
     gone: Counts,
-    /// Whether there are accounts. If so, a user is forgotten only when its bytes are in the accounts.
+    /// Whether there are accounts. If so, a user is forgotten only when its bytes are in the
+    /// accounts.
     booked: bool,
 }
 
@@ -98,7 +99,8 @@ impl User {
         Timestamp::from_second(self.seen.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Number of connections and UDP associations to the Internet that the gateway has for the user.
+    /// Number of connections and UDP associations to the Internet that the gateway has for the
+    /// user.
     pub fn connections(&self) -> usize {
         self.upstream.load(Ordering::Relaxed)
     }
@@ -119,7 +121,8 @@ impl User {
         let _ = self.revoked.subscribe().wait_for(|&revoked| revoked).await;
     }
 
-    /// Room for a datagram of `bytes` that waits to be sent; `None` if [`QUEUED_BYTES`] are waiting.
+    /// Room for a datagram of `bytes` that waits to be sent; `None` if [`QUEUED_BYTES`] are
+    /// waiting.
     pub fn room(&self, bytes: usize) -> Option<Room> {
         let queued = self.queued_bytes.try_update(Ordering::AcqRel, Ordering::Relaxed, |queued| {
             Some(queued + bytes).filter(|&queued| queued <= QUEUED_BYTES)
@@ -190,8 +193,8 @@ impl Users {
         self.of(&address_name(address))
     }
 
-    /// The user of this name, if the password is right; or the holder of the code, which may be given
-    /// as name or as password.
+    /// The user of this name, if the password is right; or the holder of the code, which may be
+    /// given as name or as password.
     ///
     /// # Errors
     /// A wrong password, or too many attempts from the address.
@@ -217,8 +220,8 @@ impl Users {
         (passwords.0 + codes.0, passwords.1 + codes.1)
     }
 
-    /// A place for a client's connection. `None` if the user or the gateway has no free place, or the
-    /// user has as many places as are free.
+    /// A place for a client's connection. `None` if the user or the gateway has no free place, or
+    /// the user has as many places as are free.
     pub fn admit(&self, user: &User) -> Option<Place> {
         shared(&user.clients, self.per_user, &self.clients, self.total)
     }
@@ -274,8 +277,8 @@ impl Users {
 
 /// One of `total` places, for a user who may have `per_user`. A user who has as many places as are
 /// free gets no more (the dynamic threshold of Choudhury and Hahne 1998, with a factor of 1). One
-/// user has at most half of the places, and `n` greedy users leave one part in `n + 1` free for users
-/// with few connections.
+/// user has at most half of the places, and `n` greedy users leave one part in `n + 1` free for
+/// users with few connections.
 fn shared(own: &Arc<AtomicUsize>, per_user: usize, all: &Arc<AtomicUsize>, total: usize) -> Option<Place> {
     let free = total.saturating_sub(all.load(Ordering::Relaxed));
     let place = Place::take(own, per_user.min(free))?;
@@ -290,7 +293,8 @@ impl Counts {
         [down, up]
     }
 
-    /// The same, which count as booked afterwards. One caller at a time.
+    /// Bytes down and up that are not in the accounts yet; counts them as booked. One caller at a
+    /// time.
     fn book(&self) -> [u64; 2] {
         let rest = self.unbooked();
         for (booked, rest) in self.booked.iter().zip(rest) {
@@ -381,7 +385,7 @@ mod tests {
             assert_eq!(second.len(), 250);
             let _few: Vec<Place> =
                 (10..110).map(|n| admit(&users, &of(n)).expect("a place for each")).collect();
-            // The others' places come back before the greedy have more.
+            // Places come back to others before a user with many has more.
             drop(second);
             assert_eq!(take(1).len(), 0);
             assert!(take(3).len() >= 200);

@@ -96,7 +96,8 @@ async fn a_daily_volume_holds_within_a_hundredth_whoever_asks_how_often() {
     let answer = text(&mut refused).await;
     assert_eq!(status(&answer), 503, "{answer}");
     assert!(
-        answer.contains("you are paused until ") && answer.contains("What you may use today"),
+        answer.contains("you are paused until ")
+            && answer.contains("You have used nearly all, or all, of what you may use today"),
         "{answer}"
     );
     assert!(answer.to_lowercase().contains("retry-after: "), "{answer}");

@@ -1,23 +1,23 @@
-//! The cost of a gateway: the seconds that a fetch of one object through it takes. Whatever goes in, a cost is
-//! positive and finite.
+//! The cost of a gateway: seconds to fetch one object through it. A cost is positive and finite,
+//! whatever the arguments are.
 
 use crate::policy::Policy;
 
-/// The least rate that counts, in bit/s: costs stay finite.
+/// Lowest rate that counts, in bit/s. It keeps costs finite.
 const LEAST_BPS: f64 = 1_000.0;
-/// The most, in bit/s: more than any line has.
+/// Highest rate that counts, in bit/s. No line has more.
 const MOST_BPS: f64 = 1e12;
-/// The longest round trip that counts, in seconds.
+/// Longest round trip that counts, in seconds.
 const MOST_S: f64 = 60.0;
 
-/// What a cost is made of.
+/// The parts of a cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// Smoothed round trip, in seconds.
     pub round_trip_s: f64,
-    /// Rate expected, in bit/s.
+    /// Expected rate, in bit/s.
     pub rate_bps: f64,
-    /// Recent faults, forgotten exponentially.
+    /// Number of recent faults, which decays exponentially.
     pub faults: f64,
 }
 
@@ -29,17 +29,17 @@ pub(crate) fn seconds(policy: &Policy, terms: Terms) -> f64 {
     (policy.round_trips * round_trip_s + fetch_s) * (1.0 + policy.fault_weight * terms.faults.clamp(0.0, 1e3))
 }
 
-/// A rate between the least and the most that count; what is no number counts as the least.
+/// A rate within the limits that count. NaN gives the lowest.
 pub(crate) fn bounded(rate_bps: f64) -> f64 {
     if rate_bps.is_nan() { LEAST_BPS } else { rate_bps.clamp(LEAST_BPS, MOST_BPS) }
 }
 
-/// What one more user can expect: what nobody uses, or an equal share with those who are there.
+/// Rate that one more user can expect: what nobody uses, or an equal share with the present users.
 pub(crate) fn as_newcomer(spare_bps: f64, load: f64, users: f64) -> f64 {
     (spare_bps * (1.0 - load)).max(spare_bps / (users + 1.0))
 }
 
-/// What a user that is there can expect: what it takes now and what nobody uses, or an equal share.
+/// Rate that a present user can expect: its own rate and what nobody uses, or an equal share.
 pub(crate) fn as_member(spare_bps: f64, load: f64, users: f64, own_bps: f64) -> f64 {
     (spare_bps * (1.0 - load) + own_bps).min(spare_bps).max(spare_bps / users.max(1.0))
 }

@@ -1,9 +1,9 @@
-//! What goes in and what comes out.
+//! Arguments and results of a selector.
 
 use leeway_units::{Bytes, Duration, Rate, Time};
 
-/// A gateway's identity, of the caller's choosing. It has to be the same in every run: a client's own order of the
-/// gateways follows from it.
+/// Identity of a gateway, chosen by the caller. It has to be the same in every run, because the
+/// client's own order of the gateways depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gateway(pub u64);
 
@@ -16,25 +16,25 @@ impl Gateway {
     }
 }
 
-/// What a gateway says of itself. Anything may be absent.
+/// The state that a gateway reports. Any field may be absent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Status {
-    /// Whether it takes new connections.
+    /// Whether the gateway takes new connections.
     pub open: bool,
-    /// When it will be open again; on the caller's clock.
+    /// When it will be open again, on the caller's clock.
     pub paused_until: Option<Time>,
     /// Part of the spare capacity that is in use, 0 to 1. Other values count as absent.
     pub load: Option<f64>,
-    /// Users with traffic at present, this one included.
+    /// Users with traffic at present, including this one.
     pub users: Option<u32>,
-    /// What the line's owner leaves to others, whether it is in use or not.
+    /// Rate that the line's owner leaves to others, whether it is in use or not.
     pub spare: Option<Rate>,
-    /// What this user may still transfer.
+    /// Bytes that this user may still transfer.
     pub left: Option<Bytes>,
 }
 
 impl Status {
-    /// Open, and nothing else is known.
+    /// Open, with nothing else known.
     #[must_use]
     pub const fn open() -> Status {
         Status { open: true, paused_until: None, load: None, users: None, spare: None, left: None }
@@ -47,43 +47,43 @@ impl Status {
     }
 }
 
-/// What a probe, or a connection in its place, found.
+/// The result of a probe, or of a connection in its place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Observation {
     /// The gateway answered.
     Answered {
-        /// From the request to the first byte of the answer.
+        /// Time from the request to the first byte of the response.
         round_trip: Duration,
-        /// What it says.
+        /// The reported state.
         status: Status,
     },
-    /// No answer, or none that makes sense.
+    /// There was no response, or none that can be used.
     Failed,
 }
 
-/// Where new connections go.
+/// The gateway for new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     /// The gateway.
     pub gateway: Gateway,
-    /// Why it is this one.
+    /// Why this gateway was chosen.
     pub reason: Reason,
 }
 
 /// Why a gateway is the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// There was none before.
+    /// There was no gateway before.
     First,
-    /// It was the choice before.
+    /// The gateway was in use before.
     Stays,
-    /// It is better than the one before by more than the hysteresis.
+    /// It is better than the earlier gateway by more than the hysteresis.
     Better,
-    /// The one before is paused.
+    /// The earlier gateway is paused.
     Paused,
-    /// The one before has failed.
+    /// The earlier gateway has failed.
     Failed,
-    /// Nothing is left of this user's quota at the one before.
+    /// This user's quota at the earlier gateway is used up.
     UsedUp,
 }
 
@@ -96,25 +96,25 @@ pub enum NoGateway {
     /// Some gateway has not been probed yet, and no other one can be used.
     #[error("no gateway has answered yet")]
     Unasked,
-    /// All that answer are paused.
+    /// All gateways that answer are paused.
     #[error("all gateways are paused")]
     Paused {
-        /// When the first of them will be open, where one said so.
+        /// When the first of them will be open, if one reported it.
         until: Option<Time>,
     },
-    /// Nothing is left of the user's quota at any open gateway.
+    /// The user's quota is used up at every open gateway.
     #[error("the quota is used up at every gateway that is open")]
     UsedUp,
-    /// None answers.
+    /// No gateway answers.
     #[error("no gateway answers")]
     Failed,
 }
 
-/// A probe to do.
+/// A probe that the caller has to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// Whom to ask for its status.
+    /// The gateway to ask for its state.
     pub gateway: Gateway,
-    /// Not before this time.
+    /// Earliest time of the probe.
     pub at: Time,
 }

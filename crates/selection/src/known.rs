@@ -1,4 +1,4 @@
-//! What a client knows of one gateway.
+//! The knowledge of a client about one gateway.
 
 use crate::cost::{self, Terms};
 use crate::gateway::{Gateway, Observation, Reason, Status};
@@ -8,44 +8,44 @@ use leeway_units::{Bytes, Duration, Time};
 /// Whether a gateway can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It was never asked, or not answered for.
+    /// No probe has ended yet.
     Unasked,
     /// It takes connections.
     Open,
-    /// It says that it takes none, until a time where it says so.
+    /// It takes no connections, until this time if it reported one.
     Paused(Option<Time>),
-    /// Nothing is left of the user's quota.
+    /// The user's quota is used up.
     UsedUp,
     /// It did not answer.
     Failed,
 }
 
-/// One gateway as a client sees it.
+/// The knowledge of a client about one gateway.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub gateway: Gateway,
-    /// Place in the client's own order: rendezvous hashing.
+    /// Rank in the client's own order (rendezvous hashing).
     pub rank: u64,
     pub standing: Standing,
     /// When it was last observed.
     pub seen: Time,
-    /// When it is to be probed.
+    /// When it has to be probed.
     pub due: Time,
     /// Failures in a row.
     pub failures: u32,
-    /// Observations in a row in which it was better than the current one.
+    /// Observations in a row in which it was better than the current gateway.
     pub better: u32,
-    /// Averages.
+    /// Averages: round trip, spare rate, load and users.
     round_trip_s: f64,
     spare_bps: Option<f64>,
     load: f64,
     users: f64,
     left: Option<Bytes>,
-    /// Faults and when they were counted.
+    /// Number of faults, and when it was updated.
     faults: (f64, Time),
-    /// The most that it delivered, in bit/s, and when.
+    /// Highest rate that it delivered, in bit/s, and when.
     delivered: Option<(f64, Time)>,
-    /// What the client takes now, in bit/s, and when that was measured.
+    /// Rate of the client through it, in bit/s, and when it was measured.
     own: (f64, Time),
 }
 
@@ -70,7 +70,7 @@ impl Known {
         }
     }
 
-    /// Takes in what a probe found.
+    /// Takes in the result of a probe.
     pub fn observe(&mut self, policy: &Policy, now: Time, found: Observation) {
         let was = self.standing;
         match found {
@@ -93,7 +93,7 @@ impl Known {
         self.seen = now;
     }
 
-    /// An average forgets with time, so that an old one is replaced by what is found now.
+    /// Updates the averages. The weight of the old values decays with their age.
     fn average(&mut self, policy: &Policy, now: Time, round_trip: Duration, status: &Status, was: Standing) {
         let gain = if was == Standing::Open {
             1.0 - (-now.since(self.seen).secs_f64() / policy.smoothing_s).exp()
@@ -102,7 +102,7 @@ impl Known {
         };
         let toward = |old: f64, new: f64| old + gain * (new - old);
         self.round_trip_s = toward(self.round_trip_s, round_trip.secs_f64());
-        // Without a load, users share equally; without both, the line counts as idle.
+        // Without a load but with users, the line counts as full. Without both, it counts as idle.
         let load = status.load.filter(|load| (0.0..=1.0).contains(load));
         let load = load.unwrap_or(if status.users.is_some() { 1.0 } else { 0.0 });
         self.load = toward(self.load, load);
@@ -114,7 +114,7 @@ impl Known {
         self.left = status.left;
     }
 
-    /// The client got `bytes` in `busy`, the time in which it waited for data.
+    /// Records that the client got `bytes` in `busy`, the time in which it waited for data.
     pub fn used(&mut self, policy: &Policy, now: Time, bytes: Bytes, busy: Duration) {
         if busy.is_zero() {
             return;
@@ -128,7 +128,7 @@ impl Known {
         self.left = self.left.map(|left| Bytes::new(left.get().saturating_sub(bytes.get())));
     }
 
-    /// The seconds that a fetch takes, at most at the rate `useful_bps`; None where that is not known.
+    /// Seconds of a fetch at a rate of at most `useful_bps`; `None` if the gateway is not open.
     pub fn cost(&self, policy: &Policy, now: Time, is_current: bool, useful_bps: f64) -> Option<f64> {
         (self.standing == Standing::Open).then(|| {
             let rate_bps = self.rate(policy, now, is_current).min(useful_bps);
@@ -159,12 +159,12 @@ impl Known {
         self.own.0 * decay(now.since(self.own.1), policy.smoothing_s)
     }
 
-    /// The most that was delivered. It counts in full for its memory, and not at all after it.
+    /// Highest delivered rate. It counts in full for `delivered_s`, and not at all after that.
     pub fn delivered_at(&self, policy: &Policy, now: Time) -> Option<f64> {
         self.delivered.filter(|(_, at)| now.since(*at).secs_f64() <= policy.delivered_s).map(|(rate, _)| rate)
     }
 
-    /// Why a client leaves it.
+    /// The reason for leaving this gateway.
     pub fn reason(&self) -> Reason {
         match self.standing {
             Standing::Paused(_) => Reason::Paused,
@@ -186,9 +186,9 @@ fn decay(age: Duration, constant_s: f64) -> f64 {
     (-age.secs_f64() / constant_s).exp()
 }
 
-/// The weight of a gateway for the client `seed`: rendezvous hashing (Thaler and Ravishankar 1998), by the
-/// finaliser of SplitMix64. Each client has an order of its own, and a gateway more or less leaves the order
-/// of the others as it is.
+/// Weight of a gateway for the client `seed`: rendezvous hashing (Thaler and Ravishankar 1998),
+/// with the finaliser of SplitMix64. Each client has its own order, and adding or removing a
+/// gateway does not change the order of the others.
 fn rank(seed: u64, gateway: Gateway) -> u64 {
     let mix = |mut x: u64| {
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,10 +1,11 @@
-//! Which of several gateways a client uses.
+//! Chooses which of several gateways a client uses.
 //!
-//! A [`Selector`] belongs to one client. It is told what the client's probes find ([`Selector::observe`]) and
-//! what the client gets ([`Selector::used`]). It says which gateway new connections go to
-//! ([`Selector::choose`]) and which one to probe next ([`Selector::next_probe`]). No clock, no socket, no
-//! random device: times are those of any clock that does not go back, and equal seeds and observations give
-//! equal choices. `docs/selection.md` has the equations.
+//! A [`Selector`] belongs to one client. The client reports the results of its probes
+//! ([`Selector::observe`]) and the data that it gets ([`Selector::used`]). The selector says which
+//! gateway new connections use ([`Selector::choose`]) and which gateway to probe next
+//! ([`Selector::next_probe`]). It has no clock, no socket and no random device. Times are those of
+//! any clock that does not go back, and equal seeds and observations give equal choices.
+//! `docs/selection.md` has the equations.
 //!
 //! ```
 //! use leeway_selection::{Gateway, Observation, Policy, Selector, Status};

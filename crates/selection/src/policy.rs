@@ -1,25 +1,26 @@
-//! Every constant of the choice, with its unit and its reason.
+//! All constants of the choice, each with its unit and reason.
 
 /// One constant of a [`Policy`].
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
-    /// Its field.
+    /// Name of its field.
     pub name: &'static str,
-    /// Its value where nothing else is said.
+    /// Default value.
     pub default: f64,
-    /// The least it can be.
+    /// Least allowed value.
     pub least: f64,
-    /// The most it can be.
+    /// Most allowed value.
     pub most: f64,
-    /// Of the value.
+    /// Unit of the value.
     pub unit: &'static str,
-    /// Why it is there, and why it has this value.
+    /// Why the constant exists, and why it has this value.
     pub reason: &'static str,
 }
 
 macro_rules! policy {
     ($($name:ident = $default:literal, $least:literal..=$most:literal, $unit:literal, $reason:literal;)*) => {
-        /// How a client weighs gateways, and how readily it moves. See [`Policy::CONSTANTS`].
+        /// The constants by which a client compares gateways and decides to move. See
+        /// [`Policy::CONSTANTS`].
         #[derive(Debug, Clone, Copy, PartialEq)]
         pub struct Policy {
             $(#[doc = $reason] #[doc = concat!("Unit: ", $unit, ".")] pub $name: f64,)*
@@ -37,7 +38,8 @@ macro_rules! policy {
                 name: stringify!($name), default: $default, least: $least, most: $most, unit: $unit, reason: $reason,
             },)*];
 
-            /// Sets a constant; false where there is none of this name, or the value is outside its bounds.
+            /// Sets a constant. Returns false if there is none of this name, or the value is
+            /// outside its bounds.
             #[must_use]
             pub fn set(&mut self, name: &str, value: f64) -> bool {
                 match name {

@@ -1,4 +1,4 @@
-//! The choice itself: power of two choices, hysteresis, dwell, and back-off.
+//! The choice: power of two choices, hysteresis, dwell time, and back-off.
 
 use crate::gateway::{Choice, Gateway, NoGateway, Observation, Probe, Reason};
 use crate::known::{Known, Standing};
@@ -7,28 +7,28 @@ use leeway_units::{Bytes, Duration, Time};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// One client's choice among gateways.
+/// The choice among gateways for one client.
 #[derive(Debug, Clone)]
 pub struct Selector {
     policy: Policy,
     rng: SplitMix64,
     seed: u64,
     known: Vec<Known>,
-    /// The choice, as a place in `known`.
+    /// The gateway in use, as an index into `known`.
     current: Option<usize>,
     /// The gateway that looks better than the current one.
     favourite: Option<usize>,
     /// When the client last moved because another gateway was better.
     moved: Option<Time>,
-    /// When it last made a choice.
+    /// When `choose` was last called.
     chose: Time,
-    /// It begins anew: nothing is under way that a move could disturb.
+    /// After a rest no transfer is under way, so a move disturbs nothing.
     is_rested: bool,
 }
 
 impl Selector {
-    /// A client that knows `gateways`, each once, and has asked none. Clients have to differ in their seeds:
-    /// clients with the same seed do the same.
+    /// A client that knows `gateways` and has probed none. Clients need different seeds: clients
+    /// with the same seed make the same choices.
     pub fn new(policy: Policy, seed: u64, gateways: impl IntoIterator<Item = Gateway>) -> Selector {
         let (current, favourite, moved) = (None, None, None);
         let rng = SplitMix64::seed_from_u64(seed);
@@ -42,7 +42,8 @@ impl Selector {
         selector
     }
 
-    /// Takes another list of gateways. What is known of those that stay is kept, and so is the choice if it stays.
+    /// Replaces the list of gateways. The knowledge about gateways that stay is kept, and so is
+    /// the choice.
     pub fn set_gateways(&mut self, now: Time, gateways: impl IntoIterator<Item = Gateway>) {
         let mut gateways: Vec<Gateway> = gateways.into_iter().collect();
         gateways.sort();
@@ -61,7 +62,8 @@ impl Selector {
         }
     }
 
-    /// A probe of `gateway` ended, or a connection to it failed. What is not in the list is left out.
+    /// Reports that a probe of `gateway` ended, or that a connection to it failed. A gateway
+    /// outside the list is ignored.
     pub fn observe(&mut self, gateway: Gateway, now: Time, found: Observation) {
         let Some(at) = self.place(gateway) else { return };
         let policy = self.policy;
@@ -82,7 +84,8 @@ impl Selector {
         }
     }
 
-    /// The client got `bytes` through `gateway` in `busy`, the time in which it waited for data.
+    /// Reports that the client got `bytes` through `gateway` in `busy`, the time in which it
+    /// waited for data.
     pub fn used(&mut self, gateway: Gateway, now: Time, bytes: Bytes, busy: Duration) {
         if let Some(at) = self.place(gateway) {
             self.known[at].used(&self.policy, now, bytes, busy);
@@ -92,7 +95,7 @@ impl Selector {
     /// The gateway for new connections.
     ///
     /// # Errors
-    /// [`NoGateway`] where none can be used.
+    /// [`NoGateway`] if none can be used.
     pub fn choose(&mut self, now: Time) -> Result<Choice, NoGateway> {
         self.rest(now);
         let (at, reason) = match self.current {
@@ -109,8 +112,9 @@ impl Selector {
         Ok(Choice { gateway: self.known[at].gateway, reason })
     }
 
-    /// All gateways, best first, as a PAC file lists them: the current one, those that are open by cost,
-    /// those that were not asked in the client's own order, then the others. Changes nothing.
+    /// All gateways, the best first, as a PAC file lists them: the current one, open ones by cost,
+    /// ones without a probe in the client's own order, then the others. Does not change the
+    /// selector.
     #[must_use]
     pub fn order(&self, now: Time) -> Vec<Gateway> {
         let key = |at: usize| {
@@ -133,9 +137,9 @@ impl Selector {
         places.into_iter().map(|at| self.known[at].gateway).collect()
     }
 
-    /// The probe that is due first; None where no gateway is known. Its answer goes to [`Selector::observe`],
-    /// and until then the same probe is returned. Several that are due can be done at a time with
-    /// [`Selector::probes`].
+    /// The probe that is due first; `None` if none is planned. Its result goes to
+    /// [`Selector::observe`], and until then the same probe is returned. [`Selector::probes`]
+    /// returns all probes that are due.
     #[must_use]
     pub fn next_probe(&self) -> Option<Probe> {
         let due = self.known.iter().filter(|known| known.due < Time::NEVER);
@@ -148,21 +152,21 @@ impl Selector {
         self.known.iter().filter(move |known| known.due <= now).map(|known| known.gateway)
     }
 
-    /// The seconds in which one object of [`Policy::object_bytes`] is fetched through `gateway`; None where it is
+    /// Seconds to fetch one object of [`Policy::object_bytes`] through `gateway`; `None` if it is
     /// not open.
     #[must_use]
     pub fn cost(&self, now: Time, gateway: Gateway) -> Option<f64> {
         self.cost_at(now, self.place(gateway)?)
     }
 
-    /// The choice that was made last.
+    /// The last choice.
     #[must_use]
     pub fn current(&self) -> Option<Gateway> {
         self.current.map(|at| self.known[at].gateway)
     }
 
-    /// After a rest the choice is free, and as many gateways as at the start are probed again; those that
-    /// were observed just now are not.
+    /// After a rest, the choice is free. As many gateways as at the start are probed again, except
+    /// those that were observed just now.
     fn rest(&mut self, now: Time) {
         let rested_s = now.since(std::mem::replace(&mut self.chose, now)).secs_f64();
         let Some(current) = self.current.filter(|_| rested_s >= self.policy.rest_s) else { return };
@@ -186,7 +190,7 @@ impl Selector {
         self.known[at].cost(&self.policy, now, self.current == Some(at), useful_bps)
     }
 
-    /// Whether the gateway `at` is better than the current one by more than the hysteresis.
+    /// Whether gateway `at` is better than the current one by more than the hysteresis.
     fn is_better(&self, now: Time, at: usize, current: usize) -> bool {
         let (Some(cost), Some(cost_now)) = (self.cost_at(now, at), self.cost_at(now, current)) else {
             return false;
@@ -194,7 +198,7 @@ impl Selector {
         cost < cost_now * (1.0 - self.policy.hysteresis) && cost < cost_now - self.policy.least_gain_s
     }
 
-    /// Compares a gateway that was observed with the current one.
+    /// Compares a gateway that was just observed with the current one.
     fn compare(&mut self, now: Time, at: usize) {
         let Some(current) = self.current else { return };
         let better = self.is_better(now, at, current);
@@ -207,7 +211,7 @@ impl Selector {
         }
     }
 
-    /// The gateway to move to from one that is open.
+    /// A better gateway than the current, open one; `None` to stay.
     fn improvement(&mut self, now: Time, current: usize) -> Option<usize> {
         let fresh_s = self.policy.fresh_s;
         let is_fresh = |known: &Known| now.since(known.seen).secs_f64() <= fresh_s;
@@ -228,7 +232,8 @@ impl Selector {
         (ready && !dwells && is_fresh(&self.known[current]) && self.is_better(now, at, current)).then_some(at)
     }
 
-    /// The current gateway was observed: a round of probes begins, with the favourite or another one by lot.
+    /// The current gateway was observed: plans the next round of probes, with the favourite and
+    /// random other gateways.
     fn begin_round(&mut self, now: Time, current: usize) {
         let next = now + self.interval(self.policy.probe_s);
         if self.known[current].standing != Standing::Open {
@@ -244,7 +249,7 @@ impl Selector {
         }
     }
 
-    /// One of the other gateways that are open or were not asked, each with the same chance.
+    /// A random other gateway that is open or has not been probed, each with the same chance.
     fn lot(&mut self, current: usize) -> Option<usize> {
         let fits = |at: &usize| {
             *at != current && matches!(self.known[*at].standing, Standing::Open | Standing::Unasked)
@@ -254,7 +259,7 @@ impl Selector {
         places.get(number).copied()
     }
 
-    /// The cheapest of a few open gateways, drawn at random with weights of 1 / cost.
+    /// The cheapest of a few open gateways, which are drawn at random with weights of 1 / cost.
     fn draw(&mut self, now: Time) -> Option<usize> {
         let mut open: Vec<(usize, f64)> =
             (0..self.known.len()).filter_map(|at| Some((at, self.cost_at(now, at)?))).collect();
@@ -283,20 +288,20 @@ impl Selector {
         if reason == Reason::Better {
             self.moved = Some(now);
         }
-        // What was found before the others of a first round answered is enough for now.
+        // The other probes of the first round are no longer needed.
         for known in &mut self.known {
             if known.standing == Standing::Unasked && known.due > now {
                 known.due = Time::NEVER;
             }
         }
-        // A gateway that was observed long ago may have changed: it is asked at once.
+        // A gateway that was observed long ago may have changed, so it is probed at once.
         self.known[at].due = if self.known[at].seen < now { now } else { self.known[at].due };
         if self.known[at].due == Time::NEVER {
             self.begin_round(now, at);
         }
     }
 
-    /// Lets `count` more gateways be asked, in the client's own order.
+    /// Plans probes of `count` more gateways, in the client's own order.
     fn ask_next(&mut self, now: Time, count: usize) {
         let fits =
             |at: &usize| self.known[*at].standing == Standing::Unasked && self.known[*at].due == Time::NEVER;
@@ -307,7 +312,7 @@ impl Selector {
         }
     }
 
-    /// Why none can be used.
+    /// Why no gateway can be used.
     fn nothing(&self) -> NoGateway {
         let any = |wanted: fn(&Standing) -> bool| self.known.iter().any(|known| wanted(&known.standing));
         let until = self.known.iter().filter_map(|known| match known.standing {
@@ -325,13 +330,14 @@ impl Selector {
         }
     }
 
-    /// Doubled with each failure in a row, and different for each client.
+    /// Time until the next try. It doubles with each failure in a row, and differs between
+    /// clients.
     fn back_off(&mut self, failures: u32) -> Duration {
         let doubled = self.policy.retry_s * f64::from(failures.clamp(1, 30) - 1).exp2();
         self.interval(doubled.min(self.policy.retry_most_s))
     }
 
-    /// When a paused gateway is looked at again.
+    /// When a paused gateway is probed again.
     fn after_pause(&mut self, now: Time, until: Option<Time>) -> Time {
         match until.filter(|until| *until > now) {
             Some(until) => until + Duration::from_secs_f64(self.policy.return_s * self.unit()),
@@ -344,7 +350,7 @@ impl Selector {
         Duration::from_secs_f64(seconds * spread)
     }
 
-    /// A number in [0, 1).
+    /// A random number in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }

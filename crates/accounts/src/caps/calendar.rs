@@ -4,28 +4,29 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-/// What a quota is for.
+/// How often a quota begins anew.
 #[derive(Debug, Clone)]
 pub enum Every {
-    /// From midnight to midnight, which are 23 to 25 hours.
+    /// Each day, from midnight to midnight in this time zone: 23 to 25 hours.
     Day(TimeZone),
-    /// From that day of the month, or its last one, to that of the next month.
+    /// Each month, from this day to the same day of the next month. In a shorter month, its last
+    /// day counts.
     Month(TimeZone, i8),
-    /// Once.
+    /// Once, for this period.
     Once(Period),
 }
 
-/// From an instant until before another.
+/// A time from `start` to just before `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// Its first instant.
+    /// First instant of the period.
     pub start: Timestamp,
-    /// The first instant after it.
+    /// First instant after the period.
     pub end: Timestamp,
 }
 
 impl Every {
-    /// The period that `at` is in.
+    /// The period that contains `at`.
     pub fn period(&self, at: Timestamp) -> Period {
         match self {
             Every::Once(period) => *period,
@@ -48,23 +49,23 @@ impl Every {
 }
 
 impl Period {
-    /// Whether `at` is in it.
+    /// Whether the period contains `at`.
     pub fn contains(&self, at: Timestamp) -> bool {
         (self.start..self.end).contains(&at)
     }
 }
 
-/// The first of the month before or after.
+/// The first day of the month, `months` later.
 fn moved(date: Date, months: i32) -> Date {
     date.first_of_month().checked_add(months.months()).unwrap_or(date)
 }
 
-/// The billing day of the month of `date`.
+/// The billing day in the month of `date`.
 fn billing(date: Date, day: i8) -> Date {
     date.first_of_month().with().day(day.min(date.days_in_month())).build().unwrap_or(date)
 }
 
-/// The first instant of a day. Where summer time begins at midnight, that is 01:00.
+/// The first instant of a day. If summer time begins at midnight, that is 01:00.
 fn midnight(zone: &TimeZone, date: Date) -> Timestamp {
     date.to_zoned_datetime(zone.clone())
         .and_then(|zoned| zoned.start_of_day())
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(hours("2026-03-29T12:00:00Z"), 23);
         assert_eq!(hours("2026-10-25T12:00:00Z"), 25);
         assert_eq!(hours("2026-06-01T00:00:00Z"), 24);
-        // In Cairo summer time begins at midnight: the day begins at 01:00.
+        // In Cairo summer time begins at midnight, so the day begins at 01:00.
         let period = Every::Day(zone("Africa/Cairo")).period(at("2026-04-24T12:00:00Z"));
         assert_eq!(period.end.duration_since(period.start), SignedDuration::from_hours(23));
     }

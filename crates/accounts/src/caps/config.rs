@@ -1,29 +1,29 @@
-//! What the owner of a line allows, as TOML.
+//! The limits that the owner of a line sets, as TOML.
 
 use jiff::tz::TimeZone;
 use leeway_units::{Bytes, Rate};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::collections::BTreeMap;
 
-/// Caps; without any, everything is free.
+/// Caps of a line. Without any, nothing is limited.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapsConfig {
-    /// Where days, months and hours begin and end, as `Europe/Madrid`. UTC unless given.
+    /// Time zone of days, months and hours, such as `Europe/Madrid`. UTC unless given.
     #[serde(deserialize_with = "time_zone")]
     pub time_zone: TimeZone,
-    /// Day of the month on which a billing month begins, 1 to 31; in a month without it, the
-    /// last one.
+    /// Day of the month on which a billing month begins, 1 to 31. In a month without this day, the
+    /// last day.
     pub billing_day: i8,
     /// Volume of the line in a billing month.
     pub month: Option<MonthConfig>,
     /// Transit that is billed by the 95th percentile.
     pub percentile: Option<PercentileConfig>,
-    /// All neighbours together.
+    /// Limits for all neighbours together.
     pub all: LimitConfig,
-    /// Each neighbour.
+    /// Limits for each neighbour.
     pub user: LimitConfig,
-    /// Neighbours with limits of their own, instead of those of `user`.
+    /// Neighbours with limits of their own, which replace those of `user`.
     pub users: BTreeMap<String, LimitConfig>,
     /// Hours in which neighbours are slowed or paused.
     pub hours: Vec<HoursConfig>,
@@ -33,30 +33,30 @@ pub struct CapsConfig {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MonthConfig {
-    /// What the tariff includes.
+    /// Volume that the tariff includes.
     #[serde(deserialize_with = "volume")]
     pub volume: Bytes,
-    /// What neighbours leave of it, whether the home uses it or not.
+    /// Volume that neighbours leave to the home, whether the home uses it or not.
     #[serde(default, deserialize_with = "volume")]
     pub keep_for_home: Bytes,
-    /// Part of the neighbours' volume from which on they are slowed, so that the rest lasts.
+    /// Part of the neighbours' volume after which they are slowed, so that the rest lasts.
     #[serde(default = "slow_at")]
     pub slow_at: f64,
 }
 
-/// Transit billing: of the samples of 5 minutes of a month the highest 5 % are free, the next
-/// one is billed.
+/// Transit billing. Of the 5-minute samples of a month, the highest 5 % are free, and the next
+/// sample is billed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PercentileConfig {
-    /// What is billed.
+    /// How the two directions are combined.
     pub billing: Billing,
-    /// Part of the forecast level that neighbours may reach, 0 to 1. 0, the default: no
-    /// forecast, only the level that the home has set already counts.
+    /// Part of the forecast level that neighbours may reach, 0 to 1. With 0, the default, there is
+    /// no forecast: neighbours may reach only the level that the home has already set.
     pub caution: f64,
 }
 
-/// What a provider makes of the two directions.
+/// How a provider combines the two directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Billing {
@@ -66,33 +66,34 @@ pub enum Billing {
     Sum,
 }
 
-/// Bounds on one neighbour or on all.
+/// Limits for one neighbour or for all.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitConfig {
     /// Bytes from midnight to midnight, both directions together.
     #[serde(deserialize_with = "some_volume")]
     pub daily: Option<Bytes>,
-    /// The rate in each direction.
+    /// Rate in each direction.
     pub rate: Option<Rate>,
-    /// Part of `daily` from which on the rest is spread over the rest of the day.
+    /// Part of `daily` after which the rest is spread over the rest of the day.
     pub slow_at: f64,
 }
 
-/// Some hours of some days.
+/// A time of the day on some days of the week.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoursConfig {
-    /// On which days they begin; every day unless given.
+    /// Days on which the time begins; every day unless given.
     #[serde(default = "every_day")]
     pub days: Vec<Day>,
-    /// Their beginning, as `08:00`.
+    /// Beginning, such as `08:00`, in minutes since midnight.
     #[serde(deserialize_with = "minute")]
     pub from: u16,
-    /// Their end, as `18:30`; on the next day if it is not after the beginning.
+    /// End, such as `18:30`, in minutes since midnight. On the next day if it is not after the
+    /// beginning.
     #[serde(deserialize_with = "minute")]
     pub to: u16,
-    /// The rate of all neighbours in each direction; without it they are paused.
+    /// Rate of all neighbours in each direction. Without it, neighbours are paused.
     pub rate: Option<Rate>,
 }
 
@@ -117,7 +118,7 @@ pub enum Day {
 }
 
 impl CapsConfig {
-    /// Looks at what a type cannot say.
+    /// Checks what the types cannot express.
     ///
     /// # Errors
     /// The first contradiction and how to resolve it.
@@ -209,7 +210,7 @@ fn time_zone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeZone, D::
     })
 }
 
-/// An amount of data, with terabytes.
+/// Reads an amount of data. Also reads terabytes.
 fn volume<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     let text = String::deserialize(deserializer)?;
     let wrong = || {
@@ -230,7 +231,7 @@ fn some_volume<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Byte
     volume(deserializer).map(Some)
 }
 
-/// Minutes since midnight.
+/// Reads a time of day, as minutes since midnight.
 fn minute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     let text = String::deserialize(deserializer)?;
     let two = |text: &str| text.parse::<u16>().ok().filter(|_| text.len() == 2);

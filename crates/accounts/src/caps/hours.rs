@@ -20,13 +20,13 @@ pub struct Hours {
     zone: TimeZone,
     rules: Vec<HoursConfig>,
     buckets: [Bucket; 2],
-    /// The slot that the next field was found in.
+    /// The slot of the last call.
     slot: Option<Slot>,
-    /// The rule that holds, and the next instant at which another may.
+    /// The present rule, and the next instant at which another rule may begin.
     now: (Rule, Timestamp),
 }
 
-/// What holds at an instant.
+/// What is allowed at an instant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rule {
     Free,
@@ -35,7 +35,7 @@ enum Rule {
 }
 
 impl Hours {
-    /// In that time zone.
+    /// The hours of `rules` in a time zone.
     pub fn new(zone: TimeZone, rules: Vec<HoursConfig>, at: Timestamp) -> Hours {
         let bucket = Bucket::new(Rate::from_bits_per_sec(1), at);
         Hours {
@@ -47,11 +47,11 @@ impl Hours {
         }
     }
 
-    /// What may pass now, and why not more.
+    /// What may pass now, and the reason for the limit.
     pub fn view(&mut self, at: Timestamp, direction: Direction, wish: u64) -> View {
         let reason = Reason::Hours;
-        // Hours end on full minutes, which a slot may have more of: it is looked again when one
-        // is over.
+        // Checks the rule at the beginning of each slot, and at the next beginning or end of a
+        // rule, which may be within a slot.
         if self.slot != Some(Slot::of(at)) || at >= self.now.1 {
             self.look(at);
         }
@@ -91,7 +91,7 @@ impl Hours {
         self.now = (rule, self.next_edge(at));
     }
 
-    /// The strictest rule that holds.
+    /// The strictest rule at `at`.
     fn rule(&self, at: Timestamp) -> Rule {
         let local = self.zone.to_datetime(at);
         let minute = local.hour() as u16 * 60 + local.minute() as u16;
@@ -109,7 +109,7 @@ impl Hours {
         })
     }
 
-    /// When a pause is over, looking ahead for eight days.
+    /// The end of a pause, at most eight days ahead.
     fn pause_ends(&self, at: Timestamp) -> Timestamp {
         let mut edge = at;
         for _ in 0..16 * self.rules.len().max(1) {
@@ -121,7 +121,7 @@ impl Hours {
         edge
     }
 
-    /// The next beginning or end of any rule, or of a day.
+    /// The next beginning or end of a rule, or the next midnight.
     fn next_edge(&self, at: Timestamp) -> Timestamp {
         let today = self.zone.to_datetime(at).date();
         let minutes = self.rules.iter().flat_map(|rule| [rule.from, rule.to]).chain([DAY_MINUTES]);
@@ -131,7 +131,7 @@ impl Hours {
         edges.filter(|&edge| edge > at).min().unwrap_or_else(|| later(at, SignedDuration::from_hours(24)))
     }
 
-    /// That minute of a day.
+    /// The instant of a minute of a day.
     fn instant(&self, date: Date, minute: u16) -> Timestamp {
         let (date, minute) = match minute {
             DAY_MINUTES => (date.tomorrow().unwrap_or(date), 0),

@@ -1,4 +1,4 @@
-//! What all kinds of caps have in common.
+//! The interface that all kinds of caps have in common.
 
 use super::Reason;
 use super::bucket::Bucket;
@@ -10,18 +10,18 @@ use crate::ledger::Direction;
 use jiff::Timestamp;
 use leeway_units::Rate;
 
-/// How one cap stands.
+/// The state of a cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// Bytes that may pass now; 0, or enough for a packet unless less is left or wished.
+    /// Bytes that may pass now: 0, or at least one packet, unless less is left or wished.
     pub bytes: u64,
     /// When to ask again if nothing may pass.
     pub again: Timestamp,
-    /// What to say.
+    /// What the cap says to the neighbour.
     pub verdict: Verdict,
 }
 
-/// One cap.
+/// A cap.
 #[derive(Debug, Clone)]
 pub enum Limiter {
     /// A rate in each direction.
@@ -40,7 +40,7 @@ impl Limiter {
         Limiter::Rate([Bucket::new(rate, at), Bucket::new(rate, at)], reason)
     }
 
-    /// What may pass now, and why not more.
+    /// What may pass now, and the reason for the limit.
     pub fn view(&mut self, at: Timestamp, direction: Direction, wish: u64) -> View {
         match self {
             Limiter::Rate(buckets, reason) => buckets[direction as usize].view(at, wish, *reason),

@@ -1,8 +1,9 @@
-//! Caps that protect the bill of a line: what a neighbour may have now, and why not more.
+//! Caps that protect the bill of a line: how much a neighbour may use now, and the reason for the
+//! limit.
 //!
-//! Nothing here reads a clock. Whoever moves bytes asks first ([`Caps::ask`]), moves at most
-//! what is granted, and says what it was ([`Caps::settle`]). What is granted and not settled
-//! counts as used, so that a volume is kept to the byte at any rate and over any delay.
+//! Nothing here reads a clock. A program that moves bytes asks first ([`Caps::ask`]), moves at
+//! most what is granted, and then reports the amount ([`Caps::settle`]). Grants that are not
+//! settled count as used, so a volume is kept to the byte at any rate and over any delay.
 
 mod bucket;
 mod calendar;
@@ -30,16 +31,16 @@ use percentile::Percentile;
 use quota::Quota;
 use std::collections::BTreeMap;
 
-/// Users whose state is kept without need; above that, those who have used nothing are forgotten.
+/// Users whose state is kept. For more, users who have used nothing are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// From this part of a voucher's data on it is slowed.
+/// Part of a voucher's data after which the holder is slowed.
 const VOUCHER_SLOW_AT: f64 = 0.9;
 
-/// When to ask again while the accounts cannot be stored.
+/// Time until the next attempt while the accounts cannot be stored.
 const RETRY: SignedDuration = SignedDuration::from_secs(5);
 
-/// Which cap.
+/// The cap that limits a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The volume of a billing month.
@@ -52,9 +53,9 @@ pub enum Reason {
     AllDaily,
     /// The rate of all neighbours.
     AllRate,
-    /// The daily volume of this one.
+    /// The daily volume of this neighbour.
     UserDaily,
-    /// The rate of this one.
+    /// The rate of this neighbour.
     UserRate,
     /// The data of a voucher.
     Voucher,
@@ -71,22 +72,22 @@ pub struct Caps {
     all: Vec<Limiter>,
     users: BTreeMap<String, Vec<Limiter>>,
     stored: bool,
-    /// Whether volumes of users hold across gateways.
+    /// Whether volumes of users are shared by several gateways.
     across: bool,
 }
 
-/// The answer to a neighbour's bytes.
+/// The answer to a neighbour's wish.
 #[derive(Debug)]
 pub struct Answer {
-    /// What may pass.
+    /// The bytes that may pass.
     pub grant: Option<Grant>,
-    /// When to ask again if nothing may.
+    /// When to ask again if nothing may pass.
     pub again: Timestamp,
-    /// What to say.
+    /// What the caps say to the neighbour.
     pub verdict: Verdict,
 }
 
-/// Bytes that are reserved until [`Caps::settle`] is told how many were moved.
+/// Bytes that stay reserved until [`Caps::settle`] says how many were moved.
 #[derive(Debug)]
 #[must_use = "what is not settled stays reserved"]
 pub struct Grant {
@@ -95,28 +96,28 @@ pub struct Grant {
     bytes: u64,
 }
 
-/// How a volume stands.
+/// The state of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
-    /// Which.
+    /// Which cap the volume belongs to.
     pub reason: Reason,
     /// Bytes that neighbours have used.
     pub used: u64,
-    /// Bytes that they may use.
+    /// Bytes that neighbours may use.
     pub limit: u64,
     /// When it begins anew, or ends.
     pub until: Timestamp,
 }
 
 impl Grant {
-    /// How many may be moved.
+    /// Number of bytes that may be moved.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
 impl Caps {
-    /// The caps of a configuration that was checked.
+    /// The caps of a checked configuration.
     pub fn new(config: &CapsConfig, at: Timestamp) -> Caps {
         let zone = config.time_zone.clone();
         let month = Every::Month(zone.clone(), config.billing_day);
@@ -134,19 +135,20 @@ impl Caps {
         Caps { config: config.clone(), all, users: BTreeMap::new(), stored: true, across: false }
     }
 
-    /// Volumes of a user hold across the gateways of a store: nothing of them passes before the store has
-    /// given this gateway a share ([`Caps::wants`]). Those of the line stay this gateway's own.
+    /// Caps whose user volumes are shared by the gateways of a store. Nothing of a volume passes
+    /// before the store has given this gateway a share ([`Caps::wants`]). Volumes of the line
+    /// belong to this gateway alone.
     pub fn across(self) -> Caps {
         Caps { across: true, ..self }
     }
 
-    /// The shares of users' volumes that this gateway wants now. Each goes to [`crate::Store::take_share`],
-    /// and what that says to [`Caps::set_share`].
+    /// The shares of users' volumes that this gateway wants now. Pass each to
+    /// [`crate::Store::take_share`], and its result to [`Caps::set_share`].
     pub fn wants(&mut self, at: Timestamp) -> Vec<Want> {
         self.each_want(|quota, user| quota.want(at, user))
     }
 
-    /// What to give back at the end.
+    /// The shares to give back when the gateway ends.
     pub fn give_back(&mut self, at: Timestamp) -> Vec<Want> {
         self.each_want(|quota, user| quota.give_back(at, user))
     }
@@ -157,8 +159,8 @@ impl Caps {
         quotas.filter_map(|(quota, user)| of(quota, user)).collect()
     }
 
-    /// What became of a wish; none where the store did not answer: then the gateway goes on with what was
-    /// free when it answered last.
+    /// Sets the result of a wish. `None` means that the store did not answer. Then the gateway
+    /// continues with what was free at the last answer.
     pub fn set_share(&mut self, at: Timestamp, want: &Want, share: Option<Share>) {
         if let Some(own) = self.users.get_mut(&want.user) {
             let is_of = |quota: &&mut Quota| (quota.reason() == Reason::UserDaily) == (want.cap == "daily");
@@ -177,7 +179,7 @@ impl Caps {
         percentile.chain([month.min(day)]).min().unwrap_or(month)
     }
 
-    /// Counts what the ledger knows of the line of `gateway`, after a start.
+    /// Counts the usage of `gateway` from the ledger, after a start.
     pub fn restore(&mut self, gateway: &str, usage: &[Usage]) {
         let own = usage.iter().filter(|usage| usage.gateway == gateway);
         for Usage { slot, user, direction, class, bytes, .. } in own {
@@ -185,7 +187,7 @@ impl Caps {
         }
     }
 
-    /// Counts bytes that nobody has asked for: the home's, or those of another gateway.
+    /// Counts bytes that were not asked for: the home's, or those of another gateway.
     pub fn count(&mut self, at: Timestamp, user: &str, direction: Direction, class: Class, bytes: u64) {
         match class {
             Class::Foreground => {
@@ -198,7 +200,7 @@ impl Caps {
         }
     }
 
-    /// A neighbour wants to move so many bytes.
+    /// Asks for a neighbour who wants to move `wish` bytes.
     pub fn ask(&mut self, at: Timestamp, user: &str, direction: Direction, wish: u64) -> Answer {
         if self.across {
             quotas(self.limiters(at, user).1).for_each(|quota| quota.ask(at));
@@ -214,20 +216,20 @@ impl Caps {
         Answer { grant: Some(grant), again: at, verdict: view.verdict }
     }
 
-    /// So many bytes of a grant were moved.
+    /// Says that `used` bytes of a grant were moved.
     pub fn settle(&mut self, at: Timestamp, grant: Grant, used: u64) {
         let Grant { user, direction, bytes } = grant;
         let (all, own) = self.limiters(at, &user);
         all.iter_mut().chain(own).for_each(|limiter| limiter.settle(at, direction, bytes, used));
     }
 
-    /// How a neighbour stands, in the direction that is worse.
+    /// The verdict on a neighbour, for the direction that is limited more.
     pub fn verdict(&mut self, at: Timestamp, user: &str) -> Verdict {
         let [down, up] = Direction::ALL.map(|direction| self.view(at, user, direction, 1).verdict);
         down.and(up)
     }
 
-    /// How the volumes stand that hold for a neighbour.
+    /// The state of each volume that concerns a neighbour.
     pub fn left(&mut self, at: Timestamp, user: &str) -> Vec<Left> {
         let (all, own) = self.limiters(at, user);
         let quotas = all.iter_mut().chain(own).filter_map(|limiter| match limiter {
@@ -247,7 +249,7 @@ impl Caps {
         own.map(|quota| quota.used_here(at)).sum()
     }
 
-    /// A neighbour has what a voucher gives in a period: data, of which `used` bytes are used
+    /// Gives a neighbour what a voucher is for in `period`: data, of which `used` bytes are used
     /// already, or only time.
     pub fn redeem(&mut self, at: Timestamp, user: &str, period: Period, bytes: Option<u64>, used: u64) {
         let every = Every::Once(period);
@@ -259,13 +261,13 @@ impl Caps {
         own.push(Limiter::Quota(quota));
     }
 
-    /// Whether the ledger may go on; neighbours pause while it may not.
+    /// Sets whether the accounts can be stored. If not, neighbours pause.
     pub fn set_stored(&mut self, stored: bool) {
         self.stored = stored;
     }
 
-    /// Bytes of a slot of five minutes that home and neighbours may reach together, if transit
-    /// is billed.
+    /// Bytes that home and neighbours together may reach in a slot of five minutes, if transit is
+    /// billed.
     pub fn level_bytes(&mut self, at: Timestamp) -> Option<u64> {
         self.all.iter_mut().find_map(|limiter| match limiter {
             Limiter::Percentile(percentile) => Some(percentile.level_bytes(at)),
@@ -291,7 +293,7 @@ impl Caps {
         whole
     }
 
-    /// Those of all, and those of a user.
+    /// The caps of all neighbours, and those of a user.
     fn limiters(&mut self, at: Timestamp, user: &str) -> (&mut Vec<Limiter>, &mut Vec<Limiter>) {
         if !self.users.contains_key(user) {
             if self.users.len() >= REMEMBERED {
@@ -326,7 +328,7 @@ fn quotas(limiters: &mut [Limiter]) -> impl Iterator<Item = &mut Quota> {
     })
 }
 
-/// Whether nothing is lost with it. A rate's bucket would be full again.
+/// Whether the cap can be forgotten without losing anything. A new bucket would be full, too.
 fn is_idle(limiter: &mut Limiter, at: Timestamp) -> bool {
     match limiter {
         Limiter::Quota(quota) => quota.reason() != Reason::Voucher && quota.is_idle(at),

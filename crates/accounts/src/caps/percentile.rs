@@ -1,11 +1,11 @@
-//! Transit that is billed by the 95th percentile: neighbours fill up what the home pays for
-//! anyway.
+//! Transit that is billed by the 95th percentile: neighbours fill up to the level that the home
+//! pays for anyway.
 //!
-//! A month has `N` slots of five minutes. The `k = N / 20` largest are free, the next one is
-//! billed. Once the home has used more than `x` in `k + 1` slots, the bill is `x` at least,
-//! whatever follows. So neighbours may fill every slot up to the home's `k + 1`st largest so
-//! far, at no cost. A forecast from the home's last weeks adds to that before the month is old,
-//! at the risk that the home uses less than ever.
+//! A month has `N` slots of five minutes. The `k = N / 20` largest are free, and the next one is
+//! billed. After the home has used more than `x` in `k + 1` slots, the bill is at least `x`,
+//! whatever follows. So neighbours may fill every slot up to the home's `k + 1`st largest so far,
+//! at no cost. Early in the month, a forecast from the home's last weeks adds to that. Its risk is
+//! that the home uses less than ever before.
 
 use super::Reason;
 use super::bucket::later;
@@ -22,37 +22,37 @@ use std::collections::BTreeMap;
 /// Slots of a week.
 const WEEK: i64 = 7 * 24 * 12;
 
-/// Weeks that the forecast looks at; the one with the lowest level counts.
+/// Weeks that the forecast uses. The one with the lowest level counts.
 const WEEKS: i64 = 4;
 
-/// What neighbours may be ahead of an even use of the slot, in seconds.
+/// How far neighbours may be ahead of an even use of the slot, in seconds.
 const AHEAD_S: f64 = 10.0;
 
-/// The home's rate within a slot counts from this age of the slot on, in seconds; before, it is
-/// noise.
+/// Age of a slot in seconds after which the home's rate within it counts. Before that, the rate is
+/// mostly noise.
 const SETTLED_S: f64 = 60.0;
 
-/// Bytes that must be there before something passes.
+/// Least bytes that pass at a time.
 const QUANTUM_BYTES: u64 = 1500;
 
-/// Holds neighbours below the level that the home pays for.
+/// Keeps home and neighbours together below the level that the home pays for.
 #[derive(Debug, Clone)]
 pub struct Percentile {
     billing: Billing,
     caution: f64,
     month: Every,
-    /// The home's bytes by slot: this month and five weeks.
+    /// The home's bytes by slot, for this month and five weeks.
     home: BTreeMap<Slot, [u64; 2]>,
     /// The slot of the fields below.
     slot: Option<Slot>,
     level: u64,
-    /// When the level was found: it is found anew every hour and in a new month.
+    /// Hour and month in which the level was computed. It is computed anew each hour.
     found: Option<(i64, Timestamp)>,
     used: [u64; 2],
     reserved: [u64; 2],
 }
 
-/// Of these samples of a month of `slots`, the one that is billed; samples that are missing are 0.
+/// The sample of a month of `slots` that is billed. Missing samples are 0.
 pub fn billed(samples: impl IntoIterator<Item = u64>, slots: usize) -> u64 {
     let mut samples = Vec::from_iter(samples);
     top(&mut samples, slots / 20 + 1);
@@ -60,7 +60,7 @@ pub fn billed(samples: impl IntoIterator<Item = u64>, slots: usize) -> u64 {
 }
 
 impl Percentile {
-    /// For months of that kind.
+    /// For months of the kind `month`.
     pub fn new(config: &PercentileConfig, month: Every) -> Percentile {
         let (billing, caution) = (config.billing, config.caution);
         let home = BTreeMap::new();
@@ -85,13 +85,13 @@ impl Percentile {
     /// Counts bytes of neighbours that were not reserved.
     pub fn count(&mut self, at: Timestamp, direction: Direction, bytes: u64) {
         self.roll(at);
-        // What was used in earlier slots is past.
+        // Usage of earlier slots no longer matters.
         if self.slot == Some(Slot::of(at)) {
             self.used[direction as usize] += bytes;
         }
     }
 
-    /// What may pass now, and why not more.
+    /// What may pass now, and the reason for the limit.
     pub fn view(&mut self, at: Timestamp, direction: Direction, wish: u64) -> View {
         self.roll(at);
         let slot = Slot::of(at);
@@ -113,7 +113,7 @@ impl Percentile {
         if whole < 1.0 {
             let until = slot.next().start();
             let verdict = Verdict::Paused { until: Some(until), reason };
-            // The home may do less than it was expected to.
+            // The home may use less than expected, so the neighbour asks again after 10 s.
             return View { bytes: 0, again: until.min(later(at, SignedDuration::from_secs(10))), verdict };
         }
         let rate = Rate::from_bits_per_sec((8.0 * whole / rest_s) as u64);
@@ -172,7 +172,7 @@ impl Percentile {
         };
     }
 
-    /// The level that one direction sets, or both as one.
+    /// The level of one direction, or of both together.
     fn level_of(&self, slot: Slot, period: Period, direction: Direction) -> u64 {
         let slots = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs() / SLOT_S;
         let all = slots(period.start, period.end);
@@ -190,7 +190,7 @@ impl Percentile {
         let known = self.home.first_key_value().map(|(&slot, _)| slot);
         let forecasts = (1..=WEEKS).map_while(|weeks| {
             let from = back(weeks);
-            // A week counts if the ledger knows all of it.
+            // A week counts if the ledger has all of it.
             known.filter(|&known| known <= from)?;
             let week =
                 self.home.range(from..back(weeks - 1)).map(|(_, bytes)| self.sample(Some(bytes), direction));
@@ -200,7 +200,7 @@ impl Percentile {
         sure.max((self.caution * forecast as f64) as u64)
     }
 
-    /// A sample of that direction, or of both as one.
+    /// The sample of one direction, or of both together.
     fn sample(&self, bytes: Option<&[u64; 2]>, direction: Direction) -> u64 {
         let bytes = bytes.copied().unwrap_or_default();
         match self.billing {
@@ -210,8 +210,8 @@ impl Percentile {
     }
 }
 
-/// The level of a month if the slots that are left are like those of a week. `month` is ordered
-/// downwards and has at least the largest `free + 1` samples.
+/// The level of a month whose remaining slots are like those of `week`. `month` is in descending
+/// order and has at least the largest `free + 1` samples.
 fn forecast(month: &[u64], mut week: Vec<u64>, rest: i64, free: usize) -> u64 {
     let weight = rest as f64 / WEEK as f64;
     let needed = if weight > 0.0 { (free as f64 / weight) as usize + 2 } else { 0 };
@@ -232,7 +232,7 @@ fn forecast(month: &[u64], mut week: Vec<u64>, rest: i64, free: usize) -> u64 {
     }
 }
 
-/// Keeps the largest `n`, ordered downwards.
+/// Keeps the largest `n` samples, in descending order.
 fn top(samples: &mut Vec<u64>, n: usize) {
     if samples.len() > n && n > 0 {
         samples.select_nth_unstable_by(n - 1, |a, b| b.cmp(a));

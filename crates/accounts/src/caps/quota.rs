@@ -1,4 +1,4 @@
-//! A volume in a period: the last part is spread over the rest of the period, and then nothing
+//! A volume in a period. The last part is spread over the rest of the period; after it nothing
 //! passes.
 
 use super::Reason;
@@ -11,26 +11,25 @@ use jiff::{SignedDuration, Timestamp};
 use leeway_units::Rate;
 use std::collections::BTreeMap;
 
-/// The rate to which a quota slows at least: less is of no use to anybody.
+/// Lowest rate to which a quota slows, in bit/s. Less would be of no use.
 const LEAST_BPS: u64 = 64_000;
 
-/// The last part of a volume without a period of its own is spread over this time.
+/// Time over which the last part of a voucher is spread.
 const SPREAD: SignedDuration = SignedDuration::from_hours(1);
 
-/// When to ask again while all that is left is reserved.
+/// Time until the next attempt while everything that is left is reserved.
 const SOON: SignedDuration = SignedDuration::from_millis(50);
 
-/// Periods whose use is remembered, should the clock go back.
+/// Periods whose usage is kept, in case the clock goes back.
 const REMEMBERED: usize = 3;
 
-/// A volume. What is granted is reserved first, so that no rate and no delay takes it over the
-/// limit.
+/// A volume. Granted bytes are reserved first, so neither rate nor delay can exceed the limit.
 #[derive(Debug, Clone)]
 pub struct Quota {
     every: Every,
     period: Period,
     limit: u64,
-    /// The home's bytes count as well, as this many at least.
+    /// If set, the home's bytes count as well, and at least this many are kept for the home.
     home: Option<u64>,
     slow_at: f64,
     reason: Reason,
@@ -38,7 +37,7 @@ pub struct Quota {
     reserved: u64,
     bucket: Bucket,
     slowed: bool,
-    /// Where other gateways use it, too.
+    /// The share of this gateway, if other gateways use the volume, too.
     shared: Option<Shared>,
 }
 
@@ -49,7 +48,7 @@ struct Used {
 }
 
 impl Quota {
-    /// So many bytes in every period.
+    /// A quota of `limit` bytes in every period.
     pub fn new(every: Every, limit: u64, slow_at: f64, reason: Reason, at: Timestamp) -> Quota {
         let period = every.period(at);
         let bucket = Bucket::new(Rate::from_bits_per_sec(LEAST_BPS), at);
@@ -69,12 +68,12 @@ impl Quota {
         }
     }
 
-    /// The volume holds across gateways.
+    /// A quota that is shared by several gateways.
     pub fn across(self) -> Quota {
         Quota { shared: Some(Shared::default()), ..self }
     }
 
-    /// The home's bytes count as well, and at least `keep` bytes stay for it.
+    /// A quota that counts the home's bytes as well, and keeps at least `keep` bytes for the home.
     pub fn with_home(self, keep: u64) -> Quota {
         Quota { home: Some(keep), ..self }
     }
@@ -98,7 +97,7 @@ impl Quota {
         }
     }
 
-    /// What may pass now, and why not more.
+    /// What may pass now, and the reason for the limit.
     pub fn view(&mut self, at: Timestamp, wish: u64) -> View {
         let reason = self.reason;
         if let Every::Once(period) = &self.every
@@ -112,7 +111,7 @@ impl Quota {
         if used >= limit {
             let until = (!matches!(self.every, Every::Once(_))).then_some(self.period.end);
             let verdict = Verdict::Paused { until, reason };
-            // The home's part may turn out smaller than it is now only in another period.
+            // Within a period, the home's part can only grow.
             return View { bytes: 0, again: self.period.end, verdict };
         }
         let left = limit - used;
@@ -139,12 +138,12 @@ impl Quota {
         View { bytes: view.bytes.min(free), ..view }
     }
 
-    /// Somebody wants to move bytes.
+    /// Records that somebody wants to move bytes.
     pub fn ask(&mut self, at: Timestamp) {
         self.shared.iter_mut().for_each(|shared| shared.ask(at));
     }
 
-    /// The share that this gateway wants instead of the one that it has.
+    /// The share that this gateway wants, if it differs from the present one.
     pub fn want(&mut self, at: Timestamp, user: &str) -> Option<Want> {
         let (Period { start, end }, limit) = (self.period(at), self.limit);
         let used = self.used(at).neighbours + self.reserved;
@@ -154,13 +153,13 @@ impl Quota {
         Some(Want { user: user.to_owned(), cap, start, end, limit, used, wish })
     }
 
-    /// What the gateway has in advance and would give back at its end.
+    /// The wish that gives back what this gateway has in advance, at its end.
     pub fn give_back(&mut self, at: Timestamp, user: &str) -> Option<Want> {
         self.shared.iter_mut().for_each(Shared::stop);
         self.want(at, user)
     }
 
-    /// What became of a wish.
+    /// Sets the result of a wish.
     pub fn set_share(&mut self, at: Timestamp, want: &Want, share: Option<Share>) {
         self.shared.iter_mut().for_each(|shared| shared.set(at, want, share));
     }
@@ -180,7 +179,8 @@ impl Quota {
         self.count(at, used);
     }
 
-    /// Bytes that neighbours have used and may use in this period, also at other gateways.
+    /// Bytes that neighbours have used in this period, also at other gateways; and bytes that they
+    /// may use.
     pub fn standing(&mut self, at: Timestamp) -> (u64, u64) {
         let (limit, keep) = (self.limit, self.home);
         let used = *self.used(at);
@@ -200,12 +200,12 @@ impl Quota {
         self.period
     }
 
-    /// Which cap it is.
+    /// The cap that this volume belongs to.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// Whether nothing is used, reserved or remembered.
+    /// Whether nothing is used, reserved or shared.
     pub fn is_idle(&mut self, at: Timestamp) -> bool {
         let share = self.shared.as_ref().map_or(0, |shared| shared.share.own);
         self.reserved == 0 && share == 0 && self.used(at).neighbours == 0

@@ -1,44 +1,46 @@
-//! A volume that several gateways share: each has a share of it in advance, so that none has to ask before
-//! every byte.
+//! A volume that several gateways share. Each gateway has a share in advance, so it need not ask
+//! before each byte.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The part of a volume that a gateway has in advance: what is lost of it for the period if the gateway is.
+/// Divisor of a volume: a gateway has a hundredth in advance. If the gateway fails, this part is
+/// lost for the period.
 const PART: u64 = 100;
-/// And at least this: less would be asked for with every other packet.
+/// Least bytes in advance. With less, the gateway would ask with every other packet.
 const LEAST_BYTES: u64 = 64 * 1024;
-/// A gateway gives back what it has in advance if nobody has asked for it for this time.
+/// A gateway gives its advance back if nobody has asked for it for this time.
 const IDLE: SignedDuration = SignedDuration::from_secs(5);
-/// Where all is given out, others may have given back meanwhile: asked again after this time.
+/// If the volume is given out, ask again after this time: others may have given back their
+/// advance.
 const AGAIN: SignedDuration = SignedDuration::from_secs(1);
-/// The same for a user whose volume is used up.
+/// Time between two questions for a user whose volume is used up.
 const PAUSED: SignedDuration = SignedDuration::from_secs(30);
 
-/// How a volume is divided: bytes from the beginning of its period on.
+/// How a volume is divided, in bytes since the beginning of its period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
-    /// What this gateway may use, with what it has used.
+    /// What this gateway may use, including what it has used.
     pub own: u64,
-    /// What the other gateways may use, with what they have used.
+    /// What the other gateways may use, including what they have used.
     pub others: u64,
 }
 
 /// A wish for another share, for [`crate::Store::take_share`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Want {
-    /// Whose volume.
+    /// The user whose volume it is.
     pub user: String,
-    /// Which volume, in a word.
+    /// Name of the volume: `daily` or `voucher`.
     pub cap: &'static str,
-    /// When its period began.
+    /// Beginning of the period.
     pub start: Timestamp,
-    /// When it ends.
+    /// End of the period.
     pub end: Timestamp,
-    /// The volume.
+    /// The volume, in bytes.
     pub limit: u64,
-    /// What this gateway has used, or reserved.
+    /// Bytes that this gateway has used or reserved.
     pub used: u64,
-    /// What it wants in advance; with 0 it gives back.
+    /// Bytes that it wants in advance; with 0 it gives its advance back.
     pub wish: u64,
 }
 
@@ -46,34 +48,34 @@ pub struct Want {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shared {
     pub share: Share,
-    /// The beginning of the period; none before the first look.
+    /// The beginning of the period; `None` before the first use.
     start: Option<Timestamp>,
-    /// When somebody wanted to move bytes.
+    /// When somebody last wanted to move bytes.
     asked: Option<Timestamp>,
-    /// When the store has said how it is divided.
+    /// When the store last said how the volume is divided.
     told: Option<Timestamp>,
 }
 
 impl Shared {
-    /// Another period has another share.
+    /// Begins a new share if the period has changed.
     pub fn roll(&mut self, start: Timestamp) {
         if self.start != Some(start) {
             *self = Shared { start: Some(start), asked: self.asked, ..Shared::default() };
         }
     }
 
-    /// Somebody wants to move bytes.
+    /// Records that somebody wants to move bytes.
     pub fn ask(&mut self, at: Timestamp) {
         self.asked = Some(at);
     }
 
-    /// Nobody will want to move bytes any more.
+    /// Records that nobody will want to move bytes any more.
     pub fn stop(&mut self) {
         self.asked = None;
     }
 
-    /// The bytes that this gateway should have in advance; none where its share is right. `used` includes
-    /// reserved bytes.
+    /// The bytes that this gateway should have in advance; `None` if its share is right. `used`
+    /// includes reserved bytes.
     pub fn wish(&mut self, at: Timestamp, limit: u64, used: u64) -> Option<u64> {
         let past = |then: Option<Timestamp>, time: SignedDuration| {
             then.is_none_or(|then| at.duration_since(then).abs() >= time)
@@ -87,16 +89,16 @@ impl Shared {
             return (short && due).then_some(part);
         }
         if held > 0 {
-            // Nobody may use it while it is given back.
+            // Nobody may use the advance while it is being given back.
             self.share.own = used;
             return Some(0);
         }
-        // What others have given back ends a pause.
+        // Others may have given back their advance, which would end a pause.
         (self.told.is_some() && given_out && used < limit && past(self.told, PAUSED)).then_some(0)
     }
 
-    /// How it is divided now. Without an answer of the store the gateway goes on alone, with what was free when it
-    /// heard last: the accounts are behind then, and sharing goes on.
+    /// Sets how the volume is divided. If the store did not answer, the gateway continues with
+    /// what was free at the last answer: sharing continues while the accounts are behind.
     pub fn set(&mut self, at: Timestamp, want: &Want, share: Option<Share>) {
         if self.start != Some(want.start) {
             return;

@@ -1,4 +1,4 @@
-//! What a cap says, and the same in words.
+//! The verdict of caps, and its text for the neighbour.
 
 use super::Reason;
 use jiff::Timestamp;
@@ -8,26 +8,26 @@ use leeway_units::Rate;
 /// What caps say to a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// As fast as the line has room.
+    /// No limit but the spare capacity of the line.
     Free,
-    /// No faster than a rate.
+    /// At most this rate.
     Slowed {
         /// The rate.
         rate: Rate,
-        /// Which cap.
+        /// The cap that limits.
         reason: Reason,
     },
-    /// Nothing for now.
+    /// Nothing may pass now.
     Paused {
-        /// When it goes on; none: not by itself.
+        /// When the pause ends; none if it does not end by itself.
         until: Option<Timestamp>,
-        /// Which cap.
+        /// The cap that limits.
         reason: Reason,
     },
 }
 
 impl Verdict {
-    /// The stricter of the two: the later end of a pause, the lower rate.
+    /// The stricter of two verdicts: the later end of a pause, or the lower rate.
     pub fn and(self, other: Verdict) -> Verdict {
         let later = |verdict: Verdict| match verdict {
             Verdict::Free => (0, Timestamp::MIN, 0),
@@ -37,10 +37,10 @@ impl Verdict {
         if later(other) > later(self) { other } else { self }
     }
 
-    /// For the neighbour, in the time zone of the line.
+    /// The verdict as a sentence for the neighbour, in the time zone of the line.
     pub fn words(&self, zone: &TimeZone) -> String {
         match self {
-            Verdict::Free => "Free: as fast as the line has room.".into(),
+            Verdict::Free => "Free: as fast as the line allows.".into(),
             Verdict::Slowed { rate, reason } => format!("Slowed to {rate}: {}.", reason.words()),
             Verdict::Paused { until: Some(until), reason } => {
                 let until = until.to_zoned_datetime(zone.clone()).strftime("%A %-d %B, %H:%M");
@@ -52,17 +52,23 @@ impl Verdict {
 }
 
 impl Reason {
-    /// What has been reached.
+    /// The reason as part of a sentence.
     pub fn words(self) -> &'static str {
         match self {
-            Reason::Month => "the neighbours' part of this month's volume is nearly or all used",
-            Reason::Percentile => "more would raise the bill of the line, which goes by its busy hours",
+            Reason::Month => {
+                "the neighbours have used nearly all, or all, of their part of this month's volume"
+            }
+            Reason::Percentile => {
+                "more traffic would raise the bill of the line, which depends on its busiest hours"
+            }
             Reason::Hours => "the owner wants the line for the home in these hours",
-            Reason::AllDaily => "what all neighbours may use today is nearly or all used",
+            Reason::AllDaily => {
+                "all neighbours together have used nearly all, or all, of what they may use today"
+            }
             Reason::AllRate => "all neighbours together have a rate limit",
-            Reason::UserDaily => "what you may use today is nearly or all used",
+            Reason::UserDaily => "you have used nearly all, or all, of what you may use today",
             Reason::UserRate => "each neighbour has a rate limit",
-            Reason::Voucher => "the data of your voucher is nearly or all used",
+            Reason::Voucher => "you have used nearly all, or all, of the data of your voucher",
             Reason::VoucherOver => "the days of your voucher are over",
             Reason::Store => "the accounts cannot be stored; the owner can see why",
         }

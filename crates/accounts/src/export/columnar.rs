@@ -1,4 +1,5 @@
-//! The ledger as Apache Parquet, which pandas, DuckDB, Polars and spreadsheets with types read.
+//! The ledger as Apache Parquet, for pandas, DuckDB, Polars and other programs that read columns
+//! with types.
 
 use super::{ExportError, pieces};
 use crate::store::{Store, Usage};
@@ -11,22 +12,23 @@ use parquet::schema::parser::parse_message_type;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Columns of the CSV, with types. A name is as it is: no spreadsheet takes it for a formula here.
+/// The columns of the CSV, with types. Names stay unchanged, because no program reads them as
+/// formulas.
 const SCHEMA: &str = "message usage {
     REQUIRED INT64 time (TIMESTAMP(MILLIS, true)); REQUIRED BYTE_ARRAY gateway (UTF8);
     REQUIRED BYTE_ARRAY user (UTF8); REQUIRED BYTE_ARRAY direction (UTF8);
     REQUIRED BYTE_ARRAY class (UTF8); REQUIRED INT64 bytes;
 }";
 
-/// Rows of a group: less than 10 MB of memory.
+/// Rows of a group. They take less than 10 MB of memory.
 const GROUP: usize = 65_536;
 
-/// Writes what was used from slot `from` until before `to` as Parquet: the rows of [`super::csv`].
-/// Names are kept once in each group, which needs no compression beside it. Returns the number of
-/// rows.
+/// Writes what was used from slot `from` until before `to` as Parquet, with the rows of
+/// [`super::csv`]. Each group has each name once (a dictionary), so no compression is needed.
+/// Returns the number of rows.
 ///
 /// # Errors
-/// The store cannot be read, or the file not written.
+/// The store cannot be read, or the file cannot be written.
 pub fn parquet(store: &mut Store, from: Slot, to: Slot, out: impl Write + Send) -> Result<u64, ExportError> {
     let properties = WriterProperties::builder()
         .set_created_by(concat!("leeway ", env!("CARGO_PKG_VERSION")).to_owned())

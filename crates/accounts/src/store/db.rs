@@ -1,7 +1,7 @@
-//! One connection to SQLite or PostgreSQL, which take the same statements.
+//! One connection to SQLite or PostgreSQL, with the same statements for both.
 //!
-//! Parameters are `$1`, `$2` ... in the order of their first use, which both read alike. Values
-//! are integers, texts and nulls.
+//! Parameters are `$1`, `$2` ... in the order of their first use, which means the same for both.
+//! Values are integers, texts and nulls.
 
 use super::StoreError;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut};
@@ -11,7 +11,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long another process may hold the lock of an SQLite file, and a PostgreSQL server may take.
+/// Longest time that another process may hold the lock of an SQLite file, or a PostgreSQL server
+/// may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A value of a statement or a row.
@@ -21,32 +22,32 @@ pub enum Value {
     Int(i64),
     /// A text.
     Text(String),
-    /// Nothing.
+    /// Null.
     Null,
 }
 
-/// A connection.
+/// A connection to a database.
 pub enum Db {
-    /// A file.
+    /// An SQLite file.
     Sqlite(rusqlite::Connection),
-    /// A server.
+    /// A PostgreSQL server.
     Postgres(Box<postgres::Client>),
 }
 
 impl Db {
-    /// Opens a file, and makes it if it is not there.
+    /// Opens a file, and creates it if there is none.
     pub fn sqlite(path: &Path) -> Result<Db, StoreError> {
         let open = |path: &Path| -> rusqlite::Result<rusqlite::Connection> {
-            // What neighbours use is nobody else's to read. SQLite gives the files beside it the same rights, and
-            // says what is wrong with the path.
+            // Only this user may read what neighbours use. SQLite gives its other files the same
+            // permissions, and reports errors of the path.
             let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
             let connection = rusqlite::Connection::open(path)?;
             connection.busy_timeout(PATIENCE)?;
-            // Readers do not wait for the writer. FULL syncs once a transaction, which is once
-            // in nine seconds: a power cut loses no more than a killed process does.
+            // With WAL, readers do not wait for the writer. FULL syncs after each transaction,
+            // once in nine seconds, so a power cut loses no more than a killed process does.
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
-            // The log goes back to this size after a checkpoint, in bytes.
+            // Size of the log after a checkpoint, in bytes.
             connection.pragma_update(None, "journal_size_limit", 1 << 20)?;
             Ok(connection)
         };
@@ -64,7 +65,7 @@ impl Db {
         config.connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE * 2);
         let connect = || -> Result<postgres::Client, postgres::Error> {
             let mut client = config.connect(postgres::NoTls)?;
-            // Compiling a query takes a second, and no query here is as long.
+            // Compiling a query (JIT) takes a second, which is longer than any query here.
             client.batch_execute(&format!(
                 "SET statement_timeout = {}; SET client_min_messages = warning; SET jit = off",
                 PATIENCE.as_millis()
@@ -76,7 +77,7 @@ impl Db {
             .map_err(|error| StoreError::Open(url.to_owned(), postgres_words(&error)))
     }
 
-    /// What ends a table's definition.
+    /// The end of a table's definition.
     pub fn table_suffix(&self) -> &'static str {
         match self {
             Db::Sqlite(_) => "WITHOUT ROWID",
@@ -84,7 +85,7 @@ impl Db {
         }
     }
 
-    /// Executes a statement; returns the number of rows that it changed.
+    /// Executes a statement. Returns the number of rows that it changed.
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
         match self {
             Db::Sqlite(connection) => {
@@ -114,19 +115,19 @@ impl Db {
         }
     }
 
-    /// Does `work` whole or not at all. After an error the outcome may be unknown: the commit
-    /// may have been done and its answer lost.
+    /// Does all of `work`, or nothing of it. After an error the outcome may be unknown: the commit
+    /// may have been done, and its answer lost.
     pub fn transaction<T>(
         &mut self,
         work: impl FnOnce(&mut Db) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // SQLite takes the lock at once, so that two processes wait instead of failing in the
-        // middle.
+        // SQLite takes the lock at the beginning, so that a second process waits instead of
+        // failing in the middle.
         let begin = if matches!(self, Db::Sqlite(_)) { "BEGIN IMMEDIATE" } else { "BEGIN" };
         self.execute(begin, &[])?;
         let done = work(self).and_then(|result| self.execute("COMMIT", &[]).map(|_| result));
         if done.is_err() {
-            // The error above says what is wrong; there may be no transaction any more.
+            // The first error is reported. There may be no transaction any more.
             let _ = self.execute("ROLLBACK", &[]);
         }
         done
@@ -248,7 +249,7 @@ impl From<postgres::Error> for StoreError {
     }
 }
 
-/// What the server says, or else what the client says, with its causes.
+/// The server's message; else the client's error with its causes.
 pub fn postgres_words(error: &postgres::Error) -> String {
     if let Some(error) = error.as_db_error() {
         return error.message().to_owned();

@@ -1,4 +1,4 @@
-//! Where the ledger is kept: an SQLite file, or a PostgreSQL database for several gateways.
+//! The store of the ledger: an SQLite file, or a PostgreSQL database for several gateways.
 
 mod db;
 mod shares;
@@ -15,30 +15,30 @@ use std::path::{Path, PathBuf};
 /// Version of the tables.
 const VERSION: i64 = 1;
 
-/// Rows of one INSERT. Each has six parameters, of which SQLite takes 32,766 and PostgreSQL
+/// Rows of one INSERT. Each row has six parameters. SQLite takes 32,766 parameters, and PostgreSQL
 /// 65,535.
 const CHUNK: usize = 500;
 
-/// Why the store does not do what it is asked for.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The URL is not one of a store.
     #[error("`{0}` is no store: give the path of a file, or postgresql://user@host/database{1}")]
     Url(String, String),
-    /// It cannot be opened.
+    /// The store cannot be opened.
     #[error("cannot open {0}: {1}")]
     Open(String, String),
     /// The database refuses, or is gone.
     #[error("{0}")]
     Database(String),
-    /// The file is not where it was, and what is written into it would go with it.
+    /// The file was removed or replaced, so what is written to the open file would be lost.
     #[error(
-        "{0} was removed or replaced while it was in use: put the same file back, or restart what counts \
-         to begin with what is there"
+        "{0} was removed or replaced while it was in use: put the same file back, or restart the gateway to begin \
+         with the file that is there now"
     )]
     Moved(PathBuf),
-    /// Tables of a version that this program does not know.
+    /// The tables have a version that this program does not know.
     #[error("the tables of {0} are of version {1}, this program knows version {VERSION}: it is too old")]
     Version(String, i64),
     /// Another process has begun to write under the same name.
@@ -57,15 +57,15 @@ enum Place {
     Server(Box<postgres::Config>),
 }
 
-/// The store of one gateway. A lost connection comes back with the next call.
+/// The store of one gateway. After a lost connection, the next call connects again.
 pub struct Store {
     url: String,
     place: Place,
     gateway: String,
     db: Option<Db>,
-    /// Device and number of the file.
+    /// Device and inode of the file.
     file: Option<(u64, u64)>,
-    /// Which start of this gateway writes: the newest one only.
+    /// Number of this start of the gateway. Only the newest start may write.
     epoch: i64,
     sequence: u64,
     /// Queries and transactions so far.
@@ -75,23 +75,23 @@ pub struct Store {
 /// Bytes of one slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// When.
+    /// The five minutes.
     pub slot: Slot,
-    /// By which gateway.
+    /// Name of the gateway.
     pub gateway: String,
-    /// Whose; empty for the home.
+    /// Name of the user; empty for the home.
     pub user: String,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
     /// Home or neighbours.
     pub class: Class,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// Opens the store at `url`, a file's path or `postgresql://...`, to write as `gateway`. Any
-    /// other process that writes under this name is shut out.
+    /// Opens the store at `url`, a file's path or `postgresql://...`, to write as `gateway`.
+    /// Another process that writes under this name can no longer write.
     ///
     /// # Errors
     /// There is no such file or server, or its tables are of another version.
@@ -102,8 +102,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store at `url` to read, beside the gateway that writes. Vouchers may be written
-    /// as well.
+    /// Opens the store at `url` to read, beside the gateway that writes. Vouchers can be written,
+    /// too.
     ///
     /// # Errors
     /// There is no such file or server, or its tables are of another version.
@@ -134,15 +134,15 @@ impl Store {
         Ok(store)
     }
 
-    /// The number of the last batch that is stored.
+    /// The number of the last stored batch.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Adds a batch, once, however often it is asked to.
+    /// Adds a batch. A batch that was added before is not added again.
     ///
     /// # Errors
-    /// The database refuses or is gone: the same batch may be given again.
+    /// The database refuses or is gone. The same batch may be given again.
     pub fn add(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let (gateway, epoch) = (self.gateway.clone(), self.epoch);
         let sequence = batch.sequence as i64;
@@ -153,7 +153,7 @@ impl Store {
             )?;
             if entered == 0 {
                 return match writer(db, &gateway)? {
-                    // It was stored before, and the answer was lost.
+                    // The batch was stored before, and the answer was lost.
                     Some((of, stored)) if of == epoch && stored >= sequence => Ok(()),
                     _ => Err(StoreError::Taken(gateway.clone())),
                 };
@@ -188,7 +188,8 @@ impl Store {
         Ok(rows.first().and_then(|row| row[0].some_int()).map(slot))
     }
 
-    /// What was used from slot `from` until before `to`, by slot, gateway, user, direction, class.
+    /// What was used from slot `from` until before `to`, ordered by slot, gateway, user, direction
+    /// and class.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -209,8 +210,8 @@ impl Store {
         Ok(rows.into_iter().map(usage).collect())
     }
 
-    /// Bytes of each user, down and up, from slot `from` until before `to`. The home is the
-    /// empty name.
+    /// Bytes of each user, down and up, from slot `from` until before `to`. The home has the empty
+    /// name.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -226,7 +227,8 @@ impl Store {
         Ok(rows.iter().map(|row| (row[0].text().to_owned(), [bytes(&row[1]), bytes(&row[2])])).collect())
     }
 
-    /// The start of the last slot in which each neighbour has used something: the end may be still to come.
+    /// The start of the last slot in which each neighbour has used something. The slot may not be
+    /// over yet.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -246,7 +248,7 @@ impl Store {
         Ok(range.map(|(first, last)| (slot(first), slot(last))))
     }
 
-    /// Deletes what is older than `before`; returns the number of rows.
+    /// Deletes what is older than `before`. Returns the number of rows.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -254,7 +256,7 @@ impl Store {
         self.transaction(|db| db.execute("DELETE FROM usage WHERE slot < $1", &[before.second().into()]))
     }
 
-    /// Does `work` whole or not at all.
+    /// Does all of `work`, or nothing of it.
     pub(crate) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&mut Db) -> Result<T, StoreError>,
@@ -271,7 +273,7 @@ impl Store {
         self.keep(done)
     }
 
-    /// The connection; a new one after it was lost.
+    /// The connection; a new one if it was lost.
     fn db(&mut self) -> Result<&mut Db, StoreError> {
         if let (Place::File(path), Some(_)) = (&self.place, self.file)
             && self.file != identity(path)
@@ -291,7 +293,7 @@ impl Store {
         Ok(self.db.as_mut().expect("it was opened above"))
     }
 
-    /// Closes the connection after a failure: whatever it was in is over.
+    /// Closes the connection after a failure, which ends its transaction.
     fn keep<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(StoreError::Database(_)) = done {
             self.db = None;
@@ -303,7 +305,8 @@ impl Store {
         let url = self.url.clone();
         self.transaction(|db| {
             if let Db::Postgres(_) = db {
-                // CREATE TABLE IF NOT EXISTS fails if two do it at once. The number is "leeway".
+                // CREATE TABLE IF NOT EXISTS fails if two processes run it at once. The number of
+                // the lock is "leeway" in ASCII.
                 db.query("SELECT 'x' FROM pg_advisory_xact_lock($1)", &[0x6c65_6577_6179.into()])?;
             }
             let end = db.table_suffix();
@@ -336,7 +339,8 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// In a thread of its own: the client of PostgreSQL has a runtime, which must not end inside another one.
+    /// Closes the connection in another thread: the client of PostgreSQL has a runtime, which must
+    /// not end inside another one.
     fn drop(&mut self) {
         let Some(db @ Db::Postgres(_)) = self.db.take() else { return };
         std::thread::scope(|scope| drop(scope.spawn(move || drop(db)).join()));
@@ -355,7 +359,7 @@ const TABLES: &[&str] = &[
     shares::TABLE,
 ];
 
-/// Device and number of a file, by which it is known from others of that name.
+/// Device and inode of a file, which tell it from another file of the same name.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
@@ -366,7 +370,7 @@ fn writer(db: &mut Db, gateway: &str) -> Result<Option<(i64, i64)>, StoreError> 
     Ok(rows.first().map(|row| (row[0].int(), row[1].int())))
 }
 
-/// Adds so many rows to what is there.
+/// The statement that adds `rows` rows to the present counts.
 fn insert(rows: usize) -> String {
     let row = |n: usize| {
         let names: Vec<String> = (1..=6).map(|column| format!("${}", 6 * n + column)).collect();
@@ -402,7 +406,7 @@ mod tests {
     use crate::vouchers::Terms;
     use std::time::Duration;
 
-    /// One query for all: a server may be far away.
+    /// A server may be far away, so a list is one query.
     #[test]
     fn a_list_is_one_request_however_long_it_is() {
         let folder = tempfile::tempdir().unwrap();

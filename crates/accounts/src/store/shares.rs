@@ -1,23 +1,24 @@
-//! How volumes of users are divided among the gateways of a store.
+//! Divides volumes of users among the gateways of a store.
 
 use super::{Store, StoreError};
 use crate::caps::{Share, Want};
 use jiff::Timestamp;
 
-/// The table.
+/// Definition of the table of shares.
 pub(super) const TABLE: &str = "shares (username TEXT NOT NULL, cap TEXT NOT NULL, start BIGINT NOT NULL, \
      gateway TEXT NOT NULL, until BIGINT NOT NULL, bytes BIGINT NOT NULL, \
      PRIMARY KEY (username, cap, start, gateway))";
 
 impl Store {
-    /// Whether gateways of several machines can have this store.
+    /// Whether gateways of several machines can use this store.
     pub fn is_server(&self) -> bool {
         matches!(self.place, super::Place::Server(_))
     }
 
-    /// Gives a gateway the share that it asks for of a user's volume, as far as the volume is free, and
-    /// returns what other gateways have. All shares together never exceed the volume, except for bytes
-    /// that were used already. Asking twice has the effect of asking once.
+    /// Gives a gateway the share of a user's volume that it wants, as far as the volume is free.
+    /// Returns that share and the sum of the other gateways' shares. All shares together never
+    /// exceed the volume, except for bytes that were used already. Repeating a call changes
+    /// nothing.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -26,7 +27,7 @@ impl Store {
         let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.transaction(|db| {
             if let super::Db::Postgres(_) = db {
-                // One gateway after the other; SQLite has one writer in any case.
+                // One gateway after the other. SQLite allows only one writer anyway.
                 let lock = number_of(&want.user);
                 db.query("SELECT 'x' FROM pg_advisory_xact_lock($1)", &[lock.into()])?;
             }
@@ -50,7 +51,7 @@ impl Store {
         })
     }
 
-    /// Deletes the shares of periods that ended before that time; returns the number of rows.
+    /// Deletes the shares of periods that ended before `before`. Returns the number of rows.
     ///
     /// # Errors
     /// The database refuses or is gone.
@@ -59,7 +60,8 @@ impl Store {
     }
 }
 
-/// The number of a user's lock (FNV-1a). Two users with one number wait for each other, and that is all.
+/// The number of a user's lock (FNV-1a). Two users with the same number wait for each other, which
+/// harms nothing.
 fn number_of(user: &str) -> i64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     user.bytes().fold(0xcbf2_9ce4_8422_2325, step) as i64

@@ -1,4 +1,4 @@
-//! `leeway gateway check`: everything that is wrong with a configuration on this machine.
+//! `leeway gateway check`: prints everything that is wrong with a configuration on this machine.
 
 use super::usage;
 use crate::output::stdout;
@@ -9,30 +9,31 @@ use leeway_gateway::config::read_text;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Examples, and exit codes.
+/// Examples and exit codes.
 pub const HELP: &str = "Examples:\n  \
     sudo leeway gateway check\n      \
-    judges /etc/leeway/gateway.toml on this machine\n  \
+    checks /etc/leeway/gateway.toml on this machine\n  \
     leeway gateway check --config gateway.toml --strict\n      \
     fails for a warning as well\n  \
     leeway gateway check --config gateway.toml --file-only\n      \
-    judges a file for another machine\n  \
+    checks a file for another machine\n  \
     leeway gateway check --json | jq -r '.[] | select(.severity == \"error\") | .what'\n      \
     for other programs\n\n\
-    Each finding has its file, line and key, and what would be right. An error stops the gateway or harms \
-    somebody; with a warning it works, and not as its owner expects; a note is good to know.\n\n\
+    Each finding has its file, line and key, and what would be right. With an error, \
+    the gateway does not start or harms somebody. With a warning, it works, but not as its owner expects. A \
+    note is for information.\n\n\
     Exit codes: 0 no error, 1 with --strict: a warning and no error, 2 an error, or no such file.";
 
-/// The configuration, if nothing else is said.
+/// Path of the configuration, unless another is given.
 pub const CONFIG: &str = "/etc/leeway/gateway.toml";
 
-/// What to judge.
+/// What to check.
 #[derive(Args)]
 pub struct Check {
     /// Configuration (TOML).
     #[arg(long, short, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// Judge the file alone: it is for another machine, or this one is not up yet.
+    /// Check only the file: it is for another machine, or this machine is not set up yet.
     #[arg(long)]
     file_only: bool,
     /// Exit with 1 if there are warnings and no errors.
@@ -61,7 +62,7 @@ pub fn run(check: &Check) -> Result<(), Failure> {
     }
 }
 
-/// What is found with that file on this machine, or in the file alone.
+/// The findings about a file on this machine, or about the file alone.
 pub fn look(path: &Path, file_only: bool) -> Result<Vec<Finding>, Failure> {
     let text = read_text(path).map_err(usage)?;
     let document = Document::read(&text);
@@ -70,7 +71,7 @@ pub fn look(path: &Path, file_only: bool) -> Result<Vec<Finding>, Failure> {
     Ok(judge(path, &document, machine.as_ref()))
 }
 
-/// Each finding, and how many there are.
+/// Prints each finding, and the number of errors and warnings.
 pub fn print(findings: &[Finding], out: &mut impl Write) -> io::Result<()> {
     findings.iter().try_for_each(|finding| writeln!(out, "{finding}"))?;
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();

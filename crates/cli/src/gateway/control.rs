@@ -28,31 +28,32 @@ const EXPORT_HELP: &str = "Examples:\n  \
     all of it for pandas, DuckDB or Polars\n\n\
     Exit codes: 0 done, 1 no gateway runs here, 2 bad usage, or a gateway without [accounts].";
 
-/// Form of a file of the accounts.
+/// Format of a file of the accounts.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// Text: a line for each user, direction and five minutes.
+    /// Text: one line for each user, direction and five minutes.
     Csv,
     /// Apache Parquet: the same rows in columns with types.
     Parquet,
 }
 
-/// What to ask.
+/// Requests to a running gateway.
 #[derive(Subcommand)]
 pub enum ControlCommand {
-    /// Show the state of the running gateway: whether it shares, and what neighbours use.
+    /// Show the state of the running gateway: whether it shares the line, and what neighbours use.
     #[command(after_help = "Example: sudo leeway gateway status --json\n\n\
         Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
     Status(Ask),
-    /// Pause sharing: new requests are refused with the reason, and running transfers are cut after 30 s.
+    /// Pause sharing: refuse new requests with the reason, and end running transfers after 30 s.
     #[command(after_help = "Examples:\n  \
         sudo leeway gateway pause 2h\n      \
-        for a call: it goes on by itself\n  \
+        for a call: sharing resumes by itself\n  \
         sudo leeway gateway pause\n      \
         until `leeway gateway resume`, also after a restart\n\n\
         Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
     Pause {
-        /// For how long, such as 30min, 2h or 7d; until `resume` if it is not given.
+        /// Length of the pause, such as 30min, 2h or 7d. Without it, the pause lasts until
+        /// `resume`.
         #[arg(value_name = "TIME", value_parser = given::time)]
         time: Option<Duration>,
         #[command(flatten)]
@@ -65,17 +66,17 @@ pub enum ControlCommand {
     /// Read the configuration again without ending a connection: users, clients, ports and caps.
     #[command(after_help = RELOAD_HELP)]
     Reload {
-        /// Configuration of the gateway, which is handed what is in this file and in the files of users that
-        /// it names.
+        /// Configuration of the gateway. The text of this file, and of the files of users that it
+        /// names, is sent to the gateway.
         #[arg(long, short, value_name = "FILE", default_value = "/etc/leeway/gateway.toml")]
         config: PathBuf,
         #[command(flatten)]
         ask: Ask,
     },
-    /// Revoke a neighbour's access: requests are refused with the reason, and running transfers end.
+    /// Revoke a neighbour's access: refuse requests with the reason, and end running transfers.
     #[command(after_help = REVOKE_HELP)]
     Revoke {
-        /// The user's name, or the neighbour's address, as `leeway gateway users` has them.
+        /// The user's name or the neighbour's address, as `leeway gateway users` prints it.
         #[arg(value_name = "NAME")]
         name: String,
         /// Give the access back.
@@ -84,16 +85,16 @@ pub enum ControlCommand {
         #[command(flatten)]
         ask: Ask,
     },
-    /// Print who has used how much, five minutes by five minutes, as CSV or Parquet.
+    /// Print how much each user has used in each five minutes, as CSV or Parquet.
     #[command(after_help = EXPORT_HELP)]
     Export {
-        /// First day, such as 2026-11-01; the beginning if it is not given.
+        /// First day, such as 2026-11-01. Without it, from the beginning.
         #[arg(long, value_name = "DAY", value_parser = given::day)]
         from: Option<Date>,
-        /// The day after the last.
+        /// The day after the last day.
         #[arg(long, value_name = "DAY", value_parser = given::day)]
         to: Option<Date>,
-        /// Form of the file.
+        /// Format of the file.
         #[arg(long, value_name = "FORM", default_value = "csv")]
         format: Form,
         /// Control socket of the gateway: `socket` of its `[control]`.
@@ -104,7 +105,7 @@ pub enum ControlCommand {
     People(PeopleCommand),
 }
 
-/// Whom to ask, and how to print what is answered.
+/// The gateway to ask, and the format of the output.
 #[derive(Args)]
 pub struct Ask {
     /// Control socket of the gateway: `socket` of its `[control]`.
@@ -115,7 +116,7 @@ pub struct Ask {
     pub json: bool,
 }
 
-/// Asks it.
+/// Sends the request, and prints the result.
 pub fn run(command: &ControlCommand) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command {
@@ -147,7 +148,7 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
         ControlCommand::Export { from, to, format, socket } => {
             if *format == Form::Parquet && io::stdout().is_terminal() {
                 return Err(Failure::Usage(
-                    "Parquet is no text: write it to a file, such as > all.parquet".into(),
+                    "Parquet is not text: write it to a file, such as > all.parquet".into(),
                 ));
             }
             let days = [("from", from), ("to", to)];
@@ -165,17 +166,17 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
     }
 }
 
-/// Examples, and exit codes.
+/// Examples and exit codes of `reload`.
 const RELOAD_HELP: &str = "Examples:\n  \
     sudo leeway gateway reload\n      \
     as `systemctl reload leeway-gateway` does\n  \
     sudo leeway gateway reload --config home.toml --socket /run/home/control.sock\n      \
     a gateway that was started with another file\n\n\
-    The new configuration holds as a whole, or the old one goes on. Addresses, interfaces and laws need a \
-    restart.\n\n\
+    All of the new configuration is used, or the old one stays in use. Addresses, interfaces and laws need \
+    a restart.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 something is wrong or needs a restart, and nothing has changed.";
 
-/// Examples, and exit codes.
+/// Examples and exit codes of `revoke`.
 const REVOKE_HELP: &str = "Examples:\n  \
     sudo leeway gateway revoke ann\n      \
     ann's requests are refused, and her transfers end within a second\n  \
@@ -183,13 +184,14 @@ const REVOKE_HELP: &str = "Examples:\n  \
     the same for a neighbour without a name\n  \
     sudo leeway gateway revoke ann --undo\n      \
     ann has access again\n\n\
-    It outlives a restart. `leeway gateway status` names the users without access.\n\n\
+    It outlives a restart. `leeway gateway status` lists the users without access.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 nobody has that name.";
 
-/// What is in the configuration and in the files of users that it names, as far as this user may read them.
-/// The gateway of the packaged unit may not: it has the copies that systemd made at its start.
+/// The texts of the configuration and of the files of users that it names, as far as this user may
+/// read them. The gateway of the packaged unit cannot read them: it has the copies that systemd
+/// made at its start.
 fn secrets(path: &Path) -> Result<BTreeMap<PathBuf, String>, Failure> {
-    // What is wrong in it, or that it is not there, is said by the gateway, which may have another one.
+    // If the file is wrong or missing, the gateway reports it. The gateway may use another file.
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(BTreeMap::new()) };
     let config = Config::parse(&text);
     let mut secrets = BTreeMap::from([(path.to_owned(), text)]);
@@ -206,12 +208,12 @@ fn secrets(path: &Path) -> Result<BTreeMap<PathBuf, String>, Failure> {
 }
 
 impl Ask {
-    /// The way to the gateway.
+    /// A client for the gateway.
     pub fn client(&self) -> Client {
         Client::new(&self.socket)
     }
 
-    /// Prints an answer, for people unless JSON is wanted.
+    /// Prints a result as text for people, or as JSON.
     pub fn print<T: Serialize>(
         &self,
         answer: &T,
@@ -237,7 +239,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Whether neighbours are served.
+/// Prints whether neighbours are served.
 pub fn sharing(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     match status.sharing {
         Sharing::On => writeln!(out, "sharing: on"),
@@ -312,7 +314,7 @@ fn peer_line(peer: &PeerStatus) -> String {
 
 fn volume_line(volume: &Volume) -> String {
     format!(
-        "volume {}: {} of {} used, anew {}",
+        "volume {}: {} of {} used, begins anew {}",
         volume.cap,
         megabytes(volume.used_bytes),
         megabytes(volume.limit_bytes),
@@ -320,7 +322,7 @@ fn volume_line(volume: &Volume) -> String {
     )
 }
 
-/// A name without what a terminal would obey.
+/// A name without control characters, which a terminal would obey.
 pub fn shown(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -330,7 +332,7 @@ pub fn megabytes(bytes: u64) -> String {
     format!("{}.{:03} MB", bytes / 1_000_000, bytes / 1000 % 1000)
 }
 
-/// A time of the clock on the wall.
+/// A time in the time zone of this machine.
 pub fn local(at: Timestamp) -> String {
     at.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }

@@ -1,4 +1,4 @@
-//! Passwords typed at a terminal, which shows nothing of them.
+//! Passwords that are typed at a terminal without being shown.
 
 use super::passwd::LINE_BYTES;
 use crate::Failure;
@@ -6,12 +6,13 @@ use nix::sys::signal::{Signal, raise};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use std::io::{self, Read};
 
-/// Exit code of a program that Ctrl-C has ended, as shells have it: 128 and the number of SIGINT.
+/// Exit code of a program that Ctrl-C has ended, as shells define it: 128 plus the number of
+/// SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Asks for a password and for the same again; none if they differ.
+/// Asks for a password two times. `None` if the two differ.
 ///
-/// Ctrl-C ends this process, after the terminal is as it was.
+/// Ctrl-C ends this process, after the terminal has its old settings again.
 pub fn twice(name: &str) -> Result<Option<String>, Failure> {
     let terminal =
         Silent::new().map_err(|error| Failure::Run(format!("cannot turn off the echo: {error}")))?;
@@ -29,7 +30,7 @@ pub fn twice(name: &str) -> Result<Option<String>, Failure> {
     match read? {
         (Typed::Line(first), Typed::Line(second)) => Ok((first == second).then_some(first)),
         (Typed::Interrupt, _) | (_, Typed::Interrupt) => {
-            // Where the signal is ignored, this goes on.
+            // If the signal is ignored, the process continues.
             let _ = raise(Signal::SIGINT);
             Err(Failure::Command(INTERRUPTED))
         }
@@ -37,17 +38,17 @@ pub fn twice(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// What somebody has typed.
+/// What was typed.
 #[derive(Debug, PartialEq)]
 enum Typed {
     Line(String),
-    /// Ctrl-D at the beginning of a line, or a terminal that has gone.
+    /// Ctrl-D at the beginning of a line, or the terminal is gone.
     End,
     /// Ctrl-C.
     Interrupt,
 }
 
-/// The terminal's keys for editing a line and for ending a program.
+/// The terminal's keys that edit a line or end a program.
 struct Keys {
     erase: u8,
     kill: u8,
@@ -55,7 +56,7 @@ struct Keys {
     interrupts: [u8; 2],
 }
 
-/// Reads one line byte by byte: the terminal neither edits it nor sends signals meanwhile.
+/// Reads one line byte by byte. Meanwhile the terminal neither edits the line nor sends signals.
 fn typed(bytes: impl Iterator<Item = io::Result<u8>>, keys: &Keys) -> io::Result<Typed> {
     let mut line = Vec::new();
     let text = |line: &[u8]| Ok(Typed::Line(String::from_utf8_lossy(line).into_owned()));
@@ -70,7 +71,7 @@ fn typed(bytes: impl Iterator<Item = io::Result<u8>>, keys: &Keys) -> io::Result
         } else if byte == keys.kill {
             line.clear();
         } else if byte == keys.erase || byte == 0x08 {
-            // A character of UTF-8 begins with the last byte that continues none.
+            // Removes one UTF-8 character: back to the last byte that is not a continuation byte.
             let begin = line.iter().rposition(|byte| byte & 0xc0 != 0x80);
             line.truncate(begin.unwrap_or(0));
         } else if !byte.is_ascii_control() && (line.len() as u64) < LINE_BYTES {
@@ -80,7 +81,7 @@ fn typed(bytes: impl Iterator<Item = io::Result<u8>>, keys: &Keys) -> io::Result
     if line.is_empty() { Ok(Typed::End) } else { text(&line) }
 }
 
-/// The terminal shows nothing, and hands over each key, until this is dropped.
+/// Makes the terminal show nothing and hand over each key. Dropping it restores the old settings.
 struct Silent {
     before: Termios,
     keys: Keys,
@@ -90,7 +91,7 @@ impl Silent {
     fn new() -> rustix::io::Result<Silent> {
         let before = tcgetattr(io::stdin())?;
         let mut silent = before.clone();
-        // Without signals of keys (ISIG): a program that Ctrl-C ends would leave a terminal that shows nothing.
+        // Without ISIG: a program that Ctrl-C ended would leave a terminal without echo.
         silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
         silent.special_codes[SpecialCodeIndex::VMIN] = 1;
         silent.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -108,7 +109,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // The terminal may have gone.
+        // The terminal may be gone.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }

@@ -1,5 +1,5 @@
-//! `leeway gateway init`: a first configuration, from what this machine shows and what its owner
-//! says.
+//! `leeway gateway init`: writes a first configuration, from the networks of this machine and the
+//! owner's answers.
 
 use super::check;
 use super::passwd::{change, choose};
@@ -21,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Examples, and exit codes.
+/// Examples and exit codes.
 pub const HELP: &str = "Examples:\n  \
     sudo leeway gateway init\n      \
     asks, and proposes what this machine shows\n  \
@@ -29,29 +29,29 @@ pub const HELP: &str = "Examples:\n  \
     takes what this machine shows, and prints a password for your page\n  \
     sudo leeway gateway init --yes --clients 10.20.0.0/16 --home 192.168.1.0/24 --users ann\n      \
     neighbours need names and passwords; the first is ann\n\n\
-    It writes the configuration and the files of users, never over a configuration that is there (--force \
-    does), and then does `leeway gateway check`.\n\n\
-    Exit codes: 0 written, 1 it could not be written, 2 bad usage, something has to be told, or `check` finds an \
-    error in what was written.";
+    It writes the configuration and the files of users, and then runs `leeway gateway check`. It overwrites \
+    a configuration only with --force.\n\n\
+    Exit codes: 0 written, 1 it could not be written, 2 bad usage, a value is missing, or `check` finds an \
+    error in the written file.";
 
-/// The port of the proxy, if nothing else is said.
+/// Default port of the proxy.
 const PROXY: u16 = 3128;
-/// The port of the page.
+/// Default port of the page.
 const PAGE: u16 = 8080;
 
-/// What to write. What is not given is asked for, or taken from this machine with --yes.
+/// What to write. What is not given is asked for, or with --yes taken from this machine.
 #[derive(Args)]
 pub struct Init {
     /// File to write.
     #[arg(long, short, value_name = "FILE", default_value = check::CONFIG)]
     config: PathBuf,
-    /// Ask nothing.
+    /// Ask no questions.
     #[arg(long, short)]
     yes: bool,
-    /// Write over a configuration that is there, and give the owner another password.
+    /// Overwrite an existing configuration, and give the owner a new password.
     #[arg(long)]
     force: bool,
-    /// Network of the home, whose line this is. May be repeated.
+    /// Network of the home, to which the line belongs. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     home: Vec<String>,
     /// Network of the neighbours, who may use the gateway. May be repeated.
@@ -63,25 +63,26 @@ pub struct Init {
     /// Address of your page in the home's network, such as 192.168.1.2:8080.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "no_page", value_parser = given::address)]
     page: Option<SocketAddr>,
-    /// No page.
+    /// Configure no page.
     #[arg(long)]
     no_page: bool,
     /// Your name on the page.
     #[arg(long, value_name = "NAME", default_value = "owner")]
     owner: String,
-    /// Neighbours need names and passwords, and this is one of them. May be repeated.
+    /// Neighbours need names and passwords, and this is the name of one. May be repeated.
     #[arg(long, value_name = "NAME")]
     users: Vec<String>,
-    /// Take passwords from the standard input, a line each: the owner's, then those of --users.
+    /// Read passwords from the standard input, one on each line: the owner's, then those of
+    /// --users.
     #[arg(long)]
     password_stdin: bool,
-    /// Folder of all that the gateway keeps, its control socket among it, for one that systemd
-    /// does not start.
+    /// Folder for all files of the gateway, including its control socket. For a gateway that
+    /// systemd does not start.
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 }
 
-/// One side of the gateway.
+/// One side of the gateway: the home, or the neighbours.
 struct Side {
     flag: &'static str,
     what: &'static str,
@@ -99,39 +100,39 @@ const CLIENTS: Side = Side {
     why: "The neighbours get what the home leaves of the line.",
 };
 
-/// This machine, as far as it matters here.
+/// The networks of this machine.
 struct Here {
     interfaces: Vec<Interface>,
     uplinks: Vec<Uplink>,
 }
 
-/// A user's name and password in a file of users.
+/// A user for a file of users.
 struct Login {
     file: PathBuf,
     name: String,
-    /// None where the file has a password of this name already, which stays.
+    /// `None` if the file already has a password for this name. It is kept.
     hash: Option<Hash>,
-    /// The password that was made for it, if one was.
+    /// The password, if it was generated.
     made: Option<String>,
 }
 
-/// Asks, writes, checks, and says what comes next.
+/// Asks, writes, checks, and prints the next steps.
 pub fn run(init: &Init) -> Result<(), Failure> {
     if init.config.exists() && !init.force {
         return Err(Failure::Usage(format!(
-            "{} is there already; `leeway gateway check` judges it, --force writes over it",
+            "{} exists already; `leeway gateway check` checks it, --force overwrites it",
             init.config.display()
         )));
     }
     if !init.yes && !io::stdin().is_terminal() {
         return Err(Failure::Usage(
-            "the standard input is no terminal, so nothing can be asked: give --yes".into(),
+            "the standard input is not a terminal, so no question can be asked: give --yes".into(),
         ));
     }
     for (i, name) in init.users.iter().enumerate() {
         if init.users[..i].contains(name) {
             return Err(Failure::Usage(format!(
-                "--users {name} is there twice: each neighbour has one password"
+                "--users {name} is given twice: each neighbour has one password"
             )));
         }
     }
@@ -149,7 +150,7 @@ pub fn run(init: &Init) -> Result<(), Failure> {
         interfaces: leeway_net::interfaces().map_err(failed)?,
         uplinks: leeway_net::uplinks().map_err(failed)?,
     };
-    // All questions come first: whoever gives up half-way leaves nothing on the disk.
+    // All questions come first, so that nothing is written if the owner stops in between.
     let setup = init.setup(&here)?;
     let logins = init.logins(&setup)?;
     let folder = init.config.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -177,7 +178,7 @@ pub fn run(init: &Init) -> Result<(), Failure> {
     writeln!(out, "\n`leeway gateway check --config {}` says:", init.config.display())?;
     check::print(&findings, &mut out)?;
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
-        writeln!(out, "\nMend that in {}, and check it again.", init.config.display())?;
+        writeln!(out, "\nCorrect that in {}, and check it again.", init.config.display())?;
         out.flush()?;
         return Err(Failure::Command(BAD_INPUT));
     }
@@ -239,7 +240,8 @@ impl Init {
         Ok(Setup { home, clients, listen, page, users_file, state: self.state.clone() })
     }
 
-    /// What the machine shows, or what its owner says instead: nothing of the `others`.
+    /// The networks of one side: those that this machine shows, or those that the owner enters.
+    /// They must not overlap the `others`.
     fn settle(
         &self,
         Side { flag, what, why }: &Side,
@@ -251,7 +253,7 @@ impl Init {
             return match shown.is_empty() {
                 false => Ok(shown),
                 true => Err(Failure::Usage(format!(
-                    "this machine does not show which network that is: give --{flag} NETWORK. {}",
+                    "the interfaces of this machine do not show which network that is: give --{flag} NETWORK. {}",
                     here.words("").trim_end().replace('\n', "; ")
                 ))),
             };
@@ -265,7 +267,7 @@ impl Init {
         })
     }
 
-    /// The users and their passwords, which are made or asked for. Writes nothing.
+    /// The users with their passwords, which are generated or asked for. Writes nothing.
     fn logins(&self, setup: &Setup) -> Result<Vec<Login>, Failure> {
         let owner = setup.page.iter().map(|(_, file)| (file, &self.owner));
         let users = setup.users_file.iter().flat_map(|file| self.users.iter().map(move |name| (file, name)));
@@ -294,7 +296,7 @@ impl Init {
 }
 
 impl Here {
-    /// A line for each interface.
+    /// One line for each interface.
     fn words(&self, indent: &str) -> String {
         let mut text = String::new();
         for interface in self.interfaces.iter().filter(|interface| interface.up && !interface.loopback) {
@@ -324,15 +326,15 @@ fn at(addresses: Vec<IpAddr>, port: u16) -> Vec<SocketAddr> {
     addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// Whether a file of this name can be made, in folders that may not be there yet.
+/// Whether a file of this name can be created, in folders that may not exist yet.
 fn writable(path: &Path) -> io::Result<()> {
     let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.exists());
     let folder = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// All of it or nothing, for everybody to read: it has no secrets, and the service has no rights
-/// of its own.
+/// Writes all of the file or nothing. Everybody may read the file: it has no secrets, and the
+/// service runs without privileges.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = AtomicFile::create(path)?;
     file.write_all(text.as_bytes())?;
@@ -348,8 +350,8 @@ fn next(init: &Init, setup: &Setup, here: &Here, out: &mut impl Write) -> io::Re
             "The home's packets pass this machine: neighbours yield as soon as the home asks for something."
         }
         false => {
-            "The home's packets do not pass this machine, so it does not see them: neighbours yield to what the \
-             home does to the line. As the home's router it would see them."
+            "The home's packets do not pass this machine, so it does not see them: neighbours yield \
+             once the home's traffic makes a queue on the line. On the home's router, the gateway would see them."
         }
     };
     writeln!(out, "\n{seen}\n\nNext:")?;

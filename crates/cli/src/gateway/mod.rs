@@ -1,4 +1,4 @@
-//! `leeway gateway`: a proxy that gives others what the line has to spare.
+//! `leeway gateway`: a proxy that gives neighbours the spare capacity of the line.
 
 mod check;
 mod control;
@@ -30,14 +30,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What to serve and to whom. What is given here counts before what the file says.
+/// What to serve, and to whom. Options here replace the settings of the file.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GatewayArgs {
-    /// Something else than to serve.
+    /// Another command than to serve.
     #[command(subcommand)]
     command: Option<GatewayCommand>,
-    /// Configuration (TOML); share/leeway/gateway.toml of the installation explains every setting.
+    /// Configuration (TOML). share/leeway/gateway.toml of the installation explains every setting.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address of the HTTP proxy, such as 0.0.0.0:3128. May be repeated.
@@ -49,36 +49,40 @@ pub struct GatewayArgs {
     /// Network whose machines may use the gateway, such as 10.20.0.0/16. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     client: Vec<String>,
-    /// Network of the home, which is never reached through the gateway, and for which downloads
-    /// wait while it is at work. May be repeated.
+    /// Network of the home. Neighbours never reach it through the gateway, and their downloads
+    /// wait while it uses the line. May be repeated.
     #[arg(long, value_name = "NETWORK")]
     home: Vec<String>,
-    /// Law of the window that all downloads share, such as ledbat:target=30ms; `none` holds nothing back.
+    /// Control law of the window that all downloads share, such as ledbat:target=30ms. `none` does
+    /// not limit downloads.
     #[arg(long, value_name = "LAW")]
     law: Option<String>,
-    /// Take connections through a relay on the Internet while it is there (root): what `leeway
-    /// invite` printed on the relay; `-` reads it from the standard input, where nobody sees it in
-    /// a list of processes.
+    /// Use a relay on the Internet while it can be reached (needs root): the token that `leeway
+    /// invite` printed on the relay. `-` reads the token from the standard input, so that it is in
+    /// no list of processes.
     #[arg(long, value_name = "TOKEN")]
     relay: Option<String>,
-    /// Let nobody through and send nothing: only see what the home leaves of the line, and say so at the end.
+    /// Serve nobody and send nothing: only observe how much of the line the home leaves, and print
+    /// that at the end.
     #[arg(long)]
     observe: bool,
-    /// With --observe: end after this time, such as 10min or 1d; else at SIGINT or SIGTERM.
+    /// With --observe: end after this time, such as 10min or 1d. Without it, the gateway ends at
+    /// SIGINT or SIGTERM.
     #[arg(long, value_name = "TIME", requires = "observe", value_parser = given::time)]
     time: Option<Duration>,
-    /// With --observe: print what was seen as JSON.
+    /// With --observe: print the result as JSON.
     #[arg(long, requires = "observe")]
     json: bool,
 }
 
-/// What belongs to a gateway, and is done beside it.
+/// Commands beside serving.
 #[derive(Subcommand)]
 enum GatewayCommand {
-    /// Write a first configuration, from what this machine shows and what you say.
+    /// Write a first configuration, from the networks of this machine and from your answers.
     #[command(after_help = init::HELP)]
     Init(init::Init),
-    /// Check a configuration on this machine: everything that is wrong, and what would be right.
+    /// Check a configuration on this machine: print everything that is wrong, and what would be
+    /// right.
     #[command(after_help = check::HELP)]
     Check(check::Check),
     /// Make the line of a user for `users_file`: a name, and an Argon2id hash of a password.
@@ -94,7 +98,7 @@ enum GatewayCommand {
     Control(control::ControlCommand),
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT, or runs a subcommand.
 pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     match &args.command {
         Some(GatewayCommand::Init(init)) => return init::run(init),
@@ -110,10 +114,11 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     config.check().map_err(usage)?;
     let format = config.log;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    // Those threads serve strangers; where one keeps rights, the gateway does not start.
+    // These threads serve strangers, so they drop all privileges. If a thread keeps some, the
+    // gateway does not start.
     runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
     runtime.build()?.block_on(async {
-        // Before there are rules that would stay.
+        // Signals are caught before there are rules, which a killed process would leave behind.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
@@ -162,14 +167,17 @@ pub fn run(args: &GatewayArgs) -> Result<(), Failure> {
     })
 }
 
-/// Reads the configuration again, beside those who serve; a wrong one changes nothing.
+/// Reads the configuration again in a thread of its own. A wrong configuration changes nothing.
 fn reload(format: LogFormat, operations: Arc<Operations>) {
     tokio::task::spawn_blocking(move || match operations.reload(&ReloadRequest::default()) {
         Ok(reloaded) => {
             reloaded.words.iter().for_each(|words| tell(format, &Event::new("reloaded", words)));
         }
         Err(error) => {
-            tell(format, &Event::new("not_reloaded", format!("nothing was read again: {error}")));
+            tell(
+                format,
+                &Event::new("not_reloaded", format!("the configuration was not read again: {error}")),
+            );
         }
     });
 }
@@ -179,7 +187,7 @@ fn tell(format: LogFormat, event: &Event) {
     eprintln!("{}", event.line(format, Timestamp::now()));
 }
 
-/// What the command line says, laid over the file each time that is read.
+/// Options of the command line. They replace settings each time that the file is read.
 struct Overrides {
     file: Option<PathBuf>,
     listen: Vec<SocketAddr>,
@@ -234,16 +242,17 @@ impl Overrides {
     }
 }
 
-/// A configuration that cannot be used; one that is not there can be made.
+/// The error for a configuration that cannot be used. If the file does not exist, it says how to
+/// make one.
 fn usage(error: ConfigError) -> Failure {
     let missing = matches!(&error, ConfigError::File { error, .. } if error.kind() == ErrorKind::NotFound);
     let make = if missing { "; write a first one: leeway gateway init" } else { "" };
     Failure::Usage(format!("{error}{make}"))
 }
 
-/// A service that keeps its rights does not start.
+/// The error for a service that cannot drop its privileges, and so does not start.
 pub fn cannot_give_up(error: std::io::Error) -> Failure {
-    Failure::Run(format!("cannot give up rights: {error}"))
+    Failure::Run(format!("cannot drop privileges: {error}"))
 }
 
 impl From<GatewayError> for Failure {

@@ -1,4 +1,4 @@
-//! What `leeway gateway --observe` says of a line that is not shared.
+//! The output of `leeway gateway --observe` about a line that is not shared.
 
 use super::control::megabytes;
 use crate::Failure;
@@ -7,7 +7,7 @@ use leeway_gateway::observe::{Direction, Observation};
 use leeway_units::Duration;
 use std::io::{self, Write};
 
-/// Ready after that time; never without one.
+/// Ready after `time`; never without one.
 pub async fn over(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(std::time::Duration::from_nanos(time.nanos())).await,
@@ -15,7 +15,7 @@ pub async fn over(time: Option<Duration>) {
     }
 }
 
-/// Prints it, for people unless JSON is wanted.
+/// Prints an observation as text for people, or as JSON.
 pub fn print(seen: &Observation, json: bool) -> Result<(), Failure> {
     let mut out = stdout();
     if json {
@@ -27,7 +27,7 @@ pub fn print(seen: &Observation, json: bool) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// The same in words.
+/// Writes an observation as text.
 pub fn observation(seen: &Observation, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "observed: {} s on {}", seen.seconds, seen.interfaces.join(", "))?;
     for (name, way) in [("down", &seen.down), ("up", &seen.up)] {

@@ -1,4 +1,4 @@
-//! `leeway gateway passwd`: users' passwords, as the gateway keeps them.
+//! `leeway gateway passwd`: writes users' passwords in the form that the gateway reads.
 
 use super::hidden;
 use crate::Failure;
@@ -8,7 +8,7 @@ use leeway_gateway::password::{Hash, check_name, parse_users, with_user};
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Examples, and exit codes.
+/// Examples and exit codes.
 pub const HELP: &str = "Examples:\n  \
     leeway gateway passwd ann\n      \
     asks twice, and prints the line\n  \
@@ -21,24 +21,24 @@ pub const HELP: &str = "Examples:\n  \
     A gateway that runs reads the file again with: systemctl reload leeway-gateway\n\n\
     Exit codes: 0 done, 1 the file cannot be written, 2 bad usage or a password that is too short.";
 
-/// More than any password.
+/// Most bytes of a line that is read; no password is longer.
 pub const LINE_BYTES: u64 = 4096;
 
-/// Whose password.
+/// The user, and where to write the line.
 #[derive(Args)]
 pub struct Passwd {
     /// The user's name.
     #[arg(value_name = "NAME")]
     name: String,
-    /// Write the line into this file, which is made if need be.
+    /// Write the line into this file. The file is created if it does not exist.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Take the user's line out of the file.
+    /// Remove the user's line from the file.
     #[arg(long, requires = "file")]
     remove: bool,
 }
 
-/// Makes a line, or takes one out.
+/// Makes a line, or removes one.
 pub fn run(passwd: &Passwd) -> Result<(), Failure> {
     let Passwd { name, file, remove } = passwd;
     check_name(name).map_err(Failure::Usage)?;
@@ -53,7 +53,7 @@ pub fn run(passwd: &Passwd) -> Result<(), Failure> {
     }
 }
 
-/// Asks on the terminal, twice; a line of the standard input where it is none.
+/// Asks on the terminal, two times. If the standard input is no terminal, reads one line of it.
 fn ask(name: &str) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
         return line(&mut io::stdin().lock());
@@ -61,7 +61,7 @@ fn ask(name: &str) -> Result<String, Failure> {
     hidden::twice(name)?.ok_or_else(|| Failure::Usage("the two passwords differ; nothing was changed".into()))
 }
 
-/// The same, and asks again on a terminal as long as the answer is no password.
+/// Asks for a password. On a terminal, asks again until the password is allowed.
 pub fn choose(name: &str) -> Result<Hash, Failure> {
     if !io::stdin().is_terminal() {
         return Hash::of(&ask(name)?).map_err(Failure::Usage);
@@ -72,7 +72,7 @@ pub fn choose(name: &str) -> Result<Hash, Failure> {
             Some(Err(why)) => why,
             None => "the two passwords differ".into(),
         };
-        eprintln!("  {wrong}; once more");
+        eprintln!("  {wrong}; try again");
     }
 }
 
@@ -83,7 +83,7 @@ fn line(input: &mut impl BufRead) -> Result<String, Failure> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Replaces the user's line, or takes it out.
+/// Replaces the user's line, or removes it.
 pub fn change(path: &Path, name: &str, hash: Option<&Hash>) -> Result<(), Failure> {
     let failed =
         |what: &str, error: io::Error| Failure::Run(format!("cannot {what} {}: {error}", path.display()));

@@ -1,4 +1,4 @@
-//! `leeway gateway voucher`, `invite`, `users`: who may use the line.
+//! `leeway gateway voucher`, `invite`, `users`: the users of the line.
 
 use super::control::{Ask, local, megabytes, shown};
 use crate::Failure;
@@ -37,36 +37,38 @@ const USERS_HELP: &str = "Example:\n  \
     who uses the line, what each has left of a volume, until when, and when each came last\n\n\
     Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.";
 
-/// Who may use the line.
+/// The users of the line.
 #[derive(Subcommand)]
 pub enum PeopleCommand {
     /// Make vouchers for some days, some data or both, and a sheet of them to print.
     #[command(after_help = VOUCHER_HELP)]
     Voucher(Voucher),
-    /// Invite a neighbour by name: make a code and show it with a QR code, once.
+    /// Invite a neighbour by name: make a code, and show it with a QR code, once.
     #[command(after_help = INVITE_HELP)]
     Invite(Invite),
-    /// List the neighbours: what each uses, has left, until when, and when each came last.
+    /// List the neighbours: what each uses and has left, until when, and when each last used the
+    /// line.
     #[command(after_help = USERS_HELP)]
     Users(Ask),
 }
 
-/// What vouchers are for.
+/// What the vouchers give.
 #[derive(Args)]
 pub struct Voucher {
-    /// Days that a voucher is good for, from its first use on.
+    /// Days that a voucher is valid, from its first use.
     #[arg(long, value_name = "DAYS")]
     days: Option<u32>,
-    /// Gigabytes that a voucher is good for, both directions together, such as 5 or 0.5.
+    /// Gigabytes that a voucher gives, both directions together, such as 5 or 0.5.
     #[arg(long, value_name = "GB")]
     gb: Option<f64>,
-    /// How many vouchers.
+    /// Number of vouchers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: usize,
-    /// Days within which a voucher has to be used first; without end if it is not given.
+    /// Days until which the first use has to happen. Without it, a voucher that is not used never
+    /// expires.
     #[arg(long, value_name = "DAYS")]
     valid_days: Option<u32>,
-    /// File of the sheet, which must not be there; vouchers.html, or none with --json.
+    /// New file for the sheet. By default vouchers.html, or no sheet with --json.
     #[arg(long, value_name = "FILE")]
     sheet: Option<PathBuf>,
     /// Language of the sheet: en, es or ca.
@@ -79,23 +81,23 @@ pub struct Voucher {
     ask: Ask,
 }
 
-/// Who is invited, and for what.
+/// The invited person, and what the invitation gives.
 #[derive(Args)]
 pub struct Invite {
-    /// What to call the neighbour.
+    /// Name of the neighbour.
     #[arg(value_name = "NAME")]
     name: String,
-    /// Days from the first use on; until it is revoked if not given.
+    /// Days from the first use. Without it, the invitation is valid until it is revoked.
     #[arg(long, value_name = "DAYS")]
     days: Option<u32>,
-    /// Gigabytes, both directions together; as much as the caps give if not given.
+    /// Gigabytes, both directions together. Without it, as much as the caps allow.
     #[arg(long, value_name = "GB")]
     gb: Option<f64>,
     #[command(flatten)]
     ask: Ask,
 }
 
-/// Does it.
+/// Runs a command.
 pub fn run(command: &PeopleCommand, runtime: &Runtime) -> Result<(), Failure> {
     match command {
         PeopleCommand::Voucher(Voucher { list: true, ask, .. }) => {
@@ -116,7 +118,7 @@ pub fn run(command: &PeopleCommand, runtime: &Runtime) -> Result<(), Failure> {
     }
 }
 
-/// The file comes first: vouchers whose codes nobody has seen would be lost.
+/// Makes vouchers. Creates the file first: vouchers whose codes nobody has seen would be lost.
 fn make(voucher: &Voucher, runtime: &Runtime) -> Result<(), Failure> {
     let Voucher { days, gb, count, valid_days, sheet: path, language, ask, .. } = voucher;
     if days.is_none() && gb.is_none() {
@@ -129,7 +131,7 @@ fn make(voucher: &Voucher, runtime: &Runtime) -> Result<(), Failure> {
     let request = VoucherRequest { days: *days, bytes, count: *count, valid_days: *valid_days };
     let issued = runtime.block_on(ask.client().post::<Issued>("/v1/vouchers", &request));
     let issued = issued.inspect_err(|_| {
-        // It is empty.
+        // The file is empty.
         let _ = path.as_deref().map(std::fs::remove_file);
     })?;
     if let Some((mut file, path)) = file.zip(path.as_deref()) {
@@ -161,13 +163,13 @@ fn make(voucher: &Voucher, runtime: &Runtime) -> Result<(), Failure> {
     })
 }
 
-/// A new file that nobody else may read.
+/// Creates a file that only this user can read.
 fn create(path: &Path) -> Result<File, Failure> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
         let path = path.display();
         if error.kind() == io::ErrorKind::AlreadyExists {
             return Failure::Usage(format!(
-                "{path} is there already, perhaps with vouchers in it: give another --sheet"
+                "{path} exists already, perhaps with vouchers in it: give another --sheet"
             ));
         }
         Failure::Run(format!("cannot write {path}: {error}"))
@@ -219,7 +221,7 @@ fn users(users: &[UserStatus], out: &mut dyn Write) -> io::Result<()> {
         "user", "connections", "down", "up", "requests", "refused", "state", "quota", "left", "expires"
     )?;
     users.iter().try_for_each(|user| {
-        // The one that ends first.
+        // The volume that ends first.
         let tightest =
             user.volumes.iter().min_by_key(|volume| volume.limit_bytes.saturating_sub(volume.used_bytes));
         let volume = |of: fn(u64, u64) -> u64| {
@@ -247,7 +249,7 @@ fn width<'a>(names: impl Iterator<Item = &'a String>) -> usize {
     names.map(|name| shown(name).chars().count()).max().unwrap_or(0).max(6)
 }
 
-/// Days and data in words.
+/// Days and data as text.
 fn worth(days: Option<u32>, bytes: Option<u64>) -> String {
     let days = days.map(|days| format!("{days} day{}", if days == 1 { "" } else { "s" }));
     let all: Vec<String> = days.into_iter().chain(bytes.map(crate::account::bytes)).collect();

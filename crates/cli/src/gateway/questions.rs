@@ -1,11 +1,11 @@
-//! Questions to whoever sits at the terminal.
+//! Questions at the terminal.
 
 use crate::{Failure, given};
 use ipnet::IpNet;
 use std::io::{self, BufRead};
 use std::net::{IpAddr, SocketAddr};
 
-/// Asks until `read` takes the answer; says each time why it does not.
+/// Asks until `read` accepts the answer, and says each time why it does not.
 pub fn ask<T>(prompt: &str, mut read: impl FnMut(&str) -> Result<T, String>) -> Result<T, Failure> {
     loop {
         eprint!("{prompt}: ");
@@ -21,7 +21,7 @@ pub fn ask<T>(prompt: &str, mut read: impl FnMut(&str) -> Result<T, String>) -> 
     }
 }
 
-/// Networks, with commas or spaces between them, that share no address with the `others`.
+/// Parses networks with commas or spaces between them. They must not overlap any of the `others`.
 pub fn networks(text: &str, others: &[IpNet]) -> Result<Vec<IpNet>, String> {
     let words = text.split([',', ' ', '\t']).filter(|word| !word.is_empty());
     let network = |word| match given::network(word) {
@@ -42,7 +42,8 @@ pub fn networks(text: &str, others: &[IpNet]) -> Result<Vec<IpNet>, String> {
     }
 }
 
-/// An address to listen at: one of this machine's `own` or every one (0.0.0.0), with this port if none is said.
+/// Parses an address to listen at: one of this machine's `own`, or the unspecified one (0.0.0.0).
+/// `port` is used if the text has none.
 pub fn address(text: &str, port: u16, own: &[IpAddr]) -> Result<SocketAddr, String> {
     let alone = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
     let address = alone.or_else(|_| given::address(text))?;
@@ -55,7 +56,7 @@ pub fn address(text: &str, port: u16, own: &[IpAddr]) -> Result<SocketAddr, Stri
     }
 }
 
-/// Networks as people read them.
+/// Networks as text.
 pub fn words(networks: &[IpNet]) -> String {
     networks.iter().map(IpNet::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -21,27 +21,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Examples, and exit codes.
+/// Examples and exit codes of `up`.
 pub const UP_HELP: &str = "Examples:\n  \
     sudo leeway gateway up\n      \
     starts it with /etc/leeway/gateway.toml, as a service where systemd and the packaged unit are there\n  \
     leeway gateway up --config home.toml --log home.log\n      \
-    starts a process of its own with another file\n\n\
-    A process of its own has its number beside the control socket (control.pid), and what it says in \
-    gateway.log in the folder `state` of [control].\n\n\
+    starts a process that is not a service, with another file\n\n\
+    A gateway that is not a service writes its process number beside the control socket (control.pid), \
+    and its messages to gateway.log in the folder `state` of [control].\n\n\
     Exit codes: 0 it serves, 1 one runs already or it does not start, 2 bad usage or a bad configuration.";
 
-/// Examples, and exit codes.
+/// Examples and exit codes of `down`.
 pub const DOWN_HELP: &str = "Examples:\n  \
     sudo leeway gateway down\n      \
-    ends it: what runs has five seconds to finish\n  \
+    ends it; running transfers have five seconds to finish\n  \
     leeway gateway down --config home.toml\n      \
     ends the one that was started with another file\n\n\
     Exit codes: 0 it has ended, 1 none runs or it does not end, 2 bad usage or a bad configuration.";
 
 /// The packaged unit, which reads [`CONFIG`].
 const UNIT: &str = "leeway-gateway.service";
-/// How long a gateway may take to serve, and to end.
+/// Longest time for a gateway to start serving, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to start.
@@ -50,7 +50,7 @@ pub struct Up {
     /// Configuration (TOML).
     #[arg(long, short, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// File for what a process of its own says; written anew at each start.
+    /// File for the messages of a gateway that is not a service. Overwritten at each start.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
@@ -58,15 +58,15 @@ pub struct Up {
 /// What to end.
 #[derive(Args)]
 pub struct Down {
-    /// Configuration that it was started with; /etc/leeway/gateway.toml by default.
+    /// Configuration that the gateway was started with; /etc/leeway/gateway.toml by default.
     #[arg(long, short, value_name = "FILE", conflicts_with = "socket")]
     config: Option<PathBuf>,
-    /// The gateway's control socket, if the configuration is not what it was.
+    /// Control socket of the gateway, if the configuration has changed since its start.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 
-/// Starts it.
+/// Starts a gateway.
 pub fn up(up: &Up) -> Result<(), Failure> {
     let path = std::path::absolute(&up.config)?;
     let config = Config::read(&path).map_err(usage)?;
@@ -96,7 +96,7 @@ pub fn up(up: &Up) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Ends it.
+/// Ends a gateway.
 pub fn down(down: &Down) -> Result<(), Failure> {
     let socket = down.socket()?;
     let Some(pid) = runs(&socket)? else { return Err(ClientError::Nobody(socket).into()) };
@@ -104,7 +104,7 @@ pub fn down(down: &Down) -> Result<(), Failure> {
         systemctl(&["stop", UNIT])?;
     } else {
         end(pid)?;
-        // Of a process of its own; another may have been told to use the same name.
+        // Only a gateway that is not a service has this file.
         let _ = std::fs::remove_file(socket.with_extension("pid"));
     }
     writeln!(stdout(), "the gateway is down")?;
@@ -118,10 +118,11 @@ impl Down {
         }
         match (&self.config, Config::read(self.config.as_deref().unwrap_or(Path::new(CONFIG)))) {
             (_, Ok(config)) => Ok(config.control.unwrap_or_default().socket),
-            // It was started without a file, or this user may not read the file: nor talk to the gateway.
+            // The gateway was started without a file, or this user may not read the file. Then
+            // this user may not control the gateway either.
             (None, Err(ConfigError::File { .. })) => Ok(SOCKET.into()),
             (_, Err(error)) => Err(Failure::Usage(format!(
-                "{error}; the gateway that runs can be named by its control socket, too: --socket PATH"
+                "{error}; the running gateway can also be named by its control socket: --socket PATH"
             ))),
         }
     }
@@ -143,7 +144,7 @@ fn runs(socket: &Path) -> Result<Option<Pid>, Failure> {
     Ok(Some(peer.pid))
 }
 
-/// Waits until the gateway answers, unless `ended` says why it never will.
+/// Waits until the gateway answers. `ended` returns an error if it has ended.
 fn answers(
     socket: &Path,
     ending: &Ending,
@@ -171,7 +172,7 @@ fn answers(
     }
 }
 
-/// A gateway that systemd keeps.
+/// A gateway that runs as a service of systemd.
 struct Service;
 
 impl Service {
@@ -185,22 +186,22 @@ impl Service {
 }
 
 fn said_in_journal(what: &str) -> String {
-    format!("{what}; why: journalctl --unit {UNIT} --lines 20")
+    format!("{what}; the reason is in: journalctl --unit {UNIT} --lines 20")
 }
 
-/// Whether systemd runs this machine (sd_booted(3)), and has the packaged unit.
+/// Whether systemd runs this machine (sd_booted(3)) and has the packaged unit.
 pub fn has_unit() -> bool {
     let mut cat = Command::new("systemctl");
     cat.args(["cat", UNIT]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Path::new("/run/systemd/system").is_dir() && cat.status().is_ok_and(|status| status.success())
 }
 
-/// Whether a process is the one of the unit.
+/// Whether this process is the main process of the unit.
 fn is_service(pid: Pid) -> bool {
     state(&["show", "--property=MainPID", "--value", UNIT]) == pid.as_raw_nonzero().to_string()
 }
 
-/// What systemctl says, whether or not it is content.
+/// The output of systemctl, whatever its exit code.
 fn state(arguments: &[&str]) -> String {
     let output = Command::new("systemctl").args(arguments).stdin(Stdio::null()).output();
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -218,7 +219,7 @@ fn systemctl(arguments: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// A gateway that is a process of its own.
+/// A gateway that is not a service.
 struct Process<'a> {
     config: &'a Path,
     socket: &'a Path,
@@ -232,7 +233,7 @@ impl Process<'_> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["gateway", "--config"]).arg(self.config).current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // Ctrl-C at this terminal is not for it.
+        // A process group of its own, so that Ctrl-C at this terminal does not end it.
         command.process_group(0);
         let mut child = command.spawn()?;
         let written = number.set_len(0).and_then(|()| writeln!(number, "{}", child.id()));
@@ -245,7 +246,7 @@ impl Process<'_> {
         status
     }
 
-    /// Waits until it answers; not another one.
+    /// Waits until this gateway answers. It is an error if another one answers.
     fn serves(&self, child: &mut Child, ending: &Ending) -> Result<Status, Failure> {
         let status = answers(self.socket, ending, || match child.try_wait()? {
             Some(status) => {
@@ -258,7 +259,7 @@ impl Process<'_> {
         let other = runs(self.socket)?.filter(|pid| pid.as_raw_nonzero().get().cast_unsigned() != child.id());
         match other {
             Some(pid) => Err(Failure::Run(format!(
-                "another gateway has {}: process {}",
+                "another gateway uses {}: process {}",
                 self.socket.display(),
                 pid.as_raw_nonzero()
             ))),
@@ -266,7 +267,7 @@ impl Process<'_> {
         }
     }
 
-    /// The file with its number, which one `up` has at a time.
+    /// The file for the process number. Its lock allows one `up` at a time.
     fn number(&self) -> Result<File, Failure> {
         let path = self.socket.with_extension("pid");
         let failed = |error: io::Error| {
@@ -296,10 +297,10 @@ impl Process<'_> {
 }
 
 fn as_root(error: &io::Error) -> &'static str {
-    if error.kind() == ErrorKind::PermissionDenied { "; do it as root" } else { "" }
+    if error.kind() == ErrorKind::PermissionDenied { "; run this as root" } else { "" }
 }
 
-/// Ends a process gently, and waits for that.
+/// Ends a process with SIGTERM, and waits until it has ended.
 fn end(pid: Pid) -> Result<(), Failure> {
     let number = pid.as_raw_nonzero();
     let failed = |error: rustix::io::Errno| {
@@ -312,13 +313,13 @@ fn end(pid: Pid) -> Result<(), Failure> {
     loop {
         let left = PATIENCE.saturating_sub(begun.elapsed());
         let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        // The descriptor can be read once the process has ended (pidfd_open(2)).
+        // The descriptor becomes readable when the process has ended (pidfd_open(2)).
         match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)) {
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(failed(error)),
             Ok(0) => {
                 return Err(Failure::Run(format!(
-                    "process {number} has not ended after {} s; at once: kill -KILL {number}",
+                    "process {number} has not ended after {} s; to end it at once: kill -KILL {number}",
                     PATIENCE.as_secs()
                 )));
             }

@@ -51,7 +51,7 @@ fn a_gateway_is_asked_and_paused_and_a_killed_one_stays_paused() {
 
     // One more of the same configuration does not take the socket away.
     let second = refused(&leeway().args(["gateway", "--config", &config]).output().unwrap(), 1);
-    assert!(second.contains("another gateway has"), "{second}");
+    assert!(second.contains("another gateway uses"), "{second}");
 
     gateway.signal(rustix::process::Signal::KILL);
     let _gateway = start();
@@ -100,7 +100,7 @@ fn a_reload_hands_over_what_the_gateway_cannot_read() {
     let (gateway, addresses) = Gateway::start(&mut command, 1);
     let reload = || ask(&socket, &["reload", "--config", &config]);
     write(&users, &both);
-    assert_eq!(out(&reload()), "the configuration was read again and holds\n");
+    assert_eq!(out(&reload()), "the configuration was read again and is in use\n");
     assert_eq!(bob(addresses[0]), "403", "let in, but not to there");
 
     // Wrong, or only after a restart: nothing changes.
@@ -121,7 +121,7 @@ fn a_reload_hands_over_what_the_gateway_cannot_read() {
     // A signal hands nothing over; the old copy, which has bob, does not come back.
     let pid = rustix::process::Pid::from_raw(gateway.pid().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-    gateway.says("the configuration was read again and holds", 1);
+    gateway.says("the configuration was read again and is in use", 1);
     assert_eq!(bob(addresses[0]), "407");
 }
 
@@ -163,7 +163,7 @@ fn a_reload_hands_over_a_configuration_that_the_gateway_cannot_read() {
     let said = refused(&reload(), 2);
     assert!(said.contains("ports"), "what is there now was read: {said}");
     write(&config, &text("ports = [80]"), 0o640);
-    assert_eq!(out(&reload()), "the configuration was read again and holds\n");
+    assert_eq!(out(&reload()), "the configuration was read again and is in use\n");
     // A signal hands nothing over, and the copy is as old as the start.
     let pid = rustix::process::Pid::from_raw(gateway.pid().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();

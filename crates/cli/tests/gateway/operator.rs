@@ -48,7 +48,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo leeway gateway users", OnBox(&["10.20.0.2"])),
     (
         "sudo systemctl reload leeway-gateway",
-        Instead("sudo leeway gateway reload", &["was read again and holds"]),
+        Instead("sudo leeway gateway reload", &["was read again and is in use"]),
     ),
     (
         "sudo leeway gateway invite ann",

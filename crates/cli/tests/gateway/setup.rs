@@ -122,7 +122,7 @@ fn what_init_writes_passes_check_and_the_gateway_starts_with_it() {
 
     // It is not written over by mistake.
     let again = site.gateway(&init).output().unwrap();
-    assert!(again.status.code() == Some(2) && said(&again).contains("is there already"), "{}", said(&again));
+    assert!(again.status.code() == Some(2) && said(&again).contains("exists already"), "{}", said(&again));
 
     // Metrics at every address: clients get none.
     std::fs::write(config, format!("metrics = \"0.0.0.0:9300\"\n{toml}")).unwrap();
@@ -215,8 +215,8 @@ fn init_asks_on_a_terminal_and_takes_what_it_is_told() {
     for words in [
         "`10.20.0.0/40` is not a network",
         "192.168.7.128/25 overlaps 192.168.7.0/24",
-        "at least 8 characters; once more",
-        "the two passwords differ; once more",
+        "at least 8 characters; try again",
+        "the two passwords differ; try again",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }

@@ -91,12 +91,12 @@ fn a_neighbour_with_a_voucher_is_served_until_it_is_used_and_nothing_shown_is_lo
     assert_eq!(codes.len(), 12);
     let again = bed.ask(&["voucher", "--days", "1"]);
     assert_eq!(again.status.code(), Some(2), "a sheet is not written over");
-    assert!(String::from_utf8_lossy(&again.stderr).contains("there already"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
 
     let (mut gateway, [http, socks]) = bed.start();
     let (proxy, socks) = (format!("http://{http}"), format!("socks5h://{socks}"));
     let (status, words) = bed.fetch(&proxy, "ann:secret");
-    assert!(status == "407" && words.contains("the code of a voucher is a name"), "{status} {words}");
+    assert!(status == "407" && words.contains("the code of a voucher as the name"), "{status} {words}");
     // The page of a voucher begins nothing.
     let page = format!("{proxy}/c/{}", codes[0].replace('-', ""));
     let (status, words) = curl(&["--noproxy", "*", &page]);
@@ -131,7 +131,7 @@ fn a_neighbour_with_a_voucher_is_served_until_it_is_used_and_nothing_shown_is_lo
     let (_gateway, [http, _]) = bed.start();
     let proxy = format!("http://{http}");
     let (status, words) = bed.fetch(&proxy, &format!("{}:x", codes[0]));
-    assert!(status == "503" && words.contains("The data of your voucher"), "{status} {words}");
+    assert!(status == "503" && words.contains("the data of your voucher"), "{status} {words}");
     assert_eq!(one(&bed.json(&["voucher", "--list"]))["redeemed"], begun["redeemed"]);
     assert_eq!(one(&bed.json(&["voucher", "--list"]))["used_bytes"], 1_000_000, "to the byte");
     assert_eq!(bed.fetch(&proxy, &format!("{}:x", codes[1])).0, "200", "others have theirs");

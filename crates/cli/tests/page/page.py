@@ -168,7 +168,7 @@ def cap_reached(page, browser, proxy: str) -> None:
     card.screenshot(path=pictures / "cap-owner.png")
     given = {"username": "jordi", "password": password}
     words = {
-        "en-GB": ("You are paused.", "What you may use today is nearly or all used.", "It goes on: "),
+        "en-GB": ("You are paused.", "You have used nearly all, or all, of what you may use today.", "You are served again: "),
         "es-ES": ("Estás en pausa.", "Lo que puedes usar hoy está casi o del todo usado.", "Sigue: "),
         "ca-ES": ("Estàs en pausa.", "El que pots usar avui està gairebé o del tot usat.", "Continua: "),
     }
@@ -217,7 +217,7 @@ def reload(page) -> None:
     again = page.get_by_role("button", name="Read the configuration again")
     config.write_text(text.replace('daily = "20 GB"', 'daily = "30 GB"'))
     again.click()
-    expect(page.get_by_role("status")).to_have_text("The configuration was read again and holds.")
+    expect(page.get_by_role("status")).to_have_text("The configuration was read again and is in use.")
     expect(page.locator("#volumes")).to_contain_text("used of 30.00 GB")
     page.screenshot(path=pictures / "reloaded.png", full_page=True)
     looks(page)
@@ -278,7 +278,7 @@ def main() -> None:
         page.on("dialog", lambda dialog: faults.append("a name was run as a script"))
 
         log_in(page, "not the password")
-        expect(page.get_by_role("alert")).to_have_text("Nobody has this name and this password.")
+        expect(page.get_by_role("alert")).to_have_text("The name or the password is wrong.")
         looks_everywhere(page)
         assert not page.context.cookies(), "no session for a wrong password"
 

@@ -1,36 +1,36 @@
 //! Blocked names, 8 bytes each: a sorted list of keyed hashes.
 //!
-//! The key is random, so nobody can choose a name whose hash equals that of a blocked name. By
-//! chance this happens to one query in 10^13 with a million names.
+//! The key is random, so nobody can choose a name whose hash equals that of a blocked name. With a
+//! million names, this happens by chance to one query in 10^13.
 
 use crate::notes::{ADDRESS_NO_NAME, LEADS_ELSEWHERE, NO_NAME, NOT_ASCII, OTHER_RULE, Phrase};
 use crate::resolve::is_name;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 
-/// Names that are blocked with all that is below them.
+/// Blocked names. A name also blocks every name below it.
 #[derive(Debug, Default)]
 pub struct Domains {
     hashes: Vec<u64>,
     key: RandomState,
 }
 
-/// Names that are read one by one.
+/// Collects names one by one.
 #[derive(Default)]
 pub struct Builder(Domains);
 
 impl Builder {
-    /// Takes the names of a line: a name alone, `*.name`, `||name^`, or an address of nowhere and names (hosts
-    /// file). Lines of comments have none.
+    /// Adds the names of a line: one name, `*.name`, `||name^`, or the unspecified or a loopback
+    /// address with names (hosts file). Comments are skipped.
     ///
     /// # Errors
-    /// Why it is none of these.
+    /// Why the line is none of these.
     pub fn line(&mut self, line: &str) -> Result<(), &'static Phrase<0>> {
-        // Ad blockers begin comments with `!`, and a file with its kind in brackets.
+        // Lists of ad blockers begin comments with `!`, and the file with its kind in brackets.
         if line.is_empty() || line.starts_with(['#', '!', '[']) {
             return Ok(());
         }
-        // What has no space before it is no comment, but a rule for a part of a page.
+        // A `#` without a space before it is no comment: it is a rule for a part of a page.
         let line =
             line.find(" #").or_else(|| line.find("\t#")).map_or(line, |comment| line[..comment].trim_end());
         let mut words = line.split_ascii_whitespace();
@@ -46,7 +46,7 @@ impl Builder {
                 None => &ADDRESS_NO_NAME,
             });
         }
-        // This machine's own names, and the address itself.
+        // Without names of this machine (no dot), and without the address itself as a name.
         for word in words.filter(|word| word.contains('.') && word.parse::<IpAddr>().is_err()) {
             let name = bare(word)?;
             self.add(name);
@@ -54,7 +54,7 @@ impl Builder {
         Ok(())
     }
 
-    /// All of them.
+    /// The collected names.
     pub fn build(self) -> Domains {
         let Domains { mut hashes, key } = self.0;
         hashes.sort_unstable();
@@ -70,7 +70,7 @@ impl Builder {
 }
 
 impl Domains {
-    /// Whether that name, or one above it, is blocked.
+    /// Whether `name`, or a name above it, is blocked.
     pub fn has(&self, name: &str) -> bool {
         if self.hashes.is_empty() {
             return false;
@@ -85,12 +85,12 @@ impl Domains {
         false
     }
 
-    /// How many.
+    /// Number of blocked names.
     pub fn len(&self) -> usize {
         self.hashes.len()
     }
 
-    /// What they take of memory.
+    /// Memory of the hashes, in bytes.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.hashes.capacity() * size_of::<u64>()
@@ -99,7 +99,7 @@ impl Domains {
     fn hash(&self, name: &str) -> u64 {
         let mut hasher = self.key.build_hasher();
         let mut lower = [0; 64];
-        // Upper and lower case are one name (RFC 4343).
+        // Upper and lower case are the same name (RFC 4343).
         for piece in name.as_bytes().chunks(lower.len()) {
             let lower = &mut lower[..piece.len()];
             lower.copy_from_slice(piece);
@@ -110,10 +110,10 @@ impl Domains {
     }
 }
 
-/// A name without what lists put around it.
+/// A name without the signs that lists put around it.
 ///
 /// # Errors
-/// It is no name.
+/// The text is no host name.
 pub fn bare(text: &str) -> Result<&str, &'static Phrase<0>> {
     if text.parse::<IpAddr>().is_ok() {
         return Err(&ADDRESS_NO_NAME);

@@ -16,39 +16,39 @@ use std::io::{self, BufRead, BufReader};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// Wrong lines that are named of each file; the others are counted.
+/// Wrong lines of each file that are reported. The others are counted.
 const NAMED: u64 = 3;
-/// Characters of a wrong line that are repeated.
+/// Characters of a wrong line that are shown.
 const SHOWN: usize = 60;
 
-/// `[block]`.
+/// The section `[block]` of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BlockConfig {
-    /// Names, and absolute paths of files with names. A name blocks what is below it.
+    /// Names, and absolute paths of files with names. A name also blocks the names below it.
     pub domains: Vec<String>,
-    /// Networks and addresses, and absolute paths of files with such.
+    /// Networks and addresses, and absolute paths of files with them.
     pub networks: Vec<String>,
     /// Ports, of TCP and of UDP.
     pub ports: BTreeSet<u16>,
 }
 
-/// Which list has it.
+/// One of the owner's blocklists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
-    /// That of names.
+    /// Names.
     Domains,
-    /// That of networks.
+    /// Networks.
     Networks,
-    /// That of ports.
+    /// Ports.
     Ports,
 }
 
 impl List {
-    /// Each of them, in order.
+    /// All lists, in order.
     pub const ALL: [List; 3] = [List::Domains, List::Networks, List::Ports];
 
-    /// What the configuration calls it.
+    /// The list's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             List::Domains => "domains",
@@ -58,7 +58,7 @@ impl List {
     }
 }
 
-/// All that is blocked.
+/// Everything that is blocked.
 #[derive(Debug, Default)]
 pub struct Blocklist {
     domains: Domains,
@@ -68,8 +68,8 @@ pub struct Blocklist {
 }
 
 impl BlockConfig {
-    /// The entries that are neither names nor networks nor paths: the key of each, what is wrong, and what
-    /// would be right.
+    /// The entries that are neither names nor networks nor paths. For each its key, what is wrong,
+    /// and what would be right.
     pub fn wrong(&self) -> Vec<(String, String, String)> {
         let wrong = |key: String, list: List, entry: &str| {
             let (why, example) = match list {
@@ -89,7 +89,7 @@ impl BlockConfig {
         literals.collect()
     }
 
-    /// The files that cannot be read, each with its key. None is read to its end.
+    /// The files that cannot be opened, each with its key. No file is read.
     pub fn unreadable(&self) -> Vec<(String, ConfigError)> {
         let files = self.entries().filter_map(|(key, _, entry)| match entry {
             Entry::File(path) => Some((key, open(path).err()?)),
@@ -98,10 +98,10 @@ impl BlockConfig {
         files.collect()
     }
 
-    /// Looks at what a type cannot say; no file is read to its end.
+    /// Checks the entries, and that the files can be opened. No file is read.
     ///
     /// # Errors
-    /// What is neither a name nor a network nor a file that can be read.
+    /// An entry is neither a name nor a network nor a file that can be opened.
     pub fn check(&self) -> Result<(), ConfigError> {
         if let Some((key, what, right)) = self.wrong().into_iter().next() {
             return Err(ConfigError::Value(format!("{key}: {what}; {right}")));
@@ -120,7 +120,7 @@ impl BlockConfig {
 }
 
 impl Blocklist {
-    /// Reads all files. A wrong line is left out, and named in [`Blocklist::notices`].
+    /// Reads all files. A wrong line is skipped, and reported in [`Blocklist::notices`].
     ///
     /// # Errors
     /// A file cannot be read, or an entry of the configuration is wrong.
@@ -149,17 +149,17 @@ impl Blocklist {
         Ok(lists)
     }
 
-    /// Whether that name, or one above it, is blocked.
+    /// Whether `name`, or a name above it, is blocked.
     pub fn has_name(&self, name: &str) -> bool {
         self.domains.has(name)
     }
 
-    /// Whether a network with that address is blocked.
+    /// Whether `address` is in a blocked network.
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.networks.has(address)
     }
 
-    /// Whether that port is blocked.
+    /// Whether `port` is blocked.
     pub fn has_port(&self, port: u16) -> bool {
         self.ports.contains(&port)
     }
@@ -169,7 +169,7 @@ impl Blocklist {
         in_english(&self.notes())
     }
 
-    /// The same as notes.
+    /// [`Blocklist::notices`] as notes.
     pub(crate) fn notes(&self) -> Vec<Note> {
         let counts = [self.domains.len(), self.networks.len(), self.ports.len()];
         if counts == [0; 3] {
@@ -192,17 +192,17 @@ impl Entry<'_> {
     }
 }
 
-/// A file that has an end.
+/// Opens a regular file.
 fn open(path: &Path) -> Result<File, ConfigError> {
     let failed = |error| ConfigError::File { path: path.to_owned(), error };
-    // A pipe would be waited for at its opening.
+    // Opening a named pipe would block until another program writes to it.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
     }
     File::open(path).map_err(failed)
 }
 
-/// Gives each line to `take`, and says which it refuses.
+/// Gives each line to `take`, and adds a note for each line that `take` refuses.
 fn lines(
     path: &Path,
     notes: &mut Vec<Note>,
@@ -316,9 +316,9 @@ mod tests {
         for part in [
             &format!("{names}:2: \"example.com##.ad\""),
             &format!("{names}:3: "),
-            &format!("{names}:4: \"192.168.1.5 nas.example\": it leads a name to another address"),
+            &format!("{names}:4: \"192.168.1.5 nas.example\": it gives a name another address"),
             &format!("{names}: 3 more lines are wrong"),
-            &format!("{networks}:1: \"10.0.0.0/33\": it is no network"),
+            &format!("{networks}:1: \"10.0.0.0/33\": it is neither a network nor an address"),
         ] {
             assert!(said.contains(part), "{part} in\n{said}");
         }
@@ -328,9 +328,9 @@ mod tests {
     fn what_cannot_be_read_is_an_error() {
         for (domains, networks, why) in [
             (&["/nonexistent/ads"][..], &[][..], "/nonexistent/ads"),
-            (&["/"], &[], "it is no file"),
+            (&["/"], &[], "it is not a regular file"),
             (&["two words"], &[], "block.domains[0]: `two words`"),
-            (&["1.2.3.4"], &[], "belongs into `networks`"),
+            (&["1.2.3.4"], &[], "put it into `networks`"),
             (&[], &["example.org"], "block.networks[0]: `example.org`"),
             (&[], &["relative/path"], "absolute path of a file"),
         ] {
@@ -339,7 +339,8 @@ mod tests {
         }
     }
 
-    /// `cargo test --release -p leeway-gateway --lib half_a_million -- --nocapture` prints how long it takes.
+    /// Prints the times with:
+    /// `cargo test --release -p leeway-gateway --lib half_a_million -- --nocapture`
     #[test]
     fn half_a_million_names_take_eight_bytes_each() {
         let mut text = String::new();

@@ -4,7 +4,7 @@ use crate::notes::{NO_NETWORK, Phrase};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Ranges of IPv4 and of IPv6, sorted.
+/// Ranges of IPv4 and of IPv6 addresses, sorted.
 #[derive(Debug, Default)]
 pub struct Networks([Vec<(u128, u128)>; 2]);
 
@@ -13,7 +13,7 @@ impl Networks {
     pub fn new(networks: &[IpNet]) -> Networks {
         let mut ranges = [Vec::new(), Vec::new()];
         for network in networks {
-            // A network of IPv4-mapped addresses is one of IPv4.
+            // A network of IPv4-mapped addresses counts as IPv4.
             let [first, last] = [network.network(), network.broadcast()].map(|end| end.to_canonical());
             let [first, last] = if first.is_ipv4() == last.is_ipv4() {
                 [first, last]
@@ -25,7 +25,7 @@ impl Networks {
         Networks(ranges.map(merged))
     }
 
-    /// Whether one of them has that address.
+    /// Whether one of the networks contains `address`.
     pub fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let (ranges, number) = (&self.0[usize::from(address.is_ipv6())], number(address));
@@ -33,25 +33,25 @@ impl Networks {
         after > 0 && number <= ranges[after - 1].1
     }
 
-    /// How many ranges there are.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
     }
 }
 
-/// The network of a line, if it has one; what follows `#` or `;` is a comment.
+/// The network of a line, if it has one. What follows `#` or `;` is a comment.
 ///
 /// # Errors
-/// It is none.
+/// The text is no network.
 pub fn line(line: &str) -> Result<Option<IpNet>, &'static Phrase<0>> {
     let text = line.split(['#', ';']).next().unwrap_or_default().trim();
     if text.is_empty() { Ok(None) } else { network(text).map(Some) }
 }
 
-/// A network, or an address alone.
+/// A network, or a single address.
 ///
 /// # Errors
-/// It is neither.
+/// The text is neither.
 pub fn network(text: &str) -> Result<IpNet, &'static Phrase<0>> {
     let alone = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| &NO_NETWORK)
@@ -64,7 +64,7 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// Sorted, and those that touch in one.
+/// Sorts the ranges, and joins those that touch or overlap.
 fn merged(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     ranges.sort_unstable();
     ranges.dedup_by(|next, kept| {

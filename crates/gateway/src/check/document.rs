@@ -1,4 +1,5 @@
-//! The text of a configuration: values with their lines, and every syntax error in plain words.
+//! The text of a configuration: its values with their lines, and every syntax error in plain
+//! words.
 
 use super::keys::{self, KEYS, Key};
 use super::{Finding, Findings};
@@ -9,11 +10,11 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// A configuration as it was read.
+/// The result of reading a configuration.
 #[derive(Debug)]
 pub struct Document {
-    /// What could be read of it; a value that could not is as if it were not there. None where
-    /// the text is no TOML.
+    /// What could be read. A value that could not be read is left out, or replaced by an example.
+    /// `None` if the text is not TOML.
     pub config: Option<Config>,
     /// What could not be read, and why.
     pub(super) findings: Vec<Finding>,
@@ -22,7 +23,7 @@ pub struct Document {
     lines: BTreeMap<String, usize>,
 }
 
-/// A key or an entry: its path, and where it and its value stand in the text.
+/// The path of a key or entry, and the positions of key and value in the text.
 struct Place {
     path: String,
     key: Range<usize>,
@@ -30,7 +31,7 @@ struct Place {
 }
 
 impl Document {
-    /// Reads all of it, whatever is wrong.
+    /// Reads the whole text, and reports all mistakes.
     pub fn read(text: &str) -> Document {
         let (mut table, errors) = DeTable::parse_recoverable(text);
         let mut places = Vec::new();
@@ -43,8 +44,8 @@ impl Document {
             let (what, right) = keys::syntax(error.message(), at.and_then(|at| text.lines().nth(at - 1)));
             document.find("", at, what, right);
         }
-        // What follows would be about what the reader has guessed.
-        // Each mistake is mended at most twice: by an example, and by nothing.
+        // After a syntax error, further errors would concern what the parser guessed. Each mistake
+        // is mended at most twice: by an example, and by removing the value.
         for _ in 0..2 * places.len() + KEYS.len() {
             if !errors.is_empty() || document.config.is_some() {
                 break;
@@ -54,7 +55,7 @@ impl Document {
                 Err(error) => {
                     let span = error.span().unwrap_or_default();
                     let mend = document.explain(error.message(), &span, &places, text);
-                    // Where that is mended, the next mistake comes to light.
+                    // After this repair, the next round finds the next mistake.
                     if !mend.at(table.get_mut(), &span) {
                         break;
                     }
@@ -67,7 +68,7 @@ impl Document {
     /// The configuration, if nothing is wrong with the text.
     ///
     /// # Errors
-    /// Everything that cannot be read, a line each.
+    /// Everything that cannot be read, one line for each.
     pub fn config(self) -> Result<Config, String> {
         let wrong = self.findings.iter().map(|finding| {
             let line = finding.line.map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -78,7 +79,7 @@ impl Document {
         self.config.filter(|_| wrong.is_empty()).ok_or(wrong)
     }
 
-    /// The line of a key; of the table that it is in, where it does not stand by itself.
+    /// The line of a key, or of the table that contains it if the key has no line.
     pub fn line(&self, key: &str) -> Option<usize> {
         let mut key = key;
         loop {
@@ -89,17 +90,18 @@ impl Document {
         }
     }
 
-    /// Adds what a value's error means; what lets the rest be read.
+    /// Adds a finding that explains the error of a value. Returns the repair that lets the rest be
+    /// read.
     fn explain(&mut self, message: &str, span: &Range<usize>, places: &[Place], text: &str) -> Mend {
         let covers = |range: &Range<usize>| range.start <= span.start && span.end <= range.end;
-        // The innermost comes last.
+        // The innermost place is the last.
         let place = places.iter().rev().find(|place| covers(&place.key) || covers(&place.value));
         let path = place.map(|place| place.path.as_str()).unwrap_or_default();
         let value = text.get(span.clone()).unwrap_or_default();
         let (what, right) = keys::explain(message, path, value);
         let line = Some(line_of(text, span.start));
         self.find(path, line, what, right);
-        // What was meant is not missed.
+        // A key that was misspelt is not reported as missing.
         let (unknown, missing) = (keys::unknown(message, path), keys::missing(message, path));
         self.broken.extend(unknown.into_iter().chain(missing).map(|key| key.path.to_owned()));
         let known = Key::of(path)
@@ -142,19 +144,19 @@ fn note(key: Range<usize>, value: &Spanned<DeValue<'_>>, path: String, places: &
     }
 }
 
-/// What is done to the innermost value or key that an error is about.
+/// The repair of the innermost value or key that an error concerns.
 #[derive(Debug, Clone, Copy)]
 enum Mend {
-    /// It is taken out.
+    /// Remove it.
     Out,
-    /// An example stands there instead.
+    /// Replace it by an example.
     Example(&'static Key),
-    /// The field that the table lacks is put in.
+    /// Add the field that the table lacks.
     Add(&'static Key),
 }
 
 impl Mend {
-    /// Does it; whether there was something.
+    /// Carries the repair out. Returns whether there was something to repair.
     fn at(self, table: &mut DeTable<'_>, span: &Range<usize>) -> bool {
         let covers = |range: Range<usize>| range.start <= span.start && span.end <= range.end;
         let names: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
@@ -200,7 +202,7 @@ impl Mend {
         }
     }
 
-    /// Puts the field in that it lacks; whether that is what was to be done.
+    /// Adds the missing field. Returns false for another kind of repair.
     fn add(self, value: &mut DeValue<'_>) -> bool {
         match (self, value, DeValue::parse(self.example())) {
             (Mend::Add(key), DeValue::Table(table), Ok(example)) => {
@@ -212,10 +214,10 @@ impl Mend {
     }
 }
 
-/// Where nothing of the text is.
+/// A position outside of the text.
 const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
 
-/// The value without its places, which are those of another text.
+/// A value without its positions, which belong to another text.
 fn nowhere(value: Spanned<DeValue<'_>>) -> Spanned<DeValue<'_>> {
     let value = match value.into_inner() {
         DeValue::Array(entries) => DeValue::Array(entries.into_iter().map(nowhere).collect()),
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// What is said of that text, a line each.
+    /// The errors of a text, one line for each.
     fn said(text: &str) -> Vec<String> {
         let findings = judge(Path::new("g.toml"), &Document::read(text), None);
         let errors = findings.iter().filter(|finding| finding.severity == crate::check::Severity::Error);
@@ -293,10 +295,7 @@ mod tests {
             "{said:#?}"
         );
         assert!(said[0].contains("above the first line with a [table]"), "{said:#?}");
-        assert!(
-            said[1].contains("g.toml:5") && said[1].contains("it belongs into [caps.month]"),
-            "{said:#?}"
-        );
+        assert!(said[1].contains("g.toml:5") && said[1].contains("it belongs in [caps.month]"), "{said:#?}");
     }
 
     #[test]

@@ -20,30 +20,26 @@ pub(super) fn judge(path: &Path, config: &Config, machine: &Machine, findings: &
     secrets(config, machine, findings);
     itself(path, config, machine, findings);
     for (key, why) in &machine.blocked {
-        findings.error(key, why, "the absolute path of a list that is there");
+        findings.error(key, why, "the absolute path of an existing list");
     }
     if let Some(why) = &machine.names {
-        findings.error("dns", format!("no name can be found: {why}"), "dns = [\"9.9.9.9\"]");
+        findings.error("dns", format!("names cannot be resolved: {why}"), "dns = [\"9.9.9.9\"]");
     }
     if let Some(why) = &machine.upload {
         let right = "leeway kernel load ledbat, as root (Linux 6.10 or newer)";
-        findings.note(
-            "upload",
-            format!("uploads are held back by the window of `uplink` alone: {why}"),
-            right,
-        );
+        findings.note("upload", format!("uploads are limited only by the window of `uplink`: {why}"), right);
     }
     for words in config.policy(Attached::fixed(machine.surroundings.clone())).home_in_words() {
         findings.note("", words, "");
     }
 }
 
-/// Interfaces with an address in the network, or whose network is within it.
+/// Interfaces with a network that contains `network`, or is part of it.
 fn in_network<'a>(machine: &'a Machine, network: &'a IpNet) -> impl Iterator<Item = &'a Interface> {
     machine.interfaces.iter().filter(|interface| interface.networks().any(|own| overlaps(&own, network)))
 }
 
-/// Whether neighbours are at that interface.
+/// Whether neighbours are at this interface.
 fn is_clients(config: &Config, interface: &Interface) -> bool {
     let named =
         config.transparent.as_ref().is_some_and(|transparent| transparent.interface == interface.name);
@@ -63,8 +59,8 @@ fn home(config: &Config, machine: &Machine, findings: &mut Findings) {
     for (n, network) in config.home.iter().enumerate() {
         if in_network(machine, network).next().is_none() {
             let what = format!(
-                "{network} is on no interface of this machine: nobody sees that its machines are at \
-                 work, unless their packets pass here"
+                "{network} is on no interface of this machine: the gateway does not see its traffic, unless that \
+                 passes this machine"
             );
             let here =
                 homes(config, machine).map(|network| network.to_string()).collect::<Vec<_>>().join(", ");
@@ -81,15 +77,15 @@ fn home(config: &Config, machine: &Machine, findings: &mut Findings) {
     }
 }
 
-/// Networks here that may be the home's.
+/// Networks of this machine that may be the home's.
 fn homes<'a>(config: &'a Config, machine: &'a Machine) -> impl Iterator<Item = IpNet> + 'a {
     let others =
         machine.interfaces.iter().filter(|interface| !interface.loopback && !is_clients(config, interface));
     others.flat_map(Interface::networks)
 }
 
-/// Machines of a home with IPv6 use that as a rule (RFC 6724), so a home that is named by IPv4
-/// alone is seen by half.
+/// Machines of a home with IPv6 normally prefer it (RFC 6724). So half of the traffic is not seen
+/// if only the home's IPv4 network is configured.
 fn home_v6(config: &Config, machine: &Machine, findings: &mut Findings) {
     if config.home.is_empty() || config.home.iter().any(|network| network.addr().is_ipv6()) {
         return;
@@ -107,8 +103,7 @@ fn home_v6(config: &Config, machine: &Machine, findings: &mut Findings) {
     };
     let found = networks(&mut others().filter(beside));
     let named: Vec<String> = config.home.iter().map(|network| format!("\"{network}\"")).collect();
-    let what =
-        "only IPv4 of the home is named, and this machine has IPv6: what the home does by IPv6 is not seen";
+    let what = "only the home's IPv4 network is named, and this machine has IPv6: the home's IPv6 traffic is not seen";
     if !found.is_empty() {
         findings.warning("home", what, format!("home = [{}, {}]", named.join(", "), found.join(", ")));
     } else if !networks(&mut others()).is_empty() {
@@ -118,19 +113,22 @@ fn home_v6(config: &Config, machine: &Machine, findings: &mut Findings) {
     }
 }
 
-/// Addresses of interfaces at which neighbours are are theirs, whether they are in `clients` or
-/// not.
+/// Reports listeners for the owner at an interface with neighbours, even if its addresses are not
+/// in `clients`.
 fn owners_side(config: &Config, machine: &Machine, findings: &mut Findings) {
     let page = config.page.as_ref().map(|page| ("page.listen", page.listen));
     for (key, address) in page.into_iter().chain(config.metrics.map(|metrics| ("metrics", metrics))) {
         let ip = address.ip().to_canonical();
         let theirs =
             machine.interfaces.iter().find(|interface| interface.has(ip) && is_clients(config, interface));
-        // In `clients` itself is an error of the values.
+        // An address in `clients` is reported by the checks of the values.
         if let Some(interface) =
             theirs.filter(|_| !config.clients.iter().any(|clients| clients.contains(&ip)))
         {
-            let what = format!("{address} is on {}, where the neighbours are: they reach it", interface.name);
+            let what = format!(
+                "{address} is on {}, the interface of the neighbours, so they can reach it",
+                interface.name
+            );
             findings.error(key, what, "an address of the home's network, or 127.0.0.1");
         }
     }
@@ -175,7 +173,7 @@ fn addresses(config: &Config, machine: &Machine, findings: &mut Findings) {
             }
             Some(Bind::Denied) => findings.note(
                 &key,
-                format!("this process may not have port {port}"),
+                format!("this process may not use port {port}"),
                 "run it as root, or with CAP_NET_BIND_SERVICE as the packaged service has it",
             ),
             Some(Bind::Failed(why)) => {
@@ -187,12 +185,11 @@ fn addresses(config: &Config, machine: &Machine, findings: &mut Findings) {
 
 fn taken(key: &str, address: SocketAddr, gateway: &Beside, findings: &mut Findings) {
     let port = address.port();
-    let right = format!("another port, or stop the program that has it: ss -ltnp sport = :{port}");
+    let right = format!("another port, or stop the program that uses it: ss -ltnp sport = :{port}");
     match gateway {
         Beside::Holds(own) if own.contains(&address) || own.contains(&everywhere(port)) => {}
         Beside::Hidden => {
-            let what =
-                format!("{address} is taken; whether by the gateway that runs here, only root can ask");
+            let what = format!("{address} is taken; only root can see whether the running gateway uses it");
             findings.warning(key, what, "run this as root");
         }
         _ => findings.error(key, format!("{address} is taken by another program"), right),
@@ -248,14 +245,14 @@ fn secret(
             findings.error(
                 key,
                 format!("cannot read {}: {why}", path.display()),
-                "the path of a file that is there",
+                "the path of an existing file",
             );
         }
         None => {}
     }
 }
 
-/// The file of the configuration.
+/// Reports a password in the configuration file itself, if others can read the file.
 fn itself(path: &Path, config: &Config, machine: &Machine, findings: &mut Findings) {
     let Some(SecretFile::Read { rights: Some((mode, owner)), .. }) = machine.files.get(path) else { return };
     let url = config.accounts.as_ref().map(|accounts| accounts.url.as_str()).unwrap_or_default();
@@ -281,7 +278,7 @@ mod tests {
                         home = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]\n";
     const FILE: &str = "/etc/leeway/gateway.toml";
 
-    /// A box beside the router, with neighbours at a second interface.
+    /// A machine behind the home's router, with neighbours at a second interface.
     fn box_beside_the_router() -> Machine {
         let interface = |name: &str, addresses: &[&str]| Interface {
             name: name.into(),
@@ -308,7 +305,7 @@ mod tests {
         all.map(|finding| finding.to_string().replace("\n    right: ", " | ")).collect()
     }
 
-    /// One finding of that place, with that in it.
+    /// Expects one finding that begins with `begins` and contains `part`.
     #[track_caller]
     fn one(text: &str, machine: &Machine, begins: &str, part: &str) {
         let said = findings(text, machine);
@@ -351,10 +348,15 @@ mod tests {
     fn a_home_without_its_ipv6_is_found() {
         let mut machine = box_beside_the_router();
         let v4 = GOOD.replace(", \"2001:db8:1::/64\"", "");
-        one(&v4, &machine, "3: warning: home: only IPv4", "home = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]");
+        one(
+            &v4,
+            &machine,
+            "3: warning: home: only the home's IPv4",
+            "home = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]",
+        );
         machine.interfaces[1].addresses.remove(1);
         assert!(findings(&v4, &machine).is_empty(), "no IPv6 but that of the link");
-        // The neighbours' own IPv6 is not the home's.
+        // IPv6 at the neighbours' interface does not belong to the home.
         machine.interfaces[2].addresses.push("2001:db8:20::1/64".parse().unwrap());
         assert!(findings(&v4, &machine).is_empty());
         let wan = Interface {
@@ -364,7 +366,7 @@ mod tests {
             addresses: vec!["2001:db8:9::2/64".parse().unwrap()],
         };
         machine.interfaces.push(wan);
-        one(&v4, &machine, "3: warning: home: only IPv4", "which the home's router shows");
+        one(&v4, &machine, "3: warning: home: only the home's IPv4", "which the home's router shows");
     }
 
     #[test]
@@ -404,7 +406,7 @@ mod tests {
         machine.bound.insert(address, Bind::Taken);
         one(GOOD, &machine, "1: error: listen[0]: 10.20.0.1:3128 is taken by another", "ss -ltnp");
         machine.gateway = Beside::Hidden;
-        one(GOOD, &machine, "1: warning: listen[0]: 10.20.0.1:3128 is taken; whether", "root");
+        one(GOOD, &machine, "1: warning: listen[0]: 10.20.0.1:3128 is taken; only root", "root");
         machine.gateway = Beside::Holds(["10.20.0.1:3129".parse().unwrap()].into());
         one(GOOD, &machine, "1: error: listen[0]", "");
         for own in ["10.20.0.1:3128", "0.0.0.0:3128"] {
@@ -425,12 +427,7 @@ mod tests {
             "192.168.1.2:3128",
         );
         machine.bound.insert(address, Bind::Denied);
-        one(
-            GOOD,
-            &machine,
-            "1: note: listen[0]: this process may not have port 3128",
-            "CAP_NET_BIND_SERVICE",
-        );
+        one(GOOD, &machine, "1: note: listen[0]: this process may not use port 3128", "CAP_NET_BIND_SERVICE");
         machine.bound.insert(address, Bind::Failed("no".into()));
         one(GOOD, &machine, "1: error: listen[0]: cannot listen on 10.20.0.1:3128: no", "");
     }
@@ -506,7 +503,7 @@ mod tests {
     fn names_that_cannot_be_found_are_found() {
         let machine = Machine { names: Some("there is no name server".into()), ..box_beside_the_router() };
         let said = findings(GOOD, &machine);
-        assert!(said.len() == 1 && said[0].contains("error: dns: no name can be found"), "{said:#?}");
+        assert!(said.len() == 1 && said[0].contains("error: dns: names cannot be resolved"), "{said:#?}");
         let machine = Machine { upload: Some("lp is not in this kernel".into()), ..box_beside_the_router() };
         let said = findings(GOOD, &machine);
         assert!(

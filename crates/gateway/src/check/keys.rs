@@ -1,15 +1,15 @@
-//! Every key of a configuration and the values it takes, for explaining mistakes.
+//! Every key of a configuration and the values that it takes, to explain mistakes.
 
 use strsim::osa_distance;
 
 /// A key of the configuration.
 #[derive(Debug)]
 pub(super) struct Key {
-    /// With the tables that it is in.
+    /// The key's name, with the names of its tables.
     pub path: &'static str,
-    /// What stands there, or each entry of a list.
+    /// What kind of value it takes. For a list, the kind of its entries.
     pub what: &'static str,
-    /// Such as this one.
+    /// An example of a value. It begins with `[` for a list.
     pub example: &'static str,
 }
 
@@ -29,7 +29,7 @@ const RATE: &str = "a rate";
 const PART: &str = "a part from 0 to 1";
 const TABLE: &str = "a table of its own";
 
-/// A list is known by its example.
+/// All keys.
 pub(super) const KEYS: &[Key] = &[
     key("listen", ADDRESS, "[\"10.20.0.1:3128\"]"),
     key("socks", ADDRESS, "[\"10.20.0.1:1080\"]"),
@@ -122,7 +122,7 @@ pub(super) const KEYS: &[Key] = &[
 ];
 
 impl Key {
-    /// The key of that path; entries of lists and users with limits of their own have no rows of
+    /// The key of a path. Entries of lists, and users with limits of their own, have no rows of
     /// their own.
     pub fn of(path: &str) -> Option<&'static Key> {
         let mut plain = String::new();
@@ -143,7 +143,7 @@ impl Key {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 
-    /// The table that it is in; empty for the file's top.
+    /// The table that contains the key; empty for the top of the file.
     fn table(&self) -> &'static str {
         self.path.rsplit_once('.').map_or("", |(table, _)| table)
     }
@@ -152,25 +152,26 @@ impl Key {
         self.example.starts_with('[')
     }
 
-    /// A line with it.
+    /// The key with its example, as a line of the file.
     fn line(&self) -> String {
         format!("{} = {}", self.name(), self.example)
     }
 }
 
-/// The key that was meant by the unknown one at that path, if the message is about one.
+/// The key that was probably meant by the unknown key at `path`, if the message is about an
+/// unknown key.
 pub(super) fn unknown(message: &str, path: &str) -> Option<&'static Key> {
     message.starts_with("unknown field").then(|| nearest(path)).flatten()
 }
 
-/// The field that the message is missing at that path, if it is about one.
+/// The field that is missing at `path`, if the message is about a missing field.
 pub(super) fn missing(message: &str, path: &str) -> Option<&'static Key> {
     let name = message.strip_prefix("missing field `")?.split('`').next()?;
     Key::of(&format!("{path}.{name}"))
 }
 
-/// What a value's error means: what is wrong, and what would be right. `value` is what stands
-/// there.
+/// Explains the error of a value: what is wrong, and what would be right. `value` is the text of
+/// the value.
 pub(super) fn explain(message: &str, path: &str, value: &str) -> (String, String) {
     if message.starts_with("unknown field") {
         return explain_unknown(path);
@@ -180,8 +181,8 @@ pub(super) fn explain(message: &str, path: &str, value: &str) -> (String, String
     }
     let Some(key) = Key::of(path) else { return (message.to_owned(), String::new()) };
     let right = key.line();
-    // Types of our own say it themselves; what serde and the parsers of addresses say is for
-    // programmers.
+    // Errors of Leeway's own types explain themselves. Errors of serde and of the parsers of
+    // addresses are written for programmers.
     let foreign = [
         "invalid type",
         "invalid value",
@@ -194,10 +195,10 @@ pub(super) fn explain(message: &str, path: &str, value: &str) -> (String, String
         return (message.to_owned(), right);
     }
     let value = value.split('\n').next().unwrap_or_default().trim();
-    let value = if value.len() > 60 || value.is_empty() { "what stands here" } else { value };
+    let value = if value.len() > 60 || value.is_empty() { "this value" } else { value };
     let whole_list = key.is_list() && !path.ends_with(']');
     let what = match whole_list {
-        true => format!("{value} is not a list in [ ], each entry of it {}", key.what),
+        true => format!("{value} is not a list in [ ]; each entry has to be {}", key.what),
         false => format!("{value} is not {}", key.what),
     };
     (what, right)
@@ -214,7 +215,7 @@ fn explain_unknown(path: &str) -> (String, String) {
         Some(key) if key.table().is_empty() => {
             format!("`{}` belongs above the first line with a [table]", key.name())
         }
-        Some(key) if key.name() == name => format!("it belongs into [{}]", key.table()),
+        Some(key) if key.name() == name => format!("it belongs in [{}]", key.table()),
         Some(key) => format!("did you mean `{}` in [{}]?", key.name(), key.table()),
         None => {
             let all = KEYS.iter().filter(|key| key.table() == plain_table(table)).map(Key::name);
@@ -224,13 +225,13 @@ fn explain_unknown(path: &str) -> (String, String) {
     (what, right)
 }
 
-/// The name of a table as the rows have it.
+/// The name of a table in the form that the rows have.
 fn plain_table(table: &str) -> &'static str {
     Key::of(table).map_or("", |key| key.path)
 }
 
-/// The key of the same table with nearly that name, or the one of another table with that name or
-/// one letter's difference.
+/// The key with nearly this name in the same table; else a key of another table with this name, or
+/// a name that differs by one letter.
 fn nearest(path: &str) -> Option<&'static Key> {
     let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
     let table = plain_table(table);
@@ -242,22 +243,22 @@ fn nearest(path: &str) -> Option<&'static Key> {
     beside.or_else(elsewhere)
 }
 
-/// The name of these that is nearest to the given one, if it is near.
+/// The name of the list that is nearest to `name`, if it is near.
 pub(super) fn nearest_of<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let best = names.into_iter().min_by_key(|known| osa_distance(known, name))?;
     (osa_distance(best, name) <= (name.chars().count() / 3).clamp(1, 3)).then_some(best)
 }
 
-/// What the text's error means where it is no TOML. `line` is the line that it is in.
+/// Explains a syntax error of TOML. `line` is the line with the error.
 pub(super) fn syntax(message: &str, line: Option<&str>) -> (String, String) {
     let name = line.and_then(|line| line.split('=').next()).map(str::trim).unwrap_or_default();
     if message.contains("duplicate key") {
         return (
-            format!("`{name}` stands here twice"),
+            format!("`{name}` is in the file twice"),
             "one line for each key, one line for each [table]".into(),
         );
     }
-    let right = "a line is KEY = VALUE; text stands in double quotes, a list in [ ] with commas".to_owned();
+    let right = "a line is KEY = VALUE; put text in double quotes, and a list in [ ] with commas".to_owned();
     let example = KEYS.iter().find(|key| key.path == name).map(|key| format!(", such as: {}", key.line()));
     (format!("this line cannot be read ({message})"), right + &example.unwrap_or_default())
 }
@@ -267,7 +268,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// The configuration with that at a path, which may be in tables.
+    /// A configuration with `value` at a path, which may be in tables.
     fn with(path: &str, value: &str) -> String {
         let steps: Vec<&str> = path.split('.').collect();
         match steps[..] {
@@ -300,7 +301,7 @@ mod tests {
         }
     }
 
-    /// serde lists the fields of a table when it meets one that is none.
+    /// serde lists the fields of a table if it meets an unknown field.
     #[test]
     fn every_key_of_the_configuration_has_a_row_and_no_other() {
         let tables = [

@@ -1,16 +1,16 @@
-//! Which control laws yield to the home, and which laws exist.
+//! Checks which control laws exist, and which of them yield to the home.
 
 use super::Findings;
 use super::keys::nearest_of;
 use crate::config::{Carrier, Config};
 use leeway_control::LawSpec;
 
-/// Laws of `leeway laws` that leave a line to others: those made for it, and Vegas, which leaves
-/// a queue to whoever fills it.
+/// Laws of `leeway laws` that yield: those made for it, and Vegas, which leaves a queue to the
+/// flows that fill it.
 const YIELDING: [&str; 10] =
     ["vegas", "nice", "lp", "ledbat", "fledbat", "ledbatpp", "flower", "ebb", "proteus", "flexis"];
 
-/// Congestion controls that Linux 6.18 comes with (net/ipv4/Kconfig).
+/// Congestion controls of Linux 6.18 (net/ipv4/Kconfig).
 const LINUX: [&str; 17] = [
     "bbr",
     "bic",
@@ -30,12 +30,12 @@ const LINUX: [&str; 17] = [
     "westwood",
     "yeah",
 ];
-/// Those of them that leave a line to others.
+/// Congestion controls of Linux that yield.
 const YIELDING_IN_LINUX: [&str; 2] = ["lp", "vegas"];
-/// What the laws are called in the kernel, where `leeway kernel load` puts them.
+/// Prefix of the laws' names in the kernel, where `leeway kernel load` loads them.
 const OURS: &str = "leeway_";
 
-/// Whether the law leaves the line to the home.
+/// Whether a law yields to the home.
 fn yields(law: &str) -> bool {
     YIELDING.contains(&law)
 }
@@ -44,8 +44,8 @@ fn kernel_yields(name: &str) -> bool {
     YIELDING_IN_LINUX.contains(&name) || name.strip_prefix(OURS).is_some_and(yields)
 }
 
-/// What is wrong with the laws. `kernel` has the congestion controls that the machine's kernel
-/// has at the moment.
+/// Adds what is wrong with the laws. `kernel` has the congestion controls that this machine's
+/// kernel has at the moment.
 pub(super) fn judge(config: &Config, kernel: &[String], findings: &mut Findings) {
     let example = |key: &str| format!("leave `{key}` out, or take one of {}", YIELDING.join(", "));
     for (key, law, what) in
@@ -54,7 +54,7 @@ pub(super) fn judge(config: &Config, kernel: &[String], findings: &mut Findings)
         match law.as_ref().map(name) {
             None => findings.warning(
                 key,
-                format!("nothing holds {what} back, so the home will notice them"),
+                format!("nothing limits {what}, so the home will notice them"),
                 format!("leave `{key}` out, unless this is for a comparison"),
             ),
             Some(law) if !yields(law) => findings.warning(
@@ -68,7 +68,7 @@ pub(super) fn judge(config: &Config, kernel: &[String], findings: &mut Findings)
     if config.upload.is_empty() && config.uplink.is_none() {
         findings.warning(
             "upload",
-            "uploads go out under the kernel's own congestion control, which does not yield",
+            "uploads use the kernel's default congestion control, which does not yield",
             "upload = [\"leeway_ledbat\", \"lp\"]",
         );
     }
@@ -79,7 +79,7 @@ pub(super) fn judge(config: &Config, kernel: &[String], findings: &mut Findings)
     match (&relay.law, relay.transport) {
         (Some(law), Carrier::Tcp) => judge_kernel("relay.law", law, kernel, findings),
         (Some(law), Carrier::Quic) => {
-            // One that there is not is an error of its own.
+            // An unknown law is reported by the checks of the values.
             if let Some(law) = law.parse::<LawSpec>().ok().filter(|law| !yields(name(law))) {
                 findings.warning(
                     "relay.law",
@@ -150,8 +150,8 @@ mod tests {
             ("law = \"cubic\"", "Warning law: cubic does not yield"),
             ("law = \"bbr\"", "Warning law: bbr does not yield"),
             ("uplink = \"newreno\"", "Warning uplink: newreno does not yield"),
-            ("law = \"none\"", "Warning law: nothing holds downloads back"),
-            ("uplink = \"none\"", "Warning uplink: nothing holds"),
+            ("law = \"none\"", "Warning law: nothing limits downloads"),
+            ("uplink = \"none\"", "Warning uplink: nothing limits"),
             ("upload = [\"lp\", \"bbr\"]", "Warning upload[1]: \"bbr\" does not yield"),
             ("upload = [\"reno\"]", "Warning upload[0]: \"reno\" does not yield"),
             ("upload = [\"leeway_cubic\"]", "Warning upload[0]: \"leeway_cubic\" does not yield"),

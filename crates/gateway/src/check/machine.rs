@@ -15,52 +15,53 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Secrets are short; what is longer is another file.
+/// Longest file with secrets that is read, in bytes. A longer file is not one.
 const LONGEST_BYTES: u64 = 1 << 20;
 
-/// All of the machine that a configuration is judged by.
+/// Everything about a machine that the checks need.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// Its interfaces.
+    /// Network interfaces.
     pub interfaces: Vec<Interface>,
-    /// Its default routes.
+    /// Default routes.
     pub uplinks: Vec<Uplink>,
-    /// Its addresses and the networks that it reaches without a router.
+    /// Addresses, and the networks that the machine reaches without a router.
     pub surroundings: Surroundings,
-    /// What came of binding the addresses that the configuration names.
+    /// Result of binding each address of the configuration.
     pub bound: BTreeMap<SocketAddr, Bind>,
-    /// The gateway that runs here already.
+    /// The gateway that is running here already.
     pub gateway: Beside,
-    /// Files that the configuration names, and itself.
+    /// The files with secrets that the configuration names, and the configuration file.
     pub files: BTreeMap<PathBuf, SecretFile>,
-    /// Files of `[block]` that cannot be read: the key of each in the configuration, and the error.
+    /// Files of `[block]` that cannot be read. Each has its key in the configuration, and the
+    /// error.
     pub blocked: Vec<(String, String)>,
-    /// Congestion controls that its kernel has at the moment.
+    /// Congestion controls that the kernel has at the moment.
     pub kernel: Vec<String>,
-    /// Why uploads have no congestion control of the list, if they have none.
+    /// Why none of the configured congestion controls can be used for uploads, if none can.
     pub upload: Option<String>,
-    /// Why no name can be found, if none can.
+    /// Why names cannot be resolved, if they cannot.
     pub names: Option<String>,
     /// Why the home's packets cannot be seen, if they cannot.
     pub traffic_observer: Option<String>,
 }
 
-/// What came of binding an address.
+/// Result of binding an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bind {
-    /// It is free.
+    /// The address is free.
     Free,
-    /// A program has it.
+    /// A program uses it.
     Taken,
-    /// This machine has no such address.
+    /// This machine does not have the address.
     NotHere,
-    /// This process may not have it.
+    /// This process may not use it.
     Denied,
-    /// The system says something else.
+    /// Another error of the system.
     Failed(String),
 }
 
-/// The gateway that runs already and has addresses of its own.
+/// A gateway that is running already and uses addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Beside {
     /// There is none.
@@ -68,28 +69,28 @@ pub enum Beside {
     Nobody,
     /// There is one, with these addresses.
     Holds(BTreeSet<SocketAddr>),
-    /// There is one, which this user may not ask.
+    /// There is one, but this user may not control it.
     Hidden,
 }
 
-/// A file with secrets.
+/// The state of a file with secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretFile {
-    /// It was read, or systemd has given the service its content.
+    /// The file was read, or systemd gave its content to the service.
     Read {
-        /// Its mode, and the number of its owner; none of a credential.
+        /// Mode and user ID of the owner; none for a credential.
         rights: Option<(u32, u32)>,
-        /// What is in it.
+        /// The content.
         text: String,
     },
     /// This user may not read it.
     Denied,
-    /// It cannot be read.
+    /// It cannot be read for another reason.
     Failed(String),
 }
 
 impl Machine {
-    /// Looks at the machine with regard to a configuration in that file.
+    /// Describes the present machine, for a configuration in the file `path`.
     ///
     /// # Errors
     /// The kernel does not list interfaces, addresses or routes.
@@ -153,7 +154,7 @@ impl Beside {
     }
 }
 
-/// Has the address for a moment, as a listener would.
+/// Binds an address for a moment, as a listener would.
 fn bind(address: SocketAddr) -> Bind {
     let bound = || -> io::Result<()> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -180,7 +181,7 @@ mod tests {
         let free = bind("127.0.0.1:0".parse().unwrap());
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = bind(listener.local_addr().unwrap());
-        // RFC 5737: no machine has it.
+        // The address is reserved for documentation (RFC 5737), so no machine has it.
         let elsewhere = bind("192.0.2.1:0".parse().unwrap());
         assert_eq!((free, taken, elsewhere), (Bind::Free, Bind::Taken, Bind::NotHere));
     }

@@ -19,37 +19,37 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// How bad a finding is.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The gateway does not start, or harms somebody.
     Error,
-    /// It works, and not as its owner expects.
+    /// The gateway works, but not as its owner expects.
     Warning,
-    /// Good to know.
+    /// Information for the owner.
     Note,
 }
 
-/// One thing that was found.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// How serious it is.
     pub severity: Severity,
-    /// The file, where there is one.
+    /// The file, if the finding concerns a file.
     pub file: Option<PathBuf>,
-    /// The line in it.
+    /// The line in the file.
     pub line: Option<usize>,
-    /// The key, such as `page.listen` or `clients[1]`; empty where it concerns the whole.
+    /// The key, such as `page.listen` or `clients[1]`; empty if it concerns the whole file.
     pub key: String,
-    /// What it is.
+    /// What was found.
     pub what: String,
-    /// What would be right; empty where nothing has to change.
+    /// What would be right; empty if nothing has to change.
     pub right: String,
 }
 
 impl Finding {
-    /// What it is and what would be right, in one line.
+    /// What was found and what would be right, in one line.
     pub fn words(&self) -> String {
         match self.right.as_str() {
             "" => self.what.clone(),
@@ -59,7 +59,7 @@ impl Finding {
 }
 
 impl fmt::Display for Finding {
-    /// In the form of compilers, which editors know.
+    /// Writes the form that compilers use and editors know.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         if let Some(file) = &self.file {
@@ -79,12 +79,12 @@ impl fmt::Display for Finding {
         if !self.right.is_empty() {
             text += &format!("\n    right: {}", self.right);
         }
-        // What a terminal would obey is not passed on.
+        // Control characters are replaced, because a terminal would obey them.
         f.write_str(&text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}"))
     }
 }
 
-/// Findings as they are collected.
+/// The findings that have been collected.
 #[derive(Debug, Default)]
 struct Findings(Vec<Finding>);
 
@@ -107,8 +107,8 @@ impl Findings {
     }
 }
 
-/// All that is wrong with the configuration on that machine, the worst first, then by line.
-/// Without a machine only what the file itself shows.
+/// All findings about a configuration on a machine, the most serious first, then by line. Without
+/// a machine, only the file is checked.
 pub fn judge(path: &Path, document: &Document, machine: Option<&Machine>) -> Vec<Finding> {
     let mut findings = Findings(document.findings.clone());
     if let Some(config) = &document.config {
@@ -118,7 +118,7 @@ pub fn judge(path: &Path, document: &Document, machine: Option<&Machine>) -> Vec
         if let Some(machine) = machine {
             here::judge(path, config, machine, &mut more);
         }
-        // What follows from a value that could not be read is no finding of its own.
+        // A consequence of a value that could not be read is no finding of its own.
         let broken: BTreeSet<&str> = document.broken.iter().map(|key| base(key)).collect();
         findings.0.extend(more.0.into_iter().filter(|finding| !broken.contains(base(&finding.key))));
     }
@@ -130,14 +130,14 @@ pub fn judge(path: &Path, document: &Document, machine: Option<&Machine>) -> Vec
     findings.0
 }
 
-/// The first error of the values of a configuration, which the machine has no part in.
+/// The first error that does not depend on the machine.
 pub(crate) fn first_error(config: &Config) -> Option<Finding> {
     let mut findings = Findings::default();
     values::judge(config, &mut findings);
     findings.0.into_iter().find(|finding| finding.severity == Severity::Error)
 }
 
-/// The key without the number of an entry.
+/// The key without the index of an entry.
 fn base(key: &str) -> &str {
     key.split('[').next().unwrap_or(key)
 }
@@ -157,7 +157,7 @@ fn listeners(config: &Config) -> Vec<(String, SocketAddr)> {
     all
 }
 
-/// All IPv4 addresses of a machine.
+/// The unspecified address, which stands for all addresses of a machine.
 fn everywhere(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::from([0; 4]), port)
 }

@@ -6,11 +6,11 @@ use ipnet::IpNet;
 use leeway_net::special;
 use std::net::SocketAddr;
 
-/// A network that is shorter is nobody's own: the longest private one of IPv4 is 10.0.0.0/8 (RFC
-/// 1918), and of IPv6 a provider gets a /19 at the most.
+/// A network with a shorter prefix belongs to nobody alone. The shortest private prefix of IPv4 is
+/// 10.0.0.0/8 (RFC 1918), and a provider of IPv6 gets at most a /19.
 const EVERYBODY_BITS: [u8; 2] = [8, 19];
-/// Networks of public addresses that are shorter hold more than one site: 256 addresses, and a
-/// /48 (RFC 6177).
+/// A public network with a shorter prefix belongs to more than one site. One site has 256 IPv4
+/// addresses, or a /48 of IPv6 (RFC 6177).
 const SITE_BITS: [u8; 2] = [24, 48];
 
 pub(super) fn judge(config: &Config, findings: &mut Findings) {
@@ -72,7 +72,8 @@ fn reach(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// An open proxy is found by strangers within hours, and its owner answers for them.
+/// Reports open proxies. Strangers find one within hours, and its owner is liable for what they
+/// do.
 fn everybody(config: &Config, findings: &mut Findings) {
     let proxies = || config.listen.iter().chain(&config.socks);
     if proxies().all(|address| address.ip().is_loopback()) && config.transparent.is_none() {
@@ -93,8 +94,7 @@ fn everybody(config: &Config, findings: &mut Findings) {
             findings.error(&key, what, right);
         } else if open {
             let what = format!(
-                "{network} is everybody on the Internet: names and passwords cross it unencrypted, and \
-                 anybody may guess"
+                "{network} is everybody on the Internet: names and passwords are sent unencrypted, and anybody can guess them"
             );
             findings.warning(&key, what, "name the networks that the neighbours come from");
         } else if public && !named {
@@ -120,7 +120,7 @@ fn overlap(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// What only the owner should see.
+/// Reports listeners for the owner that neighbours can reach.
 fn owners_side(config: &Config, findings: &mut Findings) {
     if let Some(page) = &config.page
         && let Err(what) = page.check(&config.clients)
@@ -132,8 +132,8 @@ fn owners_side(config: &Config, findings: &mut Findings) {
     let right = "metrics = \"127.0.0.1:9300\", or an address of the home's network";
     if ip.is_unspecified() {
         let what = format!(
-            "{metrics} is every address of this machine: whoever reaches one and is no client reads who \
-             uses how much"
+            "{metrics} is every address of this machine: everybody who can reach one, and is not \
+             in `clients`, can read how much each user uses"
         );
         findings.warning("metrics", what, right);
     } else if let Some(network) =
@@ -147,7 +147,8 @@ fn owners_side(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// Two listeners cannot have one address, nor one address and all addresses with the same port.
+/// Two listeners cannot have the same address. With the same port, one of them cannot have all
+/// addresses.
 fn doubled(config: &Config, findings: &mut Findings) {
     let all = listeners(config);
     for (n, (key, address)) in all.iter().enumerate() {
@@ -163,10 +164,11 @@ fn doubled(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// Port 0: to listen there is to listen at a free port, another at each start; no server is there.
+/// Reports port 0. A listener at port 0 gets another free port at each start, and no server has
+/// port 0.
 fn found(config: &Config, findings: &mut Findings) {
     for (key, address) in listeners(config).iter().filter(|(_, address)| address.port() == 0) {
-        let what = format!("{address} is another port at each start, which nobody can know");
+        let what = format!("{address} is another port at each start, so neighbours cannot know it");
         findings.warning(key, what, "a port from 1 to 65535 that is free, such as 3128");
     }
     for (key, ports) in [("ports", &config.ports), ("udp_ports", &config.udp_ports)] {
@@ -178,14 +180,14 @@ fn found(config: &Config, findings: &mut Findings) {
 
 fn clash(one: SocketAddr, two: SocketAddr) -> bool {
     let same = one.ip() == two.ip();
-    // [::] is heard by IPv4 as well unless the socket is told otherwise; 0.0.0.0 beside it has
-    // worked or not by chance.
+    // A socket at [::] also gets IPv4 connections unless an option forbids it. Then binding
+    // 0.0.0.0, too, works or fails by chance.
     let all =
         |any: SocketAddr, other: SocketAddr| any.ip().is_unspecified() && (any.is_ipv6() || other.is_ipv4());
     one.port() == two.port() && one.port() != 0 && (same || all(one, two) || all(two, one))
 }
 
-/// Gateways that browsers use beside this one.
+/// Checks the other gateways.
 fn peers(config: &Config, findings: &mut Findings) {
     if !config.peers.is_empty() && config.listen.is_empty() && !config.observe {
         let what = "`peers` are for the PAC file, which the HTTP proxy serves, and there is no HTTP proxy";
@@ -199,7 +201,7 @@ fn peers(config: &Config, findings: &mut Findings) {
             findings.error(&key, format!("{address} is this gateway itself"), "name the others only");
         } else if !config.clients.iter().any(|clients| clients.contains(&address.ip())) {
             let what = format!(
-                "{address} is in no network of `clients`, so that gateway cannot ask how this one stands"
+                "{address} is in no network of `clients`, so that gateway cannot ask this one for its state"
             );
             let alone = IpNet::from(address.ip());
             findings.warning(&key, what, format!("add \"{alone}\" to `clients`"));
@@ -213,7 +215,7 @@ fn host_bits(config: &Config, findings: &mut Findings) {
     for (key, networks) in lists.into_iter().chain([("wan", &wan)]) {
         for (n, network) in networks.iter().enumerate().filter(|(_, network)| **network != network.trunc()) {
             let what =
-                format!("{network} is an address within a network: what counts is {}", network.trunc());
+                format!("{network} is an address within a network: the gateway uses {}", network.trunc());
             let right = format!("\"{}\", or \"{}\" for that one machine", network.trunc(), network.addr());
             findings.warning(&format!("{key}[{n}]"), what, right);
         }
@@ -222,10 +224,10 @@ fn host_bits(config: &Config, findings: &mut Findings) {
 
 fn limits(config: &Config, findings: &mut Findings) {
     let limits = &config.limits;
-    // hyper's smallest read buffer, and what keeps 10,000 connections small.
+    // hyper needs 8192 bytes at least. The upper bound keeps 10,000 connections small.
     if !(8192..=1 << 20).contains(&limits.head_bytes) {
         let what = format!("limits.head_bytes is {}", limits.head_bytes);
-        findings.error("limits.head_bytes", what, "it goes from 8192 to 1048576");
+        findings.error("limits.head_bytes", what, "a number from 8192 to 1048576");
     }
     for (name, value) in [
         ("limits.connections", limits.connections),
@@ -238,7 +240,7 @@ fn limits(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// Whether one of the networks is within the other.
+/// Whether one of the networks contains the other.
 pub(super) fn overlaps(one: &IpNet, two: &IpNet) -> bool {
     one.contains(two) || two.contains(one)
 }
@@ -261,7 +263,7 @@ mod tests {
             .collect()
     }
 
-    /// One finding, which begins and goes on so.
+    /// Expects one finding that begins with `begins` and contains `part`.
     fn one(text: &str, begins: &str, part: &str) {
         let said = said(text);
         assert!(said.len() == 1 && said[0].starts_with(begins) && said[0].contains(part), "{text}{said:#?}");
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn a_good_configuration_has_no_findings() {
         assert!(said(GOOD).is_empty(), "{:?}", said(GOOD));
-        // Nobody but this machine reaches it.
+        // Only this machine can reach the proxy.
         assert!(said("listen = [\"127.0.0.1:1\", \"[::1]:1\"]\nclients = [\"0.0.0.0/0\"]").is_empty());
     }
 

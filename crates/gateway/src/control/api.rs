@@ -21,22 +21,23 @@ use utoipa::{IntoResponses, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The longest request: two files with secrets and the configuration, 1 MiB each.
+/// Longest request, in bytes: two files with secrets and the configuration, 1 MiB each.
 const REQUEST_BYTES: usize = 4 << 20;
 
-/// Answers whoever may open the socket. Never ends.
+/// Answers every process that may open the socket. Never ends.
 pub async fn serve(socket: Socket, operations: Arc<Operations>) {
     let Socket { listener, .. } = &socket;
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors: some will be free again.
+            // No file descriptor is free: wait until a connection ends.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             continue;
         };
         let service = hyper_util::service::TowerToHyperService::new(router(operations.clone()));
         tokio::spawn(async move {
             let stream = hyper_util::rt::TokioIo::new(stream);
-            // Who breaks off is no event.
+            // An error here means that the client closed the connection, which is normal: nothing
+            // is logged.
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(hyper_util::rt::TokioTimer::new())
                 .serve_connection(stream, service)
@@ -53,16 +54,16 @@ fn router(operations: Arc<Operations>) -> Router {
         .with_state(operations)
 }
 
-/// What holds for all of them.
+/// The description of the whole interface.
 #[derive(OpenApi)]
 #[openapi(info(
     title = "The control socket of a Leeway gateway",
-    description = "HTTP at a Unix socket for root, such as /run/leeway/gateway/control.sock. Answers are JSON unless \
-                   they say otherwise; what is not done has the reason in `error`."
+    description = "HTTP at a Unix socket for root, such as /run/leeway/gateway/control.sock. Responses are JSON unless \
+                   stated otherwise. If a request is not carried out, `error` has the reason."
 ))]
 struct Api;
 
-/// Every route with its description; there is no other way to add one.
+/// All routes. A route is added together with its description, so each has one.
 fn routes() -> OpenApiRouter<Arc<Operations>> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(health))
@@ -89,21 +90,21 @@ async fn description() -> Response {
     openapi::answer(&TEXT)
 }
 
-/// The answer to a request that was not carried out.
+/// The response to a request that was not carried out.
 #[derive(Serialize, ToSchema)]
 struct Failure {
     /// What was wrong, and what would be right.
     error: String,
 }
 
-/// The two reasons for which an operation may refuse.
+/// The two kinds of failure of an operation.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "it is there for the description")]
 enum Refused {
-    /// What is wrong with the request or cannot be done here.
+    /// The request is wrong, or cannot be carried out here.
     #[response(status = 400)]
     Wrong(Failure),
-    /// The store or the system refuses.
+    /// The store or the system fails.
     #[response(status = 500)]
     System(Failure),
 }
@@ -111,13 +112,13 @@ enum Refused {
 type Shared = State<Arc<Operations>>;
 type Answer<T> = Result<Json<T>, OperationError>;
 
-/// Tells whether neighbours could be served.
+/// Returns whether neighbours can be served.
 #[utoipa::path(
     get,
     path = "/healthz",
     responses(
-        (status = 200, description = "they could", body = Health),
-        (status = 503, description = "they could not", body = Health),
+        (status = 200, description = "they can", body = Health),
+        (status = 503, description = "they cannot", body = Health),
     ),
 )]
 async fn health(State(operations): Shared) -> (StatusCode, Json<Health>) {
@@ -125,11 +126,11 @@ async fn health(State(operations): Shared) -> (StatusCode, Json<Health>) {
     (if health.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(health))
 }
 
-/// Tells the state of the gateway.
+/// Returns the state of the gateway.
 #[utoipa::path(
     get,
     path = "/v1/status",
-    responses((status = 200, description = "how it stands", body = Status)),
+    responses((status = 200, description = "the state", body = Status)),
 )]
 async fn status(State(operations): Shared) -> Json<Status> {
     Json(operations.status())
@@ -140,8 +141,8 @@ async fn status(State(operations): Shared) -> Json<Status> {
     get,
     path = "/v1/users",
     responses(
-        (status = 200, description = "each of them, by name", body = Vec<UserStatus>),
-        (status = 500, description = "the store or the system refuses", body = Failure),
+        (status = 200, description = "the users, by name", body = Vec<UserStatus>),
+        (status = 500, description = "the store or the system fails", body = Failure),
     ),
 )]
 async fn users(State(operations): Shared) -> Answer<Vec<UserStatus>> {
@@ -153,7 +154,7 @@ async fn users(State(operations): Shared) -> Answer<Vec<UserStatus>> {
     get,
     path = "/v1/vouchers",
     responses(
-        (status = 200, description = "each of them", body = Vec<VoucherStatus>),
+        (status = 200, description = "all of them", body = Vec<VoucherStatus>),
         Refused,
     ),
 )]
@@ -189,7 +190,8 @@ async fn invite(State(operations): Shared, Given(request): Given<InviteRequest>)
     apart(move || operations.invite(&request)).await
 }
 
-/// What a store answers, which may be slow; others are answered meanwhile.
+/// Does `work` in a thread of its own, because the store may be slow. Other requests are answered
+/// meanwhile.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OperationError> + Send + 'static,
 ) -> Answer<T> {
@@ -216,7 +218,7 @@ async fn export(
     range: Result<Query<ExportRange>, QueryRejection>,
 ) -> Result<Response, OperationError> {
     let Query(range) = range.map_err(|error| unreadable(&error.body_text()))?;
-    // The store may be slow; others are answered meanwhile.
+    // The store may be slow. Other requests are answered meanwhile.
     let work = tokio::task::spawn_blocking(move || operations.export(range)).await;
     let file = work.map_err(std::io::Error::other)??;
     let kind = match range.format {
@@ -232,7 +234,7 @@ async fn export(
     path = "/v1/pause",
     request_body = PauseRequest,
     responses(
-        (status = 200, description = "how the gateway stands", body = Status),
+        (status = 200, description = "the state", body = Status),
         Refused,
     ),
 )]
@@ -245,21 +247,21 @@ async fn pause(State(operations): Shared, Given(request): Given<PauseRequest>) -
     post,
     path = "/v1/resume",
     responses(
-        (status = 200, description = "how the gateway stands", body = Status),
-        (status = 500, description = "the store or the system refuses", body = Failure),
+        (status = 200, description = "the state", body = Status),
+        (status = 500, description = "the store or the system fails", body = Failure),
     ),
 )]
 async fn resume(State(operations): Shared) -> Answer<Status> {
     Ok(Json(operations.resume()?))
 }
 
-/// Takes a neighbour's access, or gives it back.
+/// Revokes a neighbour's access, or gives it back.
 #[utoipa::path(
     post,
     path = "/v1/revoke",
     request_body = RevokeRequest,
     responses(
-        (status = 200, description = "who has access or not", body = Revoked),
+        (status = 200, description = "the user, and whether the access is revoked", body = Revoked),
         Refused,
     ),
 )]
@@ -267,28 +269,28 @@ async fn revoke(State(operations): Shared, Given(request): Given<RevokeRequest>)
     Ok(Json(operations.revoke(&request)?))
 }
 
-/// Reads the configuration again: all of it holds, or nothing has changed.
+/// Reads the configuration again. All of it takes effect, or nothing has changed.
 #[utoipa::path(
     post,
     path = "/v1/reload",
     request_body = ReloadRequest,
     responses(
-        (status = 200, description = "it holds", body = Reloaded),
+        (status = 200, description = "the configuration is in use", body = Reloaded),
         (
             status = 400,
-            description = "what is wrong with the request or cannot be done here",
+            description = "the request is wrong, or cannot be carried out here",
             body = Failure,
         ),
     ),
 )]
 async fn reload(State(operations): Shared, Given(request): Given<ReloadRequest>) -> Answer<Reloaded> {
-    // Lists may be long; others are answered meanwhile.
+    // Lists may be long. Other requests are answered meanwhile.
     let work = tokio::task::spawn_blocking(move || operations.reload(&request)).await;
     Ok(Json(work.map_err(std::io::Error::other)??))
 }
 
-/// What a request gives: a JSON object. Serde would also take a list, field by field, and an empty one for a
-/// request that asks for nothing.
+/// The JSON object of a request. serde would also accept a list of the fields, and an empty list
+/// for a request without fields.
 struct Given<T>(T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
@@ -305,7 +307,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
     }
 }
 
-/// A request that a program has made wrong.
+/// The error for a request that cannot be parsed. Only programs send such requests, so its text is
+/// English.
 fn unreadable(why: &str) -> OperationError {
     OperationError::Wrong(Note::of(Value::said(why)))
 }
@@ -354,7 +357,7 @@ mod tests {
                 assert!(body.content.contains_key("application/json"), "{at}");
             }
         }
-        // What a status has is what is described.
+        // The description of `Status` has the fields of a status.
         let Schema::Object(status) = &schemas["Status"] else { panic!("no object") };
         let ObjectOrReference::Object(status) = &**status else { panic!("a reference") };
         for field in ["version", "sharing", "windows", "notices", "observed"] {

@@ -11,62 +11,62 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// How long a gateway may take to answer.
+/// Longest time for a gateway's response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No gateway listens at the socket.
     #[error(
-        "no gateway runs here: nobody listens at {0}. Start it (leeway gateway up), or give the \
-         `socket` of its [control] as --socket"
+        "no gateway is running here: no program listens at {0}. Start it (leeway gateway up), or give \
+         the `socket` of its [control] as --socket"
     )]
     Nobody(PathBuf),
-    /// Not for this user.
-    #[error("this user may not talk to the gateway at {0}: do it as root")]
+    /// This user may not open the socket.
+    #[error("this user may not control the gateway at {0}: run this as root")]
     Rights(PathBuf),
-    /// The gateway says no.
+    /// The gateway refuses the request.
     #[error("{0}")]
     Refused(String),
-    /// The answer does not come, or is not one.
-    #[error("the gateway at {0} does not answer as it should: {1}")]
+    /// There is no response, or it cannot be parsed.
+    #[error("the gateway at {0} gives no valid answer: {1}")]
     Broken(PathBuf, String),
 }
 
-/// Asks the gateway of a socket.
+/// Sends requests to the gateway at a socket.
 #[derive(Debug)]
 pub struct Client {
     socket: PathBuf,
 }
 
 impl Client {
-    /// For the gateway at that socket; nothing is opened yet.
+    /// A client for the gateway at `socket`. Does not open the socket yet.
     pub fn new(socket: &Path) -> Client {
         Client { socket: socket.to_owned() }
     }
 
-    /// What stands at that path.
+    /// The JSON response to a GET of `path`.
     ///
     /// # Errors
-    /// No gateway, or it refuses.
+    /// No gateway, or the gateway refuses.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask("GET", path, Bytes::new()).await
     }
 
-    /// The same, which is no JSON.
+    /// The response to a GET of `path` as bytes, for responses that are not JSON.
     ///
     /// # Errors
-    /// No gateway, or it refuses.
+    /// No gateway, or the gateway refuses.
     pub async fn text(&self, path: &str) -> Result<Bytes, ClientError> {
         self.body("GET", path, Bytes::new()).await
     }
 
-    /// Does what that path is for.
+    /// The JSON response to a POST of `request` to `path`.
     ///
     /// # Errors
-    /// No gateway, or it refuses.
+    /// No gateway, or the gateway refuses.
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -89,7 +89,7 @@ impl Client {
     async fn body(&self, method: &str, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
         let (status, body) = tokio::time::timeout(PATIENCE, self.exchange(method, path, body))
             .await
-            .map_err(|_| self.broken("nothing came for 30 s"))??;
+            .map_err(|_| self.broken("no answer within 30 s"))??;
         if status.is_success() || (path == "/healthz" && status == StatusCode::SERVICE_UNAVAILABLE) {
             return Ok(body);
         }

@@ -3,19 +3,19 @@
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The control socket, if nothing else is said.
+/// Path of the control socket, unless the configuration names another.
 pub const SOCKET: &str = "/run/leeway/gateway/control.sock";
 
-/// `[control]`.
+/// The section `[control]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ControlConfig {
-    /// The Unix socket.
+    /// Path of the Unix socket.
     pub socket: PathBuf,
-    /// Folder of what outlives a restart: the pause.
+    /// Folder of the files that are kept over a restart: the pause, and the revoked users.
     pub state: PathBuf,
-    /// Whether the gateway starts only with it. Not if nobody asked for it: two gateways of one
-    /// machine have the same default.
+    /// Whether the gateway refuses to start without the socket. False if [control] is not in the
+    /// configuration: two gateways of one machine have the same default path.
     #[serde(skip, default = "yes")]
     pub required: bool,
 }

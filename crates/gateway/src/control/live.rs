@@ -1,4 +1,4 @@
-//! The figures that the owner's page shows, now and over the last ten minutes.
+//! The figures of the owner's page, now and over the last ten minutes.
 
 use super::{Sharing, Status, UserStatus, Volume};
 use crate::observe::Observation;
@@ -6,57 +6,58 @@ use crate::peers::PeerStatus;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// Samples that are kept, one a second.
+/// Samples that are kept, one for each second.
 const KEPT: usize = 600;
 
-/// Queues that calls do not notice, and that they hardly notice, in milliseconds.
+/// Queuing delays in milliseconds. Calls do not notice one below the first, and hardly notice one
+/// below the second.
 const SHORT_MS: f64 = 10.0;
 const LONG_MS: f64 = 40.0;
 
-/// One second.
+/// The figures of one second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Sample {
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     pub at: i64,
-    /// Neighbours' rate from the Internet.
+    /// Neighbours' throughput from the Internet, in bit/s.
     pub down_bps: f64,
-    /// Neighbours' rate to the Internet.
+    /// Neighbours' throughput to the Internet, in bit/s.
     pub up_bps: f64,
-    /// The queue on the line, if neighbours use it.
+    /// Queuing delay of the line in milliseconds; none while no neighbour uses the line.
     pub queue_ms: Option<f64>,
 }
 
 /// Whether the home notices its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Notice {
-    /// The name of the words for it.
+    /// Name of the text for the page, such as `notice_no`.
     pub answer: &'static str,
-    /// The round-trip time over the line as it is.
+    /// Present round-trip time over the line, in milliseconds.
     pub now_ms: Option<f64>,
-    /// The same without the queue.
+    /// Round-trip time without the queue, in milliseconds.
     pub off_ms: Option<f64>,
 }
 
-/// Everything at a glance.
+/// Everything that the page shows at first sight.
 #[derive(Debug, Clone, Serialize)]
 pub struct Now {
     /// Whether neighbours are served.
     pub sharing: Sharing,
-    /// What the home notices.
+    /// Whether the home notices its neighbours.
     pub notice: Notice,
     /// The last second.
     pub sample: Sample,
-    /// Neighbours, by what they have used.
+    /// Neighbours, those who have used most first.
     pub users: Vec<UserStatus>,
-    /// What is left of volumes.
+    /// The volumes that all neighbours share.
     pub volumes: Vec<Volume>,
-    /// Other gateways of `peers`.
+    /// The gateways of `peers`.
     pub peers: Vec<PeerStatus>,
-    /// What could be shared, where the line is only observed.
+    /// What could be shared, if the gateway only observes.
     pub observed: Option<Observation>,
 }
 
-/// The last ten minutes.
+/// The samples of the last ten minutes.
 #[derive(Debug, Default)]
 pub struct History {
     samples: VecDeque<Sample>,
@@ -64,7 +65,7 @@ pub struct History {
 }
 
 impl History {
-    /// One second has passed.
+    /// Adds the sample of one second.
     pub fn add(&mut self, at: i64, status: &Status) {
         let bytes = [status.down_bytes, status.up_bytes];
         let before = self.bytes.replace(bytes).unwrap_or(bytes);
@@ -78,12 +79,12 @@ impl History {
         self.samples.push_back(Sample { at, down_bps, up_bps, queue_ms });
     }
 
-    /// All of it, the oldest first.
+    /// All samples, the oldest first.
     pub fn samples(&self) -> Vec<Sample> {
         self.samples.iter().copied().collect()
     }
 
-    /// The last second, if there was one.
+    /// The last sample, or an empty one.
     pub fn last(&self) -> Sample {
         let none = Sample { at: 0, down_bps: 0.0, up_bps: 0.0, queue_ms: None };
         self.samples.back().copied().unwrap_or(none)
@@ -91,7 +92,7 @@ impl History {
 }
 
 impl Notice {
-    /// What there is to notice.
+    /// What the home notices at `sample`.
     pub fn of(status: &Status, sample: &Sample) -> Notice {
         let answer = match sample.queue_ms {
             None => "notice_idle",
@@ -103,13 +104,13 @@ impl Notice {
         let rtt = direct.and_then(|window| window.rtt_ms);
         let queue = direct.map_or(0.0, |window| window.queuing_delay_ms);
         let off_ms = rtt.map(|rtt| (rtt - queue).max(0.0));
-        // Without transfers there is no queue of theirs.
+        // Without transfers of neighbours there is no queue of theirs.
         let now_ms = if sample.queue_ms.is_some() { rtt } else { off_ms };
         Notice { answer, now_ms, off_ms }
     }
 }
 
-/// The queue of the downlink, or of the uplink where that is longer.
+/// The longest queuing delay of all windows.
 fn queue(status: &Status) -> Option<f64> {
     status.windows.iter().map(|window| window.queuing_delay_ms).reduce(f64::max)
 }

@@ -1,5 +1,5 @@
-//! Operations of the owner on a running gateway: one set for the control socket, the page and
-//! the command line.
+//! Operations of the owner on a running gateway. The control socket, the page and the command line
+//! use the same ones.
 
 mod api;
 mod client;
@@ -46,29 +46,29 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
 
-/// Neighbours that the page lists: those who have used most.
+/// Neighbours that the page shows: those who have used most.
 const SHOWN: usize = 100;
 
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// The request makes no sense.
+    /// The request is wrong, or cannot be carried out here.
     #[error("{0}")]
     Wrong(Note),
-    /// The accounts.
+    /// The store of the accounts fails, or refuses a voucher.
     #[error("{}", self.note())]
     Accounts(#[from] StoreError),
-    /// The accounts as a file.
+    /// The accounts cannot be exported.
     #[error("{}", self.note())]
     Export(#[from] leeway_accounts::export::ExportError),
-    /// The system.
+    /// A file cannot be written.
     #[error("{}", self.note())]
     File(#[from] io::Error),
 }
 
 impl OperationError {
-    /// In each language.
+    /// The error as a note.
     pub(crate) fn note(&self) -> Note {
         match self {
             OperationError::Wrong(note) => note.clone(),
@@ -78,7 +78,7 @@ impl OperationError {
         }
     }
 
-    /// As an answer to a request.
+    /// The HTTP status of a response with this error.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             OperationError::Wrong(_) | OperationError::Accounts(StoreError::Voucher(_)) => {
@@ -91,24 +91,24 @@ impl OperationError {
     }
 }
 
-/// All that can be asked.
+/// The operations, and the state that they need.
 pub struct Operations {
     proxy: Arc<Proxy>,
     began: Instant,
     started: Timestamp,
     notes: OnceLock<Vec<Note>>,
     addresses: OnceLock<Vec<SocketAddr>>,
-    /// Who may see the page, if there is one.
+    /// The users who may see the page, if there is a page.
     owners: Option<Arc<Logins>>,
-    /// What the gateway runs by.
+    /// The configuration in use.
     running: Mutex<Running>,
     history: Mutex<History>,
-    /// Where nobody is let through.
+    /// The observer of a gateway that serves nobody.
     observer: Option<Arc<Observer>>,
 }
 
 impl Operations {
-    /// Those of a gateway that runs by `config`.
+    /// The operations of a gateway with this configuration.
     pub fn new(proxy: Arc<Proxy>, config: &Config, owners: Option<Arc<Logins>>) -> Operations {
         let (notes, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let running = Mutex::new(Running::new(config));
@@ -116,39 +116,39 @@ impl Operations {
         Operations { proxy, began, started, notes, addresses, owners, running, history, observer: None }
     }
 
-    /// The same of a gateway that only observes, if there is an observer.
+    /// The operations of a gateway that only observes, if there is an observer.
     pub(crate) fn observing(self, observer: Option<Arc<Observer>>) -> Operations {
         Operations { observer, ..self }
     }
 
-    /// Who observes, where nobody is let through.
+    /// The observer of a gateway that serves nobody.
     pub(crate) fn observer(&self) -> Option<Arc<Observer>> {
         self.observer.clone()
     }
 
-    /// What was seen of the line, where nobody is let through.
+    /// What was observed of the line, if the gateway only observes.
     pub fn observation(&self) -> Option<Observation> {
         self.observer.as_ref().map(|observer| observer.observation())
     }
 
-    /// What the owner should know of this gateway, from its start on.
+    /// Sets the notices that do not change until the gateway ends.
     pub(crate) fn tell(&self, notes: Vec<Note>) {
-        // They are told once.
+        // Set only once.
         let _ = self.notes.set(notes);
     }
 
-    /// The addresses that it listens on.
+    /// Sets the addresses that the gateway listens on.
     pub fn listens(&self, addresses: Vec<SocketAddr>) {
-        // They do not change.
+        // Set only once.
         let _ = self.addresses.set(addresses);
     }
 
-    /// What the owner should know, in English.
+    /// The notices for the owner, in English.
     pub fn notices(&self) -> Vec<String> {
         in_english(&self.notes())
     }
 
-    /// What the owner should know.
+    /// The notices for the owner.
     pub(crate) fn notes(&self) -> Vec<Note> {
         if self.observer.is_some() {
             return self.notes.get().cloned().unwrap_or_default();
@@ -161,17 +161,17 @@ impl Operations {
         notes
     }
 
-    /// What an observing gateway cannot know.
+    /// What a gateway that only observes cannot know.
     pub(crate) fn unknown(&self) -> Vec<Note> {
         self.observer.as_ref().map(|observer| observer.unknown()).unwrap_or_default()
     }
 
-    /// Whether somebody at this address may use the gateway.
+    /// Whether a client at this address may use the gateway.
     pub fn is_neighbour(&self, address: IpAddr) -> bool {
         self.proxy.connector.policy().is_client(address)
     }
 
-    /// Looks once a second, for the chart. Never ends.
+    /// Adds a sample to the history each second. Never ends.
     pub async fn watch(&self) {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -182,18 +182,18 @@ impl Operations {
         }
     }
 
-    /// The last ten minutes, the oldest second first.
+    /// The samples of the last ten minutes, the oldest first.
     pub fn history(&self) -> Vec<Sample> {
         self.lock().samples()
     }
 
-    /// Everything at a glance, in that language.
+    /// Everything that the page shows at first sight, with errors in `language`.
     pub fn now(&self, language: Language) -> Now {
         let (status, sample) = (self.status(), self.lock().last());
         let mut users = self.users();
         users.sort_by_key(|user| Reverse(user.down_bytes + user.up_bytes));
         users.truncate(SHOWN);
-        // They can be given their access back, whether they have come or not.
+        // Revoked users are listed as well, so that the owner can give their access back.
         let shown = |name: &String| users.iter().all(|user| user.name != *name);
         let others: Vec<String> = self.gate().revoked().into_iter().filter(shown).collect();
         users
@@ -205,7 +205,7 @@ impl Operations {
         Now { sharing, notice, sample, users, volumes, peers, observed }
     }
 
-    /// How everything stands.
+    /// The state of the gateway.
     pub fn status(&self) -> Status {
         let users = self.proxy.users.all();
         let sum = |count: fn(&crate::users::Counts) -> u64| {
@@ -236,16 +236,16 @@ impl Operations {
         }
     }
 
-    /// Everybody who has used the gateway since its start, by name.
+    /// All users who have used the gateway since its start, by name.
     pub fn users(&self) -> Vec<UserStatus> {
         let status = |user: &Arc<User>| UserStatus::of(user, self.gate());
         self.proxy.users.all().iter().map(status).collect()
     }
 
-    /// Refuses new requests of neighbours for that time, or until [`Operations::resume`].
+    /// Refuses new requests of neighbours for `time`, or until [`Operations::resume`].
     ///
     /// # Errors
-    /// The time is none, or the pause cannot be kept.
+    /// `time` is not allowed, or the pause cannot be saved.
     pub fn pause(&self, time: Option<SignedDuration>) -> Result<Status, OperationError> {
         if self.observer.is_some() {
             return Err(OperationError::Wrong(Note::new(&phrase::ONLY_OBSERVES, [])));
@@ -261,16 +261,16 @@ impl Operations {
     /// Ends a pause, if there is one.
     ///
     /// # Errors
-    /// That cannot be kept.
+    /// The end of the pause cannot be saved.
     pub fn resume(&self) -> Result<Status, OperationError> {
         self.gate().end_pause()?;
         Ok(self.status())
     }
 
-    /// Takes a user's access, so that transfers that run end; or gives it back.
+    /// Revokes a user's access, which ends the user's transfers; or gives it back.
     ///
     /// # Errors
-    /// Nobody has that name, or it cannot be kept.
+    /// There is no such user, or the change cannot be saved.
     pub fn revoke(&self, request: &RevokeRequest) -> Result<Revoked, OperationError> {
         let (given, revoked) = (&request.user, !request.undo);
         let address = given.strip_suffix("/64").unwrap_or(given).parse::<IpAddr>().ok();
@@ -288,12 +288,12 @@ impl Operations {
             }));
         }
         self.gate().revoke(&name, revoked)?;
-        // Whoever comes from here on is refused; these were there before.
+        // New connections are refused by the gate. These users are connected already.
         users.all().iter().filter(|user| user.name == name).for_each(|user| user.set_revoked(revoked));
         Ok(Revoked { user: name, revoked })
     }
 
-    /// Whether the gateway does what it is there for.
+    /// Whether neighbours can be served.
     pub fn health(&self) -> Health {
         match self.gate().meter().and_then(|meter| meter.state()) {
             Some(state) if !state.shares() => Health { ok: false, words: format!("accounts {state}") },
@@ -321,12 +321,12 @@ impl Operations {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the accounts stand, if there are any.
+    /// The state of the accounts, if there are any.
     fn accounts(&self) -> Option<String> {
         Some(self.gate().meter()?.state()?.to_string())
     }
 
-    /// The volumes that hold for all neighbours.
+    /// The volumes that all neighbours share.
     fn volumes(&self) -> Vec<Volume> {
         let volumes = self.gate().meter().map_or(vec![], |meter| meter.volumes());
         volumes.into_iter().map(Volume::of).collect()

@@ -1,4 +1,4 @@
-//! Who may use the line: vouchers, invitations, and everybody who has used it.
+//! The users of the line: vouchers, invitations, and everybody who has used it.
 
 use super::{OperationError, Operations, UserStatus, Volume};
 use crate::gateway::Kind;
@@ -16,88 +16,88 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What `/v1/vouchers` is given.
+/// The body of a request to `/v1/vouchers`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoucherRequest {
-    /// Days from the first use on.
+    /// Days from the first use.
     #[serde(default)]
     pub days: Option<u32>,
-    /// Data, both directions together.
+    /// Data in bytes, both directions together.
     #[serde(default)]
     pub bytes: Option<u64>,
-    /// How many.
+    /// Number of vouchers.
     pub count: usize,
-    /// Days within which the first use has to be.
+    /// Days until which the first use has to happen.
     #[serde(default)]
     pub valid_days: Option<u32>,
 }
 
-/// What `/v1/invitations` is given.
+/// The body of a request to `/v1/invitations`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InviteRequest {
-    /// Who is invited.
+    /// Name of the invited person.
     pub name: String,
-    /// Days from the first use on; none: until it is revoked.
+    /// Days from the first use; none: until it is revoked.
     #[serde(default)]
     pub days: Option<u32>,
-    /// Data, both directions together; none: as much as the caps give.
+    /// Data in bytes, both directions together; none: as much as the caps allow.
     #[serde(default)]
     pub bytes: Option<u64>,
 }
 
-/// Codes that nobody can read again, and what their holders need to know.
+/// New codes, which cannot be shown again, and what their holders need to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Issued {
-    /// Each with its holder.
+    /// The codes, each with its holder.
     pub codes: Vec<IssuedCode>,
-    /// Days from the first use on.
+    /// Days from the first use.
     pub days: Option<u32>,
-    /// Data, both directions together.
+    /// Data in bytes, both directions together.
     pub bytes: Option<u64>,
-    /// When a code that was not used becomes void.
+    /// When a code that was not used expires.
     pub valid_until: Option<Timestamp>,
-    /// Where neighbours find the proxy.
+    /// Addresses of the proxies.
     pub entrance: Entrance,
 }
 
-/// A code, shown once.
+/// A code. It is shown once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IssuedCode {
-    /// Four groups of four characters.
+    /// The code: four groups of four characters.
     pub code: String,
-    /// What the gateway calls who has it.
+    /// User name of the holder at this gateway.
     pub holder: String,
-    /// Page of the neighbour who has the code: what is left, and how to use it.
+    /// Address of the holder's page: what is left, and how to use the line.
     pub link: Option<String>,
 }
 
 /// A voucher or an invitation, without its code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VoucherStatus {
-    /// What the gateway calls who has it.
+    /// User name of the holder at this gateway.
     pub holder: String,
     /// `new`, `redeemed`, `over`, `void` or `revoked`.
     pub standing: String,
-    /// Days from the first use on.
+    /// Days from the first use.
     pub days: Option<u32>,
-    /// Data, both directions together.
+    /// Data in bytes, both directions together.
     pub bytes: Option<u64>,
-    /// What is used of it, as far as it is stored.
+    /// Bytes that were used, as far as they are stored.
     pub used_bytes: u64,
     /// When it was made.
     pub created: Timestamp,
-    /// When it was used first.
+    /// When it was first used.
     pub redeemed: Option<Timestamp>,
-    /// When it ends, or becomes void if it was not used.
+    /// When it ends; before its first use, when it expires.
     pub expires: Option<Timestamp>,
 }
 
-/// Where neighbours find the proxy.
+/// The addresses at which neighbours find the proxies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Entrance {
-    /// The HTTP proxy; the neighbour's page is there as well.
+    /// The HTTP proxy, which also serves the neighbour's page.
     #[schema(value_type = Option<String>)]
     pub http: Option<SocketAddr>,
     /// The SOCKS proxy.
@@ -106,8 +106,8 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Of those listeners, for neighbours. One that listens at all addresses is found at the one
-    /// that this machine has in their networks.
+    /// The first listener of each kind. For a listener at all addresses, the address that this
+    /// machine has in the neighbours' networks.
     pub(crate) fn of(listeners: &[(Kind, TcpListener)], policy: &Policy) -> Entrance {
         let first = |wanted: Kind| {
             let mut all = listeners.iter().filter(|(kind, _)| *kind == wanted);
@@ -133,10 +133,10 @@ fn reachable(listener: SocketAddr, here: &Surroundings, policy: &Policy) -> Sock
 }
 
 impl Operations {
-    /// Makes vouchers; their codes are stored when this returns.
+    /// Makes vouchers, stores them, and returns their codes.
     ///
     /// # Errors
-    /// The gateway takes no codes, the request is for nothing, or the store refuses.
+    /// The gateway takes no codes, the request is not allowed, or the store fails.
     pub fn make_vouchers(&self, request: &VoucherRequest) -> Result<Issued, OperationError> {
         let meter = self.of_codes()?;
         let VoucherRequest { days, bytes, count, valid_days } = *request;
@@ -152,10 +152,10 @@ impl Operations {
         Ok(self.issued(terms.clone(), meter.make_vouchers(&terms, count)?))
     }
 
-    /// Invites somebody by name; the code is stored when this returns.
+    /// Invites somebody by name, stores the invitation, and returns its code.
     ///
     /// # Errors
-    /// The gateway takes no codes, the name is none or taken, or the store refuses.
+    /// The gateway takes no codes, the name is not allowed or is taken, or the store fails.
     pub fn invite(&self, request: &InviteRequest) -> Result<Issued, OperationError> {
         let meter = self.of_codes()?;
         let InviteRequest { name, days, bytes } = request;
@@ -167,18 +167,18 @@ impl Operations {
         Ok(self.issued(terms, vec![code]))
     }
 
-    /// All vouchers and invitations, by their making.
+    /// All vouchers and invitations, in the order in which they were made.
     ///
     /// # Errors
-    /// There are none here, or the store cannot be read.
+    /// The gateway takes no codes, or the store cannot be read.
     pub fn vouchers(&self) -> Result<Vec<VoucherStatus>, OperationError> {
         let meter = self.of_codes()?;
         let now = meter.now();
         Ok(meter.vouchers()?.iter().map(|(voucher, used)| VoucherStatus::of(voucher, *used, now)).collect())
     }
 
-    /// Everybody who has used the gateway since its start, whom the accounts know, and who is
-    /// invited, by name.
+    /// All users by name: those who have used the gateway since its start, those in the accounts,
+    /// and those who are invited.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -200,8 +200,8 @@ impl Operations {
             let name = voucher.holder();
             let user = people.entry(name.clone()).or_insert_with(|| UserStatus::absent(name, self.gate()));
             user.expires = VoucherStatus::of(&voucher, used, now).expires;
-            // The caps know better than the store what a voucher has left, if it was used since the
-            // start.
+            // If the voucher was used since the start, the caps know better than the store how
+            // much is left.
             if let Some(bytes) = voucher.terms.bytes
                 && !user.volumes.iter().any(|volume| volume.cap == "voucher")
             {
@@ -213,7 +213,7 @@ impl Operations {
                 user.standing = if standing == "new" { "invited" } else { standing }.into();
             }
         }
-        // What the owner says counts before what was promised.
+        // Access that the owner has revoked counts more than a code.
         Ok(people.into_values().map(|user| user.judged(self.gate())).collect())
     }
 
@@ -222,7 +222,7 @@ impl Operations {
         self.of_codes().is_ok()
     }
 
-    /// Where codes are kept.
+    /// The meter with the store of codes, or why the gateway takes no codes.
     fn of_codes(&self) -> Result<&Arc<Meter>, OperationError> {
         let taken = self.proxy.users.codes().and_then(|_| self.gate().meter());
         taken.ok_or_else(|| {

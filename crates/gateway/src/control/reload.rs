@@ -1,4 +1,4 @@
-//! Replaces the configuration without the end of a connection: all of it, or nothing.
+//! Replaces the configuration without closing a connection: all of it, or nothing.
 
 use super::{OperationError, Operations, ReloadRequest, Reloaded};
 use crate::block::Blocklist;
@@ -12,42 +12,43 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// Reads the configuration, each time that it is read again, with what was handed over of files.
+/// Reads the configuration again. The argument has the texts that were handed over for files, by
+/// path.
 pub type Source = Box<dyn Fn(&BTreeMap<PathBuf, String>) -> Result<Config, ConfigError> + Send + Sync>;
 
-/// What a gateway runs by.
+/// The configuration in use, and how it is read again.
 pub struct Running {
     config: Config,
     source: Option<Source>,
-    /// What was handed over of files of which the gateway has only old copies.
+    /// Texts that root handed over, of files of which the gateway has only old copies.
     secrets: BTreeMap<PathBuf, String>,
 }
 
 impl Running {
-    /// The configuration of the start.
+    /// The configuration at the start.
     pub fn new(config: &Config) -> Running {
         Running { config: config.clone(), source: None, secrets: BTreeMap::new() }
     }
 }
 
 impl Operations {
-    /// Where the configuration is read again.
+    /// Sets how the configuration is read again.
     pub fn read_from(&self, source: Source) {
         self.running().source = Some(source);
     }
 
-    /// Reads the configuration again: users, owners of the page, clients, ports, networks and caps are
-    /// those of now, and no connection ends.
+    /// Reads the configuration again. Users, owners of the page, clients, ports, networks and caps
+    /// are replaced, and no connection ends.
     ///
     /// # Errors
-    /// What is wrong, or needs a restart. Then nothing has changed.
+    /// What is wrong, or which change needs a restart. Nothing has changed then.
     pub fn reload(&self, request: &ReloadRequest) -> Result<Reloaded, OperationError> {
         let notes = self.reread(request)?;
-        let done = std::iter::once("the configuration was read again and holds".to_owned());
+        let done = std::iter::once("the configuration was read again and is in use".to_owned());
         Ok(Reloaded { words: done.chain(in_english(&notes)).collect() })
     }
 
-    /// The same, with what the owner should know.
+    /// [`Operations::reload`] with notes as the result.
     pub(crate) fn reread(&self, request: &ReloadRequest) -> Result<Vec<Note>, OperationError> {
         let mut running = self.running();
         let none = || OperationError::Wrong(Note::new(&phrase::NO_FILE, []));
@@ -70,7 +71,7 @@ impl Operations {
         let connector = &self.proxy.connector;
         let block = Arc::new(Blocklist::read(&config.block).map_err(wrong)?);
         let policy = Policy { block: block.clone(), ..config.policy(connector.policy().attached.clone()) };
-        // The last that can fail.
+        // The last step that can fail.
         if let Some(meter) = self.gate().meter() {
             meter.reload(&config.caps.clone().unwrap_or_default())?;
         }
@@ -95,13 +96,13 @@ impl Operations {
     }
 }
 
-/// What is wrong with a file, which has words in English only.
+/// The error for a wrong file. Its text exists only in English.
 fn wrong(error: impl ToString) -> OperationError {
     OperationError::Wrong(Note::new(&phrase::CONFIGURATION, [Value::said(error)]))
 }
 
-/// What is in a file with secrets: of one of which systemd has made a copy at the start, what was handed
-/// over since.
+/// The text of a file with secrets. If systemd made a copy of the file at the start, the text that
+/// was handed over later, if there is one.
 fn secret(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<String, SecretError> {
     match handed.get(path).filter(|_| credential(path).is_some()) {
         Some(text) => Ok(text.clone()),
@@ -109,19 +110,20 @@ fn secret(path: &Path, handed: &BTreeMap<PathBuf, String>) -> Result<String, Sec
     }
 }
 
-/// The files of users and owners.
+/// The files of users, and of owners of the page.
 fn config_files(config: &Config) -> Vec<PathBuf> {
     let owners = config.page.as_ref().map(|page| page.users_file.clone());
     config.users_file.iter().cloned().chain(owners).collect()
 }
 
-/// Whether a request has brought nothing newer of a file than the copy of a service's credential.
+/// Whether the gateway still uses systemd's copy of a file, because the request has no newer text
+/// for it.
 fn is_copy(path: &Path, request: &ReloadRequest, credential: fn(&Path) -> Option<PathBuf>) -> bool {
     credential(path).is_some() && !request.secrets.contains_key(path)
 }
 
-/// The settings that differ and were used to open sockets, to make rules or with rights that the gateway
-/// has given up.
+/// The settings that differ and cannot change at run time. They were used to open sockets or to
+/// make rules, or need privileges that the gateway has dropped.
 fn changed(now: &Config, new: &Config) -> Vec<Note> {
     let page = |config: &Config| config.page.as_ref().map(|page| page.listen);
     [
@@ -176,13 +178,7 @@ mod tests {
              users_file = \"b\"\n[page]\nlisten = \"10.1.1.1:81\"\nusers_file = \"b\"\n\
              [limits]\nconnections = 3\n[transparent]\ninterface = \"mesh0\"",
         );
-        let fixed = [
-            "listen",
-            "[transparent]",
-            "page.listen",
-            "[limits]",
-            "users_file, where there was none or is none",
-        ];
+        let fixed = ["listen", "[transparent]", "page.listen", "[limits]", "whether there is a `users_file`"];
         assert_eq!(in_english(&changed(&now, &new)), fixed);
     }
 }

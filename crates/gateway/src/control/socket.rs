@@ -1,4 +1,4 @@
-//! The Unix socket by which the owner reaches a gateway; other users of the machine cannot open
+//! The Unix socket by which the owner controls a gateway. Other users of the machine cannot open
 //! it.
 
 use std::fs::{File, Permissions, TryLockError};
@@ -7,23 +7,23 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Who may talk to the gateway: root and its group.
+/// Permissions of the socket: its owner and group. Normally that is root.
 const MODE: u32 = 0o660;
 
 /// Why there is no control socket.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// Another gateway has it.
-    #[error("another gateway has {0}: stop it, or give `socket` in [control]")]
+    /// Another gateway uses the socket.
+    #[error("another gateway uses {0}: stop it, or set another `socket` in [control]")]
     Taken(PathBuf),
-    /// The system.
+    /// A call of the system failed.
     #[error("cannot make the control socket {0}: {1}")]
     System(PathBuf, io::Error),
 }
 
-/// A socket that is listened on. Its lock tells other gateways that it is taken, and is free
-/// again when this process ends, however it ends.
+/// A listening socket. A lock file tells other gateways that the path is in use. The lock ends
+/// with this process, however the process ends.
 #[derive(Debug)]
 pub struct Socket {
     pub(super) listener: UnixListener,
@@ -32,10 +32,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens; needs a Tokio runtime. Makes the folder if it is not there.
+    /// Opens the socket. Needs a Tokio runtime. Creates the folder if there is none.
     ///
     /// # Errors
-    /// Another gateway has it, or the folder cannot be written.
+    /// Another gateway uses it, or the folder cannot be written.
     pub fn open(path: &Path) -> Result<Socket, SocketError> {
         let wrong = |error| SocketError::System(path.to_owned(), error);
         if let Some(folder) = path.parent() {
@@ -46,7 +46,8 @@ impl Socket {
             TryLockError::WouldBlock => SocketError::Taken(path.to_owned()),
             TryLockError::Error(error) => wrong(error),
         })?;
-        // Nobody meets it before its rights are right.
+        // Created under another name, so that nobody can open the socket before its permissions
+        // are set.
         let new = path.with_extension("new");
         let _ = std::fs::remove_file(&new);
         let listener = UnixListener::bind(&new).map_err(wrong)?;
@@ -73,7 +74,7 @@ mod tests {
         let first = Socket::open(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
         assert!(matches!(Socket::open(&path), Err(SocketError::Taken(_))));
-        // What a killed process leaves behind.
+        // The socket file that a killed process leaves behind.
         std::fs::hard_link(&path, path.with_extension("stale")).unwrap();
         drop(first);
         std::fs::rename(path.with_extension("stale"), &path).unwrap();

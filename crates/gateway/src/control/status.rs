@@ -1,4 +1,4 @@
-//! Answers of the operations, as they are written in JSON.
+//! Results of the operations, in the form of their JSON.
 
 use crate::budget::State;
 use crate::gate::{Closed, Gate, Pause};
@@ -17,18 +17,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use utoipa::{IntoParams, ToSchema};
 
-/// How a gateway stands.
+/// The state of a gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Version of the program.
     pub version: String,
-    /// Addresses that it listens on, the page's among them.
+    /// Addresses that it listens on, including the page's.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub addresses: Vec<SocketAddr>,
     /// When it was started.
     pub started: Timestamp,
-    /// Seconds since then.
+    /// Seconds since the start.
     pub uptime_s: u64,
     /// Whether neighbours are served.
     pub sharing: Sharing,
@@ -40,23 +40,24 @@ pub struct Status {
     pub down_bytes: u64,
     /// Bytes of neighbours to the Internet since the start.
     pub up_bytes: u64,
-    /// What neighbours share: `direct` or `relay` for downloads, `uplink` for what is sent.
+    /// Windows that neighbours share: `direct` or `relay` for downloads, `uplink` for what is
+    /// sent.
     pub windows: Vec<Window>,
-    /// How things stand with the relay, if there is one.
+    /// State of the tunnel to the relay, if there is one.
     pub relay: Option<String>,
-    /// How the accounts stand, if there are any.
+    /// State of the accounts, if there are any.
     pub accounts: Option<String>,
-    /// What is left of volumes that hold for all neighbours.
+    /// The volumes that all neighbours share.
     pub volumes: Vec<Volume>,
-    /// Users whose access the owner has taken back.
+    /// Users whose access the owner has revoked.
     #[serde(default)]
     pub revoked: Vec<String>,
-    /// Other gateways of `peers`.
+    /// The gateways of `peers`.
     #[serde(default)]
     pub peers: Vec<PeerStatus>,
-    /// What the owner should know.
+    /// Notices for the owner.
     pub notices: Vec<String>,
-    /// What could be shared, where the line is only observed.
+    /// What could be shared, if the gateway only observes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observation>,
 }
@@ -65,15 +66,15 @@ pub struct Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", tag = "state")]
 pub enum Sharing {
-    /// They are.
+    /// Neighbours are served.
     On,
-    /// The line is only observed, and nobody is let through.
+    /// The gateway only observes the line, and serves nobody.
     Observing,
-    /// The owner has paused.
+    /// The owner has paused sharing.
     Paused {
         /// When the pause began.
         since: Timestamp,
-        /// When it ends; none: when the owner says so.
+        /// When it ends; none if the owner ends it.
         until: Option<Timestamp>,
     },
 }
@@ -81,13 +82,13 @@ pub enum Sharing {
 /// A window that neighbours share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Window {
-    /// Whose.
+    /// Which window: `direct`, `relay` or `uplink`.
     pub path: String,
-    /// The law's window.
+    /// The window of the law, in bytes.
     pub window_bytes: u64,
-    /// Asked for or sent, not arrived.
+    /// Bytes that were requested or sent and have not arrived yet.
     pub outstanding_bytes: u64,
-    /// The law's estimate of the queue, in milliseconds.
+    /// The law's estimate of the queuing delay, in milliseconds.
     pub queuing_delay_ms: f64,
     /// Smoothed round-trip time, in milliseconds; none before the first sample.
     pub rtt_ms: Option<f64>,
@@ -100,65 +101,66 @@ pub struct Window {
 /// One neighbour.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserStatus {
-    /// The name of the configuration, or the address.
+    /// The name in the configuration, or the client's address.
     pub name: String,
     /// Connections to the Internet that the gateway has for the neighbour now.
     pub connections: usize,
     /// Bytes from the Internet since the gateway's start.
     pub down_bytes: u64,
-    /// Bytes to the Internet.
+    /// Bytes to the Internet since the gateway's start.
     pub up_bytes: u64,
     /// Requests and tunnels.
     pub requests: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// What the owner and caps say: `free`, `slowed`, `paused` or `revoked`; `invited` before the first use of
-    /// a code, `over` or `void` after it was good.
+    /// `free`, `slowed`, `paused` or `revoked` by the owner or a cap. `invited` before the first
+    /// use of a code, `over` or `void` after its time.
     pub standing: String,
-    /// The same in words.
+    /// `standing` as a sentence.
     pub words: String,
-    /// What is left of its own volumes.
+    /// The neighbour's own volumes.
     pub volumes: Vec<Volume>,
-    /// When its voucher ends, if it does.
+    /// When the voucher ends, if it does.
     pub expires: Option<Timestamp>,
-    /// When it came last; to five minutes for who has not come since the gateway's start.
+    /// Time of the last request. It is exact to five minutes for a neighbour who has not come
+    /// since the gateway's start.
     pub last_seen: Option<Timestamp>,
 }
 
-/// A cap that is a volume.
+/// A cap on a volume of data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
-    /// Which one, in a word.
+    /// Name of the cap: `month`, `all_daily`, `user_daily` or `voucher`.
     pub cap: String,
     /// Bytes that neighbours have used.
     pub used_bytes: u64,
-    /// Bytes that they may use.
+    /// Bytes that neighbours may use.
     pub limit_bytes: u64,
     /// When it begins anew, or ends.
     pub until: Timestamp,
 }
 
-/// What `/v1/pause` is given.
+/// The body of a request to `/v1/pause`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRequest {
-    /// For how long; none: until it is ended.
+    /// Length of the pause; none: until it is ended.
     #[serde(default)]
     pub seconds: Option<i64>,
 }
 
-/// What `/v1/revoke` is given.
+/// The body of a request to `/v1/revoke`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
     /// A user's name, or a client's address.
     pub user: String,
-    /// Give the access back.
+    /// Whether to give the access back.
     #[serde(default)]
     pub undo: bool,
 }
 
-/// What came of it.
+/// The result of revoking a user's access, or giving it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {
     /// The user's name.
@@ -167,12 +169,12 @@ pub struct Revoked {
     pub revoked: bool,
 }
 
-/// What `/v1/reload` is given.
+/// The body of a request to `/v1/reload`.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// What is in files with secrets, by their paths: those that the gateway may not read, or of which it has
-    /// only the copies that systemd made when it was started. The configuration may be one of them.
+    /// Texts of files with secrets, by path: files that the gateway may not read, or of which it
+    /// only has copies that systemd made at its start. The configuration may be one of them.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub secrets: BTreeMap<PathBuf, String>,
@@ -184,14 +186,14 @@ impl std::fmt::Debug for ReloadRequest {
     }
 }
 
-/// What a reload has done.
+/// The result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
-    /// That the configuration holds, and then what the owner should know of it.
+    /// That the configuration was read, and notices about it.
     pub words: Vec<String>,
 }
 
-/// What `/v1/export` is asked for; all without days.
+/// The query of `/v1/export`. Without days, everything is exported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -199,43 +201,43 @@ pub struct ExportRange {
     /// The first day.
     #[serde(default)]
     pub from: Option<Date>,
-    /// The day after the last.
+    /// The day after the last day.
     #[serde(default)]
     pub to: Option<Date>,
-    /// In which form.
+    /// Format of the file.
     #[serde(default)]
     pub format: ExportFormat,
 }
 
-/// Form of a file of the accounts.
+/// Format of a file of the accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExportFormat {
     /// Text for people and spreadsheets.
     #[default]
     Csv,
-    /// Columns with types.
+    /// Columns with types, for programs.
     Parquet,
 }
 
-/// What `/healthz` says.
+/// The response of `/healthz`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Whether neighbours could be served.
     pub ok: bool,
-    /// Why not.
+    /// Why not, or `ok`.
     pub words: String,
 }
 
 impl Sharing {
-    /// Of what a gate says.
+    /// The state for the pause of a gate.
     pub fn of(pause: Option<Pause>) -> Sharing {
         pause.map_or(Sharing::On, |Pause { since, until }| Sharing::Paused { since, until })
     }
 }
 
 impl Window {
-    /// Of that window.
+    /// The state of a window.
     pub fn of(path: &str, state: &State) -> Window {
         Window {
             path: path.into(),
@@ -250,7 +252,7 @@ impl Window {
 }
 
 impl Volume {
-    /// As caps say it.
+    /// The volume of a cap.
     pub fn of(left: Left) -> Volume {
         let cap = match left.reason {
             Reason::Month => "month",
@@ -263,12 +265,12 @@ impl Volume {
 }
 
 impl UserStatus {
-    /// Of somebody who has not come since the gateway's start.
+    /// The status of a user who has not come since the gateway's start.
     pub fn absent(name: String, gate: &Gate) -> UserStatus {
         UserStatus::counted(name, gate.meter(), [0; 4])
     }
 
-    /// Of that user.
+    /// The status of a user.
     pub fn of(user: &User, gate: &Gate) -> UserStatus {
         let counts =
             [&user.counts.down_bytes, &user.counts.up_bytes, &user.counts.requests, &user.counts.refused];
@@ -281,7 +283,7 @@ impl UserStatus {
         status.judged(gate)
     }
 
-    /// The same, unless the owner has taken the user's access.
+    /// The status with the standing `revoked`, if the owner has revoked the user's access.
     pub fn judged(self, gate: &Gate) -> UserStatus {
         if !gate.is_revoked(&self.name) {
             return self;
@@ -293,7 +295,7 @@ impl UserStatus {
         }
     }
 
-    /// With bytes down and up, requests, and those that were refused.
+    /// The status with these counts: bytes down and up, requests, and refused requests.
     fn counted(name: String, meter: Option<&Arc<Meter>>, counts: [u64; 4]) -> UserStatus {
         let [down_bytes, up_bytes, requests, refused] = counts;
         let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&name));
@@ -318,7 +320,7 @@ impl UserStatus {
     }
 }
 
-/// How the volumes stand that are a neighbour's alone. A voucher for days without a volume has none.
+/// The volumes of one neighbour alone. A voucher that has only days has no volume.
 pub fn own_volumes(meter: &Meter, name: &str) -> Vec<Volume> {
     let own = |left: &Left| {
         matches!(left.reason, Reason::UserDaily | Reason::Voucher | Reason::VoucherOver)

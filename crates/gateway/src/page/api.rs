@@ -10,7 +10,7 @@ use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// What holds for all of them.
+/// The description of the whole interface.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -22,7 +22,7 @@ use utoipa_axum::routes;
 )]
 struct Api;
 
-/// The cookie of who is logged in.
+/// The cookie of a session.
 struct Session;
 
 impl Modify for Session {
@@ -32,7 +32,7 @@ impl Modify for Session {
     }
 }
 
-/// Every route with its description; there is no other way to add one.
+/// All routes. A route is added together with its description, so each has one.
 pub fn routes() -> OpenApiRouter<Arc<Page>> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(super::home))
@@ -90,7 +90,7 @@ mod tests {
         for (path, method, operation) in document.operations() {
             let at = format!("{method} {path}");
             assert!(!operation.responses(&document).is_empty(), "{at}");
-            // Forms are described by their fields; each name leads to a schema.
+            // Each form is described by its fields, and each name of a schema can be resolved.
             if method == "POST" {
                 let body = operation.request_body(&document).unwrap().expect("a form");
                 let form = &body.content["application/x-www-form-urlencoded"];

@@ -1,4 +1,4 @@
-//! Invitations and vouchers on the owner's page, by the same operations as the control socket's.
+//! Invitations and vouchers on the owner's page, made by the operations of the control socket.
 
 use super::guard::{Sent, Visitor};
 use super::manage::asked;
@@ -11,26 +11,26 @@ use serde::Deserialize;
 use std::str::FromStr;
 use utoipa::ToSchema;
 
-/// Fields of both forms; what is not filled in is empty.
+/// Fields of both forms. A field that is not filled in is empty.
 #[derive(Deserialize, ToSchema)]
 pub struct CodesForm {
     /// The token of the page that the form is on.
     csrf: String,
-    /// Who is invited.
+    /// Name of the invited person.
     #[serde(default)]
     name: String,
-    /// Days from the first use on.
+    /// Days from the first use.
     #[serde(default)]
     days: String,
     /// Gigabytes, both directions together.
     #[serde(default)]
     gb: String,
-    /// How many vouchers.
+    /// Number of vouchers.
     #[serde(default)]
     count: String,
 }
 
-/// A number of a form, if it is filled in.
+/// The number in a field; `None` if the field is empty.
 fn number<T: FromStr>(text: &str) -> Result<Option<T>, ()> {
     let text = text.trim();
     if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(drop) }
@@ -39,7 +39,7 @@ fn number<T: FromStr>(text: &str) -> Result<Option<T>, ()> {
 impl CodesForm {
     /// Days and bytes.
     fn terms(&self) -> Result<(Option<u32>, Option<u64>), ()> {
-        // With a comma, as it is written in Spain.
+        // Also with a comma, as in Spain.
         let gb: Option<f64> = number(&self.gb.replace(',', "."))?;
         let bytes = gb.map(|gb| gigabytes(gb).ok_or(())).transpose()?;
         Ok((number(&self.days)?, bytes))
@@ -79,7 +79,7 @@ pub async fn invite(state: Shared, headers: HeaderMap, Sent(form): Sent<CodesFor
     }
 }
 
-/// Makes vouchers; the browser keeps the sheet as a file, since nobody can read its codes again.
+/// Makes vouchers. The browser saves the sheet as a file, because its codes cannot be shown again.
 #[utoipa::path(
     post,
     path = "/vouchers",

@@ -1,22 +1,22 @@
-//! Configuration of the owner's page: its address, and who may see it.
+//! Configuration of the owner's page: its address, and the users who may see it.
 
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// `[page]`.
+/// The section `[page]` of the configuration.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageConfig {
     /// An address of this machine in the home's network.
     pub listen: SocketAddr,
-    /// File of those who may see it, which `leeway gateway passwd` makes.
+    /// File of the users who may see the page. `leeway gateway passwd` makes it.
     pub users_file: PathBuf,
 }
 
 impl PageConfig {
-    /// Looks at what a type cannot say.
+    /// Checks the address.
     ///
     /// # Errors
     /// Neighbours could reach the page.

@@ -11,22 +11,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::time::Interval;
 
-/// Pages that may listen at a time.
+/// Most pages that receive events at a time.
 const MOST: usize = 64;
 
-/// One page that listens.
+/// The stream of events for one page.
 pub struct Events {
     operations: Arc<Operations>,
     language: Language,
     ticks: Interval,
     begun: bool,
     open: Arc<AtomicUsize>,
-    /// Whether its session goes on.
+    /// Whether the page's session is still open.
     welcome: Box<dyn Fn() -> bool + Send>,
 }
 
 impl Events {
-    /// For one more page; none if there are too many.
+    /// A stream for one more page; `None` if there are too many.
     pub fn begin(
         operations: Arc<Operations>,
         language: Language,
@@ -75,7 +75,7 @@ impl Body for Events {
 }
 
 fn event(name: &str, data: &impl serde::Serialize) -> String {
-    // JSON has no line breaks of its own, and what is here can be written as JSON.
+    // JSON of serde_json has no line breaks, and these types can always be serialised.
     let data = serde_json::to_string(data).unwrap_or_default();
     format!("event: {name}\ndata: {data}\n\n")
 }

@@ -1,4 +1,4 @@
-//! What a request tells about its visitor, and the restrictions that every response states.
+//! The visitor of a request, and the restrictions that every response states.
 
 use crate::language::Language;
 use axum::extract::{Form, FromRequest, Request};
@@ -6,23 +6,24 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{Redirect, Response};
 use serde::de::DeserializeOwned;
 
-/// Nothing from elsewhere, no scripts in the markup, and nobody frames the page.
+/// Content Security Policy: nothing from other hosts, no scripts in the markup, and no frames
+/// around the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Who asks.
+/// The visitor who sends a request.
 #[derive(Debug)]
 pub struct Visitor<'a> {
-    /// The name of a session; empty without one.
+    /// Name of the session; empty without one.
     pub session: &'a str,
-    /// The language of the answer.
+    /// Language of the response.
     pub language: Language,
-    /// Whether no page of another site has sent the request.
+    /// Whether the request does not come from a page of another site.
     pub same_origin: bool,
 }
 
 impl Visitor<'_> {
-    /// By cookies and other headers.
+    /// The visitor of a request with these headers.
     pub fn of(headers: &HeaderMap) -> Visitor<'_> {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let cookies = text(header::COOKIE).unwrap_or_default();
@@ -42,7 +43,8 @@ impl Visitor<'_> {
     }
 }
 
-/// What a form of ours sends. Whoever sends something else is led to the page, which says so in his language.
+/// The fields of a form of this page. A request with other fields is redirected to the page, which
+/// explains it in the visitor's language.
 pub struct Sent<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
@@ -54,25 +56,25 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
     }
 }
 
-/// A cookie that scripts do not see and other sites do not send. Not `Secure`: the home's network
-/// has no certificate for this machine.
+/// A cookie that scripts cannot read and other sites do not send. Not `Secure`, because this
+/// machine has no certificate in the home's network.
 pub fn cookie(name: &str, value: &str, seconds: u32) -> String {
     format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict")
 }
 
-/// Adds what every answer forbids.
+/// Adds the restrictions to a response.
 pub async fn closed(mut answer: Response) -> Response {
     forbid(answer.headers_mut());
     answer
 }
 
-/// The same, to headers.
+/// Adds the restrictions to headers.
 pub fn forbid(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        // Without any, browsers would send forms of this page with `Origin: null`.
+        // With `no-referrer`, browsers would send `Origin: null` with the forms of this page.
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ] {

@@ -1,4 +1,4 @@
-//! What people read in a browser is in the language that they have chosen.
+//! Tests that people read the language that they have chosen.
 
 use super::view::{self, Message};
 use super::{Language, sheet};
@@ -12,20 +12,20 @@ use crate::refusals::each_of_store;
 use askama::Template;
 use jiff::Timestamp;
 
-/// Those that are not English.
+/// The languages other than English.
 pub const OTHERS: [Language; 2] = [Language::Spanish, Language::Catalan];
 
-/// Words that few English sentences are without, and that are none of Spanish or Catalan.
+/// Frequent English words that are not words of Spanish or Catalan.
 const ENGLISH: &str = include_str!("../../tests/english.txt");
 
-/// Units, before which numbers stand.
+/// Units that follow a number.
 const UNITS: [&str; 6] = ["MB", "GB", "kbit/s", "Mbit/s", "ms", "%"];
 
-/// Texts that are the same in English and another language.
+/// Texts that are the same in English and in another language.
 const SAME: [(&str, Language); 3] =
     [("gigabytes", Language::Spanish), ("gigabytes", Language::Catalan), ("port", Language::Catalan)];
 
-/// What people see and hear of a page.
+/// The texts of a page that people see or hear.
 fn text(page: &str) -> String {
     let mut rest = page.to_owned();
     for tag in ["style", "script", "svg"] {
@@ -44,13 +44,13 @@ fn text(page: &str) -> String {
     pieces.collect::<Vec<_>>().join(" ").replace("&#39;", "'").replace("&#34;", "\"")
 }
 
-/// Fails where a text for people who have chosen that language is not in it.
+/// Fails if `text` is not in `language`.
 pub fn assert_speaks(language: Language, text: &str) {
     if language == Language::English {
         return;
     }
     let english: Vec<&str> = ENGLISH.split_whitespace().collect();
-    // What stands in backticks is to be typed.
+    // Text in backticks is typed by people, so it is the same in all languages.
     let said = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
     let letters = said.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-');
     let found: Vec<&str> = letters.filter(|word| english.contains(&word.to_lowercase().as_str())).collect();
@@ -61,7 +61,7 @@ pub fn assert_speaks(language: Language, text: &str) {
     }
 }
 
-/// The same of a page.
+/// Fails if a page is not in `language`.
 pub fn assert_page_speaks(language: Language, page: &str) {
     assert!(page.contains(&format!("<html lang=\"{}\">", language.words().code)));
     assert_speaks(language, &text(page));
@@ -73,7 +73,7 @@ fn peer(says: Option<Document>, error: Option<String>) -> PeerStatus {
     PeerStatus { address, name: None, says, error, round_trip_ms: None, last_seen }
 }
 
-/// As much as a page can show at a time; `error` is why a peer does not answer.
+/// A page with everything that it can show at a time. `error` is why a peer does not answer.
 fn now(sharing: Sharing, answer: &'static str, error: &str) -> Now {
     let user = |standing: &str| UserStatus {
         name: "Núria".into(),
@@ -210,7 +210,7 @@ fn codes_are_given_in_each_language() {
     }
 }
 
-/// The test finds what it is there for.
+/// The checks of this file find English text.
 #[test]
 fn english_is_found() {
     let fails = |text: &str| std::panic::catch_unwind(|| assert_speaks(Language::Spanish, text)).is_err();

@@ -1,4 +1,4 @@
-//! What the owner's page does about access and the configuration: the operations of the control socket.
+//! Access and configuration on the owner's page, by the operations of the control socket.
 
 use super::guard::{Sent, Visitor};
 use super::view::Message;
@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// Takes somebody's access, or gives it back.
+/// The form that revokes a user's access, or gives it back.
 #[derive(Deserialize, ToSchema)]
 pub struct AccessForm {
     /// The token of the page that the form is on.
@@ -19,12 +19,12 @@ pub struct AccessForm {
     /// A user's name, or a neighbour's address.
     #[serde(default)]
     user: String,
-    /// Not empty: give the access back.
+    /// Not empty to give the access back.
     #[serde(default)]
     undo: String,
 }
 
-/// Takes a neighbour's access, so that transfers end; or gives it back.
+/// Revokes a neighbour's access, which ends transfers; or gives it back.
 #[utoipa::path(
     post,
     path = "/revoke",
@@ -84,7 +84,7 @@ pub async fn reload(state: Shared, headers: HeaderMap, Sent(form): Sent<Action>)
     }
 }
 
-/// What an operation answers to a form; or the page with what is wrong.
+/// The result of an operation that a form asks for; or the page with the problem.
 pub async fn asked<R: Send + 'static, T: Send + 'static>(
     State(page): &Shared,
     visitor: &Visitor<'_>,
@@ -102,7 +102,7 @@ pub async fn asked<R: Send + 'static, T: Send + 'static>(
     };
     let request = request.map_err(|()| wrong())?;
     let operations = page.operations.clone();
-    // The store may be slow; others are answered meanwhile.
+    // The store may be slow. Other requests are answered meanwhile.
     match tokio::task::spawn_blocking(move || work(&operations, &request)).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(Box::new(page.refused(visitor, csrf, &error))),

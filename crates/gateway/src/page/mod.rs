@@ -1,6 +1,6 @@
-//! The owner's page: whether the line is shared, whether the home notices, who uses how much.
+//! The owner's page: whether the line is shared, whether the home notices, and who uses how much.
 //!
-//! The page is served on the home's side only, and loads nothing from elsewhere. It uses the
+//! The page is served on the home's side only, and loads nothing from other hosts. It uses the
 //! same [`Operations`] as the control socket.
 
 mod api;
@@ -44,16 +44,16 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use utoipa::{IntoParams, ToSchema};
 
-/// Connections at a time.
+/// Most connections at a time.
 const CONNECTIONS: usize = 256;
-/// For the head of a request.
+/// Longest time for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest form.
+/// Longest form, in bytes.
 const FORM_BYTES: usize = 8 * 1024;
-/// Seconds that a browser keeps the cookies for.
+/// Seconds for which a browser keeps the session's cookie.
 const COOKIE_S: u32 = 12 * 3600;
 
-/// What all visitors share.
+/// State that all visitors share.
 struct Page {
     operations: Arc<Operations>,
     logins: Arc<Logins>,
@@ -63,10 +63,10 @@ struct Page {
 
 type Shared = State<Arc<Page>>;
 
-/// What comes of a form, or the answer that says why nothing does.
+/// The result of a form, or the response that says why there is none.
 type FormAnswer<T> = Result<T, Box<Response>>;
 
-/// Answers the home's browsers. Never ends.
+/// Serves browsers of the home. Never ends.
 pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<Operations>) {
     let (sessions, listening) = Default::default();
     let router = router(Arc::new(Page { operations: operations.clone(), logins, sessions, listening }));
@@ -74,18 +74,19 @@ pub async fn serve(listener: TcpListener, logins: Arc<Logins>, operations: Arc<O
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Ok((stream, from)) = listener.accept().await else {
-            // Out of descriptors: some will be free again.
+            // No file descriptor is free: wait until a connection ends.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let from = from.ip().to_canonical();
-        // A neighbour who reaches the home's side gets no page.
+        // A neighbour who can reach the home's side gets no page.
         if operations.is_neighbour(from) && !from.is_loopback() {
             continue;
         }
         let service = TowerToHyperService::new(router.clone().layer(Extension(from)));
         tokio::spawn(async move {
-            // Who breaks off is no event.
+            // An error here means that the client closed the connection, which is normal: nothing
+            // is logged.
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(PATIENCE)
@@ -107,7 +108,7 @@ fn router(page: Arc<Page>) -> Router {
 #[derive(Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct HomeQuery {
-    /// `old` where a form was not taken.
+    /// `old` if a form was too old.
     #[serde(default)]
     problem: String,
 }
@@ -216,12 +217,12 @@ async fn language(Sent(form): Sent<LanguageForm>) -> Response {
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }
 
-/// Every form that changes something.
+/// The fields of every form that changes something.
 #[derive(Deserialize, ToSchema)]
 struct Action {
     /// The token of the page that the form is on.
     csrf: String,
-    /// For a pause: how long; empty: until the owner resumes.
+    /// Seconds of a pause; empty for a pause that the owner ends.
     #[serde(default)]
     seconds: String,
 }
@@ -264,7 +265,7 @@ async fn pause(State(page): Shared, headers: HeaderMap, Sent(form): Sent<Action>
     })
 }
 
-/// Goes on sharing.
+/// Ends a pause.
 #[utoipa::path(
     post,
     path = "/resume",
@@ -279,7 +280,7 @@ async fn resume(State(page): Shared, headers: HeaderMap, Sent(form): Sent<Action
     page.act(&headers, &form.csrf, |operations| operations.resume().map(drop))
 }
 
-/// Whether the session of the cookie goes on.
+/// Tells whether the session of the cookie is open.
 #[utoipa::path(
     get,
     path = "/session",
@@ -294,7 +295,7 @@ async fn session(State(page): Shared, headers: HeaderMap) -> StatusCode {
     if known { StatusCode::NO_CONTENT } else { StatusCode::UNAUTHORIZED }
 }
 
-/// How everything stands, once a second.
+/// Sends the state of the gateway once a second.
 #[utoipa::path(
     get,
     path = "/events",
@@ -346,22 +347,22 @@ async fn asset(Path(name): Path<String>) -> Response {
 }
 
 impl Page {
-    /// The token of a visitor's forms, if he is logged in.
+    /// The token for a visitor's forms, if the visitor is logged in.
     fn csrf(&self, visitor: &Visitor<'_>) -> Option<String> {
         self.open(visitor.session)
     }
 
-    /// The same of a session's name.
+    /// The token for the forms of a session.
     fn open(&self, session: &str) -> Option<String> {
         self.sessions.csrf(session, |owner| self.logins.has(owner.as_bytes()))
     }
 
-    /// Whether a form comes from a page of ours that this visitor was given.
+    /// Whether a form comes from a page that this visitor was given.
     fn may(&self, visitor: &Visitor<'_>, csrf: &str) -> bool {
         visitor.same_origin && self.csrf(visitor).is_some_and(|known| known == csrf)
     }
 
-    /// The page itself, perhaps with what came of a form.
+    /// The page, with the result of a form if there is one.
     fn home(
         &self,
         visitor: &Visitor<'_>,
@@ -394,7 +395,7 @@ impl Page {
         }
     }
 
-    /// The page with why an operation was not done.
+    /// The page with the reason why an operation was not done.
     fn refused(&self, visitor: &Visitor<'_>, csrf: &str, error: &OperationError) -> Response {
         let problem = view::Message::problem(&error.note().words(visitor.language));
         self.home(visitor, csrf.to_owned(), Some(problem), error.status())

@@ -1,9 +1,9 @@
-//! A neighbour's page: what is left, why it is slow, when it goes on.
+//! A neighbour's page: what is left, why the line is slow, and when a pause ends.
 //!
-//! The proxy's listener serves the page, so the page is on the neighbours' side only. A
-//! neighbour sees only his own figures. A browser that uses the proxy asks for the proxy's own
-//! address; any other browser asks the address directly. The page has no script and loads
-//! nothing from elsewhere.
+//! The proxy's listener serves the page, so it is on the neighbours' side only. A neighbour sees
+//! only his own figures. A browser that uses the proxy asks the proxy for the proxy's own address.
+//! Any other browser connects to that address directly. The page has no script and loads nothing
+//! from other hosts.
 
 use super::guard;
 use super::view::{VolumeRow, bytes, rate, when};
@@ -25,16 +25,16 @@ use leeway_net::Attachment;
 use leeway_units::Rate;
 use std::net::{IpAddr, SocketAddr};
 
-/// What is asked of the proxy itself.
+/// A request for the proxy itself.
 #[derive(Debug)]
 pub struct Asked {
     what: What,
     language: Language,
-    /// Name and password, or code and anything.
+    /// Name and password, or a code with anything.
     given: Option<(String, String)>,
-    /// Whether the browser uses the proxy for it.
+    /// Whether the browser sent the request through the proxy.
     proxied: bool,
-    /// The proxy's address that it asks.
+    /// The address of the proxy at which the client asks.
     own: SocketAddr,
 }
 
@@ -48,7 +48,7 @@ enum What {
 }
 
 impl Asked {
-    /// What a request asks of the proxy itself; none if it is for elsewhere.
+    /// The request, if it is for the proxy itself; `None` if it is for a server.
     pub fn of<B>(request: &Request<B>, proxy: &Proxy) -> Option<Asked> {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return None;
@@ -57,7 +57,7 @@ impl Asked {
         let host = || headers.get(header::HOST)?.to_str().ok()?.parse::<Authority>().ok();
         let proxied = request.uri().authority().is_some();
         let authority = request.uri().authority().cloned().or_else(host)?;
-        // By address only: a name could be anybody's.
+        // Only by address: everybody can give a name to any address.
         let ip: IpAddr = authority.host().trim_matches(['[', ']']).parse().ok()?;
         let entrance = proxy.entrance();
         let port = authority.port_u16().unwrap_or(80);
@@ -85,7 +85,7 @@ impl Asked {
         })
     }
 
-    /// What it asks that concerns other gateways; none where it asks for a page.
+    /// The request, if it is for a route that concerns other gateways; `None` if it is for a page.
     pub fn of_peers(&self, client: IpAddr) -> Option<(Route, Asker)> {
         match self.what {
             What::Peers(route) => {
@@ -103,7 +103,7 @@ pub fn accepted(headers: &HeaderMap) -> Language {
     Language::accepted(wanted.unwrap_or_default())
 }
 
-/// The whole answer.
+/// Answers a request for the proxy itself.
 pub async fn answer(proxy: &Proxy, asked: Asked, client: IpAddr) -> Response<String> {
     let words = asked.language.words();
     let (status, page) = match &asked.what {
@@ -127,12 +127,12 @@ pub async fn answer(proxy: &Proxy, asked: Asked, client: IpAddr) -> Response<Str
 
 type Answer = (StatusCode, Option<Page>);
 
-/// The page of who has a code. To look at it begins nothing.
+/// The page for the holder of a code. Looking at it does not begin the days of the code.
 async fn of_code(proxy: &Proxy, words: &'static Words, code: &str, client: IpAddr) -> Answer {
     let problem = |status, why| (status, Some(Page::problem(proxy, words, why)));
     let Some(codes) = proxy.users.codes() else { return problem(StatusCode::NOT_FOUND, words.why_unknown) };
     let looked = match codes.look_at(client, code).await {
-        // One that is in use is put under its caps, if it was not used since the start.
+        // A code that is in use gets its caps, even if it was not used since the gateway's start.
         Ok(voucher) if voucher.redeemed.is_some() => codes.check(client, code).await.map(|_| voucher),
         other => other,
     };
@@ -154,7 +154,7 @@ async fn of_code(proxy: &Proxy, words: &'static Words, code: &str, client: IpAdd
     }
 }
 
-/// The page of who has given a name and a password, or a code.
+/// The page for a user who has given a name and a password, or a code.
 async fn of_name(proxy: &Proxy, words: &'static Words, asked: &Asked, client: IpAddr) -> Answer {
     let Some((name, password)) = &asked.given else { return (StatusCode::UNAUTHORIZED, None) };
     let code = Codes::given(name.as_bytes(), password.as_bytes());
@@ -168,7 +168,7 @@ async fn of_name(proxy: &Proxy, words: &'static Words, asked: &Asked, client: Ip
     }
 }
 
-/// Asks for name and password, as a proxy or as a server.
+/// Asks for name and password, in the form of a proxy or of a server.
 fn ask(words: &Words, proxied: bool) -> Response<String> {
     let (status, header) = match proxied {
         true => (StatusCode::PROXY_AUTHENTICATION_REQUIRED, header::PROXY_AUTHENTICATE),
@@ -189,7 +189,7 @@ fn text(status: StatusCode, kind: &str, body: String) -> Response<String> {
     answer
 }
 
-/// What a neighbour sees.
+/// The values of a neighbour's page.
 #[derive(Template)]
 #[template(path = "neighbour.html")]
 struct Page {
@@ -203,14 +203,14 @@ struct Page {
     goes_on: Option<String>,
     volumes: Vec<VolumeRow>,
     notes: Vec<String>,
-    /// For how long the gateway keeps where neighbours go, if it logs that.
+    /// How long the gateway keeps the addresses that neighbours reach, if it logs them.
     logged: Option<String>,
     http: Option<(IpAddr, u16)>,
     socks: Option<(IpAddr, u16)>,
 }
 
 impl Page {
-    /// Of who the gateway calls so.
+    /// The page of the user `name`.
     fn of(proxy: &Proxy, words: &'static Words, name: String, voucher: Option<&Voucher>) -> Page {
         let gate = &proxy.connector.gate;
         let meter = gate.meter();
@@ -262,7 +262,7 @@ impl Page {
         }
     }
 
-    /// Of nobody.
+    /// A page without a user, which shows a problem.
     fn problem(proxy: &Proxy, words: &'static Words, why: &'static str) -> Page {
         let (standing, state) = ("off", words.you_paused.to_owned());
         let page = Page::of(proxy, words, String::new(), None);
@@ -270,7 +270,7 @@ impl Page {
     }
 }
 
-/// What a code is for.
+/// What a code gives: days, data, or no limit.
 pub fn terms(words: &Words, days: Option<u32>, data: Option<u64>) -> String {
     let days = days.map(|days| format!("{days} {}", if days == 1 { words.day } else { words.days }));
     let all: Vec<String> = days.into_iter().chain(data.map(|data| bytes(words, data))).collect();

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A session without a request ends after that.
+/// A session ends after this time without a request.
 const IDLE: Duration = Duration::from_secs(12 * 3600);
-/// Sessions at a time; the one that was silent longest ends for another.
+/// Most sessions at a time. For one more, the session that was silent longest ends.
 const MOST: usize = 32;
+
 /// One browser that has given the password.
 #[derive(Debug, Clone)]
 struct Session {
@@ -16,14 +17,14 @@ struct Session {
     seen: Instant,
 }
 
-/// All of them. A restart of the gateway ends them.
+/// All sessions. A restart of the gateway ends them.
 #[derive(Debug, Default)]
 pub struct Sessions {
     open: Mutex<BTreeMap<String, Session>>,
 }
 
 impl Sessions {
-    /// Begins one of that owner; returns its name, for the cookie.
+    /// Begins a session of `owner`, and returns its name for the cookie.
     pub fn begin(&self, owner: &str) -> String {
         let (now, name, csrf) = (Instant::now(), random(), random());
         let mut open = lock(&self.open);
@@ -37,8 +38,8 @@ impl Sessions {
         name
     }
 
-    /// The token of that session's forms, if there is one of that name. Those of owners who are not
-    /// `known` any more end.
+    /// The token for the forms of a session, if there is such a session. Sessions of owners who
+    /// are not `known` any more end.
     pub fn csrf(&self, name: &str, known: impl Fn(&str) -> bool) -> Option<String> {
         let now = Instant::now();
         let mut open = lock(&self.open);
@@ -48,13 +49,13 @@ impl Sessions {
         Some(session.csrf.clone())
     }
 
-    /// Ends one.
+    /// Ends a session.
     pub fn end(&self, name: &str) {
         lock(&self.open).remove(name);
     }
 }
 
-/// 256 bits that nobody guesses.
+/// A random text of 256 bits, which nobody can guess.
 fn random() -> String {
     use std::fmt::Write;
     let mut bytes = [0; 32];

@@ -9,7 +9,7 @@ use crate::qr::Qr;
 use askama::Template;
 use std::net::IpAddr;
 
-/// One file without anything from elsewhere.
+/// The values of the sheet, which is one file without parts from other hosts.
 #[derive(Template)]
 #[template(path = "sheet.html")]
 struct Sheet {
@@ -26,7 +26,7 @@ struct Voucher {
     qr: Option<String>,
 }
 
-/// The sheet as HTML, which prints on A4: ten vouchers a page.
+/// The sheet as HTML. Printed on A4, it has ten vouchers on each page.
 pub fn html(issued: &Issued, language: Language) -> String {
     let words = language.words();
     let qr = |link: &String| Qr::of(link).map(|qr| qr.svg());
@@ -42,7 +42,7 @@ pub fn html(issued: &Issued, language: Language) -> String {
         socks: issued.entrance.socks.map(|socks| (socks.ip(), socks.port())),
         vouchers: vouchers.collect(),
     };
-    // Nothing in it fails: every value is a text or a number.
+    // Rendering cannot fail: every value is a text or a number.
     sheet.render().unwrap_or_default()
 }
 

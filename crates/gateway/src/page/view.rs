@@ -12,10 +12,10 @@ use askama::Template;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Pauses that have a button: seconds, none for an open end.
+/// Pauses that have a button, in seconds. The empty one has no end.
 const PAUSES: [&str; 3] = ["3600", "28800", ""];
 
-/// The form for the password.
+/// The login form.
 #[derive(Template)]
 #[template(path = "login.html")]
 pub struct Login {
@@ -25,13 +25,13 @@ pub struct Login {
 }
 
 impl Login {
-    /// With what went wrong, if something did.
+    /// The form, with a problem if there is one.
     pub fn new(language: Language, problem: Option<&'static str>) -> Login {
         Login { words: language.words(), languages: Language::ALL, problem }
     }
 }
 
-/// The page itself, as it is before its first event.
+/// The owner's page, as it is before the first event.
 #[derive(Template)]
 #[template(path = "home.html")]
 pub struct Home {
@@ -56,19 +56,19 @@ pub struct Home {
     codes: bool,
 }
 
-/// How a volume stands.
+/// A volume of data, as texts.
 pub struct VolumeRow {
-    /// Which.
+    /// Name of the volume.
     pub name: &'static str,
-    /// What is used.
+    /// Data used.
     pub used: String,
-    /// What is left.
+    /// Data left.
     pub left: String,
-    /// What may be used.
+    /// Data that may be used.
     pub limit: String,
-    /// The used part of 1000.
+    /// The used part, in thousandths.
     pub permille: u64,
-    /// When it begins anew, or ends; empty if it does not.
+    /// When it begins anew, or ends; empty if it does neither.
     pub until: String,
 }
 
@@ -84,7 +84,7 @@ struct UserRow {
 
 /// Another gateway.
 struct PeerRow {
-    /// What the owner calls it; empty without a name.
+    /// Name that the owner gave it; empty without one.
     name: String,
     address: String,
     standing: String,
@@ -129,11 +129,11 @@ impl PeerRow {
     }
 }
 
-/// What could be shared, where the line is only observed.
+/// What could be shared, for a gateway that only observes.
 struct Observed {
     seconds: u64,
     sees_home: bool,
-    /// Down and up: the mean, the busiest second, and what that leaves.
+    /// For down and up: the mean, the busiest second, and the spare rate.
     rates: [String; 6],
     unknown: Vec<String>,
 }
@@ -155,19 +155,19 @@ impl Observed {
     }
 }
 
-/// What came of a form.
+/// The result of a form.
 pub struct Message {
     problem: bool,
     lines: Vec<String>,
 }
 
 impl Message {
-    /// Nothing has changed, and why.
+    /// Says that nothing has changed, and why.
     pub fn problem(words: &str) -> Message {
         Message { problem: true, lines: vec![words.to_owned()] }
     }
 
-    /// It is done; with what the owner should know.
+    /// Says that it is done, with notices for the owner.
     pub fn done(language: Language, words: &str, notes: &[Note]) -> Message {
         let notes = notes.iter().map(|note| note.words(language));
         Message { problem: false, lines: [words.to_owned()].into_iter().chain(notes).collect() }
@@ -175,7 +175,7 @@ impl Message {
 }
 
 impl Home {
-    /// Of what is now, with what the owner should know, and what an observing gateway cannot know.
+    /// The page of the state `now`, with notices, and with what an observing gateway cannot know.
     pub fn new(
         language: Language,
         csrf: String,
@@ -199,7 +199,7 @@ impl Home {
         Home {
             words,
             languages: Language::ALL,
-            // `<` would end the element that the words stand in.
+            // `<` would end the element that contains the JSON.
             words_json: serde_json::to_string(words).unwrap_or_default().replace('<', "\\u003c"),
             csrf,
             message,
@@ -242,13 +242,13 @@ impl Home {
         }
     }
 
-    /// With the forms for codes, where the gateway takes them.
+    /// Adds the forms for codes, if the gateway takes codes.
     pub fn with_codes(self, codes: bool) -> Home {
         Home { codes, ..self }
     }
 }
 
-/// A code that was made, shown once.
+/// New codes, shown once.
 #[derive(Template)]
 #[template(path = "issued.html")]
 pub struct Issued {
@@ -260,12 +260,12 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// With a picture of each link.
+    /// The codes, each with the picture of its link.
     pub fn new(language: Language, issued: &control::Issued) -> Issued {
         let qr = |link: &String| Qr::of(link).map(|qr| qr.svg());
         let codes = issued.codes.iter().map(|code| (code.clone(), code.link.as_ref().and_then(qr)));
         let (days, bytes) = (issued.days, issued.bytes);
-        // Who is invited without days and data has both until the invitation is revoked.
+        // An invitation without days and data has no limit until it is revoked.
         let terms =
             if (days, bytes) == (None, None) { String::new() } else { terms(language.words(), days, bytes) };
         Issued {
@@ -279,7 +279,7 @@ impl Issued {
 }
 
 impl VolumeRow {
-    /// In words.
+    /// A volume as texts in the language of `words`.
     pub fn new(words: &Words, volume: Volume) -> VolumeRow {
         VolumeRow {
             name: match volume.cap.as_str() {
@@ -297,7 +297,7 @@ impl VolumeRow {
     }
 }
 
-/// A time of the clock on the wall of this machine.
+/// A time in the time zone of this machine.
 pub fn when(at: Timestamp) -> String {
     moment(at, &TimeZone::system())
 }
@@ -307,7 +307,7 @@ fn number(words: &Words, value: f64, digits: usize) -> String {
     format!("{value:.digits$}").replace('.', words.decimal_mark)
 }
 
-/// Data with its unit.
+/// An amount of data with its unit.
 pub fn bytes(words: &Words, bytes: u64) -> String {
     match bytes as f64 {
         bytes if bytes < 1e9 => format!("{} MB", number(words, bytes / 1e6, 1)),

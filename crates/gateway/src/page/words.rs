@@ -1,11 +1,11 @@
-//! Every text of the pages, in each of their languages.
+//! All texts of the pages, in each language.
 
 use crate::language::Language;
 use leeway_accounts::caps::Reason;
 use serde::Serialize;
 
 impl Language {
-    /// Its words.
+    /// The texts of the language.
     pub fn words(self) -> &'static Words {
         match self {
             Language::English => &EN,
@@ -27,7 +27,7 @@ macro_rules! words {
 }
 
 impl Words {
-    /// Why somebody is slowed or paused.
+    /// The reason why a neighbour is slowed or paused.
     pub fn why(&self, reason: Reason) -> &'static str {
         match reason {
             Reason::Month => self.why_month,
@@ -55,7 +55,7 @@ words! {
     log_out: "Log out", "Salir", "Surt";
     name: "Name", "Nombre", "Nom";
     password: "Password", "Contraseña", "Contrasenya";
-    wrong_password: "Nobody has this name and this password.", "Nadie tiene este nombre y esta contraseña.",
+    wrong_password: "The name or the password is wrong.", "Nadie tiene este nombre y esta contraseña.",
         "Ningú no té aquest nom i aquesta contrasenya.";
     too_many: "Too many attempts. Try again in a minute.", "Demasiados intentos. Vuelve a probar en un minuto.",
         "Massa intents. Torna-ho a provar d'aquí a un minut.";
@@ -67,7 +67,7 @@ words! {
     observing: "Only observing: no neighbour is let through", "Solo se observa: no pasa ningún vecino",
         "Només s'observa: no passa cap veí";
     could_share: "What could be shared", "Lo que se podría compartir", "El que es podria compartir";
-    could_share_how: "The line carries at least what it carried in its busiest second. What its average leaves of that could be shared. Nothing was sent to find out more.",
+    could_share_how: "The line can carry at least what it carried in its busiest second. The difference to its average could be shared. Nothing was sent to find out more.",
         "La línea da al menos lo que dio en su segundo de más uso. Lo que la media deja de eso se podría compartir. No se ha enviado nada para saber más.",
         "La línia dóna almenys el que va donar en el seu segon de més ús. El que la mitjana en deixa es podria compartir. No s'ha enviat res per saber-ne més.";
     could_share_unseen: "The home's packets do not pass this machine, so what could be shared is not known.",
@@ -129,11 +129,11 @@ words! {
     take_access: "Take access away", "Quitar el acceso", "Treu l'accés";
     give_access: "Give access back", "Devolver el acceso", "Torna l'accés";
     access: "Access", "Acceso", "Accés";
-    access_how: "Transfers end at once. Access can be taken before a neighbour's first use, too.",
+    access_how: "Transfers end at once. Access can be taken away before a neighbour's first use, too.",
         "Las descargas terminan al momento. También se puede quitar antes del primer uso.",
         "Les baixades s'acaben de seguida. També es pot treure abans del primer ús.";
     peers: "Other gateways", "Otras pasarelas", "Altres passarel·les";
-    peers_how: "This gateway asks them every few seconds; neighbours with the proxy file change among them.",
+    peers_how: "This gateway asks them every few seconds. Neighbours who use the proxy file (PAC) move between them.",
         "Esta pasarela les pregunta cada pocos segundos; los vecinos con el archivo de proxy cambian entre ellas.",
         "Aquesta passarel·la els pregunta cada pocs segons; els veïns amb el fitxer de proxy canvien entre elles.";
     gateway: "Gateway", "Pasarela", "Passarel·la";
@@ -146,45 +146,45 @@ words! {
     never: "never", "nunca", "mai";
     configuration: "Configuration", "Configuración", "Configuració";
     reload: "Read the configuration again", "Volver a leer la configuración", "Torna a llegir la configuració";
-    reload_how: "Users, ports, caps and blocked lists of the file hold at once. No connection ends.",
+    reload_how: "Users, ports, caps and blocklists of the file take effect at once. No connection ends.",
         "Los usuarios, puertos, límites y listas de bloqueo del archivo valen al momento. No se corta ninguna conexión.",
         "Els usuaris, ports, límits i llistes de bloqueig del fitxer valen de seguida. No es talla cap connexió.";
-    reloaded: "The configuration was read again and holds.", "La configuración se ha vuelto a leer y ya vale.",
+    reloaded: "The configuration was read again and is in use.", "La configuración se ha vuelto a leer y ya vale.",
         "La configuració s'ha tornat a llegir i ja val.";
     since_start: "Bytes since the gateway was started.", "Bytes desde que arrancó la pasarela.",
         "Bytes des que es va engegar la passarel·la.";
     notes: "Notes", "Avisos", "Avisos";
     your_share: "Your share of this line", "Tu parte de esta línea", "La teva part d'aquesta línia";
-    as_fast: "You are served as fast as the line has room.", "Vas tan rápido como la línea lo permite.",
+    as_fast: "You are served as fast as the line allows.", "Vas tan rápido como la línea lo permite.",
         "Vas tan de pressa com la línia ho permet.";
     you_slowed: "You are slowed to", "Vas frenado a", "Vas frenat a";
     you_paused: "You are paused.", "Estás en pausa.", "Estàs en pausa.";
     why: "Why", "Por qué", "Per què";
-    goes_on: "It goes on", "Sigue", "Continua";
-    goes_on_never: "It does not go on by itself. Ask the owner of the line.",
+    goes_on: "You are served again", "Sigue", "Continua";
+    goes_on_never: "This does not end by itself. Ask the owner of the line.",
         "No sigue por sí solo. Pregunta a quien comparte la línea.",
         "No continua tot sol. Pregunta a qui comparteix la línia.";
     why_owner: "The owner of the line has paused sharing.", "Quien comparte la línea la ha puesto en pausa.",
         "Qui comparteix la línia l'ha posada en pausa.";
-    why_month: "The neighbours' part of this month's volume is nearly or all used.",
+    why_month: "The neighbours have used nearly all, or all, of their part of this month's volume.",
         "La parte de los vecinos del volumen de este mes está casi o del todo usada.",
         "La part dels veïns del volum d'aquest mes està gairebé o del tot usada.";
-    why_percentile: "More would raise the bill of the line, which goes by its busy hours.",
+    why_percentile: "More traffic would raise the bill of the line, which depends on its busiest hours.",
         "Más subiría la factura de la línea, que va por sus horas de más uso.",
         "Més apujaria la factura de la línia, que va per les hores de més ús.";
     why_hours: "The owner wants the line for the home in these hours.",
         "A estas horas la línea es para la casa.", "A aquestes hores la línia és per a la casa.";
-    why_all_daily: "What all neighbours may use today is nearly or all used.",
+    why_all_daily: "All neighbours together have used nearly all, or all, of what they may use today.",
         "Lo que todos los vecinos pueden usar hoy está casi o del todo usado.",
         "El que tots els veïns poden usar avui està gairebé o del tot usat.";
     why_all_rate: "All neighbours together have a rate limit.",
         "Todos los vecinos juntos tienen una velocidad máxima.",
         "Tots els veïns junts tenen una velocitat màxima.";
-    why_user_daily: "What you may use today is nearly or all used.",
+    why_user_daily: "You have used nearly all, or all, of what you may use today.",
         "Lo que puedes usar hoy está casi o del todo usado.", "El que pots usar avui està gairebé o del tot usat.";
     why_user_rate: "Each neighbour has a rate limit.", "Cada vecino tiene una velocidad máxima.",
         "Cada veí té una velocitat màxima.";
-    why_voucher: "The data of your voucher is nearly or all used.",
+    why_voucher: "You have used nearly all, or all, of the data of your voucher.",
         "Los datos de tu vale están casi o del todo usados.",
         "Les dades del teu val estan gairebé o del tot usades.";
     why_voucher_over: "The time of your voucher is over.", "El tiempo de tu vale se ha acabado.",
@@ -211,7 +211,7 @@ words! {
     not_begun: "Not used yet: its time begins with the first use.",
         "Sin usar: su tiempo empieza con el primer uso.",
         "Sense usar: el seu temps comença amb el primer ús.";
-    use_until: "Use it first before", "Úsalo por primera vez antes de", "Fes-lo servir per primer cop abans de";
+    use_until: "Use it for the first time before", "Úsalo por primera vez antes de", "Fes-lo servir per primer cop abans de";
     logged: "The gateway logs the addresses that you reach. A log is kept for",
         "La pasarela registra las direcciones a las que llegas. El registro se guarda",
         "La passarel·la registra les adreces on arribes. El registre es guarda";

@@ -1,4 +1,4 @@
-//! What the proxy answers at its own address about itself and its peers.
+//! Responses of the proxy at its own address, about itself and its peers.
 
 use super::document::{Document, Standing};
 use super::route::{Asker, DESCRIPTION, DOCUMENT, PAC, Route};
@@ -20,22 +20,22 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use utoipa::OpenApi;
 
-/// What all may ask who may use the proxy.
+/// The interface for everybody who may use the proxy.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "The public side of a Leeway gateway",
         description = "HTTP at the proxy's own address, for those who may use the proxy and for other gateways: \
-                       how the gateway stands, and which gateways a browser uses. No secrets, no names."
+                       the state of the gateway, and which gateways a browser uses. No secrets, no names."
     ),
     paths(document, pac, description)
 )]
 struct Api;
 
-/// The answer to a question that is not answered with a file.
+/// A response that is not the requested file.
 type Refusal = Box<Response<String>>;
 
-/// The whole answer.
+/// Answers a request for one of the routes.
 pub async fn answer(proxy: &Proxy, route: Route, asker: &Asker) -> Response<String> {
     if let Err(wait) = proxy.peers.admit(asker.client) {
         return later(wait, asker.language);
@@ -48,16 +48,17 @@ pub async fn answer(proxy: &Proxy, route: Route, asker: &Asker) -> Response<Stri
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-/// Tells how the gateway stands.
+/// Returns the state of the gateway.
 ///
-/// Who gives a name and a password, or the code of a voucher, hears what is left of them.
+/// A client that gives a name and a password, or the code of a voucher, also learns how many bytes
+/// are left.
 #[utoipa::path(
     get,
     path = DOCUMENT,
     responses(
-        (status = 200, description = "how it stands", body = Document),
+        (status = 200, description = "the state", body = Document),
         (status = 401, description = "name or password are wrong"),
-        (status = 429, description = "too many questions from one place; `Retry-After` has the seconds to wait"),
+        (status = 429, description = "too many requests from one site; `Retry-After` has the seconds to wait"),
     ),
 )]
 async fn document(proxy: &Proxy, asker: &Asker) -> Result<Response<String>, Refusal> {
@@ -77,11 +78,11 @@ async fn document(proxy: &Proxy, asker: &Asker) -> Result<Response<String>, Refu
             body = String,
             content_type = "application/x-ns-proxy-autoconfig",
         ),
-        (status = 429, description = "too many questions from one place; `Retry-After` has the seconds to wait"),
+        (status = 429, description = "too many requests from one site; `Retry-After` has the seconds to wait"),
     ),
 )]
 async fn pac(proxy: &Proxy, asker: &Asker) -> Result<Response<String>, Refusal> {
-    // Browsers ask for it without a name, and it has to be there before they know where to give one.
+    // Browsers ask without a name, because they need this file before they know where to give one.
     let name = (!proxy.users.need_password()).then(|| proxy.users.at(asker.client).name.clone());
     let document = of(proxy, name.as_deref());
     let peers: &Peers = &proxy.peers;
@@ -99,7 +100,7 @@ fn description() -> Response<String> {
     file("application/json", TEXT.clone())
 }
 
-/// How this gateway stands for who is called so, or for somebody unknown.
+/// The state of this gateway for the user `name`, or for an unknown client.
 fn of(proxy: &Proxy, name: Option<&str>) -> Document {
     let gate = &proxy.connector.gate;
     let closed = gate.closed(name.unwrap_or_default());
@@ -108,7 +109,8 @@ fn of(proxy: &Proxy, name: Option<&str>) -> Document {
         let volumes = own_volumes(meter, name);
         volumes.iter().map(|volume| volume.limit_bytes.saturating_sub(volume.used_bytes)).min()
     });
-    // Who has used up what is his own is not told that others have to go, too.
+    // A user whose own volume is used up stays unknown to others: the gateway itself counts as
+    // open.
     let own = |reason: Reason| matches!(reason, Reason::UserDaily | Reason::Voucher | Reason::VoucherOver);
     let (sharing, until, left_bytes) = match closed {
         None => (Standing::On, None, left),
@@ -129,7 +131,8 @@ fn of(proxy: &Proxy, name: Option<&str>) -> Document {
     }
 }
 
-/// What the gateway calls who asks; none where it does not know. To ask begins no voucher.
+/// The user's name, or `None` if the gateway does not know who asks. Asking does not begin the
+/// days of a voucher.
 async fn name(proxy: &Proxy, asker: &Asker) -> Result<Option<String>, Denied> {
     let (users, client) = (&proxy.users, asker.client);
     if !users.need_password() {

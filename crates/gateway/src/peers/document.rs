@@ -1,4 +1,4 @@
-//! What a gateway says of itself to those who may use it.
+//! The state that a gateway reports to those who may use it.
 
 use jiff::Timestamp;
 use leeway_selection::Status;
@@ -6,28 +6,29 @@ use leeway_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How a gateway stands, for those who choose among several. It names nobody and nothing of the home.
+/// The state of a gateway, for clients that choose among several. It has no names, and nothing
+/// about the home.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Document {
     /// Whether new connections are taken.
     pub sharing: Standing,
-    /// When sharing goes on, where that is known.
+    /// When sharing begins again, if that is known.
     #[serde(default)]
     pub until: Option<Timestamp>,
-    /// The same as seconds from now, for those whose clock differs.
+    /// Seconds until sharing begins again, for clients whose clock differs.
     #[serde(default)]
     pub resumes_s: Option<u64>,
-    /// Part of the spare capacity that is in use, 0 to 1; none where downloads have no window.
+    /// Part of the spare capacity that is in use, 0 to 1; none if downloads have no window.
     #[serde(default)]
     pub load: Option<f64>,
     /// What the home leaves to neighbours, in use or not, in bit/s; none before it was measured.
     #[serde(default)]
     pub spare_bps: Option<u64>,
-    /// Neighbours with traffic now.
+    /// Neighbours who have traffic now.
     #[serde(default)]
     pub users: Option<u32>,
-    /// Bytes that whoever asks may still transfer; none where there is no limit or the gateway does not know
-    /// who it is.
+    /// Bytes that the client who asks may still transfer; none if there is no limit, or the
+    /// gateway does not know the client.
     #[serde(default)]
     pub left_bytes: Option<u64>,
 }
@@ -36,14 +37,14 @@ pub struct Document {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// They are.
+    /// New connections are taken.
     On,
-    /// They are not, because of the owner or a cap.
+    /// New connections are refused, because of the owner or a cap.
     Paused,
 }
 
 impl Document {
-    /// The same for the choice among gateways, on a clock that shows `now`.
+    /// The state in the form that the choice among gateways needs. `now` is the time on its clock.
     pub fn status(&self, now: Time) -> Status {
         let after = |seconds: u64| now.checked_add(Duration::from_secs(seconds.min(10 * 366 * 86_400)));
         Status {

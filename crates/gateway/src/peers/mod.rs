@@ -1,7 +1,9 @@
-//! Other gateways beside this one: what each says of itself, and in which order a client tries them.
+//! Other gateways beside this one: what each says about itself, and in which order a client tries
+//! them.
 //!
-//! Every gateway asks its peers how they stand. For each client that takes the PAC file there is a
-//! [`Selector`], which is fed with that, so that clients spread and stay where they are.
+//! Every gateway asks its peers for their state. For each client that fetches the PAC file there
+//! is a [`Selector`], which receives these states. So clients spread over the gateways, and stay
+//! with their choice.
 
 pub(crate) mod answer;
 mod document;
@@ -33,40 +35,42 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use utoipa::ToSchema;
 
-/// How often this gateway looks at itself.
+/// Time between two samples of this gateway's own load.
 const TICK: Duration = Duration::from_secs(1);
-/// How often each peer is asked: a peer that fails is in no PAC file after this time and two questions.
+/// Time between two requests to a peer. A peer that fails is in no PAC file after this time and
+/// two requests.
 const EVERY: Duration = Duration::from_secs(3);
-/// Questions of one place that are answered at once, and the time for one more. Fifty peers behind one address ask
-/// 17 times a second.
+/// Requests of one site that are answered at once, and the time for one more. Fifty peers behind
+/// one address send 17 requests a second.
 const AT_ONCE: u32 = 100;
 const QUESTION: Duration = Duration::from_millis(50);
 /// Clients whose order is remembered.
 const CLIENTS: usize = 4096;
-/// A client that took the PAC file within this time follows it. Browsers take it anew at least once a day.
+/// Time for which a client that fetched the PAC file counts as using it. Browsers fetch it at
+/// least once a day.
 const FOLLOWS: Duration = Duration::from_secs(86_400);
 
-/// How a peer stands, for the owner.
+/// The state of a peer, for the owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PeerStatus {
-    /// Its HTTP proxy.
+    /// Address of its HTTP proxy.
     #[schema(value_type = String)]
     pub address: SocketAddr,
-    /// What the owner calls it, if anything.
+    /// Name that the owner gave it, if any.
     #[serde(default)]
     pub name: Option<String>,
-    /// What it says of itself; none while it does not answer.
+    /// What it says about itself; none while it does not answer.
     pub says: Option<Document>,
     /// Why it does not answer.
     pub error: Option<String>,
-    /// From a question to its answer, in milliseconds.
+    /// Time from a request to its response, in milliseconds.
     pub round_trip_ms: Option<f64>,
-    /// When it answered last; none before its first answer to this gateway.
+    /// When it last answered; none before its first answer to this gateway.
     #[serde(default)]
     pub last_seen: Option<Timestamp>,
 }
 
-/// What this gateway knows of itself and of others.
+/// What this gateway knows about itself and its peers.
 pub struct Peers {
     began: Instant,
     occupancy: Mutex<Occupancy>,
@@ -79,25 +83,25 @@ pub struct Peers {
 #[derive(Debug, Clone)]
 struct Known {
     address: SocketAddr,
-    /// What the owner calls it.
+    /// Name that the owner gave it.
     name: Option<String>,
-    /// What the last question has found, and its number.
+    /// Result of the last request, and the number of that request.
     found: Option<(u64, Result<probe::Found, Note>)>,
-    /// When it answered last.
+    /// When it last answered.
     seen: Option<Timestamp>,
     due: Instant,
 }
 
-/// Who takes the PAC file.
+/// A client that fetches the PAC file.
 struct Client {
     selector: Selector,
-    /// The numbers of what it was told of each.
+    /// For each peer, the number of the last result that the selector received.
     told: BTreeMap<SocketAddr, u64>,
     asked: Instant,
 }
 
 impl Peers {
-    /// With those of the configuration.
+    /// The peers of the configuration.
     pub fn new(peers: &[Peer]) -> Peers {
         let found = Peers {
             began: Instant::now(),
@@ -110,7 +114,7 @@ impl Peers {
         found
     }
 
-    /// Takes another list. What is known of those that stay is kept.
+    /// Replaces the list. What is known about peers that stay is kept.
     pub fn set(&self, peers: &[Peer]) {
         let mut known = lock(&self.known);
         let before = std::mem::take(&mut *known);
@@ -131,7 +135,7 @@ impl Peers {
             .collect();
     }
 
-    /// How each peer stands, in that language.
+    /// The state of each peer, with errors in `language`.
     pub fn status(&self, language: Language) -> Vec<PeerStatus> {
         let status = |known: &Known| {
             let found = known.found.as_ref().map(|(_, found)| found.as_ref());
@@ -151,13 +155,13 @@ impl Peers {
         lock(&self.known).iter().map(status).collect()
     }
 
-    /// Load, what the home leaves in bit/s, and users with traffic.
+    /// Load, what the home leaves in bit/s, and number of users with traffic.
     fn occupancy(&self) -> (Option<f64>, Option<f64>, u32) {
         let occupancy = lock(&self.occupancy);
         (occupancy.load(), occupancy.spare_bps(), occupancy.users())
     }
 
-    /// Whether one more question from there is answered; else how long to wait.
+    /// Whether one more request of `client` is answered; if not, how long to wait.
     fn admit(&self, client: IpAddr) -> Result<(), Duration> {
         let (now, mut asked) = (Instant::now(), lock(&self.asked));
         asked.admit(client, now)?;
@@ -165,7 +169,8 @@ impl Peers {
         Ok(())
     }
 
-    /// The gateways that take connections, in the order for that client; `own` is this one, which says `document`.
+    /// The gateways that take connections, in the order for this client. `own` is this gateway,
+    /// whose state is `document`.
     fn order(&self, client: IpAddr, own: SocketAddr, document: &Document) -> Vec<SocketAddr> {
         let (place, now, known) = (site(client), self.now(), lock(&self.known).clone());
         let name = |address: SocketAddr| Gateway::named(&address.to_string());
@@ -177,7 +182,8 @@ impl Peers {
         }
         let new = || {
             let seed = Gateway::named(&place.to_string()).0;
-            // The delays are this gateway's, not the client's: no reason for all to take the same one of two.
+            // Round trips are measured at this gateway, not at the client. So they are no reason
+            // for all clients to take the same one of two gateways: each draws.
             let policy = Policy { draws: 1.0, ..Policy::default() };
             let selector = Selector::new(policy, seed, all.iter().copied().map(name));
             Client { selector, told: BTreeMap::new(), asked: Instant::now() }
@@ -202,7 +208,8 @@ impl Peers {
             };
             client.selector.observe(name(peer.address), now, observation);
         }
-        // Where none is open the file names this one, which says why.
+        // If no gateway is open, the caller puts this one into the file, which then says why it
+        // refuses.
         let _ = client.selector.choose(now);
         let takes = |gateway: &Gateway| client.selector.cost(now, *gateway).is_some();
         let open = client.selector.order(now).into_iter().filter(takes);
@@ -214,14 +221,15 @@ impl Peers {
         [own].into_iter().chain(lock(&self.known).iter().map(|peer| peer.address)).collect()
     }
 
-    /// Whether a client that is not served here goes on at a peer: it follows the PAC file, and a peer is open.
+    /// Whether a client that is refused here can continue at a peer: it uses the PAC file, and a
+    /// peer is open.
     pub fn goes_on(&self, client: IpAddr) -> bool {
         let open = |peer: &Known| matches!(&peer.found, Some((_, Ok(found))) if found.document.sharing == Standing::On);
         let follows = lock(&self.clients).get(&site(client)).is_some_and(|it| it.asked.elapsed() < FOLLOWS);
         follows && lock(&self.known).iter().any(open)
     }
 
-    /// Looks at this gateway, and asks the others. Never ends.
+    /// Samples this gateway's load, and asks the peers. Never ends.
     pub async fn drive(self: Arc<Self>, connector: Arc<Connector>, users: Arc<Users>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -299,7 +307,7 @@ mod tests {
         Peer { address: address.parse().unwrap(), name: None }
     }
 
-    /// A gateway with these peers, which are all open.
+    /// A gateway with these peers, all of them open.
     fn with(peers: &[&str]) -> Peers {
         let list: Vec<Peer> = peers.iter().copied().map(peer).collect();
         let found = Peers::new(&list);
@@ -331,7 +339,7 @@ mod tests {
     #[test]
     fn a_peer_that_pauses_or_fails_leaves_at_once_and_comes_back_behind() {
         let peers = with(&["10.20.0.2:3128"]);
-        // A client whose first is the peer.
+        // A client whose first gateway is the peer.
         let client = (1..200).map(|n| format!("10.20.9.{n}")).find(|client| order(&peers, client)[0] != OWN);
         let client = client.expect("one of them");
         let peer: SocketAddr = "10.20.0.2:3128".parse().unwrap();
@@ -365,7 +373,7 @@ mod tests {
         let gone = &peers.status(Language::English)[0];
         assert_eq!(
             (gone.last_seen, gone.says.is_some(), gone.error.as_deref()),
-            (Some(seen), false, Some("it has hung up"))
+            (Some(seen), false, Some("it closed the connection"))
         );
         peers.set(&["10.20.0.2:3128", "10.20.0.3:3128"].map(peer));
         assert_eq!(

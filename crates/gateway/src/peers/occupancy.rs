@@ -1,4 +1,4 @@
-//! How much of the spare part of the line is in use, from samples about a second apart.
+//! How much of the line's spare capacity is in use, from samples about one second apart.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 const LOAD_S: f64 = 10.0;
 /// Time constant of the rate that the home leaves, in seconds: the home's bursts are shorter.
 const SPARE_S: f64 = 60.0;
-/// From this part of the window on, what is delivered is all that the home leaves.
+/// From this part of the window on, the throughput counts as all that the home leaves.
 const FULL: f64 = 0.8;
 /// A user without a byte for this time, in seconds, counts as absent.
 const ACTIVE_S: f64 = 15.0;
 
-/// What the gateway tells others of its load.
+/// The load of a gateway, as it is reported to others.
 #[derive(Debug, Default)]
 pub struct Occupancy {
     at_s: Option<f64>,
@@ -20,7 +20,7 @@ pub struct Occupancy {
     users: BTreeMap<u64, Activity>,
 }
 
-/// One user's bytes, and until when the user counts as present.
+/// One user's sums of bytes, and until when the user counts as present.
 #[derive(Debug, Clone, Copy)]
 struct Activity {
     down_bytes: u64,
@@ -29,8 +29,9 @@ struct Activity {
 }
 
 impl Occupancy {
-    /// At `at_s`, in seconds of any clock: each user's sums of bytes down and up, and which part of the window of
-    /// downloads is in use, if there is a window.
+    /// Adds a sample at `at_s`, in seconds of any clock. `users` has each user's sums of bytes
+    /// down and up. `fill` is the part of the window of downloads that is in use, if there is a
+    /// window.
     pub fn sample(&mut self, at_s: f64, users: impl Iterator<Item = (u64, [u64; 2])>, fill: Option<f64>) {
         let mut down_bytes = 0;
         for (user, [down, up]) in users {
@@ -63,24 +64,24 @@ impl Occupancy {
         self.users.retain(|user, _| known(*user));
     }
 
-    /// The part of the spare capacity that is in use, 0 to 1; none without a window.
+    /// The part of the spare capacity that is in use, 0 to 1; `None` without a window.
     pub fn load(&self) -> Option<f64> {
         self.load
     }
 
-    /// What the home leaves, in bit/s; none before the window was full once.
+    /// What the home leaves, in bit/s; `None` before the window was full once.
     pub fn spare_bps(&self) -> Option<f64> {
         self.spare_bps
     }
 
-    /// Users with traffic of late.
+    /// Number of users who had traffic in the last 15 s.
     pub fn users(&self) -> u32 {
         let now_s = self.at_s.unwrap_or(0.0);
         self.users.values().filter(|user| user.until_s >= now_s).count() as u32
     }
 }
 
-/// The weight of a value that held for `elapsed_s`, in an average with that time constant.
+/// The weight of a value that lasted `elapsed_s`, in an average with this time constant.
 fn gain(elapsed_s: f64, constant_s: f64) -> f64 {
     1.0 - (-elapsed_s / constant_s).exp()
 }
@@ -89,7 +90,7 @@ fn gain(elapsed_s: f64, constant_s: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A user who downloads 1 MB a second, from second 0 on.
+    /// A user who downloads 1 MB a second from second 0 on.
     fn busy(seconds: u64, fill: f64) -> Occupancy {
         let mut occupancy = Occupancy::default();
         for second in 0..=seconds {

@@ -1,14 +1,15 @@
-//! The proxy auto-configuration file (PAC): a JavaScript function that a browser asks for each address.
+//! The proxy auto-configuration file (PAC): a JavaScript function that a browser calls for each
+//! address.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-/// Its media type (RFC 9110 has none; this is what browsers know).
+/// Media type of a PAC file. It is in no RFC; browsers know it.
 pub const TYPE: &str = "application/x-ns-proxy-autoconfig";
 
-/// A PAC that tries the gateways of `order` one after the other. A gateway of `all` is reached directly, for
-/// its own page. There is no `DIRECT` at the end: neighbours have no other way, and a request would leak
-/// where they have one.
+/// A PAC file that tries the gateways of `order` one after the other. The gateways of `all` are
+/// reached directly, for their own pages. `DIRECT` is not in the list: most neighbours have no
+/// other connection, and where they have one, requests would leak to it.
 pub fn text(order: &[SocketAddr], all: &[SocketAddr]) -> String {
     let mut hosts: Vec<String> = Vec::new();
     for gateway in all {

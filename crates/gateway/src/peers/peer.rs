@@ -1,4 +1,4 @@
-//! Another gateway, as the configuration names it.
+//! Another gateway, as the configuration gives it.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
@@ -13,14 +13,14 @@ const NAME: usize = 40;
 /// `{ url = "http://address:port", name = "attic" }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Its HTTP proxy.
+    /// Address of its HTTP proxy.
     pub address: SocketAddr,
-    /// What the owner calls it. The other gateway does not say so itself: a name is no place for a stranger's
-    /// words.
+    /// Name that the owner of this gateway gives it. It does not come from the other gateway, so
+    /// that no stranger's text is shown here.
     pub name: Option<String>,
 }
 
-/// The form with a name.
+/// The form of a table, which can have a name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {

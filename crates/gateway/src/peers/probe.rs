@@ -1,4 +1,4 @@
-//! Asks another gateway how it stands.
+//! Asks another gateway for its state.
 
 use super::document::Document;
 use super::route::DOCUMENT;
@@ -13,24 +13,25 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// For one question. Longer than a round trip over a loaded radio link.
+/// Longest time for one request. Longer than a round trip over a loaded radio link.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest document.
+/// Longest document that is read, in bytes.
 const BYTES: usize = 4096;
 
-/// What came back.
+/// The response of a peer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// From the request to the first byte of the answer.
+    /// Time from the request to the head of the response.
     pub round_trip: Duration,
-    /// What the gateway says.
+    /// What the gateway says about itself.
     pub document: Document,
 }
 
-/// Asks, and once more if there is no answer: one lost packet is no failure.
+/// Asks a peer, and once more if that fails, because one lost packet does not mean that the peer
+/// is down.
 ///
 /// # Errors
-/// Why there is no answer that makes sense.
+/// Why there is no usable response.
 pub async fn ask(peer: SocketAddr) -> Result<Found, Note> {
     match once(peer).await {
         Ok(found) => Ok(found),

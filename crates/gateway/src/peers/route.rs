@@ -3,14 +3,14 @@
 use crate::language::Language;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where a gateway says how it stands (RFC 8615).
+/// Path of a gateway's state (RFC 8615).
 pub const DOCUMENT: &str = "/.well-known/leeway";
-/// Where browsers get the proxies to use.
+/// Path of the PAC file.
 pub const PAC: &str = "/proxy.pac";
-/// Where these paths are described.
+/// Path of the description of these paths.
 pub const DESCRIPTION: &str = "/openapi.json";
 
-/// What is asked for.
+/// One of the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// [`DOCUMENT`].
@@ -22,7 +22,7 @@ pub enum Route {
 }
 
 impl Route {
-    /// The one at that path, if there is one.
+    /// The route of a path, if it has one.
     pub fn of(path: &str) -> Option<Route> {
         match path {
             DOCUMENT => Some(Route::Document),
@@ -38,9 +38,9 @@ impl Route {
 pub struct Asker {
     /// The client's address.
     pub client: IpAddr,
-    /// Name and password, or code and anything.
+    /// Name and password, or a code with anything.
     pub given: Option<(String, String)>,
-    /// The proxy's address that it asks.
+    /// The address of the proxy at which the client asks.
     pub own: SocketAddr,
     /// The language of a refusal.
     pub language: Language,

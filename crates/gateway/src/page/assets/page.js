@@ -1,4 +1,4 @@
-// Keeps the page as the gateway is, by its events. Every text goes in as text, never as markup.
+// Updates the page by the events of the gateway. Every text is set as text, never as markup.
 "use strict";
 
 const words = JSON.parse(document.getElementById("words").textContent);
@@ -9,7 +9,7 @@ const milliseconds = (value) => (value === null ? words.none : `${format(value, 
 const rate = (bps) => (bps < 1e6 ? `${format(bps / 1e3, 0)} kbit/s` : `${format(bps / 1e6, 1)} Mbit/s`);
 const bytes = (value) => (value < 1e9 ? `${format(value / 1e6, 1)} MB` : `${format(value / 1e9, 2)} GB`);
 
-// Says a text only when it is another one, so that screen readers speak of changes.
+// Sets a text only if it differs, so that screen readers announce changes only.
 function say(id, text) {
   if (el(id).textContent !== text) el(id).textContent = text;
 }
@@ -52,7 +52,7 @@ function fill(row, user) {
   button.ariaLabel = `${does}: ${user.name}`;
 }
 
-// No row moves while somebody points at one of them, or is at its button.
+// Rows keep their order while the pointer or the focus is on one of them.
 function showUsers(users) {
   el("no-users").hidden = users.length > 0;
   el("user-table").hidden = users.length === 0;
@@ -175,7 +175,7 @@ function listen() {
     el("lost").hidden = false;
     say("lost", words.lost);
     if (events.readyState !== EventSource.CLOSED) return;
-    // The gateway answers, but this session is over; or it answers not at all yet.
+    // Either the session is over, or the gateway does not answer yet.
     setTimeout(() => fetch("/session", { redirect: "manual" })
       .then((answer) => (answer.status === 401 ? location.assign("/login") : listen()), listen), 2000);
   };
