@@ -213,7 +213,7 @@ fn a_relay_that_pauses_keeps_what_stands_and_gets_nothing_new() {
     let refused =
         elsewhere.args(["relay", "pause", "--state"]).arg(place.bed.folder.path()).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("no relay has its folder there"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("this is not the folder of a relay"), "{}", text(&refused.stderr));
     assert_eq!(place.bed.signal(place.join, "INT"), Some(0));
 }
 
