@@ -114,14 +114,15 @@ def serve(folder):
 
 
 def carried(device, direction):
-    """Bytes that a network device of this host has sent towards the server (up) or received from it (down)."""
+    """Bytes that a device of this host has sent to the server (up) or received from it (down)."""
     row = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith(device + ":"))
     fields = row.split(":")[1].split()
     return int(fields[0] if direction == "up" else fields[8])
 
 
 def measure(program, direction, folder):
-    """Runs on the router before the bottleneck: starts the flows and counts the bytes that pass."""
+    """Runs on the router before the bottleneck: starts the flows and counts the bytes that
+    pass."""
 
     def start(host, args):
         line = [LEEWAY, "testnet", "exec", host, "--", *args]

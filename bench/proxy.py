@@ -3,12 +3,13 @@
 
 The gateway runs without a law, squid without a cache.
 
-`rate`: objects of 12.5 kB over the loopback address, over kept connections and over new ones. The proxies take turns,
-so that other load of the machine affects both. Prints the medians of requests per second and of the proxy's own
-processor time for 1000 requests, and of the ratios within a run. Squid has one process, so compare processor times.
+`rate`: objects of 12.5 kB over the loopback address, over kept connections and over new ones. The
+proxies take turns, so that other load of the machine affects both. Prints the medians of requests
+per second and of the proxy's own processor time for 1000 requests, and of the ratios within a run.
+Squid has one process, so compare processor times.
 
-`idle`: resident memory of the gateway with 10,000 silent connections of 20 users, and again after one request
-on each.
+`idle`: resident memory of the gateway with 10,000 silent connections of 20 users, and again after
+one request on each.
 
 Needs squid, nginx and wrk (Debian: squid, nginx-light, wrk) for `rate`; no root.
 

@@ -56,7 +56,8 @@ def resident() -> int:
 
 
 def growth() -> tuple[int, float]:
-    """Growth of the memory from the first to the last runs of `run_many`, in bytes, and runs per second."""
+    """Growth of the memory from the first to the last runs of `run_many`, in bytes, and runs per
+    second."""
     short = scenario("1 s")
     peaks = [0, 0]
     begun = time.perf_counter()

@@ -69,7 +69,8 @@ def serve(listener):
 
 
 def ticker(sock):
-    """Measures one-way delays: sends a datagram with the time every 20 ms. Both ends share the machine's clock."""
+    """Measures one-way delays: sends a datagram with the time every 20 ms. Both ends share the
+    machine's clock."""
     _, peer = sock.recvfrom(10)
     try:
         while True:

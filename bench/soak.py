@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs a gateway under full load for a long time, and checks that its resources do not grow.
 
-Three namespaces: neighbours, the gateway with a line of 50 Mbit/s, and servers. Neighbours download
-large objects all the time. They fetch small objects with a new connection each, by the HTTP proxy, by
-SOCKS5 and without any configuration, and break a tenth of them off. Every ten seconds the program
-prints a line of figures. It fails if the mean memory of the last third is more than `--growth` above
-that of the second third (the first warms up), if files stay open after the load, or if rules,
-namespaces or sockets are left behind.
+Three namespaces: neighbours, the gateway with a line of 50 Mbit/s, and servers. Neighbours
+download large objects all the time. They fetch small objects with a new connection each, by the
+HTTP proxy, by SOCKS5 and without any configuration, and break a tenth of them off. Every ten
+seconds the program prints a line of figures. It fails if the mean memory of the last third is more
+than `--growth` above that of the second third (the first warms up), if files stay open after the
+load, or if rules, namespaces or sockets are left behind.
 
 Needs root, ip, tc and nft.
 

@@ -15,7 +15,8 @@ LAW = "ebb"
 
 
 def once(leeway: str) -> tuple[float, float]:
-    """Runs the command once. Returns the seconds until its end, and the seconds of processor time."""
+    """Runs the command once. Returns the seconds until its end, and the seconds of processor
+    time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
     subprocess.run([leeway, "run", "--no-report", "--", "true"], check=True)

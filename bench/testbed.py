@@ -4,10 +4,10 @@
     cargo build --release -p leeway-cli
     sudo bench/testbed.py
 
-Runs `leeway testbed` for each group of lines that are measured for the same time. The medians go to
-live.json in python/leeway/papers/dimogerontakis2017, of which `python -m
-leeway.papers.dimogerontakis2017` makes the tables. Needs root, and a machine that does nothing else:
-three rounds with twelve lines at a time take half an hour.
+Runs `leeway testbed` for each group of lines that are measured for the same time. The medians go
+to live.json in python/leeway/papers/dimogerontakis2017, of which `python -m
+leeway.papers.dimogerontakis2017` makes the tables. Needs root, and a machine that does nothing
+else: three rounds with twelve lines at a time take half an hour.
 
     sudo bench/testbed.py --only rate --only rtt
 
@@ -82,7 +82,8 @@ def measured(number: int, program: str, args: argparse.Namespace) -> list[dict]:
 
 
 def figures(rate_bps: float | None, row: dict) -> dict:
-    """The figures that are kept of a row: medians over its rounds. A line whose rate changes has no rate."""
+    """The figures that are kept of a row: medians over its rounds. A line whose rate changes has
+    no rate."""
     median, ratios = row["median"], row["of_prim_only"] or {}
     goodput = median["secondary_goodput_bps"]
     found = {
@@ -135,7 +136,8 @@ def main() -> None:
 
 
 def merged(old: list[dict], rows: list[dict]) -> list[dict]:
-    """The old rows, each replaced by the new row of the same setup and mechanism if there is one."""
+    """The old rows, each replaced by the new row of the same setup and mechanism if there is
+    one."""
     new = {(row["setup"], row["mechanism"]): row for row in rows}
     return [new.get((row["setup"], row["mechanism"]), row) for row in old]
 

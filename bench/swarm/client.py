@@ -1,4 +1,4 @@
-"""Runs one libtorrent client of the live swarm. `live.py` starts it inside the namespace of its home.
+"""Runs one libtorrent client of the live swarm, inside the namespace of its home.
 
 usage: client.py seed|leech tcp|utp ADDRESS SOURCE FOLDER
 
@@ -52,7 +52,8 @@ def say(**fields):
 
 
 class Account:
-    """Seconds that interested peers were unchoked or choked here, and bytes by transport, for each peer."""
+    """Seconds that interested peers were unchoked or choked here, and bytes by transport, for each
+    peer."""
 
     def __init__(self):
         self.peers = {}

@@ -88,7 +88,8 @@ class Homes:
 
 
 def transports(population, peers, seed):
-    """The transport by which each home opens connections; of `half`, which homes have which is a lot."""
+    """The transport by which each home opens connections; of `half`, which homes have which is a
+    lot."""
     if population != "half":
         return [population] * peers
     drawn = [("utp", "tcp")[index % 2] for index in range(peers)]
@@ -169,7 +170,8 @@ def account(client):
 
 
 def report(args, kinds, homes, begin, done, heard, accounts):
-    """What a run came to; `unchoked_share` is the part of its interested time that a kind was unchoked."""
+    """What a run came to; `unchoked_share` is the part of its interested time that a kind was
+    unchoked."""
     times = {index: at - begin for index, at in done.items()}
     kind_of = {homes.address(index): kind for index, kind in enumerate(kinds)}
     choice, transport_bytes = {}, {"tcp": 0, "utp": 0}
