@@ -134,7 +134,7 @@ mod tests {
         let addresses: Vec<&str> = all.iter().map(|token| token.address.as_str()).collect();
         assert_eq!(addresses, ["c.example:1", "a.example:1", "b.example:1"]);
         let twice = wrong(&[token("b.example:1")], Some(file.path()));
-        assert!(twice.contains("line 4: a second token of b.example:1"), "{twice}");
+        assert!(twice.contains("line 4: this is a second token for b.example:1"), "{twice}");
         assert!(!twice.contains("leeway1_"), "a token is a password");
         std::fs::write(file.path(), "# nothing\n").unwrap();
         assert!(wrong(&[], Some(file.path())).contains("there is no token"));

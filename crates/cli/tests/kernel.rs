@@ -152,7 +152,7 @@ fn without_rights_there_is_one_clear_line() {
     let _loaded = Law::load("lp", "wor");
     let kernel = "error: congestion control in the kernel needs root";
     // An ordinary user sees his own sockets through the helper: how to get it is told, too.
-    let top = "error: controlling traffic, and seeing it, needs root, or the helper for ordinary users";
+    let top = "error: controlling and seeing traffic needs root, or the helper for ordinary users";
     for (arguments, begin, lines) in
         [(&["kernel", "list"][..], kernel, 1), (&["kernel", "load", "ledbat"], kernel, 1), (&["top"], top, 2)]
     {
