@@ -1,8 +1,10 @@
-"""Measures the largest grid, trang2014:fig3.4, on a stratified sample of it, and projects how long all of it takes.
+"""Runs a sample of the largest grid, trang2014:fig3.4, and projects the time of the whole grid.
+
+The sample is stratified.
 
 usage: python bench/grid.py [--sample RUNS] [--workers N]
 
-Needs the Python package. Nothing else should run on the machine meanwhile.
+Needs the Python package. Nothing else should run on the machine at the same time.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ GRID = "trang2014:fig3.4"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sample", type=int, default=300, help="runs to draw from the grid (default: 300)")
-    parser.add_argument("--workers", type=int, default=2, help="runs at a time (default: 2)")
+    parser.add_argument("--sample", type=int, default=300, help="number of runs to draw from the grid (default: 300)")
+    parser.add_argument("--workers", type=int, default=2, help="number of runs at the same time (default: 2)")
     args = parser.parse_args()
 
     grid = experiments()[GRID]

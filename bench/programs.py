@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Unmodified programs under `leeway run`, in both directions, beside a primary of CUBIC on a real bottleneck.
+"""Measures unmodified programs under `leeway run` against a CUBIC flow on a real bottleneck.
 
     cargo build --release -p leeway-cli
     sudo bench/programs.py --repetitions 5 --jobs 3
 
-Each run: the program alone for 10 s, then the primary (iperf3, CUBIC) for 14 s beside it, then alone again for 8 s, on
-a test network of 10 Mbit/s, 50 ms and a drop-tail buffer of 2 BDP each way. Prints medians as a Markdown table. Needs
-root, curl, iperf3, rsync and OpenSSH's client and server.
+In each run the program is alone for 10 s, competes with the primary (iperf3, CUBIC) for 14 s, and
+is alone again for 8 s. The test network has 10 Mbit/s, 50 ms and a drop-tail buffer of 2 BDP in
+each direction. Prints medians as a Markdown table. Needs root, curl, iperf3, rsync and OpenSSH's
+client and server.
 """
 
 import argparse
@@ -22,10 +23,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEEWAY = os.environ.get("LEEWAY", str(ROOT / "target" / "release" / "leeway"))
-LINK_MBPS = 10.0 * 1514 / 1500  # as devices count: with their own header
+LINK_MBPS = 10.0 * 1514 / 1500  # Devices count packets with the link-layer header.
 STEP_S = 0.1
 ALONE_S, BESIDE_S, AGAIN_S = 10.0, 14.0, 8.0
-FILE_MB = 60  # more than fits through the link in a run
+FILE_MB = 60  # More than the link can carry in one run.
 SSHD = """
 Port 2222
 HostKey {folder}/host
@@ -88,7 +89,7 @@ def command(program, direction, folder):
 
 
 def serve(folder):
-    """Sends the file to whoever asks, and takes what comes."""
+    """Serves the file, and accepts uploads."""
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     class Handler(BaseHTTPRequestHandler):
@@ -113,14 +114,15 @@ def serve(folder):
 
 
 def carried(device, direction):
-    """Bytes that a device of this host has carried towards the server (up) or from it."""
+    """Bytes that a device of this host has sent to the server (up) or received from it (down)."""
     row = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith(device + ":"))
     fields = row.split(":")[1].split()
     return int(fields[0] if direction == "up" else fields[8])
 
 
 def measure(program, direction, folder):
-    """On the router before the bottleneck: starts everything, counts what passes."""
+    """Runs on the router before the bottleneck: starts the flows and counts the bytes that
+    pass."""
 
     def start(host, args):
         line = [LEEWAY, "testnet", "exec", host, "--", *args]
@@ -146,14 +148,14 @@ def measure(program, direction, folder):
 
 
 def figures(samples):
-    """Parts of the link, and times to yield and to reclaim in seconds."""
+    """Shares of the link, and the times to yield and to reclaim, in seconds."""
 
     def share(column, begin, end):
         inside = [row for row in samples if begin <= row[0] <= end]
         return 8e-6 * (inside[-1][column] - inside[0][column]) / (inside[-1][0] - inside[0][0]) / LINK_MBPS
 
     def reaches(column, begin, end):
-        """When it has 90 % of the link for half a second."""
+        """The time from which the flow has 90 % of the link for half a second."""
         at = begin
         while at + 0.5 <= end:
             if share(column, at, at + 0.5) >= 0.9:
@@ -172,7 +174,7 @@ def figures(samples):
 
 
 def once(program, direction):
-    """One run on a network of its own."""
+    """Makes one run on a network of its own."""
     with tempfile.TemporaryDirectory(prefix="leeway-programs-") as folder:
         Path(folder, "data").write_bytes(os.urandom(1 << 20) * FILE_MB)
         for name in ["host", "user"]:
@@ -188,7 +190,7 @@ def once(program, direction):
 
 
 def median(values, scale=1.0, digits=1):
-    """Where fewer than half have a value: never."""
+    """The median; "never" if fewer than half of the runs have a value."""
     known = sorted(float("inf") if value is None else value * scale for value in values)
     middle = statistics.median(known)
     return "never" if middle == float("inf") else f"{middle:.{digits}f}"
@@ -197,7 +199,7 @@ def median(values, scale=1.0, digits=1):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=3, help="networks at a time")
+    parser.add_argument("--jobs", type=int, default=3, help="number of networks at the same time")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -210,7 +212,7 @@ def main():
 
 
 def compare(repetitions, jobs):
-    """Runs everything and prints the table."""
+    """Makes all runs and prints the table."""
     cases = [(program, direction) for direction in ["up", "down"] for program in ["none", *PROGRAMS]]
     with ThreadPoolExecutor(jobs) as pool:
         runs = {case: [pool.submit(once, *case) for _ in range(repetitions)] for case in cases}

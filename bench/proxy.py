@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""The proxy of `leeway gateway` without a law beside squid without a cache, and what idle clients cost.
+"""Compares the proxy of `leeway gateway` with squid, and measures the memory of idle clients.
 
-`rate`: objects of 12.5 kB over the loopback address, by kept connections and by new ones; the two proxies take turns,
-so that whatever else the machine does meets both. Printed are the medians of requests per second and of the proxy's own
-processor time for 1000 requests, and of the ratios within a run. Squid has one process, so processor time says more.
+The gateway runs without a law, squid without a cache.
 
-`idle`: resident memory of the gateway with 10,000 connections of 20 users, which have sent nothing, and after a request
-on each.
+`rate`: objects of 12.5 kB over the loopback address, over kept connections and over new ones. The
+proxies take turns, so that other load of the machine affects both. Prints the medians of requests
+per second and of the proxy's own processor time for 1000 requests, and of the ratios within a run.
+Squid has one process, so compare processor times.
+
+`idle`: resident memory of the gateway with 10,000 silent connections of 20 users, and again after
+one request on each.
 
 Needs squid, nginx and wrk (Debian: squid, nginx-light, wrk) for `rate`; no root.
 
@@ -45,7 +48,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65_536), most))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        folder.chmod(0o755)  # nginx and squid leave root
+        # nginx and squid give up root, and then need to read these files.
+        folder.chmod(0o755)
         with web(folder) as port:
             if options.what != "idle":
                 rate(options, folder, port)
@@ -110,7 +114,7 @@ def idle(options: argparse.Namespace, folder: pathlib.Path, port: int) -> None:
 
 @contextlib.contextmanager
 def web(folder: pathlib.Path):
-    """A web server with one object; its port."""
+    """Starts a web server with one object. Returns its port."""
     port = free_port(SERVER)
     (folder / "object").write_bytes(b"x" * OBJECT_BYTES)
     configuration = f"""
@@ -186,7 +190,7 @@ def running(command: list[str], address: tuple[str, int]):
 
 
 def load(address: tuple[str, int], script: pathlib.Path, connections: int, seconds: int) -> tuple[int, float]:
-    """Requests that were answered, and in what time."""
+    """Number of answered requests, and the time in seconds."""
     command = [program("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
     command.append(f"http://{address[0]}:{address[1]}/")
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -209,7 +213,7 @@ def free_port(address: str) -> int:
 
 
 def processor_time(pid: int) -> float:
-    """Of a process and its threads, in seconds."""
+    """Processor time of a process and its threads, in seconds."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

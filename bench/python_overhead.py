@@ -1,4 +1,4 @@
-"""What Python costs: time beside the simulator's own for one run, and memory of very many."""
+"""Measures the cost of Python: time in addition to the simulator's, and memory over many runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW, MANY = 100, 3000
 
 
 def scenario(duration: str) -> Scenario:
-    """A download and a backup, and nothing else to read."""
+    """A small scenario: a download and a backup."""
     return Scenario(
         duration=duration,
         dumbbell=Dumbbell(bottleneck=Channel(rate="10 Mbit/s", delay="25 ms", buffer="84 pkt")),
@@ -28,7 +28,7 @@ def scenario(duration: str) -> Scenario:
 
 
 def overheads(rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of Python and of the simulator for each run of a scenario of 0.1 s."""
+    """Seconds of Python, and of the simulator, for each run of a scenario of 0.1 s."""
     tiny = scenario("100 ms")
     python, engine = [], []
     inner = _core.run
@@ -50,13 +50,14 @@ def overheads(rounds: int) -> tuple[list[float], list[float]]:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Resident memory of this process, in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
 
 
 def growth() -> tuple[int, float]:
-    """By how many bytes memory grows from the first to the last runs of `run_many`, and runs per second."""
+    """Growth of the memory from the first to the last runs of `run_many`, in bytes, and runs per
+    second."""
     short = scenario("1 s")
     peaks = [0, 0]
     begun = time.perf_counter()
@@ -68,7 +69,7 @@ def growth() -> tuple[int, float]:
 
 
 def main() -> int:
-    """Prints both, and fails where a limit is not kept."""
+    """Prints both measurements, and fails if a limit is exceeded."""
     python, engine = overheads(500)
     cost = statistics.median(python)
     beside = statistics.median(engine)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Downloads behind an emulated link, some of them held back by their receiver: who gets what, how long is the queue?
+"""Measures downloads on an emulated link, some limited by their receiver: rates and queuing delay.
 
     cargo build --release -p leeway-cli && cargo build --release -p leeway-kernel --example receive
     bench/receive.py --plan 'bg:0-24;cubic:8-16' --down 10mbit --delay 25ms
 
-A plan names who downloads when: bg (held back; --law none: not) or the congestion control of the sender, times in
-seconds, x30 for thirty connections, @15000 for objects of that many bytes over fresh connections. Needs root and
-cgroup v2.
+A plan lists downloads with their start and end in seconds. The kind is `bg` (limited by its
+receiver; not with --law none) or the sender's congestion control. `x30` means thirty connections,
+`@15000` objects of 15000 bytes over new connections. Needs root and cgroup v2.
 """
 
 import argparse
@@ -69,7 +69,8 @@ def serve(listener):
 
 
 def ticker(sock):
-    """One-way delays: a datagram every 20 ms with the time; both ends share the machine's clock."""
+    """Measures one-way delays: sends a datagram with the time every 20 ms. Both ends share the
+    machine's clock."""
     _, peer = sock.recvfrom(10)
     try:
         while True:
@@ -80,7 +81,7 @@ def ticker(sock):
 
 
 def client(item, port, t0, cgroup):
-    """A process: one member of the plan."""
+    """Runs one download of the plan, in a process of its own."""
     if item["who"] == "bg":
         Path(cgroup, "cgroup.procs").write_text(str(os.getpid()))
     host = os.environ["LEEWAY_GATEWAY"]
@@ -200,13 +201,13 @@ def run(args):
 
 
 def rate(flow, begin, end):
-    """Mbit/s between two times of the plan."""
+    """Mean rate in Mbit/s between two times of the plan."""
     first, last = (round((time - flow["begin"]) / STEP) for time in (begin, end))
     return sum(flow["series"][max(first, 0) : max(last, 0)]) * 8e-6 / (end - begin)
 
 
 def time_to(flow, level, begin, window=5):
-    """Seconds from a time of the plan until a flow has that rate for half a second."""
+    """Seconds from a time of the plan until a flow has this rate for half a second."""
     series, offset = flow["series"], round((begin - flow["begin"]) / STEP)
     for at in range(max(offset, 0), len(series) - window):
         if sum(series[at : at + window]) * 8e-6 / (window * STEP) >= level:
@@ -254,7 +255,7 @@ def main():
     parser.add_argument("--delay", default="25ms")
     parser.add_argument("--buffer", default="2 BDP")
     parser.add_argument("--queue", default="droptail")
-    parser.add_argument("--log", help="file for the budget, four times a second")
+    parser.add_argument("--log", help="file for the state of the budget, written four times per second")
     parser.add_argument("--json", help="file for the result")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A gateway under full load for a long time: memory, open files, sockets, namespaces and rules stay as they are.
+"""Runs a gateway under full load for a long time, and checks that its resources do not grow.
 
-Three namespaces: neighbours, the gateway with a line of 50 Mbit/s, and servers. Neighbours download
-large objects all the time. They fetch small objects with a new connection each, by the HTTP proxy, by
-SOCKS5 and without any configuration, and break a tenth of them off. Every ten seconds the program
-prints a line of figures. It fails if the mean memory of the last third is more than `--growth` above
-that of the second third (the first warms up), if files stay open after the load, or if rules,
-namespaces or sockets are left behind.
+Three namespaces: neighbours, the gateway with a line of 50 Mbit/s, and servers. Neighbours
+download large objects all the time. They fetch small objects with a new connection each, by the
+HTTP proxy, by SOCKS5 and without any configuration, and break a tenth of them off. Every ten
+seconds the program prints a line of figures. It fails if the mean memory of the last third is more
+than `--growth` above that of the second third (the first warms up), if files stay open after the
+load, or if rules, namespaces or sockets are left behind.
 
 Needs root, ip, tc and nft.
 
@@ -190,7 +190,7 @@ def load(options: argparse.Namespace, gateway: subprocess.Popen, users: str, her
 
 
 def figures(gateway: subprocess.Popen, here: str) -> dict[str, int]:
-    """Of the gateway and the process that keeps its rules."""
+    """Memory and open files of the gateway and of the process that owns its rules."""
     family = [gateway.pid, *children(gateway.pid)]
     status = [pathlib.Path(f"/proc/{pid}/status").read_text() for pid in family]
     memory = sum(int(text.partition("VmRSS:")[2].split()[0]) for text in status)
@@ -203,7 +203,7 @@ def children(pid: int) -> list[int]:
 
 
 def sockets(here: str) -> int:
-    """TCP sockets of the namespace, without those that only wait for the end of their time."""
+    """Number of TCP sockets of the namespace, without those in TIME_WAIT."""
     text = inside(here, "cat", "/proc/net/tcp", "/proc/net/tcp6")
     states = [line.split()[3] for line in text.splitlines() if ":" in line.split()[0]]
     return sum(state != "06" for state in states)

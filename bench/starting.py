@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""How long `leeway run -- true` takes: cold, and with its law loaded. Needs root. usage: starting.py LEEWAY [ROUNDS]"""
+"""Measures the time of `leeway run -- true`: cold, and with its law loaded. Needs root.
+
+usage: starting.py LEEWAY [ROUNDS]
+"""
 
 import os
 import resource
@@ -12,7 +15,8 @@ LAW = "ebb"
 
 
 def once(leeway: str) -> tuple[float, float]:
-    """Seconds until it has ended, and seconds of processor time."""
+    """Runs the command once. Returns the seconds until its end, and the seconds of processor
+    time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
     subprocess.run([leeway, "run", "--no-report", "--", "true"], check=True)

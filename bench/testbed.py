@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The live figures of docs/testbed.md: every line with every mechanism, in rounds, beside the primary alone.
+"""Measures the live figures of docs/testbed.md: every line with every mechanism, in rounds.
 
     cargo build --release -p leeway-cli
     sudo bench/testbed.py
 
-Runs `leeway testbed` for each group of lines that are measured for the same time. The medians go to
-live.json in python/leeway/papers/dimogerontakis2017, of which `python -m
-leeway.papers.dimogerontakis2017` makes the tables. Needs root, and a machine that does nothing else:
-three rounds with twelve lines at a time take half an hour.
+Runs `leeway testbed` for each group of lines that are measured for the same time. The medians go
+to live.json in python/leeway/papers/dimogerontakis2017, of which `python -m
+leeway.papers.dimogerontakis2017` makes the tables. Needs root, and a machine that does nothing
+else: three rounds with twelve lines at a time take half an hour.
 
     sudo bench/testbed.py --only rate --only rtt
 
@@ -60,7 +60,7 @@ def experiments(setups: dict[str, str]) -> list[str]:
 
 
 def measured(number: int, program: str, args: argparse.Namespace) -> list[dict]:
-    """The rows of a group. What the testbed has written stays in the folder `RAW`."""
+    """Measures the rows of a group. The output of the testbed stays in the folder `RAW`."""
     seconds, mechanisms, setups = GROUPS[number]
     file = RAW / f"{number}.json"
     command = [LEEWAY, "testbed", *experiments(setups), "--duration", f"{seconds} s", "--out", str(file)]
@@ -68,7 +68,7 @@ def measured(number: int, program: str, args: argparse.Namespace) -> list[dict]:
     for mechanism in mechanisms:
         command += ["--mechanism", mechanism]
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-    if done.returncode != 0:  # the testbed has said why
+    if done.returncode != 0:  # The testbed has printed the reason.
         sys.exit(done.returncode)
     found = json.loads(file.read_text(encoding="utf-8"))
     rows = []
@@ -82,7 +82,8 @@ def measured(number: int, program: str, args: argparse.Namespace) -> list[dict]:
 
 
 def figures(rate_bps: float | None, row: dict) -> dict:
-    """What is kept of a row of the testbed: medians over its rounds. A line that changes has no rate."""
+    """The figures that are kept of a row: medians over its rounds. A line whose rate changes has
+    no rate."""
     median, ratios = row["median"], row["of_prim_only"] or {}
     goodput = median["secondary_goodput_bps"]
     found = {
@@ -103,10 +104,10 @@ def figures(rate_bps: float | None, row: dict) -> dict:
 
 
 def main() -> None:
-    """Measures all groups and writes what came out."""
+    """Measures all groups and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=3, help="rounds (default: 3)")
-    parser.add_argument("--jobs", type=int, default=12, help="lines at a time (default: 12)")
+    parser.add_argument("--repetitions", type=int, default=3, help="number of rounds (default: 3)")
+    parser.add_argument("--jobs", type=int, default=12, help="number of lines at the same time (default: 12)")
     names = sorted({name for _, _, setups in GROUPS for name in experiments(setups)})
     alone = "measure the groups of this experiment alone"
     parser.add_argument("--only", action="append", choices=names, help=alone)
@@ -135,13 +136,14 @@ def main() -> None:
 
 
 def merged(old: list[dict], rows: list[dict]) -> list[dict]:
-    """The old rows, with the new ones in the place of theirs."""
+    """The old rows, each replaced by the new row of the same setup and mechanism if there is
+    one."""
     new = {(row["setup"], row["mechanism"]): row for row in rows}
     return [new.get((row["setup"], row["mechanism"]), row) for row in old]
 
 
 def write(rows: list[dict], about: dict) -> None:
-    """A row a line, so that a change can be read."""
+    """Writes one row per line, so that a diff can be read."""
     text = ",\n".join("    " + json.dumps(row) for row in rows)
     DATA.write_text(json.dumps(about)[:-1] + f', "rows": [\n{text}\n]}}\n', encoding="utf-8")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plays the scenarios that a profile-guided build of the Python package learns from.
+"""Runs the scenarios from which a profile-guided build of the Python package learns.
 
-`MATURIN_PGO=1 make wheel` calls this with the package that counts its branches. What is measured
-(bench/scenarios) is not among them.
+`MATURIN_PGO=1 make wheel` calls this program with a package that counts its branches. The
+scenarios of the benchmarks (bench/scenarios) are not among them.
 """
 
 import sys

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Throughput of the tunnel over veth without shaping, beside OpenVPN's TCP mode: root, iperf3, openvpn, openssl.
+"""Measures the throughput of the tunnel and of OpenVPN's TCP mode, over veth without shaping.
 
-Client - server - web are network namespaces; a TCP upload goes from client to web. The ways take turns, so that
-whatever else the machine does meets all of them alike. Printed are the median of the rates, each run, and the processor
-time that both ends of the tunnel took for a gigabyte, which a busy machine changes less than it does rates.
+Needs root, iperf3, openvpn and openssl. Client, server and web are network namespaces in a row.
+A TCP upload goes from client to web. The tunnels take turns, so that other load of the machine
+affects all of them. Prints each run, the median of the rates, and the processor time of both ends
+of the tunnel per gigabyte. Other load changes the processor time less than the rates.
 
 usage: bench/tunnel.py PATH/TO/leeway [--runs 5] [--seconds 5] [--only quic,tcp,openvpn]
 """
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 class Work:
-    """Where things are, and the server's state."""
+    """The files of a run, and the state of the server."""
 
     def __init__(self, leeway: pathlib.Path, folder: pathlib.Path) -> None:
         self.leeway, self.folder = str(leeway), folder
@@ -129,7 +130,7 @@ def tcp(work: Work):
 
 @contextlib.contextmanager
 def openvpn(work: Work):
-    """TLS, AES-256-GCM, over TCP under CUBIC; everything else as it comes."""
+    """OpenVPN with TLS and AES-256-GCM, over TCP under CUBIC, with default settings otherwise."""
     if not shutil.which("openvpn"):
         raise SystemExit("there is no openvpn; apt-get install openvpn")
     prints = {}
@@ -172,7 +173,7 @@ def reach() -> None:
 
 
 def upload(target: str, seconds: int) -> tuple[float, float]:
-    """Bytes and bits per second that arrived."""
+    """Uploads. Returns the bytes that arrived, and bits per second."""
     command = ["ip", "netns", "exec", NAMES["client"], "iperf3", "-J", "-c", target, "-t", str(seconds)]
     for _ in range(3):
         # The server may still be busy with the run before.
@@ -184,7 +185,7 @@ def upload(target: str, seconds: int) -> tuple[float, float]:
 
 
 def processor_time(ends) -> float:
-    """Of these processes and all their threads, in seconds."""
+    """Processor time of these processes and all their threads, in seconds."""
     ticks = 0
     for process in ends:
         fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -1,21 +1,21 @@
 //! The bare loop: the least that any simulator of windows over one queue must do.
 //!
-//! No protocol at all: two events a packet (it leaves the queue, its acknowledgement arrives), a
-//! FIFO, and windows that grow by 1/W and halve on a drop. What a full protocol costs is told
-//! against this, in the same run.
+//! It has no protocol: two events per packet (it leaves the queue, its acknowledgement arrives), a
+//! FIFO, and windows that grow by 1/W and halve on a drop. The cost of the full simulator is given
+//! as a ratio to this loop in the same run.
 
 use std::collections::VecDeque;
 
-/// A dumbbell in packet times.
+/// A dumbbell: flows that share one bottleneck.
 #[derive(Debug, Clone, Copy)]
 pub struct Bare {
     /// Number of flows.
     pub flows: usize,
-    /// Packets that the queue holds.
+    /// Size of the buffer in packets.
     pub buffer: usize,
     /// Nanoseconds that a packet takes on the link.
     pub service_ns: u64,
-    /// Propagation delay there and back.
+    /// Round trip without a queue.
     pub rtt_ns: u64,
     /// Simulated time.
     pub duration_ns: u64,
@@ -28,7 +28,7 @@ struct Flow {
 }
 
 impl Bare {
-    /// Plays it; packets delivered.
+    /// Runs the loop. Returns the number of delivered packets.
     pub fn run(&self) -> u64 {
         let mut flows = vec![Flow { window: 1.0, inflight: 0 }; self.flows];
         let mut queue: VecDeque<u32> = VecDeque::with_capacity(self.buffer + 1);
@@ -65,7 +65,8 @@ impl Bare {
                     if flow.inflight > 0 {
                         break;
                     }
-                    // Nothing is under way that could bring it back: it waits a round trip.
+                    // Nothing of the flow is in flight, so no acknowledgement can wake it: it
+                    // waits for a round trip.
                     returning.push_back((now + self.rtt_ns, index));
                     flow.inflight += 1;
                     delivered -= 1;

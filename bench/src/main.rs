@@ -1,9 +1,9 @@
-//! What the simulator costs: packets per second, events and nanoseconds a packet, memory, and the
-//! ratio to a bare loop.
+//! Measures the cost of the simulator: packets per second, events and nanoseconds per packet,
+//! memory, and the ratio to a bare loop.
 //!
-//! Every figure is the median of several rounds; a round runs the bare loop right beside each
-//! scenario, so that the ratio holds on a machine that is busy with other things. A scenario runs
-//! in a process of its own: its peak memory is the process's.
+//! Every figure is the median of several rounds. A round runs the bare loop right before or after
+//! each scenario, so that the ratio is valid on a busy machine too. A scenario runs in a process
+//! of its own: its peak memory is the process's.
 
 mod bare;
 
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A scenario file and the bare loop of the same shape.
+/// A scenario file, and a bare loop with the same flows and link.
 struct Case {
     name: &'static str,
     bare: Bare,
@@ -34,7 +34,7 @@ const fn bare(flows: usize, buffer: usize, service_ns: u64, rtt_ms: u64, duratio
     Bare { flows, buffer, service_ns, rtt_ns: rtt_ms * 1_000_000, duration_ns: duration_s * 1_000_000_000 }
 }
 
-/// What one run of a scenario cost.
+/// The cost of one run of a scenario.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     packets: f64,
@@ -68,8 +68,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one scenario in this process and prints what it cost. `series` is a sampling interval,
-/// `flows` a number of flows in all, each with a share of 1 Mbit/s; "-" leaves both as they are.
+/// Runs one scenario in this process and prints its cost. `series` is a sampling interval, `flows`
+/// the total number of flows, each with a share of 1 Mbit/s. "-" keeps the scenario's own.
 fn one(file: &Path, series: &str, flows: &str) -> Outcome<()> {
     let mut scenario = Scenario::load(file)?;
     if series != "-" {
@@ -81,7 +81,7 @@ fn one(file: &Path, series: &str, flows: &str) -> Outcome<()> {
         scenario.flow.iter_mut().for_each(|group| group.count = count / groups);
         let bottleneck = &mut scenario.dumbbell.as_mut().ok_or("no dumbbell to scale")?.bottleneck;
         bottleneck.rate = Some(Rate::from_bits_per_sec(u64::from(count) * 1_000_000));
-        // As many packets with few flows as with many, but at least a hundred round trips.
+        // With few flows the run is longer, so that the number of packets is alike; at least 10 s.
         scenario.duration = Duration::from_secs(u64::from(10_000 / count).max(10));
     }
     let start = Instant::now();
@@ -121,7 +121,7 @@ fn folder() -> PathBuf {
 }
 
 fn bare_nanos(bare: &Bare) -> f64 {
-    // Short loops are repeated until they last.
+    // A short loop is repeated, to last long enough for the clock.
     let start = Instant::now();
     let mut packets = 0;
     while packets < 2_000_000 {
@@ -167,7 +167,7 @@ fn report(rounds: usize) -> Outcome<()> {
     whole_process(rounds)
 }
 
-/// Cost a packet from 10 to 10,000 flows on links that give each the same share.
+/// Cost per packet with 10 to 10,000 flows, on links that give each flow the same share.
 fn flows(rounds: usize) -> Outcome<()> {
     println!("\ncost a packet by number of flows (1 Mbit/s each, RTT 100 ms, one bandwidth-delay product)");
     let mut few = 0.0;
@@ -182,7 +182,7 @@ fn flows(rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// What recording every 10 ms adds, in the same round.
+/// Additional cost of recording every 10 ms, in the same round.
 fn series(rounds: usize) -> Outcome<()> {
     println!("\nrecording every 10 ms against not recording");
     for name in ["s1", "s2", "s4"] {
@@ -195,7 +195,7 @@ fn series(rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// S1 through the program that people run.
+/// Scenario S1 through the program `leeway`, as users run it.
 fn whole_process(rounds: usize) -> Outcome<()> {
     let program = std::env::current_exe()?.with_file_name("leeway");
     let mut times = Vec::new();

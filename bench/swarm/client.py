@@ -1,4 +1,4 @@
-"""One libtorrent client of the live swarm (`live.py` starts it inside the namespace of its home).
+"""Runs one libtorrent client of the live swarm, inside the namespace of its home.
 
 usage: client.py seed|leech tcp|utp ADDRESS SOURCE FOLDER
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import libtorrent as lt
 
 PIECE_BYTES = 65_536
-UTP_SOCKET = 1 << 17  # libtorrent/peer_info.hpp; Debian's bindings leave the name out
+UTP_SOCKET = 1 << 17  # From libtorrent/peer_info.hpp; Debian's bindings lack the name.
 # The swarm of Cohen 2003: four unchoked peers, a choice every 10 s, an optimistic one every 30 s.
 CHOKING = {"unchoke_slots_limit": 4, "unchoke_interval": 10, "optimistic_unchoke_interval": 30}
 QUIET = ("enable_dht", "enable_lsd", "enable_upnp", "enable_natpmp")
@@ -28,7 +28,7 @@ def session(transport, address):
             "listen_interfaces": f"{address}:6881",
             "enable_outgoing_tcp": transport == "tcp",
             "enable_outgoing_utp": transport == "utp",
-            "mixed_mode_algorithm": 0,  # no rate limit on TCP for the sake of uTP
+            "mixed_mode_algorithm": 0,  # TCP is not limited in favour of uTP.
             "in_enc_policy": lt.enc_policy.disabled,
             "out_enc_policy": lt.enc_policy.disabled,
             "allowed_fast_set_size": 0,
@@ -52,7 +52,8 @@ def say(**fields):
 
 
 class Account:
-    """Seconds that interested peers were unchoked or choked here, and bytes by transport, for each peer."""
+    """Seconds that interested peers were unchoked or choked here, and bytes by transport, for each
+    peer."""
 
     def __init__(self):
         self.peers = {}

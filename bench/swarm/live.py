@@ -1,4 +1,4 @@
-"""A swarm of libtorrent clients, each in a namespace behind an access line of its own.
+"""Measures a swarm of libtorrent clients, each in a namespace behind an access line of its own.
 
 usage: live.py [--peers N] [--bytes N] [--population tcp|utp|half] [--buffer BYTES] [--seed N] [--out FILE]
 
@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PYTHON = "/usr/bin/python3"  # Debian's, which has the package
+PYTHON = "/usr/bin/python3"  # Debian's Python has the package python3-libtorrent.
 CLIENT = Path(__file__).with_name("client.py")
 PREFIX = f"lws{os.getpid()}"
 ADSL = {"down": "8mbit", "up": "600kbit"}
@@ -73,7 +73,8 @@ class Homes:
         run(f"ip -n {self.hub} link set {far} master bridge0")
         run(f"ip -n {home} addr add {self.address(index)}/24 dev wan")
         for namespace, device, rate in ((home, "wan", line["up"]), (self.hub, far, line["down"])):
-            run(f"ip -n {namespace} link set {device} gso_max_segs 1 up")  # a packet in the queue is a packet
+            # A packet in the queue is one packet of the wire, not a merged one.
+            run(f"ip -n {namespace} link set {device} gso_max_segs 1 up")
             queue = f"tbf rate {rate} burst 3kb limit {self.buffer_bytes}"
             run(f"tc -n {namespace} qdisc add dev {device} root {queue}")
         run(f"ip -n {home} link set lo up")
@@ -87,7 +88,8 @@ class Homes:
 
 
 def transports(population, peers, seed):
-    """The transport by which each home opens connections; of `half`, which homes have which is a lot."""
+    """The transport by which each home opens connections; of `half`, which homes have which is a
+    lot."""
     if population != "half":
         return [population] * peers
     drawn = [("utp", "tcp")[index % 2] for index in range(peers)]
@@ -136,7 +138,7 @@ def swarm(args, folder):
                 seeds = index == 0
                 place = source.parent if seeds else folder / str(index)
                 place.mkdir(exist_ok=True)
-                transport = "utp" if seeds else kind  # the seed opens no connection
+                transport = "utp" if seeds else kind  # The seed opens no connections.
                 words = ["seed" if seeds else "leech", transport, homes.address(index), source, place]
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
                 clients.append(homes.start(index, [PYTHON, CLIENT, *words], **pipes))
@@ -168,7 +170,8 @@ def account(client):
 
 
 def report(args, kinds, homes, begin, done, heard, accounts):
-    """What a run came to; `unchoked_share` is the part of its interested time that a kind was unchoked."""
+    """What a run came to; `unchoked_share` is the part of its interested time that a kind was
+    unchoked."""
     times = {index: at - begin for index, at in done.items()}
     kind_of = {homes.address(index): kind for index, kind in enumerate(kinds)}
     choice, transport_bytes = {}, {"tcp": 0, "utp": 0}
@@ -208,13 +211,14 @@ def main():
     parser.add_argument("--population", choices=["tcp", "utp", "half"], default="half")
     queue = "bytes of each queue; 100 kB are 1.3 s of an ADSL uplink"
     parser.add_argument("--buffer", type=int, default=100_000, help=queue)
-    parser.add_argument("--seed", type=int, default=1, help="of the lot of `half`")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draw for `half`")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds")
     parser.add_argument("--out", type=Path, help="file to append the result to")
     args = parser.parse_args()
     if not 2 <= args.peers <= 200:
         parser.error("--peers is from 2 to 200")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # so that the namespaces go
+    # SIGTERM ends the program in the normal way, so that the namespaces are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     with tempfile.TemporaryDirectory() as folder:
         line = json.dumps(swarm(args, Path(folder)))
     print(line)

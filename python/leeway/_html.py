@@ -1,4 +1,5 @@
-"""Scenarios, runs and sweeps as notebooks show them: tables, and a small chart of a run with series."""
+"""Scenarios, runs and sweeps as notebooks show them: tables, and a small chart of a run with
+series."""
 
 from __future__ import annotations
 

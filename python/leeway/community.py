@@ -1,4 +1,5 @@
-"""Communities that share their lines: who gets what, when each user's client chooses among several gateways.
+"""Communities that share their lines: who gets what, when each user's client chooses among several
+gateways.
 
 >>> from leeway.community import Community
 >>> run = Community(gateways=20, users=400, scheme="selector").run(seed=1)
@@ -38,7 +39,7 @@ class Community:
     Attributes
     ----------
     title
-        In words; it decides nothing.
+        Title in words; it does not change the run.
     gateways, users
         Homes that share their lines, and people who use what is shared.
     known
@@ -50,7 +51,7 @@ class Community:
     policy
         Constants of the selector that are not its defaults.
     hours
-        Length, from midnight on.
+        Simulated hours, from midnight on.
     demand
         Factor on what users want.
     transfer_s
@@ -116,8 +117,9 @@ class Community:
 
 @dataclass(frozen=True, repr=False)
 class Hour(Shown):
-    """Means of an hour of the day: what users wanted, what open gateways had to spare, the upper bound of what one
-    gateway for each user could have given, what users got (bit/s), and moves of a user in an hour of use."""
+    """Means of an hour of the day: what users wanted, what open gateways had to spare, the upper
+    bound of what one gateway for each user could have given, what users got (bit/s), and moves of
+    a user in an hour of use."""
 
     wanted_bps: float
     spare_bps: float
@@ -135,12 +137,13 @@ class CommunityRun(Shown):
     user_hours
         Hours that users spent in sessions.
     moves_per_user_hour, moves_better, moves_forced
-        Changes of gateway within sessions: of a user in an hour of use; those for a better gateway; those because the
-        one before was gone.
+        Changes of gateway within sessions: of a user in an hour of use; those for a better
+        gateway; those because the one before was gone.
     arrivals_most
         The most users that moved to one gateway within a minute.
     found, feasible
-        What users got, and what one gateway for each user surely could have given, over the upper bound of the latter.
+        What users got, and what one gateway for each user surely could have given, over the upper
+        bound of the latter.
     demand
         What users wanted over the spare capacity of open gateways.
     jain, least_tenth
@@ -152,11 +155,12 @@ class CommunityRun(Shown):
     outage_mean_s, outage_p95_s, outage_most_s
         Seconds without service of such a user.
     after_over_before
-        What they got in the first step with service, over what they got before.
+        Rate of such a user in the first step with service, over the rate before the failure.
     without_service
-        Part of the time of transfers in which a user had no service, though it knew an open gateway.
+        Part of the time of transfers in which a user had no service, though it knew an open
+        gateway.
     beyond_spare_bps
-        The most that neighbours took beyond what a home left.
+        The most by which neighbours exceeded the spare capacity of a home.
     hours
         Hour by hour.
     """
@@ -188,7 +192,8 @@ class CommunityRun(Shown):
         return cls(**{**report, "hours": [Hour(**hour) for hour in report["hours"]]})
 
     def plot(self, **options: Any) -> Figure:
-        """Draws the hours with matplotlib: what users wanted and got, what was to spare, and changes of gateway.
+        """Draws the hours with matplotlib: what users wanted and got, what was to spare, and
+        changes of gateway.
 
         Parameters
         ----------

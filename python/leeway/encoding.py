@@ -17,7 +17,7 @@ _CHECKED = struct.calcsize("<4sBI")
 
 
 def pack(summary: bytes, flows: pa.Table, links: pa.Table) -> bytes:
-    """The bytes of a run; tables without rows take none."""
+    """The bytes of a run; tables without rows need no bytes."""
     parts = zlib.compress(summary, 6), _write(flows), _write(links)
     unchecked = _HEAD.pack(_NAME, VERSION, 0, *map(len, parts)) + b"".join(parts)
     checksum = zlib.crc32(memoryview(unchecked)[_CHECKED:])
@@ -30,7 +30,8 @@ def unpack(data: bytes) -> tuple[bytes, pa.Table | None, pa.Table | None]:
     Raises
     ------
     ValueError
-        If these are not the bytes of a run, are incomplete, or are of another version of the format.
+        If these are not the bytes of a run, are incomplete, or are of another version of the
+        format.
     """
     if data[:4] != _NAME:
         raise ValueError("these bytes are not an encoded run")

@@ -126,8 +126,9 @@ def law(spec: str, *, mss_bytes: int = 1500, initial_window_pkt: float = 10) -> 
 class Law:
     """The controller of one flow. It has no clock: every event comes with its time.
 
-    Make one with `law`. Between events read `window_pkt`, `ssthresh_pkt`, `pacing_bps`, `queuing_delay_us`, `phase`;
-    `probe` shows more of the state. `explain` shows how FLOWER made its last decision.
+    Make one with `law`. Between events read `window_pkt`, `ssthresh_pkt`, `pacing_bps`,
+    `queuing_delay_us`, `phase`; `probe` shows more of the state. `explain` shows how FLOWER made
+    its last decision.
     """
 
     def __init__(self, spec: str, *, mss_bytes: int = 1500, initial_window_pkt: float = 10):
@@ -162,28 +163,30 @@ class Law:
         now_us
             Microseconds on any clock that does not go back.
         acked_bytes
-            Newly acknowledged; one segment where None.
+            Newly acknowledged; one segment if None.
         rtt_us
             Round-trip sample, microseconds; 0 for none.
         owd_us
-            One-way delay sample, microseconds: the receiver's clock minus the sender's, with any constant offset; None
-            for none.
+            One-way delay sample, microseconds: the receiver's clock minus the sender's, with any
+            constant offset; None for none.
         owd_resolution_us
             Resolution of the clocks of that sample.
         prior_inflight_bytes
-            Bytes in flight before the ACK; the window where None.
+            Bytes in flight before the ACK; the window if None.
         inflight_bytes
-            Bytes in flight after the ACK; `prior_inflight_bytes` less `acked_bytes` where None.
+            Bytes in flight after the ACK; `prior_inflight_bytes` less `acked_bytes` if None.
         ce_bytes
             Bytes newly reported as marked CE (congestion experienced).
         app_limited
             Whether the sender has less to send than its window allows.
         round_start
-            Whether this is the first ACK of a round trip. Where None: whether a round trip passed since the last one.
+            Whether this is the first ACK of a round trip. If None: whether a round trip passed
+            since the last one.
         recovering
             Whether loss recovery is under way.
         srtt_us, min_rtt_us
-            Smoothed (RFC 6298) and smallest round-trip time, microseconds; computed from the samples where None.
+            Smoothed (RFC 6298) and smallest round-trip time, microseconds; computed from the
+            samples if None.
         """
         acked = self._mss_bytes if acked_bytes is None else acked_bytes
         prior = max(int(self.window_bytes), acked) if prior_inflight_bytes is None else prior_inflight_bytes
@@ -222,13 +225,14 @@ class Law:
         now_us
             Microseconds on the clock of `on_ack`.
         lost_bytes
-            Bytes that this event counts as lost; one segment where None.
+            Bytes that this event counts as lost; one segment if None.
         sent_us
-            When the first of these bytes was last sent, on the same clock; a round trip ago where None.
+            When the first of these bytes was last sent, on the same clock; a round trip ago if
+            None.
         timeouts
             Timeouts in a row, this one included; 0 for a loss that duplicate ACKs showed.
         inflight_bytes
-            Bytes in flight after the loss; the window less `lost_bytes` where None.
+            Bytes in flight after the loss; the window less `lost_bytes` if None.
         """
         lost = self._mss_bytes if lost_bytes is None else lost_bytes
         inflight = max(int(self.window_bytes) - lost, 0) if inflight_bytes is None else inflight_bytes
@@ -301,7 +305,8 @@ class Law:
 
     @property
     def phase(self) -> str:
-        """What the law is doing: slow_start, avoidance, yielding, inference, slowdown, loss_zone."""
+        """What the law is doing: slow_start, avoidance, yielding, inference, slowdown,
+        loss_zone."""
         return self._law.phase
 
     def probe(self) -> dict[str, float]:
@@ -321,11 +326,13 @@ class Law:
         Returns
         -------
         dict
-            ``error`` and ``change``: the inputs as indices, -5 to 5. ``memberships``: for each, the linguistic values
-            (NVL, NL, NM, NS, NVS, Z, PVS, PS, PM, PL, PVL) that it belongs to, and how much. ``rules``: those
-            that fired, the strongest first, each with its ``error``, ``change``, ``output`` (-6 to 5) and ``weight``.
-            ``output``: what they gave, averaged by centre. ``step_pkt``: the change of the window that this asks for,
-            segments. ``loss_zone``: whether the queue fell so sharply that the window went to the floor instead.
+            ``error`` and ``change``: the inputs as indices, -5 to 5. ``memberships``: for each,
+            the linguistic values (NVL, NL, NM, NS, NVS, Z, PVS, PS, PM, PL, PVL) that it belongs
+            to, and how much. ``rules``: those that fired, the strongest first, each with its
+            ``error``, ``change``, ``output`` (-6 to 5) and ``weight``. ``output``: what they gave,
+            averaged by centre. ``step_pkt``: the change of the window that this asks for,
+            segments. ``loss_zone``: whether the queue fell so sharply that the window went to the
+            floor instead.
 
         Raises
         ------
@@ -367,7 +374,8 @@ class Law:
 
 
 VALUES = ("NVL", "NL", "NM", "NS", "NVS", "Z", "PVS", "PS", "PM", "PL", "PVL")
-"""FLOWER's linguistic values, -5 to 5: negative or positive; very large, large, medium, small, very small; zero."""
+"""FLOWER's linguistic values, -5 to 5: negative or positive; very large, large, medium, small,
+very small; zero."""
 
 
 def _memberships(index: float) -> dict[int, float]:

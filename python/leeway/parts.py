@@ -1,4 +1,5 @@
-"""Common code of the parts of a scenario: conversion to dictionaries with the names of the TOML, and back."""
+"""Common code of the parts of a scenario: conversion to dictionaries with the names of the TOML,
+and back."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def fields_of(cls: type) -> list[tuple[str, str, Any]]:
 
 @functools.cache
 def _types(cls: type) -> dict[str, tuple[str, type | None, bool]]:
-    """By name in TOML: name in Python, the class of parts that it holds, and whether it holds a list of them."""
+    """By name in TOML: name in Python, the class of parts that it holds, and whether it holds a
+    list of them."""
     found = {}
     for attribute, hint in typing.get_type_hints(cls).items():
         options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
@@ -119,7 +121,8 @@ def plain(value: Any) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    """A copy of what is not a part: without None in tables, where it stands for what is left out."""
+    """A copy of what is not a part: without None in tables, where it stands for what is left
+    out."""
     if isinstance(value, dict):
         return {name: _copy(entry) for name, entry in value.items() if entry is not None}
     return plain(value)

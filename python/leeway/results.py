@@ -1,7 +1,8 @@
 """Results of a run: summaries as dataclasses, series as Arrow tables.
 
-Units are in the names: ``_bps`` bits per second, ``_s`` seconds, ``_ms`` milliseconds, ``_pkt`` packets of one full
-segment. A value that does not exist (a percentile without samples, Jain's index of one flow) is None, not zero.
+Units are in the names: ``_bps`` bits per second, ``_s`` seconds, ``_ms`` milliseconds, ``_pkt``
+packets of one full segment. A value that does not exist (a percentile without samples, Jain's
+index of one flow) is None, not zero.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ Named = TypeVar("Named", bound="WindowSummary | GroupSummary | LinkSummary | Har
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Percentiles(Shown):
-    """A distribution of times. It comes from a histogram whose buckets are less than 1 % wide; the mean is exact.
+    """A distribution of times. It comes from a histogram whose buckets are less than 1 % wide; the
+    mean is exact.
 
     Attributes
     ----------
@@ -69,7 +71,8 @@ class LinkSummary(Shown):
     marked
         Packets marked congestion-experienced.
     queue_fill
-        Mean time in the queue over the delay of a full buffer; None without a limit, and where the rate changes.
+        Mean time in the queue over the delay of a full buffer; None without a limit, and where the
+        rate changes.
     queue_mean_pkt
         Packets in the queue, the mean over time.
     delay
@@ -98,11 +101,11 @@ class PeerSummary(Shown):
     uploaded_bytes, downloaded_bytes
         Bytes of blocks sent and received.
     wasted_bytes
-        Bytes received that were there already.
+        Bytes received again, although the peer had them already.
     share_ratio_mean, share_ratio_min, share_ratio_max
         Bytes sent over bytes received, over the peers that received any; None for seeds.
     served_share
-        Of the time in which these peers wanted something of a neighbour, the part in which it served them.
+        Part of the time in which these peers wanted data from a neighbour and were served.
     fairness
         Jain's index over the rates at which those that completed in the window fetched the file.
     """
@@ -192,7 +195,8 @@ class GroupSummary(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Harm(Shown):
-    """Harm that the background does to one primary group, as Ware et al. 2019 define it: 0 is no harm, 1 is total.
+    """Harm that the background does to one primary group, as Ware et al. 2019 define it: 0 is no
+    harm, 1 is total.
 
     Attributes
     ----------
@@ -224,8 +228,8 @@ class HarmSummary(Shown):
     groups
         One entry for each primary group.
     spare_use
-        Throughput of the background over the capacity of the first link that the primaries leave when they are alone;
-        None where that is less than 1 %.
+        Throughput of the background over the capacity of the first link that the primaries leave
+        when they are alone; None where that is less than 1 %.
     """
 
     groups: list[Harm]
@@ -288,7 +292,7 @@ class WindowSummary(Shown):
         return f"<WindowSummary {self._line()}>"
 
     def _line(self) -> str:
-        """The window, what each group had of it, and how much of each link was used."""
+        """The window with the throughput of each group and the use of each link."""
         links = [f"{link.name} {units.text('utilisation', link.utilisation)} used" for link in self.links]
         groups = [f"{group.name} {units.text('throughput_bps', group.throughput_bps)}" for group in self.groups]
         return f"{self.name}, {self.from_s:g} to {self.to_s:g} s: {', '.join(groups + links)}"
@@ -331,12 +335,12 @@ class Run:
     work
         Amount of work.
     flows
-        Samples of flows (a `pyarrow.Table`, without rows if the scenario has no series): time_s, flow, cwnd_pkt,
-        ssthresh_pkt (infinite where not set), inflight_pkt, queuing_delay_ms (the law's estimate), srtt_ms, phase,
-        rate_bps (delivered since the last sample).
+        Samples of flows (a `pyarrow.Table`, without rows if the scenario has no series): time_s,
+        flow, cwnd_pkt, ssthresh_pkt (infinite where not set), inflight_pkt, queuing_delay_ms (the
+        law's estimate), srtt_ms, phase, rate_bps (delivered since the last sample).
     links
-        Samples of links: time_s, link, queue_pkt, queue_bytes, rate_bps (departed since the last sample), dropped
-        (since the last sample).
+        Samples of links: time_s, link, queue_pkt, queue_bytes, rate_bps (departed since the last
+        sample), dropped (since the last sample).
     """
 
     seed: int
@@ -371,9 +375,11 @@ class Run:
         Parameters
         ----------
         panels
-            Any of "rate", "window", "delay" (queuing delay as the law sees it), "rtt" (smoothed) and "queue".
+            Any of "rate", "window", "delay" (queuing delay as the law sees it), "rtt" (smoothed)
+            and "queue".
         **options
-            ``groups`` (those to draw), ``dark`` (ground) and ``size`` (inches), as `leeway.plotting.run` has them.
+            ``groups`` (those to draw), ``dark`` (ground) and ``size`` (inches), as
+            `leeway.plotting.run` has them.
 
         Raises
         ------
@@ -409,14 +415,16 @@ class Run:
         Raises
         ------
         ValueError
-            If they are not the bytes of a run, are incomplete or damaged, or are of another version of the format.
+            If they are not the bytes of a run, are incomplete or damaged, or are of another
+            version of the format.
         """
         summary, flows, links = encoding.unpack(data)
         return cls.from_summary(json.loads(summary), flows, links)
 
     @classmethod
     def from_summary(cls, summary: dict[str, Any], flows: Any = None, links: Any = None) -> Self:
-        """The run with this summary, as `to_dict` gives it, and these series: anything that Arrow reads."""
+        """The run with this summary, as `to_dict` gives it, and these series: anything that Arrow
+        reads."""
         windows = [_make(WindowSummary, window) for window in summary["windows"]]
         flows = _NO_FLOWS if flows is None else flows
         links = _NO_LINKS if links is None else links
@@ -471,7 +479,8 @@ def _named(entries: Sequence[Named], name: str | None, what: str) -> Named:
 
 @functools.cache
 def shapes(cls: type) -> dict[str, tuple[type | None, bool]]:
-    """Of a class of summaries, by field: the dataclass that it holds, if any, and whether it holds a list of them."""
+    """Of a class of summaries, by field: the dataclass that it holds, if any, and whether it holds
+    a list of them."""
     shapes: dict[str, tuple[type | None, bool]] = {}
     for name, hint in typing.get_type_hints(cls).items():
         options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)

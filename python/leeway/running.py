@@ -14,7 +14,8 @@ from leeway.results import Run
 from leeway.scenario import Scenario
 
 AHEAD = 4
-"""Runs for each worker that may wait for an earlier one, so that memory does not grow with the number of runs."""
+"""Runs for each worker that may wait for an earlier one, so that memory does not grow with the
+number of runs."""
 
 
 def run(
@@ -30,17 +31,18 @@ def run(
     scenario
         What to simulate.
     seed
-        Seed of the run, below 2^63; the scenario's own where None.
+        Seed of the run, below 2^63; the scenario's own if None.
     cancel
         Stops the run when it is set, from any thread.
     threads
-        Threads at most, for parts of the scenario that share no link (docs/simulator.md). The number of
-        cores where None. Give 1 where many runs go on at a time.
+        Threads at most, for parts of the scenario that share no link (docs/simulator.md). The
+        number of cores if None. Give 1 where many runs go on at a time.
 
     Returns
     -------
     Run
-        The same whatever the number of threads, bit by bit, for the same scenario, seed and `leeway.ENGINE`.
+        The same whatever the number of threads, bit by bit, for the same scenario, seed and
+        `leeway.ENGINE`.
 
     Raises
     ------
@@ -68,15 +70,15 @@ def run_many(
 ) -> Generator[Run, None, None]:
     """Runs many scenarios on many cores.
 
-    Scenarios are taken from the iterable as they are needed, and few results wait to be taken. So memory does not grow
-    with the number of scenarios or results.
+    Scenarios are taken from the iterable as they are needed, and few results wait to be taken. So
+    memory does not grow with the number of scenarios or results.
 
     Parameters
     ----------
     scenarios
         What to simulate: scenarios, each with its own seed, or pairs of a scenario and a seed.
     workers
-        Number of runs at a time; the number of cores where None.
+        Number of runs at a time; the number of cores if None.
     cancel
         Stops all runs when it is set, from any thread.
 

@@ -1,16 +1,19 @@
-"""A land-mobile-satellite channel: traces of the rate at which a vehicle can receive, drawn from a seed.
+"""A land-mobile-satellite channel: traces of the rate at which a vehicle can receive, drawn from a
+seed.
 
-The model has three states: line of sight, moderate and deep shadowing. They follow each other along the route as a
-Markov chain. Inside each state the signal has Loo's distribution: a log-normal direct signal, correlated along the
-route, plus Rayleigh multipath with the Doppler spread of the vehicle (Perez-Fontan et al., IEEE Trans. Vehicular
-Technology 50(6), 2001). Adaptive coding in LTE's steps turns the signal-to-noise ratio into a rate. The rate becomes a
-trace of delivery opportunities in mahimahi's format, for scenario files and the link emulator.
+The model has three states: line of sight, moderate and deep shadowing. They follow each other
+along the route as a Markov chain. Inside each state the signal has Loo's distribution: a
+log-normal direct signal, correlated along the route, plus Rayleigh multipath with the Doppler
+spread of the vehicle (Perez-Fontan et al., IEEE Trans. Vehicular Technology 50(6), 2001). Adaptive
+coding in LTE's steps turns the signal-to-noise ratio into a rate. The rate becomes a trace of
+delivery opportunities in mahimahi's format, for scenario files and the link emulator.
 
 >>> from leeway.satellite import LandMobile, write_trace
 >>> write_trace("bus.trace", seed=3)                                # doctest: +SKIP
 >>> write_trace("train.trace", LandMobile(speed_kmh=120), seed=3)   # doctest: +SKIP
 
-Or from a shell: ``python -m leeway.satellite bus.trace --seed 3``. docs/satellite.md says where each number comes from.
+Or from a shell: ``python -m leeway.satellite bus.trace --seed 3``. docs/satellite.md says where
+each number comes from.
 """
 
 from __future__ import annotations
@@ -37,10 +40,12 @@ EFFICIENCIES = (
     *(0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141),
     *(2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547),
 )
-"""Steps of adaptive coding in bit/s/Hz: the channel quality indices 1 to 15 of LTE (3GPP TS 36.213, table 7.2.3-1)."""
+"""Steps of adaptive coding in bit/s/Hz: the channel quality indices 1 to 15 of LTE (3GPP TS
+36.213, table 7.2.3-1)."""
 
 SHANNON_SHARE = 0.75
-"""Part of Shannon's capacity that coding of finite length reaches; sets the signal-to-noise ratio each step needs."""
+"""Part of Shannon's capacity that coding of finite length reaches; sets the signal-to-noise ratio
+each step needs."""
 
 _MODEL = 1  # raised when the same parameters and seed give another trace
 
@@ -238,8 +243,9 @@ def _doppler_noise(samples: int, doppler_hz: float, chance: np.random.Generator)
 def rates(channel: LandMobile, level_db: np.ndarray) -> np.ndarray:
     """Rate in each interleaving period (bit/s), of a signal sampled each millisecond.
 
-    Coding spans a period, so its rate depends on the mean of Shannon's capacity over the period. The rate is the
-    largest step of `EFFICIENCIES` that fits into `SHANNON_SHARE` of this mean, and 0 below the smallest step.
+    Coding spans a period, so its rate depends on the mean of Shannon's capacity over the period.
+    The rate is the largest step of `EFFICIENCIES` that fits into `SHANNON_SHARE` of this mean, and
+    0 below the smallest step.
     """
     block = max(1, round(channel.interleaving_ms / 1000 / SAMPLE_S))
     capacity = np.log2(1 + 10 ** ((channel.snr_db + level_db) / 10))
@@ -309,7 +315,8 @@ def write_trace(path: str | Path, channel: LandMobile = LandMobile(), seed: int 
 def cached_trace(channel: LandMobile = LandMobile(), seed: int = 1, folder: str | Path | None = None) -> Path:
     """The trace of this channel and seed, written if it does not exist yet.
 
-    It is kept in `folder`, or in ``leeway/traces`` of the user's cache (``XDG_CACHE_HOME``, ``~/.cache``).
+    It is kept in `folder`, or in ``leeway/traces`` of the user's cache (``XDG_CACHE_HOME``,
+    ``~/.cache``).
     """
     if folder is None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leeway" / "traces"
@@ -331,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "mahimahi's format: a line is a millisecond at which 1504 bytes may be delivered.",
     )
     parser.add_argument("out", help="file to write")
-    parser.add_argument("--seed", type=int, default=1, help="another seed, another way (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the route (default: 1)")
     parser.add_argument("--speed", type=float, default=default.speed_kmh, metavar="KM/H", help="default: %(default)g")
     parser.add_argument(
         "--distance", type=float, default=default.distance_km, metavar="KM", help="default: %(default)g"
@@ -341,9 +348,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     level = parser.add_mutually_exclusive_group()
     level.add_argument(
-        "--snr", type=float, metavar="DB", help=f"of the direct signal without obstacle (default: {default.snr_db:g})"
+        "--snr", type=float, metavar="DB", help=f"of the direct signal without obstacles (default: {default.snr_db:g})"
     )
-    level.add_argument("--mean-rate", type=float, metavar="MBIT/S", help="find the --snr that gives this on average")
+    level.add_argument("--mean-rate", type=float, metavar="MBIT/S", help="find the --snr with this mean rate")
     given = parser.parse_args(arguments)
     try:
         channel = LandMobile(

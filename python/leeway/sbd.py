@@ -1,14 +1,17 @@
-"""Shared-bottleneck detection (RFC 8382): which flows share a queue, judged by their one-way delays.
+"""Shared-bottleneck detection (RFC 8382): which flows share a queue, judged by their one-way
+delays.
 
-Every `interval` (T) the delays of a flow are summarised. Sums over the last M or N intervals give four `Statistics`.
-Flows are in one group if their statistics show a bottleneck and are alike.
+Every `interval` (T) the delays of a flow are summarised. Sums over the last M or N intervals give
+four `Statistics`. Flows are in one group if their statistics show a bottleneck and are alike.
 
 >>> groups = group({name: detect(time, delay) for name, (time, delay) in samples.items()})
 
 Scope and limitations
 ---------------------
-- The offset of the clocks cancels; a skew of clocks (RFC 8382, 3.2.6 and section 4) is not corrected.
-- An interval without a packet adds nothing to the sums, and does not change the mean. The RFC assumes media flows,
+- The offset of the clocks cancels; a skew of clocks (RFC 8382, 3.2.6 and section 4) is not
+  corrected.
+- An interval without a packet adds nothing to the sums, and does not change the mean. The RFC
+  assumes media flows,
   which have packets in every interval.
 - The weights of section 4 that remove noise (F) are left out.
 """
@@ -30,15 +33,18 @@ class Parameters:
     interval
         T (s).
     n, m
-        Intervals of the long sums (oscillation, loss) and of the short ones (skewness, variability).
+        Intervals of the long sums (oscillation, loss) and of the short ones (skewness,
+        variability).
     c_s, c_h
-        Skewness below which a flow passes a bottleneck; the same for a flow that passed one before.
+        Skewness below which a flow passes a bottleneck; the same for a flow that passed one
+        before.
     p_l
         Loss above which a flow passes a bottleneck, whatever its skewness.
     p_v
         Part of the variability by which a significant crossing of the mean goes beyond the mean.
     p_f, p_mad, p_s, p_d
-        Largest differences within a group: of frequency; of variability, relative; of skewness; of loss, relative.
+        Largest differences within a group: of frequency; of variability, relative; of skewness; of
+        loss, relative.
     """
 
     interval: float = 0.35
@@ -64,10 +70,12 @@ class Statistics:
     Attributes
     ----------
     skew
-        Packets with delays below the mean, minus packets with delays above it, over all packets. Negative or zero
-        while there is a standing queue, positive while the queue is mostly empty, not-a-number without packets.
+        Packets with delays below the mean, minus packets with delays above it, over all packets.
+        Negative or zero while there is a standing queue, positive while the queue is mostly empty,
+        not-a-number without packets.
     variability
-        Mean absolute deviation of the delays from the mean of the interval before, in the unit of the delays.
+        Mean absolute deviation of the delays from the mean of the interval before, in the unit of
+        the delays.
     frequency
         Significant crossings of the mean, per interval.
     loss
@@ -85,7 +93,8 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """For each interval: packets, their mean delay, and the base sums of skewness and variability."""
+    """For each interval: packets, their mean delay, and the base sums of skewness and
+    variability."""
 
     count: np.ndarray
     mean: np.ndarray
@@ -108,7 +117,8 @@ def _sums(index: np.ndarray, delay: np.ndarray, intervals: int, m: int) -> _Sums
         part = delay[edges[i] : edges[i + 1]]
         if not len(part):
             continue
-        # 3.2.2 and 3.2.3 take the means up to the interval before, so that they can be counted packet by packet.
+        # 3.2.2 and 3.2.3 take the means up to the interval before, so that they can be counted
+        # packet by packet.
         long, last = (_long_mean(means, m), means[-1]) if means else (part.mean(), part.mean())
         sums.count[i] = len(part)
         sums.mean[i] = part.mean()
@@ -181,7 +191,8 @@ def detect(
 
 
 def _split(names: Sequence[str], value: Mapping[str, float], gap) -> list[list[str]]:
-    """Sorted by `value`, largest first; a new part begins where the step down exceeds `gap` of the value before."""
+    """Sorted by `value`, largest first; a new part begins where the step down exceeds `gap` of the
+    value before."""
     parts: list[list[str]] = []
     for name in sorted(names, key=lambda name: -value[name]):
         if parts and value[parts[-1][-1]] - value[name] <= gap(value[parts[-1][-1]]):
@@ -192,10 +203,11 @@ def _split(names: Sequence[str], value: Mapping[str, float], gap) -> list[list[s
 
 
 def group(flows: Mapping[str, Statistics], parameters: Parameters = RFC) -> list[set[str]]:
-    """Flows that share a bottleneck (RFC 8382, 3.3.1), largest group first; a flow without a bottleneck is in no group.
+    """Flows that share a bottleneck (RFC 8382, 3.3.1), largest group first; a flow without a
+    bottleneck is in no group.
 
-    Flows are divided by frequency, each part by variability, then by skewness, and by loss where it is high enough to
-    compare.
+    Flows are divided by frequency, each part by variability, then by skewness, and by loss where
+    it is high enough to compare.
     """
     p = parameters
     parts = [[name for name, found in flows.items() if found.bottleneck]]

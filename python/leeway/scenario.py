@@ -1,7 +1,7 @@
 """Scenarios: what to simulate, as data.
 
-The classes have the fields of the TOML files. Quantities are text with a unit ("10 Mbit/s", "40 pkt"). A field whose
-name is a keyword of Python ends in an underscore: ``from_``.
+The classes have the fields of the TOML files. Quantities are text with a unit ("10 Mbit/s", "40
+pkt"). A field whose name is a keyword of Python ends in an underscore: ``from_``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ Quantity = str
 """Text with a unit: "50 ms", "10 Mbit/s", "1500 B", "84 pkt", "1.5 BDP"."""
 
 Drawn = str | dict[str, Any]
-"""A quantity, or the distribution it is drawn from: ``{"uniform": ["0 s", "30 s"]}``, ``{"exponential": "20 ms"}``,
-``{"pareto": {"mean": "50 kB", "shape": 1.2}}``."""
+"""A quantity, or the distribution it is drawn from: ``{"uniform": ["0 s", "30 s"]}``,
+``{"exponential": "20 ms"}``, ``{"pareto": {"mean": "50 kB", "shape": 1.2}}``."""
 
 
 @dataclass(kw_only=True, repr=False)
 class Channel(Part):
-    """One direction of a link. It has at most one of `rate`, `rates` and `trace`; without one it has no queue.
+    """One direction of a link. It has at most one of `rate`, `rates` and `trace`; without one it
+    has no queue.
 
     Attributes
     ----------
@@ -41,14 +42,16 @@ class Channel(Part):
     rates
         Rate that changes: ``[{"at": "0 s", "rate": "5 Mbit/s"}, ...]``; the first entry is at 0.
     trace
-        File of delivery opportunities in mahimahi's format (a millisecond for each 1500 bytes); it repeats.
+        File of delivery opportunities in mahimahi's format (a millisecond for each 1500 bytes); it
+        repeats.
     delay
         Propagation delay.
     jitter
-        Delay that varies from packet to packet: "uniform:range=5ms", "normal:deviation=2ms,reorder=true".
+        Delay that varies from packet to packet: "uniform:range=5ms",
+        "normal:deviation=2ms,reorder=true".
     buffer
-        Most that the queue holds: "40 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP is the rate times twice this
-        channel's delay, rounded up to packets.
+        Most that the queue holds: "40 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP is the rate
+        times twice this channel's delay, rounded up to packets.
     queue
         Queue discipline with its parameters: "droptail", "codel:target=5ms"; see `leeway.queues`.
     loss
@@ -77,7 +80,7 @@ class Dumbbell(Part):
     bottleneck
         Direction of the data.
     reverse
-        Direction of the ACKs; the same delay and no limit of rate where None.
+        Direction of the ACKs; the same delay and no limit of rate if None.
     """
 
     bottleneck: Channel
@@ -93,14 +96,14 @@ class Link(Part):
     name
         Name in tables, events and routes; unique.
     count
-        Number of like links, each with a node of its own at `from_`: the homes of a street. Flow i of a group (from 0)
-        takes link i modulo `count`; the report shows them together.
+        Number of like links, each with a node of its own at `from_`: the homes of a street. Flow i
+        of a group (from 0) takes link i modulo `count`; the report shows them together.
     from_, to
         The two nodes.
     forward
         Direction from `from_` to `to`.
     reverse
-        Direction from `to` to `from_`; the same delay and no limit of rate where None.
+        Direction from `to` to `from_`; the same delay and no limit of rate if None.
     """
 
     name: str
@@ -126,38 +129,40 @@ class Flow(Part):
     law
         Control law with its parameters: "newreno", "ledbat:target=25ms"; see `leeway.laws`.
     gateway
-        Gateway that limits this background group; none where None.
+        Gateway that limits this background group; none if None.
     flows_per_user
         Number of flows of each user of the gateway; users have equal shares.
     from_, to
         Nodes of the senders and of the receivers; ``left`` and ``right`` in a dumbbell.
     via
-        Links to take, in order; the shortest route where empty.
+        Links to take, in order; the shortest route if empty.
     start
-        When each flow starts; may be drawn. Where None, a single flow starts at 0. Several flows without `stagger` and
-        `intervals` start at random within the first second, or the first tenth of the run.
+        When each flow starts; may be drawn. If None, a single flow starts at 0. Several flows
+        without `stagger` and `intervals` start at random within the first second, or the first
+        tenth of the run.
     stagger
-        Delay between the starts of two flows: the flow of index i (from 0) starts i times this later.
+        Delay between the starts of two flows: the flow of index i (from 0) starts i times this
+        later.
     stop
-        When flows stop sending; the end of the run where None.
+        When flows stop sending; the end of the run if None.
     intervals
-        Times in which a bulk flow has data: ``[["0 s", "30 s"], ...]``; always where empty.
+        Times in which a bulk flow has data: ``[["0 s", "30 s"], ...]``; always if empty.
     app
-        The application: ``{"kind": "bulk"}``, "transfer", "on_off", "poisson", "request", "voice" or "peer", with its
-        fields.
+        The application: ``{"kind": "bulk"}``, "transfer", "on_off", "poisson", "request", "voice"
+        or "peer", with its fields.
     packet
         Size of a full packet on the wire, headers included.
     header
         Size of the headers of each packet, and of an ACK.
     class_
-        Traffic class of all its packets, 0 (the most important) to 63, for the queues "priority", "borrowing" and
-        "drr:by=class".
+        Traffic class of all its packets, 0 (the most important) to 63, for the queues "priority",
+        "borrowing" and "drr:by=class".
     access_delay
         One-way delay of the flow's own access, in both directions; may be drawn, once per flow.
     access_rate
-        Rate of the flow's own access, before the first link; no limit where None.
+        Rate of the flow's own access, before the first link; no limit if None.
     sender_clock, receiver_clock
-        ``{"offset": "-3 s", "skew_ppm": 50.0}``; true clocks where empty.
+        ``{"offset": "-3 s", "skew_ppm": 50.0}``; true clocks if empty.
     tcp
         Choices of TCP that differ from the profile: ``{"sack": True, "initial_window": 1}``.
     """
@@ -188,7 +193,8 @@ class Flow(Part):
 
 @dataclass(kw_only=True, repr=False)
 class Gateway(Part):
-    """A gateway, which gives the background the spare capacity of somebody's line. Background groups name it.
+    """A gateway, which gives the background the spare capacity of somebody's line. Background
+    groups name it.
 
     Attributes
     ----------
@@ -197,13 +203,16 @@ class Gateway(Part):
     node
         Node of the gateway: the home's end of the line.
     law, uplink
-        Laws of the traffic to the node and from the node; the defaults of the sharing where None.
+        Laws of the traffic to the node and from the node; the defaults of the sharing if None.
     relay
-        Node of a relay, which sends the downloads under the law; where None receive windows hold the downloads.
+        Node of a relay, which sends the downloads under the law; if None receive windows hold the
+        downloads.
     read_delay
-        The gateway sees packets up to this long after they came, as a program on sockets does; where None at once.
+        The gateway sees packets up to this long after they came, as a program on sockets does; if
+        None at once.
     sees_packets
-        False for a gateway without the right to see packets, those of the home included; True where None.
+        False for a gateway without the right to see packets, those of the home included; True if
+        None.
     policy
         Constants that differ from their defaults, by name: ``{"min_share_permille": 50}``.
     """
@@ -220,7 +229,8 @@ class Gateway(Part):
 
 @dataclass(kw_only=True, repr=False)
 class Swarm(Part):
-    """The file that peers share. The peers are the flows of the groups whose application is "peer".
+    """The file that peers share. The peers are the flows of the groups whose application is
+    "peer".
 
     Attributes
     ----------
@@ -318,7 +328,8 @@ class Scenario(Part):
     profile
         Set of TCP choices: "linux", "ns2" or "rfc".
     baseline
-        Whether to run again without the background flows, and to report harm and use of spare capacity.
+        Whether to run again without the background flows, and to report harm and use of spare
+        capacity.
     dumbbell
         Topology with one link.
     link
@@ -332,9 +343,9 @@ class Scenario(Part):
     event
         Changes of links during the run.
     window
-        Spans that metrics are computed over; the whole run where empty.
+        Spans that metrics are computed over; the whole run if empty.
     series
-        Recording of windows, queues and rates over time; none where None.
+        Recording of windows, queues and rates over time; none if None.
     sweep
         Values to try, by path; `leeway.run` ignores them.
 
@@ -396,7 +407,8 @@ class Scenario(Part):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The scenario of a file. Traces are relative to the file's folder, and absolute in the result.
+        """The scenario of a file. Traces are relative to the file's folder, and absolute in the
+        result.
 
         Raises
         ------
@@ -423,31 +435,33 @@ class Scenario(Part):
         Raises
         ------
         ScenarioError
-            If the scenario cannot be run: what is wrong, where in ``to_toml()``, and what would be right.
+            If the scenario cannot be run: what is wrong, where in ``to_toml()``, and what would be
+            right.
         """
         _core.check(self.to_dict())
 
     def set(self, path: str | Mapping[str, Any], value: Any = _NOT_GIVEN) -> Self:
         """A copy with the field at `path` changed, checked at once; this scenario stays as it is.
 
-        Fields that only make sense together are changed together: ``set({path: value, ...})`` checks after the last
-        one. A scenario that cannot be run yet, because it has no flows for instance, may be set field by field. Only
-        what no further step can mend is refused then: a field that does not exist, or a value that the field cannot
-        hold.
+        Fields that only make sense together are changed together: ``set({path: value, ...})``
+        checks after the last one. A scenario that cannot be run yet, because it has no flows for
+        instance, may be set field by field. Only what no further step can mend is refused then: a
+        field that does not exist, or a value that the field cannot hold.
 
         Parameters
         ----------
         path
-            Names joined by dots, entries of lists by name or index: "flow.backup.law", "flow[0].law",
-            "dumbbell.bottleneck.buffer". Or several of them with their values.
+            Names joined by dots, entries of lists by name or index: "flow.backup.law",
+            "flow[0].law", "dumbbell.bottleneck.buffer". Or several of them with their values.
         value
             New value of the field; None for its default.
 
         Raises
         ------
         ScenarioError
-            If there is no such field, if the field cannot hold the value, or if this scenario can be run and the copy
-            cannot: what is wrong, where in ``to_toml()`` of the copy, and what would be right.
+            If there is no such field, if the field cannot hold the value, or if this scenario can
+            be run and the copy cannot: what is wrong, where in ``to_toml()`` of the copy, and what
+            would be right.
 
         Examples
         --------
@@ -478,10 +492,11 @@ class Scenario(Part):
         return True
 
     def key(self) -> str:
-        """Hash of everything that decides the result of a run, but the seed and the version of the engine.
+        """Hash of everything that decides the result of a run, but the seed and the version of the
+        engine.
 
-        Two spellings of one scenario have the same key. The contents of traces count, not their names. Title,
-        description, seed, repetitions and sweep do not count.
+        Two spellings of one scenario have the same key. The contents of traces count, not their
+        names. Title, description, seed, repetitions and sweep do not count.
 
         Raises
         ------

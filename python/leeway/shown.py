@@ -10,7 +10,7 @@ from leeway import units
 
 
 class Shown:
-    """What the summaries have in common: texts for people, one line in a shell and a table in a notebook."""
+    """Base of the summaries: shows itself as a line in a shell and as a table in a notebook."""
 
     __slots__ = ()
 

@@ -26,7 +26,7 @@ class SweepRun:
     Attributes
     ----------
     labels
-        The values that this run has, by path: ``{"flow.backup.law": "ledbat"}``.
+        The swept values of this run, by path: ``{"flow.backup.law": "ledbat"}``.
     scenario
         What was simulated.
     seed
@@ -39,7 +39,7 @@ class SweepRun:
     _run: Run
 
     def run(self) -> Run:
-        """What came out."""
+        """The result."""
         return self._run
 
     def __repr__(self) -> str:
@@ -48,7 +48,8 @@ class SweepRun:
 
 
 class Sweep(Sequence[SweepRun]):
-    """The runs of a sweep, the last path changing fastest, and below it the seeds. `leeway.sweep` makes one."""
+    """The runs of a sweep, the last path changing fastest, and below it the seeds. `leeway.sweep`
+    makes one."""
 
     def __init__(self, runs: Iterable[SweepRun]):
         self._runs = list(runs)
@@ -77,19 +78,21 @@ class Sweep(Sequence[SweepRun]):
         return Sweep(each for each in self._runs if all(each.labels[path] == value for path, value in labels.items()))
 
     def table(self) -> pa.Table:
-        """All metrics as `leeway.summaries` arranges them: a row for each run, window and group."""
+        """All metrics as `leeway.summaries` arranges them: a row for each run, window and
+        group."""
         return summaries(self._runs)
 
     def plot(self, metric: str = "throughput_bps", **options: Any) -> Figure:
-        """Draws a metric against the swept values: means over the seeds with their 95 % confidence intervals.
+        """Draws a metric against the swept values: means over the seeds with their 95 % confidence
+        intervals.
 
         Parameters
         ----------
         metric
             A column of `table` with numbers: "throughput_bps", "rtt_p95_s", "harm_throughput".
         **options
-            ``x`` (path along the axis), ``groups`` and ``window`` (those to draw), ``dark`` (ground) and ``size``
-            (inches), as `leeway.plotting.sweep` has them.
+            ``x`` (path along the axis), ``groups`` and ``window`` (those to draw), ``dark``
+            (ground) and ``size`` (inches), as `leeway.plotting.sweep` has them.
 
         Raises
         ------
@@ -126,16 +129,19 @@ def sweep(
 ) -> Sweep:
     """Runs a scenario with every combination of `values`, on many cores.
 
-    All runs are kept in memory. `run_many` takes and gives them one by one, and the lab keeps them in a file.
+    All runs are kept in memory. `run_many` takes and gives them one by one, and the lab keeps them
+    in a file.
 
     Parameters
     ----------
     scenario
         What to simulate.
     values
-        What to try, by path: ``{"flow.backup.law": ["ledbat", "lp"]}``. The scenario's own `sweep` where None.
+        What to try, by path: ``{"flow.backup.law": ["ledbat", "lp"]}``. The scenario's own `sweep`
+        if None.
     seeds
-        Seeds of each point, or how many, counted from the scenario's seed. Its `repetitions` where None.
+        Seeds of each point, or how many, counted from the scenario's seed. Its `repetitions` if
+        None.
     workers, cancel
         As those of `run_many`.
 

@@ -27,11 +27,13 @@ def summaries(runs: Iterable[Run | Result]) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Columns: the labels (``label_`` before a label with the name of another column); run (counted from 0), seed,
-        window, from_s, to_s; group (its name) and the other fields of `GroupSummary`, where each number of
-        `Percentiles` and of `PeerSummary` has a column (rtt_mean_s, swarm_share_ratio_mean); harm_throughput,
-        harm_delay, harm_completion of a primary group; window_jain and spare_use of the window; link_capacity_bps,
-        link_utilisation, link_loss, link_queue_fill, link_queue_mean_pkt of the window's first link.
+        Columns: the labels (``label_`` before a label with the name of another column); run
+        (counted from 0), seed, window, from_s, to_s; group (its name) and the other fields of
+        `GroupSummary`, where each number of `Percentiles` and of `PeerSummary` has a column
+        (rtt_mean_s, swarm_share_ratio_mean); harm_throughput, harm_delay, harm_completion of a
+        primary group; window_jain and spare_use of the window; link_capacity_bps,
+        link_utilisation, link_loss, link_queue_fill, link_queue_mean_pkt of the window's first
+        link.
     """
     labels: dict[str, list[Any]] = {}
     found: dict[str, list[Any]] = {name: [] for name in columns()}

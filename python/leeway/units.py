@@ -1,7 +1,8 @@
-"""Fields and columns in words, and numbers with their units: for texts about results, and for axes of figures.
+"""Fields and columns in words, and numbers with their units: for texts about results, and for axes
+of figures.
 
-The end of a name says the unit (``_bps``, ``_s``, ``_ms``, ``_us``, ``_pkt``, ``_bytes``); parts of a whole, which have
-no unit, are listed here.
+The end of a name says the unit (``_bps``, ``_s``, ``_ms``, ``_us``, ``_pkt``, ``_bytes``); parts
+of a whole, which have no unit, are listed here.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def scale(name: str, values: Iterable[float | None] = ()) -> Scale:
 
 
 def text(name: str, value: float | None) -> str:
-    """A value with its unit: "3.92 Mbit/s", "41 ms", "39.2 %", "1,024"; "none" where there is no value."""
+    """A value with its unit: "3.92 Mbit/s", "41 ms", "39.2 %", "1,024"; "none" where there is no
+    value."""
     if value is None:
         return "none"
     if isinstance(value, int):
@@ -121,7 +123,7 @@ def text(name: str, value: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """With three significant digits, and without an exponent where one can read it."""
+    """A number with three significant digits, without an exponent if it is not too long."""
     if not math.isfinite(value):
         return f"{value:g}"
     return f"{value:,.0f}" if 999.5 <= abs(value) < 1e9 else f"{value:.3g}"
@@ -149,7 +151,8 @@ def ratio(unit: str, other: str) -> float | None:
 
 
 def words(name: str) -> str:
-    """A field or column in words: "throughput" for ``throughput_bps``, "median RTT" for ``rtt_p50_s``."""
+    """A field or column in words: "throughput" for ``throughput_bps``, "median RTT" for
+    ``rtt_p50_s``."""
     stem = bare(name)
     if stem in WORDS:
         return WORDS[stem]

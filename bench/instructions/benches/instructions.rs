@@ -1,9 +1,9 @@
-//! Instructions of the hot paths: a law's acknowledgement, a queue, sharing's grants, uTP's packets,
-//! one scenario.
+//! Counts the instructions of the hot paths: a law's acknowledgement, a queue, grants of sharing,
+//! uTP packets, one scenario.
 //!
 //! `make instructions` runs these under Callgrind and compares the counts with
-//! bench/instructions/baseline.json. Inputs are fixed, so that the same program gives the same count
-//! on a busy machine.
+//! bench/instructions/baseline.json. Inputs are fixed, so that the same program gives the same
+//! count on a busy machine too.
 
 // The macros of gungraun make modules and functions without documentation.
 #![allow(missing_docs)]
@@ -104,7 +104,8 @@ fn line() -> (Line, Vec<FlowId>) {
     (line, flows)
 }
 
-// Grants to twenty flows of five users; each arrives after 20 ms and the time on a line of 10 Mbit/s.
+// Grants to twenty flows of five users; each arrives after 20 ms and the time on a line of 10
+// Mbit/s.
 #[library_benchmark]
 #[bench::line(line())]
 fn grants((mut line, flows): (Line, Vec<FlowId>)) -> u64 {

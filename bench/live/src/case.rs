@@ -1,8 +1,8 @@
-//! What is measured: networks, laws, what comes beside them, and when.
+//! The cases of the live measurements: networks, laws, competing flows and schedules.
 
 use std::fmt::Write;
 
-/// The laws of the control library; those that have a target with 25 ms.
+/// The laws of the control library. Laws with a target use 25 ms.
 pub const LAWS: [&str; 10] = [
     "ledbat:target=25ms",
     "fledbat:target=25ms",
@@ -15,11 +15,11 @@ pub const LAWS: [&str; 10] = [
     "cubic",
     "ebb",
 ];
-/// On the base network only: RFC 6817 with its own target; FLOWER whose lowest window is not held
-/// by delayed ACKs.
+/// Variants for the base network only: LEDBAT with the target of RFC 6817 (100 ms), and FLOWER
+/// with a lowest window of two segments, which delayed ACKs do not hold up.
 pub const VARIANTS: [&str; 2] = ["ledbat", "flower:target=25ms,floor=2"];
 
-/// A bottleneck; the round trip is its propagation delay.
+/// A bottleneck link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Network {
     /// Its rate.
@@ -28,11 +28,11 @@ pub struct Network {
     pub rtt_ms: u32,
     /// The queue discipline.
     pub queue: &'static str,
-    /// What the queue holds, in bandwidth-delay products.
+    /// Size of the buffer, in bandwidth-delay products.
     pub buffer_bdp: f64,
 }
 
-/// What everything else differs from in one factor.
+/// The base network. Each of the others differs from it in one factor.
 pub const BASE: Network = Network { rate_mbit: 10, rtt_ms: 50, queue: "droptail", buffer_bdp: 2.0 };
 
 /// The other networks.
@@ -49,9 +49,9 @@ pub const NETWORKS: [Network; 10] = [
     Network { rtt_ms: 600, ..BASE },
 ];
 
-/// A fast line, where a window that was given up takes long to come back.
+/// A fast line, where a window takes long to grow back.
 pub const FAST: Network = Network { rate_mbit: 50, ..BASE };
-/// What is watched there for [`PATIENT_S`] after the primary flow.
+/// The laws on the fast line, which are observed for [`PATIENT_S`] after the primary flow.
 pub const FAST_LAWS: [&str; 9] = [
     "ledbat:target=25ms",
     "ledbat:target=25ms,gain_up=4,gain_down=10",
@@ -63,24 +63,24 @@ pub const FAST_LAWS: [&str; 9] = [
     "vegas",
     "ebb",
 ];
-/// Seconds.
+/// Seconds of observation after the primary flow, on the fast line.
 const PATIENT_S: f64 = 40.0;
 
-/// What comes beside the law.
+/// The flow that competes with the law.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
     /// The kernel's CUBIC.
     Cubic,
     /// The kernel's BBR.
     Bbr,
-    /// A second flow of the same law: the late-comer.
+    /// A second flow of the same law: a latecomer.
     Same,
     /// One direction of a call, 64 kbit/s.
     Voice,
 }
 
 impl Beside {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Beside; 4] = [Beside::Cubic, Beside::Bbr, Beside::Same, Beside::Voice];
 
     /// Its name in results.
@@ -94,40 +94,40 @@ impl Beside {
     }
 }
 
-/// One thing to measure.
+/// One case to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// Where.
+    /// The bottleneck.
     pub network: Network,
-    /// The law of the background flow; nothing to see the primary flow alone.
+    /// The law of the background flow; `None` measures the primary flow alone.
     pub law: Option<String>,
-    /// What comes beside it.
+    /// The competing flow.
     pub beside: Beside,
-    /// When things happen.
+    /// The schedule of the flows.
     pub schedule: Schedule,
-    /// Every segment is acknowledged at once: no delayed ACKs (RFC 9293, 3.8.6.3).
+    /// Whether every segment is acknowledged at once, without delayed ACKs (RFC 9293, 3.8.6.3).
     pub at_once: bool,
 }
 
-/// When things happen, in seconds: the background flow is alone, then beside the other one, then
+/// The three periods of a case, in seconds: the background flow alone, with the other flow, and
 /// alone again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
-    /// Until the other flow starts.
+    /// Time until the other flow starts.
     pub alone_s: f64,
-    /// From then until it stops.
+    /// Time that the other flow lasts.
     pub beside_s: f64,
-    /// From then to the end.
+    /// Time from the stop of the other flow to the end.
     pub after_s: f64,
-    /// Of the time alone, from when it is measured.
+    /// Start of the measurement within the time alone.
     pub alone_from_s: f64,
-    /// Of the time beside, from when it is measured.
+    /// Start of the measurement within the time of both flows.
     pub beside_from_s: f64,
 }
 
 impl Schedule {
     fn of(beside: Beside, network: &Network) -> Schedule {
-        // A round trip of a satellite needs more of everything.
+        // Over a satellite's round trip, every phase takes longer.
         let times = if network.rtt_ms > 200 { 4.0 } else { 1.0 };
         let [alone, beside, after, alone_from, beside_from] = match beside {
             Beside::Cubic | Beside::Bbr => [15.0, 18.0, 7.0, 7.5, 6.0],
@@ -143,7 +143,7 @@ impl Schedule {
         }
     }
 
-    /// All of it.
+    /// Length of the whole case.
     pub fn seconds(&self) -> f64 {
         self.alone_s + self.beside_s + self.after_s
     }
@@ -181,10 +181,10 @@ impl Case {
         format!("{} {law} beside {}{patient}{at_once}", self.network.name(), self.beside.as_str())
     }
 
-    /// The law of the simulator for the flow beside; nothing where it has none.
+    /// The simulator's law for the competing flow; `None` if the simulator has none.
     pub fn law_beside(&self) -> Option<&str> {
         match self.beside {
-            // The kernel's has HyStart (tcp_cubic.c: hystart = 1).
+            // The kernel's CUBIC has HyStart (tcp_cubic.c: hystart = 1).
             Beside::Cubic => Some("cubic:hystart=on"),
             Beside::Same => self.law.as_deref(),
             Beside::Bbr | Beside::Voice => None,
@@ -198,7 +198,7 @@ impl Network {
         format!("{}Mbit/s {}ms {} {}BDP", self.rate_mbit, self.rtt_ms, self.queue, self.buffer_bdp)
     }
 
-    /// Bits in a second.
+    /// The rate in bit/s.
     pub fn bits_per_s(&self) -> f64 {
         f64::from(self.rate_mbit) * 1e6
     }
@@ -221,8 +221,8 @@ impl Network {
     pub fn testnet(&self, log: &str) -> String {
         let mut text = String::new();
         for host in ["background", "primary", "left", "right", "receiver"] {
-            // What one connection learns of the path is not for the next; and there is room for
-            // what a sender that waits for its turn on a busy machine would else write later.
+            // Metrics of one connection must not influence the next. The send buffer is large
+            // enough for a sender that gets the processor late on a busy machine.
             let _ = writeln!(
                 text,
                 "[host.{host}.sysctl]\n\"net.ipv4.tcp_no_metrics_save\" = 1\n\"net.ipv4.tcp_wmem\" = \"4096 4194304 16777216\""
@@ -245,7 +245,8 @@ impl Network {
     }
 }
 
-/// Cases where simulator and kernel differ with delayed ACKs, to see whether those are why.
+/// Cases in which simulator and kernel differ with delayed ACKs, to see whether delayed ACKs are
+/// the cause.
 pub fn without_delayed_acks() -> Vec<Case> {
     let [codel, fast, far] = [NETWORKS[3], FAST, NETWORKS[9]];
     let [flower, lp, nice, vegas] = [LAWS[3], LAWS[4], LAWS[5], LAWS[6]];
@@ -264,8 +265,7 @@ pub fn without_delayed_acks() -> Vec<Case> {
     .into()
 }
 
-/// Everything to measure: what is compared, a fast line for longer, and a few cases without
-/// delayed ACKs.
+/// All cases: those that are compared, those of the fast line, and a few without delayed ACKs.
 pub fn matrix() -> Vec<Case> {
     let mut cases = compared();
     cases.extend(FAST_LAWS.map(|law| Case::fast(Some(law))));
@@ -273,8 +273,8 @@ pub fn matrix() -> Vec<Case> {
     cases
 }
 
-/// What simulator and kernel are compared by: every law on the base network beside everything, on
-/// the other networks beside CUBIC, and CUBIC and BBR without any law.
+/// The cases in which simulator and kernel are compared: every law on the base network with every
+/// other flow, on the other networks with CUBIC, and CUBIC and BBR without any law.
 pub fn compared() -> Vec<Case> {
     let mut cases = Vec::new();
     for beside in Beside::ALL {

@@ -1,36 +1,36 @@
-//! From what passed the bottleneck to the figures of a case. Live and simulated runs go through
-//! the same.
+//! Computes the figures of a case from the traffic at the bottleneck, for live and simulated runs
+//! alike.
 
 use crate::case::Case;
 use serde::{Deserialize, Serialize};
 
-/// The length of a bin of [`Passed`].
+/// Length of a bin of [`Passed`], in seconds.
 pub const BIN_S: f64 = 0.02;
-/// The part of the link that counts as having it.
+/// The part of the link's rate above which a flow counts as having the link.
 const MOST: f64 = 0.9;
 
 /// The figures of one run. Shares are of the link's rate, headers included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// What the background flow uses when it is alone.
+    /// Share of the background flow when it is alone.
     pub alone: Option<f64>,
-    /// The delay in the queue then, median and 95th percentile.
+    /// Queuing delay when the background flow is alone: median.
     pub alone_p50_ms: Option<f64>,
     /// 95th percentile.
     pub alone_p95_ms: Option<f64>,
-    /// What the background flow has beside the other one.
+    /// Share of the background flow with the other flow.
     pub background: Option<f64>,
-    /// What the other one has.
+    /// Share of the other flow.
     pub primary: Option<f64>,
-    /// The delay in the queue beside each other, median.
+    /// Queuing delay with both flows: median.
     pub beside_p50_ms: Option<f64>,
     /// 95th percentile.
     pub beside_p95_ms: Option<f64>,
-    /// From the start of the other flow until it has 90 % of the link.
+    /// Time from the start of the other flow until it has 90 % of the link.
     pub yield_s: Option<f64>,
-    /// From its stop until the background flow has 90 % of the link.
+    /// Time from the stop of the other flow until the background flow has 90 % of the link.
     pub reclaim_s: Option<f64>,
-    /// What the queue adds to the delay of a voice packet, as the receiver sees it: median.
+    /// Delay that the queue adds to a voice packet, at the receiver: median.
     pub voice_p50_ms: Option<f64>,
     /// 95th percentile.
     pub voice_p95_ms: Option<f64>,
@@ -38,17 +38,17 @@ pub struct Figures {
     pub voice_loss: Option<f64>,
 }
 
-/// What came out of the bottleneck. Time 0 is the start of the first flow.
+/// The traffic that left the bottleneck. Time 0 is the start of the first flow.
 #[derive(Debug, Clone, Default)]
 pub struct Passed {
-    /// Bits in each bin: of the background flow, then of the other.
+    /// Bits in each bin: of the background flow, and of the other flow.
     pub bits: [Vec<f64>; 2],
     /// When the other flow started and stopped.
     pub other: (f64, f64),
 }
 
 impl Passed {
-    /// Adds bits of a flow at a time; what comes before the start does not count.
+    /// Adds bits of a flow at a time. Bits before the start are ignored.
     pub fn add(&mut self, flow: usize, at_s: f64, bits: f64) {
         if at_s >= 0.0 {
             let bin = (at_s / BIN_S) as usize;
@@ -82,8 +82,8 @@ impl Passed {
         self.bits[flow][at(from).min(at(to))..at(to)].iter().sum()
     }
 
-    /// How long after `from` a flow has had most of the link for two round trips (0.2 s at least);
-    /// their end.
+    /// Time from `from` to the end of the first two round trips (0.2 s at least) in which a flow
+    /// has had [`MOST`] of the link.
     fn reaches(&self, flow: usize, from: f64, to: f64, rtt: f64, link: f64) -> Option<f64> {
         let span = ((2.0 * rtt).max(0.2) / BIN_S).ceil() as usize;
         let wanted = MOST * link * span as f64 * BIN_S;
@@ -97,14 +97,14 @@ impl Passed {
     }
 }
 
-/// The value that `permille` of the values do not exceed; nothing of nothing.
+/// The value that `permille` of the values do not exceed; `None` without values.
 pub fn quantile(values: &mut [f64], permille: usize) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some(values[last * permille / 1000])
 }
 
-/// The value in the middle.
+/// The median; `None` without values.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);

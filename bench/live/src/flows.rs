@@ -1,4 +1,4 @@
-//! Real traffic between hosts of a test network.
+//! Real traffic between hosts of a test network: bulk TCP connections and calls.
 
 use crate::Outcome;
 use leeway_emulator::Frame;
@@ -12,27 +12,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Protocol numbers.
+/// Protocol numbers of IP.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// G.711 in 20 ms: 160 bytes and the RTP header.
+/// UDP payload of 20 ms of G.711: 160 bytes and the RTP header of 12 bytes.
 const VOICE_BYTES: usize = 172;
 const VOICE_GAP: Duration = Duration::from_millis(20);
 
-/// The host that all traffic goes to.
+/// The host that receives all traffic.
 const RECEIVER: &str = "receiver";
 
-/// A connection that sends as much as it may.
+/// A connection that sends as much as its window allows.
 pub struct Bulk {
     stop: Arc<AtomicBool>,
     stream: TcpStream,
     threads: Vec<JoinHandle<()>>,
-    /// What the emulator calls it.
+    /// The emulator's number of the flow.
     pub flow: u32,
 }
 
 impl Bulk {
-    /// Connects from a host under a congestion control, and begins.
+    /// Connects from a host under a congestion control, and starts to send.
     pub fn start(net: &Testnet, from: &str, congestion: &str) -> Outcome<Bulk> {
         let listener = net.inside(RECEIVER, || TcpListener::bind((address(net, RECEIVER)?, 0)))??;
         let to = v4(listener.local_addr()?)?;
@@ -65,7 +65,7 @@ impl Bulk {
         Ok(Bulk { stop, stream, threads: vec![writes, reads], flow })
     }
 
-    /// Ends it at once: what it had still to send is thrown away.
+    /// Ends the connection at once; unsent data are dropped.
     pub fn stop(self) -> Outcome<()> {
         sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))?;
         self.stop.store(true, Ordering::Relaxed);
@@ -78,16 +78,16 @@ impl Bulk {
     }
 }
 
-/// What became of one direction of a call.
+/// The packets of one direction of a call.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// The one-way delay of each packet that came.
+    /// One-way delay of each packet that arrived.
     pub delays_s: Vec<f64>,
     /// Packets sent.
     pub sent: usize,
 }
 
-/// One direction of a call, for `span`; delays of what was sent after `settle`.
+/// Sends one direction of a call for `span`. Counts packets that were sent after `settle`.
 pub fn call(net: &Testnet, from: &str, span: Duration, settle: Duration) -> Outcome<(Heard, u32)> {
     let receiver = net.inside(RECEIVER, || UdpSocket::bind((address(net, RECEIVER)?, 0)))??;
     let to = v4(receiver.local_addr()?)?;

@@ -1,11 +1,12 @@
-//! The laws in the kernel, under names of this process, as long as they are needed.
+//! Loads laws into the kernel for the time of a measurement, under names with this process's
+//! number.
 
 use crate::Outcome;
 use leeway_kernel::Load;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the kernel's names of these laws begin with; the process follows.
+/// Beginning of the kernel's names of these laws; the process number follows.
 const PREFIX: &str = "live";
 
 /// Loaded laws; dropping it unloads them.
@@ -27,7 +28,7 @@ impl Laws {
                 continue;
             }
             let mut load = Load::new(spec.parse()?);
-            // At most 15 characters.
+            // The kernel allows 15 characters.
             load.name = format!("{PREFIX}{:x}_{i:x}", std::process::id());
             load.pinned()?;
             laws.names.insert(spec.to_owned(), load.name);
@@ -44,13 +45,13 @@ impl Laws {
     }
 }
 
-/// Unloads the laws of processes that were killed.
+/// Unloads laws that killed processes left.
 fn unload_leftovers() {
     for name in leeway_kernel::names().into_iter().flatten() {
         let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
         let owner = owner.and_then(|(pid, _)| u32::from_str_radix(pid, 16).ok());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            // Another process may have just done so.
+            // An error is ignored: another process may have unloaded it.
             let _ = leeway_kernel::unload(&name);
         }
     }

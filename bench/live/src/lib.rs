@@ -1,6 +1,6 @@
-//! The laws on real TCP: a background flow under a law of the kernel, a primary flow that comes
-//! and goes, a bottleneck between test hosts; and the simulator's values for the same network and
-//! schedule.
+//! Measures the laws on real TCP: a background flow under a law in the kernel, a primary flow that
+//! comes and goes, and a bottleneck between test hosts. Adds the simulator's values for the same
+//! network and schedule.
 
 pub mod case;
 pub mod figures;
@@ -11,5 +11,5 @@ pub mod report;
 pub mod simulated;
 pub mod store;
 
-/// What can fail here is told and ends the run.
+/// A result whose error is printed and ends the run.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,4 +1,4 @@
-//! One case on real TCP.
+//! Measures one case on real TCP.
 
 use crate::Outcome;
 use crate::case::{Beside, Case};
@@ -12,30 +12,30 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What one run gave, and whether the emulator kept up.
+/// The figures of one run, and how late the emulator was.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The figures.
     pub figures: Figures,
-    /// How late the bottleneck's packets came out: the 99th percentile.
+    /// Lateness of the bottleneck's packets: the 99th percentile, in microseconds.
     pub late_p99_us: u64,
-    /// Packets lost because the emulator came too late to read them.
+    /// Packets lost because the emulator read them too late.
     pub overruns: u64,
 }
 
-/// What happened when, by the clock of the bottleneck's log.
+/// The course of a run, by the clock of the bottleneck's log.
 struct Happened {
-    /// The numbers of the background's flow and of the other.
+    /// Numbers of the background flow and of the other flow.
     flows: [Option<u32>; 2],
-    /// How long the other flow was there.
+    /// Duration of the other flow.
     beside_s: f64,
     heard: Option<Heard>,
 }
 
-/// Measures `case` once; its log is in `folder` as long as it lasts.
+/// Measures `case` once. The log of the bottleneck is in `folder` during the run.
 ///
 /// # Errors
-/// Rights, missing programs, what the kernel refuses.
+/// Missing rights or programs; a refusal of the kernel.
 pub fn run(case: &Case, laws: &Laws, folder: &Path) -> Outcome<Run> {
     let spec = Spec::parse(&case.network.testnet("bottleneck.csv"), &folder.join("net.toml"))?;
     let net = Testnet::up(&spec)?;
@@ -53,7 +53,7 @@ pub fn run(case: &Case, laws: &Laws, folder: &Path) -> Outcome<Run> {
     Ok(Run { figures, late_p99_us, overruns: bottleneck.overruns[0] })
 }
 
-/// The receiver's routes say so to its connections (RTAX_QUICKACK).
+/// Turns delayed ACKs off, by an attribute of the receiver's routes (RTAX_QUICKACK).
 fn acknowledge_at_once(net: &Testnet) -> Outcome<()> {
     let mut change = std::process::Command::new("sh");
     change
@@ -104,7 +104,7 @@ fn figures(case: &Case, happened: &Happened, records: &[Record]) -> Outcome<Figu
     let up = || records.iter().filter(|record| record.direction == Direction::Up);
     let flow_of = |flow: u32| happened.flows.iter().position(|known| *known == Some(flow));
     let mut first = [None; 2];
-    // What arrived of each packet: when, its bytes, whose.
+    // Of each packet that arrived: time, bytes and flow.
     let mut arrived = Vec::new();
     for record in up() {
         if let Event::Arrive { bytes, flow, .. } = record.event {

@@ -1,4 +1,4 @@
-//! Measures the laws on real TCP (root), and writes the tables of `docs/live.md`.
+//! Measures the laws on real TCP (as root), and writes the tables of `docs/live.md`.
 
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A run whose bottleneck was later than this is made again.
+/// A run whose bottleneck was later than this (99th percentile) is repeated.
 const LATE_US: u64 = 1000;
-/// How often at most.
+/// Most attempts for one run.
 const TRIES: usize = 3;
 
-/// The laws on real TCP between test hosts, beside the simulator's values for the same networks.
+/// Measure the laws on real TCP between test hosts, and simulate the same networks.
 #[derive(Parser)]
 #[command(name = "leeway-live", disable_help_subcommand = true)]
 struct Cli {
@@ -26,7 +26,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure what is not in the results yet: every case live (root) and simulated.
+    /// Measure the cases that are not in the results yet: each live (as root) and simulated.
     Run {
         /// The file of results, lines of JSON.
         #[arg(long, default_value = "bench/live/results.jsonl")]
@@ -34,10 +34,10 @@ enum Command {
         /// Runs of each case.
         #[arg(long, default_value_t = 5)]
         repetitions: u32,
-        /// Test networks at a time.
+        /// Number of test networks at the same time.
         #[arg(long, default_value_t = 8)]
         jobs: usize,
-        /// Only cases whose name has this in it.
+        /// Only cases whose name contains this text.
         #[arg(long, default_value = "")]
         only: String,
         /// Only list the cases.
@@ -90,7 +90,8 @@ fn measure(results: &Path, repetitions: u32, jobs: usize, only: &str) -> Outcome
             }
         }
     }
-    // Every case once before any twice: a campaign that is stopped early has a bit of everything.
+    // Every case once before any case twice, so that results of a stopped campaign cover all
+    // cases.
     let all = (1..=repetitions).flat_map(|repetition| cases.iter().map(move |case| (case, repetition)));
     let todo: Vec<(&Case, u32)> =
         all.filter(|(case, r)| !store.has(&case.name(), Source::Live, *r)).collect();
@@ -119,7 +120,7 @@ fn measure(results: &Path, repetitions: u32, jobs: usize, only: &str) -> Outcome
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// A run in which the emulator kept up, if there is one among a few.
+/// The least late of up to [`TRIES`] runs. Stops at the first run that is not late.
 fn punctual(case: &Case, laws: &Laws) -> Outcome<Run> {
     let folder = tempfile::tempdir()?;
     let mut run = live::run(case, laws, folder.path())?;

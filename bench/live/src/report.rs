@@ -1,5 +1,5 @@
-//! The tables of `docs/live.md`: medians of the runs, the simulator's value for the same network
-//! in brackets.
+//! Writes the tables of `docs/live.md`: medians of the runs, with the simulator's value for the
+//! same network in brackets.
 
 use crate::Outcome;
 use crate::case::{
@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What two shares of the link may differ by, and still agree.
+/// Largest difference of two shares of the link that still counts as agreement.
 const AGREED: f64 = 0.1;
 
-/// Writes the tables of the results in a file into a page: what is between `<!-- NAME -->` and
-/// `<!-- end -->`.
+/// Writes the tables of a file of results into a page, between the lines `<!-- NAME -->` and `<!--
+/// end -->`.
 ///
 /// # Errors
-/// Files that cannot be used; a page that lacks a table's place.
+/// A file cannot be used, or the page lacks the place of a table.
 pub fn write(results: &Path, page: &Path) -> Outcome<()> {
     let medians = Medians::of(&read(results)?);
     let mut text = std::fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))?;
@@ -43,7 +43,7 @@ pub fn write(results: &Path, page: &Path) -> Outcome<()> {
     Ok(std::fs::write(page, text)?)
 }
 
-/// `text` with a table in its place.
+/// `text` with the table in its place; `None` if there is no such place.
 fn replaced(text: &str, name: &str, table: &str) -> Option<String> {
     let mark = format!("<!-- {name} -->\n");
     let from = text.find(&mark)? + mark.len();
@@ -51,7 +51,7 @@ fn replaced(text: &str, name: &str, table: &str) -> Option<String> {
     Some(format!("{}\n{table}\n{}", &text[..from], &text[to..]))
 }
 
-/// All runs by case and source.
+/// All runs, by case and source.
 struct Medians {
     runs: BTreeMap<(String, Source), Vec<Line>>,
 }
@@ -65,14 +65,14 @@ impl Medians {
         Medians { runs }
     }
 
-    /// The median of a figure; nothing where at least half of the runs have none.
+    /// The median of a figure; `None` if at least half of the runs have no value.
     fn value(&self, case: &Case, source: Source, figure: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
         let runs = self.runs.get(&(case.name(), source))?;
         let values: Vec<f64> = runs.iter().filter_map(|line| figure(&line.run.figures)).collect();
         (2 * values.len() > runs.len()).then(|| median(values.into_iter()))?
     }
 
-    /// Live, and simulated in brackets.
+    /// A cell: the live value, and the simulated value in brackets.
     fn pair(
         &self,
         case: &Case,
@@ -105,7 +105,7 @@ impl Medians {
         self.pair(case, figure, |seconds| format!("{seconds:.1}"))
     }
 
-    /// What the primary has of what it has without the background.
+    /// Share of the primary flow, relative to its share without the background flow.
     fn kept(&self, case: &Case, source: Source) -> Option<f64> {
         let alone = Case::new(case.network, None, case.beside);
         let primary = |case: &Case| self.value(case, source, |figures| figures.primary);
@@ -120,7 +120,7 @@ impl Medians {
         }
     }
 
-    /// Every law on the base network beside a primary flow.
+    /// Table: every law on the base network, with a primary flow.
     fn primary(&self, beside: Beside) -> String {
         let mut table = String::from(
             "| law | alone: % of the link | delay p50 | p95, ms | primary keeps, % | background beside it, % | delay p50, ms | \
@@ -187,7 +187,7 @@ impl Medians {
         table
     }
 
-    /// A figure by law and network, beside CUBIC.
+    /// Table: a figure by law and network, with CUBIC as primary flow.
     fn networks(&self, cell: impl Fn(&Medians, &Case) -> String) -> String {
         let networks: Vec<Network> = std::iter::once(BASE).chain(NETWORKS).collect();
         let mut table = String::from("| network |");
@@ -206,7 +206,7 @@ impl Medians {
         table
     }
 
-    /// The laws of a fast line, watched for longer.
+    /// Table: the laws on the fast line.
     fn fast(&self) -> String {
         let mut table = String::from(
             "| law | alone: % of the link | delay p50 | p95, ms | primary keeps, % | yields, s | reclaims, s |\n\
@@ -228,7 +228,7 @@ impl Medians {
         table
     }
 
-    /// Shares that differ by more than a tenth of the link.
+    /// Table: shares in which live and simulated values differ by more than a tenth of the link.
     fn differences(&self) -> String {
         type Share = fn(&Figures) -> Option<f64>;
         let shares: [(&str, Share); 3] =
@@ -259,7 +259,7 @@ impl Medians {
         )
     }
 
-    /// The same shares with delayed ACKs and without.
+    /// Table: shares with delayed ACKs and without.
     fn at_once(&self) -> String {
         let mut table = String::from(
             "| network | law | beside | with delayed ACKs: alone, background, beside | each acknowledged at once |\n|---|---|---|---|---|\n",
@@ -286,7 +286,7 @@ impl Medians {
         table
     }
 
-    /// How many runs there are and how late they were.
+    /// The number of runs and their lateness, as a sentence.
     fn runs(&self) -> String {
         let live = self.runs.iter().filter(|((_, source), _)| *source == Source::Live);
         let (mut least, mut most, mut runs, mut cases) = (usize::MAX, 0, 0, 0);
@@ -314,7 +314,7 @@ fn laws(variants: bool) -> impl Iterator<Item = &'static str> {
     LAWS.into_iter().chain(VARIANTS.into_iter().filter(move |_| variants))
 }
 
-/// What differs from the base network.
+/// The difference between a network and the base network, as text.
 fn words(network: &Network) -> String {
     let Network { rate_mbit, rtt_ms, queue, buffer_bdp } = network;
     if *network == BASE {

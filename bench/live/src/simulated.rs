@@ -1,4 +1,4 @@
-//! The same case in the simulator.
+//! Simulates one case.
 
 use crate::Outcome;
 use crate::case::{Beside, Case};
@@ -7,10 +7,10 @@ use leeway_sim::results::{Percentiles, Run};
 use leeway_sim::scenario::Scenario;
 use std::fmt::Write;
 
-/// The figures of the simulator; nothing where it lacks the law of the flow beside.
+/// The simulator's figures; `None` if it lacks the law of the competing flow.
 ///
 /// # Errors
-/// A scenario that cannot be.
+/// The scenario is invalid.
 pub fn run(case: &Case, seed: u64) -> Outcome<Option<Figures>> {
     if case.beside == Beside::Bbr {
         return Ok(None);
@@ -20,8 +20,8 @@ pub fn run(case: &Case, seed: u64) -> Outcome<Option<Figures>> {
     Ok(Some(figures(case, &run)))
 }
 
-/// The scenario of a case: what the kernel's segments and acknowledgements carry, 12 bytes of
-/// timestamps among it.
+/// The scenario of a case. Segments and acknowledgements have the kernel's sizes, with 12 bytes of
+/// timestamps.
 fn scenario(case: &Case) -> String {
     let schedule = &case.schedule;
     let acks = if case.at_once { "tcp = { delayed_ack = \"off\" }\n" } else { "" };
@@ -59,7 +59,7 @@ fn figures(case: &Case, run: &Run) -> Figures {
         series.flows.time_s.iter().zip(&series.flows.flow).zip(&series.flows.rate_bps)
     {
         let whose = usize::from(series.flow_names[flow as usize].starts_with("other"));
-        // A sample is of the bin that it ends.
+        // A sample belongs to the bin that ends at its time.
         passed.add(whose, time - BIN_S / 2.0, rate * BIN_S);
     }
     let mut figures = Figures::default();

@@ -1,4 +1,4 @@
-//! Results as lines of JSON: what is there need not be run again.
+//! Stores results as lines of JSON, so that an interrupted campaign continues where it stopped.
 
 use crate::Outcome;
 use crate::figures::Figures;
@@ -15,16 +15,16 @@ use std::sync::Mutex;
 pub struct Line {
     /// The case by name.
     pub case: String,
-    /// Which of several runs, from 1.
+    /// Number of the run, from 1.
     pub repetition: u32,
     /// Whether it was real traffic or the simulator.
     pub source: Source,
-    /// What came out, rounded to what can be told apart.
+    /// The figures, rounded to the precision of the measurement.
     #[serde(flatten)]
     pub run: Run,
 }
 
-/// Where figures come from.
+/// The source of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -34,7 +34,7 @@ pub enum Source {
     Simulated,
 }
 
-/// A file of results that more can be added to, by several threads.
+/// A file of results, to which several threads can add.
 #[derive(Debug)]
 pub struct Store {
     file: Mutex<File>,
@@ -42,11 +42,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a file, which is made if need be. Half a line at its end, of a campaign that was
-    /// killed, is cut off.
+    /// Opens a file, and makes it if it does not exist. An incomplete last line, of a killed
+    /// campaign, is removed.
     ///
     /// # Errors
-    /// The file system's; a line that is no result.
+    /// The file system's; a line that is not a result.
     pub fn open(path: &Path) -> Outcome<Store> {
         if path.exists() {
             let text = std::fs::read_to_string(path)?;
@@ -59,7 +59,7 @@ impl Store {
         Ok(Store { file: Mutex::new(file), there })
     }
 
-    /// Whether a run was there when the file was opened.
+    /// Whether the file contained this run when it was opened.
     pub fn has(&self, case: &str, source: Source, repetition: u32) -> bool {
         self.there.contains(&(case.to_owned(), source, repetition))
     }
@@ -83,7 +83,7 @@ impl Store {
 /// All results of a file.
 ///
 /// # Errors
-/// The file system's; a line that is no result.
+/// The file system's; a line that is not a result.
 pub fn read(path: &Path) -> Outcome<Vec<Line>> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let parse = |(number, line): (usize, &str)| {

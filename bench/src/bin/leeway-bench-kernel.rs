@@ -1,9 +1,9 @@
-//! What the glue between the laws and the kernel costs: throughput on loopback beside the kernel's
-//! own laws, nanoseconds an acknowledgement, and ten thousand sockets. Needs root.
+//! Measures the cost of the glue between the laws and the kernel (as root): throughput on loopback
+//! compared with the kernel's own laws, nanoseconds per acknowledgement, and ten thousand sockets.
 //!
-//! A round runs the law of the kernel right beside the same law of ours, in alternating order, so
-//! that the ratio holds on a machine that is busy with other things. Everything runs in a network
-//! namespace of its own.
+//! Each round runs the kernel's law and the same law of Leeway one after the other, in alternating
+//! order, so that the ratio is valid on a busy machine too. Everything runs in a network namespace
+//! of its own.
 
 use leeway_kernel::{Load, Loaded};
 use rustix::net::sockopt::set_tcp_congestion;
@@ -18,7 +18,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const PAIRS: [(&str, &str); 2] = [("reno", "newreno"), ("cubic", "cubic")];
 const SOCKETS: usize = 10_000;
-/// One transfer, and what is not measured of its beginning.
+/// Length of a transfer, and the part at its beginning that is not measured.
 const RUN: Duration = Duration::from_millis(500);
 const WARM_UP: Duration = Duration::from_millis(200);
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
@@ -53,7 +53,7 @@ fn measure(rounds: usize) -> Outcome<()> {
     many(rounds)
 }
 
-/// A law that is loaded until this is dropped.
+/// A law that is loaded until this value is dropped.
 struct Pinned(String);
 
 impl Pinned {
@@ -110,7 +110,7 @@ fn throughput(rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// What one transfer did.
+/// The figures of one transfer.
 struct Transfer {
     gbps: f64,
     cpu_ns_per_byte: f64,
@@ -152,7 +152,7 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets the kernel count what BPF programs cost, until it is dropped.
+/// Makes the kernel count the run time of BPF programs, until this value is dropped.
 struct Stats(String);
 
 impl Stats {
@@ -251,8 +251,8 @@ fn many(rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Opens the connections, does something while they are open, and closes them: microseconds a
-/// connection and bytes of the kernel's slabs a connection.
+/// Opens connections, calls `meanwhile`, and closes them. Returns microseconds per connection and
+/// bytes of the kernel's slabs per connection.
 fn crowd(law: &str, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<(f64, f64)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     rustix::net::listen(&listener, 2 * SOCKETS as i32)?;
@@ -268,7 +268,7 @@ fn crowd(law: &str, meanwhile: impl FnOnce() -> Outcome<()>) -> Outcome<(f64, f6
     let connect = began.elapsed().as_secs_f64() * 1e6 / SOCKETS as f64;
     let slab = (slab_bytes()? - before) / SOCKETS as f64;
     meanwhile()?;
-    // A reset instead of a minute in TIME_WAIT, so that the next round has the ports.
+    // A reset avoids the minute in TIME_WAIT, so that the next round can use the ports.
     for sender in &open {
         rustix::net::sockopt::set_socket_linger(sender, Some(Duration::ZERO))?;
     }
@@ -282,7 +282,7 @@ fn slab_bytes() -> Outcome<f64> {
         let mut words = line.split_whitespace();
         let name = words.next()?;
         let (active, _, size) = (words.next()?, words.next()?, words.next()?);
-        // Others open files and make pages meanwhile; socket storage and sockets come from these.
+        // Only the slabs of sockets and socket storage: other programs use the others meanwhile.
         let ours = name.starts_with("kmalloc") || name.contains("TCP") || name.contains("bpf");
         ours.then_some(active.parse::<f64>().ok()? * size.parse::<f64>().ok()?)
     };
@@ -293,7 +293,7 @@ fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Of a list that is not empty, without interpolation.
+/// The quantile of a list that is not empty, without interpolation.
 fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values[((values.len() - 1) as f64 * part).round() as usize]

@@ -1,5 +1,5 @@
-//! What a command's traffic did, said at its end: what went and came, how long it gave way, the
-//! queue that it kept.
+//! The account of a command's traffic, printed at its end: bytes sent and received, how long the
+//! traffic yielded, and its mean queue.
 
 use crate::Failure;
 use crate::output::atomic::AtomicFile;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Numbers of an account, for programs and between the helper and its users.
+/// The numbers of an account, as JSON: for other programs, and between the helper and its users.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// Bytes of IP packets that left, headers included.
     pub sent_bytes: u64,
-    /// Bytes of IP packets that came, headers included.
+    /// Bytes of IP packets that arrived, headers included.
     pub received_bytes: u64,
     /// The law of uploads.
     pub up: DirectionTotals,
-    /// The law of downloads, where they are held back.
+    /// The law of downloads; `None` when they are not limited.
     pub down: Option<DirectionTotals>,
-    /// Uploads perhaps had a share of the line.
+    /// Present when the uploads perhaps sat behind a fair queue, with a share of their own.
     pub share: Option<Part>,
 }
 
@@ -30,25 +30,25 @@ pub struct DirectionTotals {
     pub law: String,
     /// Seconds for which there was more to send than the law let through.
     pub busy_s: f64,
-    /// Of those, with less than half of the largest window.
+    /// The part of `busy_s` in which the window was less than half of its largest value.
     pub gave_way_s: f64,
     /// Mean queuing delay of the busy seconds, in milliseconds.
     pub mean_queue_ms: f64,
 }
 
-/// A steady part of the best rate with a queue of its own.
+/// A steady part of the best rate, with a queue of its own: the sign of a fair queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// For how long, in seconds.
     pub seconds: u32,
     /// Part of the best rate, in percent.
     pub percent: f64,
-    /// The queue meanwhile, in milliseconds.
+    /// The queuing delay in this time, in milliseconds.
     pub queue_ms: f64,
 }
 
 impl Told {
-    /// Of a confinement.
+    /// The account of a confinement.
     pub fn of(confinement: &Confinement) -> Result<Told, leeway_kernel::KernelError> {
         let Account { sent_bytes, received_bytes, up, down, share } = confinement.account()?;
         let law = confinement.spec.as_ref().map_or_else(|| confinement.law.clone(), ToString::to_string);
@@ -81,19 +81,19 @@ impl Part {
         Part { seconds, percent: f64::from(permille) / 10.0, queue_ms: f64::from(queue_us) / 1000.0 }
     }
 
-    /// What may be behind it, in words; `docs/run.md` says more.
+    /// The possible causes as text; docs/run.md says more.
     pub fn explained(&self, who: &str) -> String {
         format!(
             "{who} has had a steady {:.0} % of its best rate, with a queue of its own of {:.1} ms. Perhaps a fair queue \
-             gives each connection its own share: then it cannot see what others need. A router that honours DSCP LE \
-             (CAKE with diffserv3, 4 or 8; not fq_codel) puts it last. Or the line is slower than it was, or its buffer is \
+             gives each connection its own share. Behind such a queue the law cannot see what others need. A router that honours DSCP LE \
+             (CAKE with diffserv3, 4 or 8; not fq_codel) serves this traffic last. Or the line has become slower, or its buffer is \
              shorter than the law's target.",
             self.percent, self.queue_ms
         )
     }
 }
 
-/// The confinement of a command that a process is in, the innermost.
+/// The innermost confinement of a command that contains the process.
 pub fn confinement_of(pid: u32) -> Result<Option<Confinement>, leeway_kernel::KernelError> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else { return Ok(None) };
@@ -107,7 +107,7 @@ pub fn confinement_of(pid: u32) -> Result<Option<Confinement>, leeway_kernel::Ke
 struct File<'a> {
     command: Vec<String>,
     seconds: f64,
-    /// The command's exit code; none where a signal ended it.
+    /// The command's exit code; `None` when a signal ended the command.
     exit_code: Option<i32>,
     signal: Option<i32>,
     #[serde(flatten)]
@@ -122,7 +122,7 @@ pub struct End {
     pub signal: Option<i32>,
 }
 
-/// Writes the numbers to a file, which is there in full or not at all.
+/// Writes the numbers to a file. The file appears only when it is complete.
 pub fn write_json(path: &Path, told: &Told, end: &End) -> Result<(), Failure> {
     let file = File {
         command: end.command.clone(),
@@ -170,7 +170,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// A span with its unit.
+/// A time in seconds, with a unit that suits its size.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         ..60.0 => format!("{seconds:.1} s"),

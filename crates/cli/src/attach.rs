@@ -1,4 +1,4 @@
-//! `leeway attach`: what runs already gives way.
+//! `leeway attach`: puts running programs, a cgroup or a process, under a law.
 
 mod process;
 
@@ -13,38 +13,38 @@ use std::io::Write;
 /// What `leeway attach --help` ends with.
 pub const HELP: &str = "Examples:\n  \
     leeway attach --cgroup backup.slice\n      \
-    a systemd slice, with the connections that it has already\n  \
+    a systemd slice, including the connections that it already has\n  \
     leeway attach --cgroup /system.slice/docker-4f1c.scope --law flower\n      \
     a container, under another law\n  \
     leeway attach --pid 4711\n      \
-    a process that runs already, with its children and their connections\n  \
+    a running process, with its children and their connections\n  \
     leeway attach --list\n  \
     leeway attach --cgroup backup.slice --detach\n\n\
-    It holds until it is taken off or the cgroup ends. New connections of the cgroup are then free; those that run keep \
+    The law holds until --detach or the end of the cgroup. After --detach new connections are free; running ones keep \
     their law.\n\n\
-    Exit codes: 0 done, 1 the kernel refuses, 2 bad usage, or a cgroup or process that is not there.";
+    Exit codes: 0 done, 1 the kernel refuses, 2 bad usage, or a cgroup or process that does not exist.";
 
-/// Which cgroup, and how it sends.
+/// The options of `leeway attach`.
 #[derive(Args)]
 pub struct Attach {
     /// The cgroup: a path below /sys/fs/cgroup, or its last part, such as `backup.slice`.
     #[arg(long, value_name = "CGROUP", required_unless_present_any = ["list", "pid"])]
     cgroup: Option<String>,
-    /// A process, which is moved to a cgroup of its own with all that it has started; it ends with
-    /// the last of them.
+    /// A process. It moves to a cgroup of its own, together with all processes that it has
+    /// started. The cgroup ends when the last of them ends.
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "list"])]
     pid: Option<u32>,
     #[command(flatten)]
     manners: Manners,
-    /// Take it off.
+    /// Remove the law from the cgroup or process.
     #[arg(long, conflicts_with_all = ["law", "dscp", "receive", "list"])]
     detach: bool,
-    /// List the cgroups that give way, those of `leeway run` as well.
+    /// List the cgroups whose traffic yields, including those of `leeway run`.
     #[arg(long, conflicts_with_all = ["cgroup", "law", "dscp", "receive"])]
     list: bool,
 }
 
-/// Does it.
+/// Attaches, detaches or lists.
 pub fn run(attach: &Attach) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::Run(
@@ -62,12 +62,15 @@ pub fn run(attach: &Attach) -> Result<(), Failure> {
     let asker = Asker { uid: rustix::process::getuid().as_raw(), what: cgroup.to_owned() };
     let (attached, changed) = Confinement::of_cgroup(cgroup, &attach.manners.policy(), &asker)?;
     let (path, law) = (attached.cgroup.display(), &attached.law);
-    writeln!(out, "cgroup /{path} is under {law}, with {changed} connections and listeners that it had")?;
+    writeln!(
+        out,
+        "cgroup /{path} is under {law}, with the {changed} connections and listeners that it already had"
+    )?;
     Ok(())
 }
 
 fn list(out: &mut impl Write) -> Result<(), Failure> {
-    // Of those that ended, somebody has not cleaned up yet.
+    // Leave out those that have ended and are not cleaned up yet.
     let all: Vec<_> = leeway_kernel::confinements()?.into_iter().filter(|one| !one.is_over()).collect();
     if all.is_empty() {
         writeln!(out, "nothing is attached")?;

@@ -1,4 +1,5 @@
-//! Running a command and waiting for it, as if it were this process: its signals, its job control, its end.
+//! Runs a command as a child and behaves like it: passes signals on, stops when it stops, ends as
+//! it ends.
 
 use crate::{Failure, link};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, setrlimit, waitpid};
@@ -15,14 +16,15 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// What is sent to this process alone and meant for the command. Ctrl-C and Ctrl-\ reach both of
-/// them by the terminal.
+/// Signals that are sent to this process only, and passed on to the command. Ctrl-C and Ctrl-\
+/// reach both of them through the terminal.
 const PASSED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 const OF_THE_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
 
-/// Runs it.
+/// Runs the command and waits for its end.
 pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
-    // What was ignored stays ignored, also for the command (nohup); a handler would be reset in it.
+    // A signal that is ignored (nohup) stays ignored: exec resets a handler, and the command would
+    // get the default.
     let ignored = ignored();
     let heard =
         PASSED_ON.into_iter().chain(OF_THE_TERMINAL).filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -32,7 +34,8 @@ pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
     let pid = Pid::from_child(&child);
     std::thread::spawn(move || {
         for signal in signals.forever().filter(|signal| PASSED_ON.contains(signal)) {
-            // One that has ended is a zombie until this process ends, so the number is nobody else's.
+            // After waitpid another process may get the number. This process ends soon after that,
+            // and the thread with it.
             if let Some(signal) = Signal::from_named_raw(signal) {
                 let _ = kill_process(pid, signal);
             }
@@ -50,21 +53,21 @@ pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
         if let Some(signal) = status.terminating_signal() {
             return Ok(Ended::Signal(signal));
         }
-        // The shell that looks after us is to see that it stands still.
+        // Stop this process too, so that the shell's job control sees the stop.
         if status.stopped() && stands_still(pid) {
             let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
     }
 }
 
-/// Whether the command is still stopped. A terminal stops and continues this process together with
-/// it: what is heard of a stop after that is old, and nobody would continue a process that stops
-/// itself then.
+/// Whether the command is still stopped. The terminal stops and continues both processes, so news
+/// of a stop may be old when it arrives here. If this process stopped itself then, nobody would
+/// continue it.
 fn stands_still(pid: Pid) -> bool {
-    // A continuation that has reached this process may not have reached the command yet.
+    // SIGCONT may reach this process a moment before the command.
     std::thread::sleep(Duration::from_millis(20));
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // The name, in parentheses, may have any bytes (proc_pid_stat(5)).
+    // The name of the program, in parentheses, may contain any bytes (proc_pid_stat(5)).
     stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
 }
 
@@ -75,7 +78,8 @@ impl Ended {
             Ended::Code(0) => Ok(()),
             Ended::Code(code) => Err(Failure::Command(u8::try_from(code).unwrap_or(u8::MAX))),
             Ended::Signal(number) => {
-                // The command has left its memory where it was wanted; ours is nobody's.
+                // The command has written its core dump if one was wanted; this process must not
+                // write a second one.
                 let none = Rlimit { current: Some(0), maximum: Some(0) };
                 let _ = setrlimit(Resource::Core, none);
                 let _ = signal_hook::low_level::emulate_default_handler(number);
@@ -85,7 +89,7 @@ impl Ended {
     }
 }
 
-/// The signals that this process ignores, a bit each.
+/// The signals that this process ignores, as a bit mask: signal N is bit N - 1.
 pub fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hex = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,5 @@
-//! What each subcommand does.
+//! The subcommands that need no module of their own: `sim`, `laws`, `queues`, `schema`,
+//! `completions`, `man`.
 
 use crate::Failure;
 use crate::args::{Cli, Sim};
@@ -11,7 +12,7 @@ use leeway_sim::scenario::Scenario;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Simulates and reports.
+/// Simulates the scenarios and prints or writes the results.
 pub fn sim(args: &Sim) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     if !args.quiet {
@@ -96,12 +97,12 @@ pub fn queues(name: Option<&str>) -> Result<(), Failure> {
     list(listed.collect(), name, "queue discipline", "leeway queues")
 }
 
-/// Prints all, or the one of that name in full.
+/// Prints all entries, or only the one called `name`.
 fn list(all: Vec<Listed>, name: Option<&str>, what: &str, command: &str) -> Result<(), Failure> {
     let known = || all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
     let chosen: Vec<&Listed> = all.iter().filter(|one| name.is_none_or(|name| name == one.name)).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
-        return Err(Failure::Usage(format!("there is no {what} `{name}`; there are: {}", known())));
+        return Err(Failure::Usage(format!("there is no {what} `{name}`; choose one of: {}", known())));
     }
     let mut out = stdout();
     for (i, one) in chosen.iter().enumerate() {
@@ -143,10 +144,10 @@ fn write_one(one: &Listed, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Width of listings that go to no terminal.
+/// Width of a listing in characters when the output is not a terminal.
 const LISTING: usize = 110;
 
-/// `text` in lines of at most `width` characters, where its words allow it.
+/// Breaks `text` into lines of at most `width` characters. A longer word gets a line of its own.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -177,13 +178,14 @@ pub fn completions(shell: Shell) -> Result<(), Failure> {
     Ok(stdout().write_all(&script)?)
 }
 
-/// Prints the manual page, with a section for each subcommand; or writes a page of each to a folder.
+/// Prints the manual page, with a section for each subcommand; or writes a page of each to a
+/// folder.
 pub fn man(out: Option<&Path>) -> Result<(), Failure> {
     let command = Cli::command();
     if let Some(folder) = out {
         let failed = |error| Failure::Run(format!("cannot write to {}: {error}", folder.display()));
         std::fs::create_dir_all(folder).map_err(failed)?;
-        // `help` is a command of clap's, and says the same again.
+        // clap's own command `help` would repeat the pages of the others.
         return clap_mangen::generate_to(command.disable_help_subcommand(true), folder).map_err(failed);
     }
     let mut page = Vec::new();

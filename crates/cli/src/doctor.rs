@@ -1,4 +1,5 @@
-//! `leeway doctor`: what this machine can do, what is missing, and what a crash left behind.
+//! `leeway doctor`: checks what Leeway needs on this machine, and finds or removes what a crash
+//! left behind.
 
 mod leftovers;
 
@@ -12,43 +13,43 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Whether to tell people or programs, and whether to clean up.
+/// The options of `leeway doctor`.
 #[derive(Args)]
 pub struct Doctor {
-    /// Print JSON.
+    /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
-    /// Remove what a crash left and nobody uses, and say what it was.
+    /// Remove what crashed programs of Leeway left behind, and print what it was.
     #[arg(long)]
     clean: bool,
 }
 
-/// One line of the answer.
+/// One check: a line of the answer.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
-    /// What needs it.
+    /// The commands that need it.
     needed_for: &'static str,
     /// Without it no law runs in the kernel.
     essential: bool,
     ok: bool,
     /// What was found.
     found: String,
-    /// What to do where it is not ok.
+    /// What to do if it is missing.
     remedy: Option<String>,
 }
 
 /// The whole answer.
 #[derive(Serialize)]
 struct Answer {
-    /// Everything essential is there.
+    /// All essential checks have passed.
     ok: bool,
     checks: Vec<Check>,
     leftovers: Vec<String>,
     removed: Vec<String>,
 }
 
-/// Looks, and tells.
+/// Runs the checks and prints the answer.
 pub fn run(doctor: &Doctor) -> Result<(), Failure> {
     let checks = checks();
     let mut answer = Answer {
@@ -88,13 +89,13 @@ fn print(answer: &Answer, clean: bool, out: &mut impl Write) -> io::Result<()> {
         }
     }
     for leftover in &answer.leftovers {
-        writeln!(out, "left     {leftover}; nobody uses it: leeway doctor --clean")?;
+        writeln!(out, "left     {leftover}; not in use. To remove it: leeway doctor --clean")?;
     }
     for removed in &answer.removed {
         writeln!(out, "removed  {removed}")?;
     }
     if clean && answer.removed.is_empty() {
-        writeln!(out, "nothing was left to be removed")?;
+        writeln!(out, "there was nothing to remove")?;
     }
     writeln!(
         out,
@@ -111,7 +112,7 @@ const LINKS: &str = "leeway link, testnet";
 
 fn checks() -> Vec<Check> {
     let root = capabilities();
-    // Who has not the rights runs laws by the helper, or not at all.
+    // A user without the rights can run laws only through the helper.
     let helper = if able(root) { None } else { Some(request::ready().map_err(text)) };
     let by_helper = helper.as_ref().and_then(|tried| tried.as_deref().ok());
     vec![
@@ -143,7 +144,7 @@ fn essential(check: Check) -> Check {
     Check { essential: true, ..check }
 }
 
-/// Kernels in which a law was loaded and did its work: docs/kernels.md.
+/// Kernels in which a law was loaded and worked: docs/kernels.md.
 const TESTED: &str = "tested: 6.12 and 6.18";
 
 fn kernel() -> Check {
@@ -152,17 +153,17 @@ fn kernel() -> Check {
         Ok(()) => Ok(format!("Linux {release}, with BTF; {TESTED}")),
         Err(KernelError::NoBtf(path)) => Err((
             format!("Linux {release}, without BTF ({} is missing)", path.display()),
-            "a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions have it".to_owned(),
+            "use a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions build it".to_owned(),
         )),
         Err(KernelError::TooOld { .. }) => {
-            Err((format!("Linux {release}"), format!("Linux 6.10 or newer; {TESTED}")))
+            Err((format!("Linux {release}"), format!("use Linux 6.10 or newer; {TESTED}")))
         }
         Err(error) => Err((format!("Linux {release}"), error.to_string())),
     };
     essential(check("kernel", LAWS, found))
 }
 
-/// What the laws in the kernel need of root: CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF.
+/// Capabilities that loading laws needs, with their bit numbers (linux/capability.h).
 const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
 const SYS_ADMIN: u32 = 21;
 
@@ -191,13 +192,13 @@ fn rights(capabilities: u64, by_helper: bool) -> Check {
         (false, true) => Ok("none of your own; the helper has them: leeway run, leeway top".to_owned()),
         (false, false) => Err((
             format!("without {}", missing.join(", ")),
-            "run it as root, or let root run the helper for you: leeway helper".to_owned(),
+            "run leeway as root, or ask root to run the helper: leeway helper".to_owned(),
         )),
     };
     essential(check("rights", LAWS, found))
 }
 
-/// Whether a file system of that type is mounted there, or anywhere.
+/// Where a file system of type `kind` is mounted; only at `at`, if that is given.
 fn mounted(kind: &str, at: Option<&str>) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts.lines().find_map(|line| {
@@ -207,7 +208,7 @@ fn mounted(kind: &str, at: Option<&str>) -> Option<String> {
     })
 }
 
-/// Whether the kernel knows file systems of that type.
+/// Whether the kernel knows the file system type `kind`.
 fn known(kind: &str) -> bool {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     known.lines().any(|line| line.split_whitespace().last() == Some(kind))
@@ -224,24 +225,27 @@ fn bpf_file_system(by_helper: bool) -> Check {
     essential(check("BPF files", LAWS, found))
 }
 
-/// The real thing: a law in the kernel for a moment; `by_helper` is what the helper said of its own attempt.
+/// Loads a law into the kernel for a moment. `by_helper` is the helper's report of its own
+/// attempt.
 fn trial(capabilities: u64, by_helper: Option<&str>) -> Check {
     let found = match (able(capabilities), by_helper) {
-        (true, _) => attempt().map_err(|error| (error.to_string(), "see what the kernel said".to_owned())),
+        (true, _) => {
+            attempt().map_err(|error| (error.to_string(), "the kernel's message says why".to_owned()))
+        }
         (false, Some(said)) => Ok(format!("by the helper: {said}")),
         (false, None) => Err(("not tried without the rights".to_owned(), "see the rights above".to_owned())),
     };
     essential(check("trial", LAWS, found))
 }
 
-/// Loads a law and takes it out again.
+/// Loads a law and unloads it again.
 pub fn attempt() -> Result<String, KernelError> {
     let spec = "newreno".parse()?;
     let name = format!("lwdoctor{:x}", std::process::id() & 0xff_ffff);
     drop(Load { name, ..Load::new(spec) }.recorded()?);
     let names = leeway_kernel::names()?;
     let loaded = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    Ok(format!("a law was loaded and taken out again; loaded to stay: {loaded}"))
+    Ok(format!("a law was loaded and unloaded again; laws that stay loaded: {loaded}"))
 }
 
 fn cgroups() -> Check {
@@ -253,7 +257,7 @@ fn cgroups() -> Check {
                 true => {
                     "as root: mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
                 }
-                false => "a kernel with CONFIG_CGROUPS=y and CONFIG_CGROUP_BPF=y",
+                false => "use a kernel with CONFIG_CGROUPS=y and CONFIG_CGROUP_BPF=y",
             }
             .to_owned(),
         )),
@@ -295,20 +299,22 @@ fn sysctl(name: &str) -> String {
     fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default().trim().to_owned()
 }
 
-/// `tried` is what the helper said, where this user depends on it.
+/// `tried` is the helper's answer, if this user needs the helper.
 fn helper_check(tried: Option<&Result<String, String>>) -> Check {
     let socket = request::socket();
     let place = socket.display();
     let found = match (std::os::unix::net::UnixStream::connect(&socket), tried) {
-        (Ok(_), Some(Err(why))) => Err((why.clone(), "as root: see what the helper says".to_owned())),
+        (Ok(_), Some(Err(why))) => {
+            Err((why.clone(), "as root: look at the messages of leeway helper".to_owned()))
+        }
         (Ok(_), _) => Ok(format!("{place} answers")),
         (Err(error), _) if error.kind() == io::ErrorKind::PermissionDenied => Err((
-            format!("{place} is not for you"),
+            format!("you have no right to use {place}"),
             "root lets you use it, from your next login on: usermod -aG leeway USER".to_owned(),
         )),
         (Err(_), _) => Err((
-            format!("nobody listens at {place}"),
-            "as root: leeway helper, or its systemd unit".to_owned(),
+            format!("no helper listens at {place}"),
+            "as root: start leeway helper, or its systemd unit".to_owned(),
         )),
     };
     check("helper", "leeway run and top as an ordinary user", found)
@@ -330,7 +336,7 @@ fn tun() -> Check {
     check("TUN devices", LINKS, found)
 }
 
-/// The program of that name in the path.
+/// The path of the program `name`, if one of the folders in PATH has it.
 fn find(name: &str) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
@@ -339,7 +345,10 @@ fn find(name: &str) -> Option<String> {
 
 fn program(name: &'static str, package: &str, needed_for: &'static str) -> Check {
     let missing = || {
-        (format!("no {name} in the path"), format!("apt-get install {package}, or what your system calls it"))
+        (
+            format!("no {name} in the path"),
+            format!("apt-get install {package}, or the package of that name on your system"),
+        )
     };
     check(name, needed_for, find(name).ok_or_else(missing))
 }

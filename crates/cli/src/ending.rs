@@ -1,4 +1,5 @@
-//! Signals that end this process, for work that has to be undone first.
+//! Signals that ask this process to end (SIGINT, SIGTERM, SIGHUP), for commands that clean up
+//! first.
 
 use crate::Failure;
 use crate::attend::ignored;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whether somebody wants this process to end. What is ignored (nohup) stays ignored.
+/// Whether a signal has asked this process to end. Signals that are ignored, as under nohup, stay
+/// ignored.
 pub struct Ending(Arc<AtomicBool>);
 
 impl Ending {
@@ -31,7 +33,7 @@ impl Ending {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits until then; whether this process is to go on.
+    /// Waits until `at`, or until a signal. Returns `true` if no signal came.
     pub fn sleep_until(&self, at: Instant) -> bool {
         while !self.now() {
             let left = at.saturating_duration_since(Instant::now());

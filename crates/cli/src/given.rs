@@ -1,4 +1,4 @@
-//! Values that several commands are given.
+//! Parsers of command-line values that several commands take: networks, times, addresses, tokens.
 
 use crate::Failure;
 use ipnet::IpNet;
@@ -9,14 +9,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-/// A network; an address is a network of one.
+/// Parses a network. An address without a prefix length is a network of one address.
 pub fn network(text: &str) -> Result<IpNet, Failure> {
     let alone = || text.parse::<IpAddr>().map(IpNet::from);
     let wrong = |_| Failure::Usage(format!("`{text}` is not a network, such as 192.168.1.0/24"));
     text.parse().or_else(|_| alone()).map_err(wrong)
 }
 
-/// A time that people wait, in minutes, hours or days as well.
+/// Parses a time, also in minutes, hours or days.
 pub fn time(text: &str) -> Result<Duration, String> {
     let days = || {
         let number: u64 = text.trim().strip_suffix('d')?.trim_end().parse().ok()?;
@@ -29,30 +29,31 @@ pub fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| format!("`{text}` is not a time such as 30min, 2h or 7d"))
 }
 
-/// How many at a time.
+/// Parses a number of threads, at least 1.
 pub fn at_a_time(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number from 1 up"))
 }
 
-/// An address with a port, to listen at.
+/// Parses an address with a port, to listen at.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!("`{text}` is not an address with a port, such as 10.20.0.1:3128 or [2001:db8::7]:3128")
     })
 }
 
-/// A day of the calendar.
+/// Parses a calendar day.
 pub fn day(text: &str) -> Result<Date, String> {
     text.parse().map_err(|_| format!("`{text}` is not a day such as 2026-11-30: a year, a month and a day"))
 }
 
-/// A token; `-` is the standard input.
+/// Parses a token. `-` reads the token from the standard input.
 pub fn token(text: &str) -> Result<Token, Failure> {
     let read = if text == "-" { std::io::read_to_string(std::io::stdin())? } else { text.to_owned() };
     read.parse().map_err(|error: TokenError| Failure::Usage(error.to_string()))
 }
 
-/// Tokens, one a line in the file and in the standard input, which is `-`. No relay is there twice.
+/// Parses tokens from arguments, from the standard input (`-`) and from a file, one per line. Two
+/// tokens for the address of one relay are an error.
 pub fn tokens(given: &[String], file: Option<&Path>) -> Result<Vec<Token>, Failure> {
     let mut texts = Vec::new();
     for text in given {
@@ -73,14 +74,14 @@ pub fn tokens(given: &[String], file: Option<&Path>) -> Result<Vec<Token>, Failu
             if tokens.iter().any(|other| other.address == token.address) {
                 let address = &token.address;
                 return Err(Failure::Usage(format!(
-                    "{whence}, line {n}: a second token of {address}: give one"
+                    "{whence}, line {n}: this is a second token for {address}; keep only one of them"
                 )));
             }
             tokens.push(token);
         }
     }
     if tokens.is_empty() {
-        return Err(Failure::Usage("there is no token; `leeway invite` prints one on the relay".into()));
+        return Err(Failure::Usage("there is no token; run `leeway invite` on the relay to get one".into()));
     }
     Ok(tokens)
 }
@@ -133,7 +134,7 @@ mod tests {
         let addresses: Vec<&str> = all.iter().map(|token| token.address.as_str()).collect();
         assert_eq!(addresses, ["c.example:1", "a.example:1", "b.example:1"]);
         let twice = wrong(&[token("b.example:1")], Some(file.path()));
-        assert!(twice.contains("line 4: a second token of b.example:1"), "{twice}");
+        assert!(twice.contains("line 4: this is a second token for b.example:1"), "{twice}");
         assert!(!twice.contains("leeway1_"), "a token is a password");
         std::fs::write(file.path(), "# nothing\n").unwrap();
         assert!(wrong(&[], Some(file.path())).contains("there is no token"));

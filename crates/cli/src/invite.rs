@@ -1,4 +1,4 @@
-//! `leeway invite`: who may join a relay.
+//! `leeway invite`: makes, lists and revokes the invitations of clients to a relay.
 
 use crate::output::stdout;
 use crate::relay::{STATE, existing};
@@ -10,19 +10,20 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// Makes, lists and takes back invitations. A relay that runs sees them at once.
+/// Makes, lists and revokes invitations. A running relay sees the changes at once.
 #[derive(Args)]
 pub struct Invite {
-    /// Folder of the server's key and of the clients that were invited; made if it is not there.
+    /// Folder with the server's key and the list of invited clients. It is made if it does not
+    /// exist.
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
-    /// Where clients reach the server, as host:port.
+    /// The address at which clients reach the server, as host:port.
     #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["list", "revoke"])]
     address: Option<String>,
-    /// What to call the client.
+    /// The name of the client.
     #[arg(long, value_name = "NAME", default_value = "client")]
     name: String,
-    /// Time for which the invitation holds, such as 30d. Without end by default.
+    /// How long the invitation is valid, such as 30d. Without end by default.
     #[arg(long, value_name = "TIME", value_parser = given::time)]
     expires: Option<Duration>,
     /// List who was invited.
@@ -33,7 +34,7 @@ pub struct Invite {
     revoke: Option<String>,
 }
 
-/// Does it.
+/// Invites, lists or revokes.
 pub fn run(invite: &Invite) -> Result<(), Failure> {
     if invite.expires == Some(Duration::ZERO) {
         let words = "--expires 0s: nobody could use the invitation; give a time such as 30d";

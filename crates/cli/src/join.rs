@@ -1,4 +1,4 @@
-//! `leeway join`: the client's end of a tunnel.
+//! `leeway join`: the client end of a tunnel to a relay.
 
 mod several;
 
@@ -16,56 +16,58 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Where the machine's name servers are listed.
+/// The file that lists the machine's name servers.
 const RESOLVERS: &str = "/etc/resolv.conf";
 
-/// The client. It stays in the foreground until Ctrl-C or SIGTERM, and connects again when the connection breaks.
+/// The client. It stays in the foreground until Ctrl-C or SIGTERM, and connects again when the
+/// connection breaks.
 #[derive(Args)]
 pub struct Join {
-    /// What `leeway invite` printed on the server; `-` reads it from the standard input, where
-    /// nobody sees it in a list of processes. With tokens of several relays new connections go
-    /// through the best one, and those that stand stay where they began.
+    /// The token that `leeway invite` printed on the server. `-` reads it from the standard input,
+    /// so that no list of processes shows it. With tokens of several relays, new connections go
+    /// through the best relay, and existing connections stay with theirs.
     #[arg(value_name = "TOKEN", required_unless_present = "file")]
     given: Vec<String>,
-    /// File with tokens, one a line, which nobody else can read.
+    /// File with tokens, one per line. Only its owner may have the right to read it.
     #[arg(long = "tokens", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// What carries the packets.
+    /// The protocol that carries the packets.
     #[arg(long, value_enum, default_value_t = Carrier::Quic)]
     transport: Carrier,
-    /// The law under which this end sends: over QUIC one of `leeway laws`, by default the one of
-    /// `leeway relay`; over TCP a congestion control of the kernel, leeway_ledbat by default. The
-    /// server may demand another.
+    /// The law under which this end sends. Over QUIC it is one of `leeway laws`, by default that
+    /// of `leeway relay`. Over TCP it is a congestion control of the kernel, leeway_ledbat by
+    /// default. The server may demand another one.
     #[arg(long, value_name = "LAW")]
     law: Option<String>,
     /// The queue in front of the law's window.
     #[arg(long, value_name = "QUEUE", default_value = "fq_codel")]
     queue: QueueSpec,
-    /// Lead only this network into the tunnel, such as 192.0.2.0/24. May be repeated. Everything by default.
+    /// Send only the traffic to this network through the tunnel, such as 192.0.2.0/24. May be
+    /// repeated. All traffic by
     #[arg(long = "route", value_name = "NETWORK")]
     routes: Vec<Route>,
-    /// Network of a home behind this machine, such as 192.168.1.0/24: while its machines use the
-    /// Internet beside the tunnel, what the server sends waits (QUIC only). May be repeated.
+    /// Network of a home behind this machine, such as 192.168.1.0/24. While its machines use the
+    /// Internet outside the tunnel, the server yields to them (QUIC only). May be repeated.
     #[arg(long, value_name = "NETWORK")]
     home: Vec<String>,
-    /// The longest packet on the tunnel in bytes.
+    /// The longest IP packet in the tunnel, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = MTU, value_parser = clap::value_parser!(u16).range(1280..=1500))]
     mtu: u16,
-    /// Say every five seconds what the law does.
+    /// Print the state of the law every five seconds.
     #[arg(long, short)]
     verbose: bool,
 }
 
-/// What carries the packets.
+/// The protocol that carries the packets.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Carrier {
-    /// Datagrams of QUIC under a law of Leeway's.
+    /// QUIC datagrams, under a law of Leeway.
     Quic,
-    /// One TCP connection under a law of the kernel's.
+    /// One TCP connection, under a congestion control of the kernel.
     Tcp,
 }
 
-/// Joins, and stays.
+/// Joins the relays and keeps the tunnels until a signal.
 pub fn run(join: &Join) -> Result<(), Failure> {
     let mut tokens = tokens(&join.given, join.file.as_deref())?;
     let transport = match join.transport {
@@ -77,7 +79,7 @@ pub fn run(join: &Join) -> Result<(), Failure> {
     let home = join.home.iter().map(|text| network(text)).collect::<Result<Vec<_>, _>>()?;
     if !home.is_empty() && join.transport == Carrier::Tcp {
         return Err(Failure::Usage(
-            "--home needs --transport quic: over TCP the server cannot be told".into(),
+            "--home needs --transport quic: over TCP the server cannot be told about the home".into(),
         ));
     }
     let options = ClientOptions {
@@ -99,7 +101,7 @@ pub fn run(join: &Join) -> Result<(), Failure> {
 async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet]) -> Result<(), Failure> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
-    // Without rights it ends before anybody is asked for anything.
+    // First, so that a start without rights fails before anything is sent to the server.
     let tun = Arc::new(Tun::open("lwjoin%d")?);
     let client = Arc::new(Client::new(token, options).await?);
     let told = Arc::clone(&client);
@@ -135,39 +137,39 @@ async fn stay(join: &Join, token: Token, options: ClientOptions, home: &[IpNet])
     }
 }
 
-/// Says which name servers are asked past the tunnel.
+/// Warns about name servers that are asked outside the tunnel.
 fn warn_of_names(join: &Join) {
     if !join.routes.is_empty() {
         return;
     }
     for server in past_the_tunnel(&std::fs::read_to_string(RESOLVERS).unwrap_or_default()) {
         eprintln!(
-            "leeway join: names are still asked for at {server}, not at a server beyond the tunnel; if they shall be, \
-             give {RESOLVERS} a public one, such as 9.9.9.9"
+            "leeway join: the name server {server} is still asked directly, not through the tunnel; to ask through the tunnel, \
+             put a public name server into {RESOLVERS}, such as 9.9.9.9"
         );
     }
 }
 
-/// Name servers that are not on the public Internet: the relay does not lead there, and whoever
-/// runs them sees the names.
+/// Name servers with addresses outside the public Internet. The relay does not lead to them, and
+/// whoever runs them sees the names.
 fn past_the_tunnel(resolvers: &str) -> Vec<IpAddr> {
     let servers = resolvers.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let address = (words.next() == Some("nameserver")).then(|| words.next()).flatten()?;
-        // A link-local one names its interface.
+        // A link-local address ends with the name of its interface.
         address.split('%').next()?.parse().ok()
     });
     servers.filter(|&server| special(server).is_some()).collect()
 }
 
-/// From the device into the tunnel.
+/// Reads packets from the device and sends them into the tunnel.
 async fn read(tun: Arc<Tun>, client: Arc<Client>) {
     tun.feed(&client.egress()).await;
-    // Nothing arrives any more; the client goes on until somebody stops it.
+    // No packets come from this machine any more. The client still runs until it is stopped.
     eprintln!("leeway join: the device {} has gone", tun.name());
 }
 
-/// Says how things stand.
+/// Prints changes of the connection's state; with `verbose` also the state of the law.
 async fn tell(client: Arc<Client>, verbose: bool) {
     let mut status = client.status();
     let mut tick = tokio::time::interval(std::time::Duration::from_secs(5));

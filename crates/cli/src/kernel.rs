@@ -1,4 +1,5 @@
-//! `leeway kernel`: the laws as TCP congestion control of this machine.
+//! `leeway kernel`: loads, unloads and shows laws as TCP congestion control of this machine's
+//! kernel.
 
 mod file;
 
@@ -14,49 +15,49 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What to do with congestion control in the kernel.
 #[derive(Subcommand)]
 pub enum KernelCommand {
-    /// Make a law available to every program of this machine, under a name; it stays until it is unloaded or the
-    /// machine restarts.
+    /// Make a law available to every program of this machine, under a name. The law stays until it
+    /// is unloaded or the machine restarts.
     #[command(after_help = "Examples:\n  \
         leeway kernel load ledbat                        as leeway_ledbat\n  \
-        leeway kernel load ledbat:target=5ms --name lb5  another beside it\n  \
-        leeway kernel load --file /etc/leeway/laws.conf  those of a file, as at boot\n  \
+        leeway kernel load ledbat:target=5ms --name lb5  also, with other parameters\n  \
+        leeway kernel load --file /etc/leeway/laws.conf  the laws of a file, as at boot\n  \
         ip route change default via 192.0.2.1 congctl lb5    every connection of that route\n\n\
-        Exit codes: 0 loaded, 1 the kernel refuses, 2 bad usage, or a law or name that is none.")]
+        Exit codes: 0 loaded, 1 the kernel refuses, 2 bad usage, an unknown law or a bad name.")]
     Load {
-        /// The law with its parameters, as `leeway laws` lists them: `ledbat:target=5ms`.
+        /// The law, perhaps with parameters, as `leeway laws` lists them: `ledbat:target=5ms`.
         #[arg(required_unless_present = "file")]
         law: Option<String>,
-        /// The kernel's name for it, up to 15 characters; `leeway_` and the law by default.
+        /// The kernel's name for the law, up to 15 characters; `leeway_` and the name of the law
+        /// by default.
         #[arg(long)]
         name: Option<String>,
-        /// Ignore TCP timestamps: the law sees round-trip times only. For peers whose clocks do not tick in
-        /// milliseconds.
+        /// Ignore TCP timestamps, so that the law sees round-trip times only. For peers whose
+        /// timestamps do not count milliseconds.
         #[arg(long)]
         no_timestamps: bool,
-        /// Load the laws of this file instead: a line each with a law and, if it is to have another
-        /// name than the default one, that name and `no-timestamps`; `#` begins a comment. What is
-        /// loaded like that already stays as it is, other parameters replace the old ones for new
-        /// connections.
+        /// Load the laws of this file instead. Each line has a law, and may have a name for it and
+        /// `no-timestamps`; `#` begins a comment. A law that is loaded with the same parameters
+        /// stays. With other parameters it is replaced for new connections.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["law", "name", "no_timestamps"])]
         file: Option<PathBuf>,
     },
-    /// Take a law out. Connections that use it keep it until they end.
+    /// Unload a law. Connections that use it keep it until they end.
     #[command(after_help = "Example: leeway kernel unload ledbat:target=5ms\n\n\
-        Exit codes: 0 unloaded, 1 the kernel refuses, 2 bad usage, or it is not loaded.")]
+        Exit codes: 0 unloaded, 1 the kernel refuses, 2 bad usage, or the law is not loaded.")]
     Unload {
         /// Its name, or the law as it was given to `load`.
         #[arg(required_unless_present = "file")]
         name: Option<String>,
-        /// Take out the laws of this file, as far as they are loaded.
+        /// Unload the laws of this file. Those that are not loaded are skipped.
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         file: Option<PathBuf>,
     },
-    /// List what is loaded, with the number of sockets that use it.
+    /// List the loaded laws, with the number of sockets that use each.
     #[command(after_help = "Example: leeway kernel list\n\nExit codes: 0 done, 1 the kernel refuses.")]
     List,
-    /// Show the parameters of one and the sockets that it drives, of all network namespaces.
+    /// Show the parameters of a loaded law and the sockets that use it, of all network namespaces.
     #[command(after_help = "Example: leeway kernel show leeway_ledbat\n\n\
-        Exit codes: 0 done, 1 the kernel refuses, 2 it is not loaded.")]
+        Exit codes: 0 done, 1 the kernel refuses, 2 the law is not loaded.")]
     Show {
         /// Its name, or the law as it was given to `load`.
         name: String,
@@ -78,7 +79,7 @@ impl From<KernelError> for Failure {
     }
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn run(command: &KernelCommand) -> Result<(), Failure> {
     match command {
         KernelCommand::Load { file: Some(file), .. } => file::load(file),
@@ -102,7 +103,8 @@ pub fn run(command: &KernelCommand) -> Result<(), Failure> {
     }
 }
 
-/// The name that a law is loaded under: itself, or that of the law which `load` was given (`ledbat:target=5ms`).
+/// The kernel's name of what `text` means: `text` itself, or the default name of the law that
+/// `text` spells (`ledbat:target=5ms`).
 fn resolved(text: &str) -> Result<String, Failure> {
     let names = leeway_kernel::names()?;
     let Ok(spec) = text.parse::<LawSpec>() else { return Ok(text.to_owned()) };
@@ -112,9 +114,9 @@ fn resolved(text: &str) -> Result<String, Failure> {
     }
     let loaded = Loaded::find(&default);
     match loaded {
-        // A law without parameters means the one of that name, whatever its parameters are.
+        // Without parameters, `text` means the loaded law whatever its parameters are.
         Ok(loaded) if text.contains(':') && loaded.spec != spec => Err(Failure::Usage(format!(
-            "{default} is loaded as {}, not as {spec}; give its name to mean it: {default}",
+            "{default} is loaded as {}, not as {spec}; to choose it, give its name: {default}",
             loaded.spec
         ))),
         _ => Ok(default),
@@ -132,14 +134,14 @@ fn list() -> Result<(), Failure> {
             Err(KernelError::Failed { reason, .. }) => {
                 lines.push(format!("{name:15}  {:>7}  {:>9}  {reason}", "?", "?"));
             }
-            // Somebody unloaded it meanwhile.
+            // Unloaded between the listing and this look.
             Err(KernelError::Unknown { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
     let mut out = stdout();
     if lines.is_empty() {
-        writeln!(out, "nothing is loaded")?;
+        writeln!(out, "no law is loaded")?;
         return Ok(());
     }
     writeln!(out, "{:15}  {:>7}  {:>9}  law", "name", "sockets", "loaded")?;
@@ -177,7 +179,7 @@ fn write_socket(socket: &Socket, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
-/// How long ago, for people.
+/// The time since `unix_s`, in the largest unit that keeps it readable.
 pub fn age(unix_s: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     match now.saturating_sub(unix_s) {

@@ -1,4 +1,4 @@
-//! `leeway link`: a command behind an emulated link.
+//! `leeway link`: runs a command behind an emulated link.
 
 use crate::Failure;
 use clap::Args;
@@ -12,14 +12,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Lateness of one packet in a hundred that is worth a warning.
+/// The 99th percentile of lateness above which a warning is printed.
 const LATE: Duration = Duration::from_micros(500);
 
-/// The link and what runs behind it. Spellings are those of scenario files.
+/// The link and the command behind it. Values are spelt as in scenario files.
 #[derive(Args)]
 pub struct Link {
-    /// Rate from the command to the network, such as `2mbit` or "2 Mbit/s"; "10 Mbit/s, 2 Mbit/s at
-    /// 5 s" changes it. Not limited by default.
+    /// Rate from the command to the network, such as `2mbit` or "2 Mbit/s"; "10 Mbit/s, 2 Mbit/s
+    /// at 5 s" changes it. Not limited by default.
     #[arg(long, value_name = "RATE")]
     up: Option<Rates>,
     /// Rate from the network to the command.
@@ -38,8 +38,8 @@ pub struct Link {
     /// Write every packet's arrival, drop and departure to this file, as comma-separated values.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Print at the end what the link carried, dropped and how late it was; otherwise only a
-    /// warning if it was late.
+    /// Print at the end what the link carried and dropped, and how late it was. Without this only
+    /// a warning if the link was late.
     #[arg(long, short)]
     verbose: bool,
     /// The command and its arguments; a shell by default.
@@ -47,15 +47,15 @@ pub struct Link {
     command: Vec<OsString>,
 }
 
-/// What holds for both directions unless one says otherwise.
+/// Options for both directions. Options for one direction take precedence.
 #[derive(Args)]
 struct Both {
-    /// Queue discipline of both directions, such as `codel:target=5ms`; `leeway queues` lists them.
-    /// Drop-tail by default.
+    /// Queue discipline of both directions, such as `codel:target=5ms`; `leeway queues` lists
+    /// them. Drop-tail by default.
     #[arg(long, value_name = "QUEUE")]
     queue: Option<QueueSpec>,
-    /// What the queues hold: "100 pkt", "150 kB", "1.5 BDP" or "unlimited". A BDP by default; 100
-    /// packets without a delay.
+    /// Size of the queues: "100 pkt", "150 kB", "1.5 BDP" or "unlimited". 1 BDP by default; 100
+    /// packets for a link without delay.
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
     /// File of delivery opportunities in mahimahi's format, instead of a rate.
@@ -72,7 +72,7 @@ struct Both {
     arq: Option<Arq>,
 }
 
-/// What holds for one direction only.
+/// Options for one direction only.
 #[derive(Args)]
 struct PerDirection {
     /// Propagation delay up.
@@ -107,7 +107,7 @@ struct PerDirection {
     down_loss: Option<LossSpec>,
 }
 
-/// The launcher's part: becomes the command, with its life tied to the parent's.
+/// Options of the hidden launcher, which becomes the command and dies with its parent.
 #[derive(Args)]
 pub struct Enter {
     parent: u32,
@@ -115,7 +115,7 @@ pub struct Enter {
     command: Vec<OsString>,
 }
 
-/// Exit codes of a command that is not there and of one that cannot be run, as shells have them.
+/// Exit codes for a command that is not found, and for one that cannot be run, as in shells.
 const NOT_FOUND: u8 = 127;
 const NOT_RUN: u8 = 126;
 
@@ -128,7 +128,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Runs the command; its end is the program's.
+/// Runs the command and ends with its exit code.
 pub fn run(link: &Link) -> Result<(), Failure> {
     let specs = link.options()?.specs()?;
     let notice = |text: &str| eprintln!("leeway link: {text}");
@@ -138,7 +138,7 @@ pub fn run(link: &Link) -> Result<(), Failure> {
     passed_on(outcome.status)
 }
 
-/// The command, a shell if there is none, behind the launcher of this program.
+/// The command, or a shell if there is none, started through this program's launcher.
 pub fn launched(command: &[OsString]) -> Result<Command, Failure> {
     let this =
         std::env::current_exe().map_err(|error| Failure::Run(format!("cannot find itself: {error}")))?;
@@ -146,7 +146,7 @@ pub fn launched(command: &[OsString]) -> Result<Command, Failure> {
     Ok(Command { launcher: vec![this.into(), leeway_emulator::ENTER.into()], arguments })
 }
 
-/// The end of the command as that of this program.
+/// Turns the end of the command into the end of this program.
 pub fn passed_on(status: ExitStatus) -> Result<(), Failure> {
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,
@@ -163,7 +163,7 @@ pub fn enter(enter: &Enter) -> Result<(), Failure> {
     Err(not_run(&enter.command, &leeway_emulator::enter(enter.parent, &enter.command)))
 }
 
-/// A command that could not be run.
+/// Prints why a command could not be run, and returns the exit code for it.
 pub fn not_run(command: &[OsString], error: &io::Error) -> Failure {
     let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     eprintln!("leeway: cannot run `{name}`: {error}");
@@ -214,7 +214,8 @@ impl Link {
     }
 }
 
-/// What a link did, on the standard error after `name`; only what is amiss unless `verbose`.
+/// Prints what a link did to the standard error, with `name` in front. Without `verbose`, prints
+/// only if the link was late or lost packets outside its queues.
 pub fn report(name: &str, ended: &Ended, overruns: [u64; 2], verbose: bool) {
     let late = ended.tallies.iter().any(|tally| tally.lateness.quantile(990) > LATE);
     let overrun = overruns.iter().any(|&packets| packets > 0);
@@ -250,7 +251,7 @@ pub fn report(name: &str, ended: &Ended, overruns: [u64; 2], verbose: bool) {
         let why = if ended.real_time {
             "the machine is too slow or too busy for this rate"
         } else {
-            "it had no real-time priority (CAP_SYS_NICE)"
+            "this program had no real-time priority (it needs CAP_SYS_NICE)"
         };
         eprintln!("{name}: warning: the link ran late: {why}");
     }

@@ -1,4 +1,5 @@
-//! The `leeway` program.
+//! The `leeway` program: reads the command line, runs one subcommand, and turns errors into
+//! messages and exit codes.
 
 mod account;
 mod args;
@@ -48,7 +49,7 @@ enum Failure {
     Run(String),
     /// The command that was run has ended with this exit code.
     Command(u8),
-    /// Whoever read the output has gone: `leeway ... | head`.
+    /// The reader of the output has closed it, as `head` does in `leeway ... | head`.
     Closed,
 }
 
@@ -92,7 +93,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Shows what clap has instead of a command: help, the version, or a mistake in the arguments.
+/// Prints what clap returns instead of a command: help, the version, or an error in the arguments.
 fn show(words: clap::Error) -> Result<(), Failure> {
     let printed = words.print();
     match words.use_stderr() {

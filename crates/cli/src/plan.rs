@@ -1,4 +1,4 @@
-//! What to run: every point of every file, each with its seeds.
+//! The plan of `leeway sim`: every point of every scenario file, each with its seeds.
 
 use crate::Failure;
 use crate::args::Sim;
@@ -8,14 +8,14 @@ use leeway_sim::scenario::{Scenario, ScenarioFile, Series, SweepValue, limits};
 pub struct Point {
     /// The file it comes from.
     pub file: String,
-    /// What was swept, and the values here.
+    /// The swept fields, each with its value at this point.
     pub values: Vec<(String, SweepValue)>,
     /// The scenario.
     pub scenario: Scenario,
 }
 
 impl Point {
-    /// The values in words, empty without a sweep.
+    /// The swept fields with their values as text; empty without a sweep.
     pub fn label(&self) -> String {
         self.values.iter().map(|(path, value)| format!("{path} = {value}")).collect::<Vec<_>>().join(", ")
     }
@@ -43,7 +43,7 @@ impl Plan {
         let mut points = Vec::new();
         for path in &args.files {
             let mut file = ScenarioFile::load(path)?;
-            // A mistake of the file itself is shown as it stands, not as it was changed.
+            // An error of the file itself is shown with the file's text, before options change it.
             file.scenario()?;
             args.set.iter().try_for_each(|assignment| file.set(assignment))?;
             args.sweep.iter().try_for_each(|assignment| file.sweep(assignment))?;
@@ -60,7 +60,10 @@ impl Plan {
         }
         let total: u64 = points.iter().map(|point| u64::from(point.scenario.repetitions)).sum();
         if total > limits::RUNS {
-            return Err(Failure::Usage(format!("that makes {total} runs; {} is the most", limits::RUNS)));
+            return Err(Failure::Usage(format!(
+                "these files and options make {total} runs; at most {} are possible",
+                limits::RUNS
+            )));
         }
         let seeds = |(index, point): (usize, &Point)| {
             let first = point.scenario.seed;
@@ -70,7 +73,8 @@ impl Plan {
         Ok(Plan { points, runs })
     }
 
-    /// What makes results doubtful, each said once however many points of a sweep it concerns.
+    /// Warnings about the scenarios. A warning that concerns several points of a sweep appears
+    /// once.
     pub fn warnings(&self) -> Vec<String> {
         let mut said = Vec::new();
         for point in &self.points {

@@ -1,4 +1,4 @@
-//! `leeway relay`: the server's end of tunnels.
+//! `leeway relay`: the server end of tunnels; also pauses and resumes a running relay.
 
 use crate::gateway::{cannot_give_up, local};
 use crate::output::stdout;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-/// Where the server's key and the list of clients are.
+/// Default folder of the server's key and the list of clients.
 pub const STATE: &str = "/var/lib/leeway/relay";
 
 /// The server. It stays in the foreground until Ctrl-C or SIGTERM.
@@ -34,61 +34,65 @@ pub struct Relay {
     /// Where to listen, for QUIC (UDP) and TCP.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:4433", value_parser = given::address)]
     listen: SocketAddr,
-    /// Folder of the server's key and of the clients that were invited.
+    /// Folder with the server's key and the list of invited clients.
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
     /// The law under which packets are sent to clients; `leeway laws` lists them.
     #[arg(long, value_name = "LAW", default_value = leeway_tunnel::LAW)]
     law: LawSpec,
-    /// Offer TCP too, under this congestion control of the kernel (`cubic`, `vegas`, `lp`, `leeway_ledbat`).
+    /// Offer TCP too, under this congestion control of the kernel (`cubic`, `vegas`, `lp`,
+    /// `leeway_ledbat`).
     #[arg(long, value_name = "NAME")]
     tcp: Option<String>,
-    /// The law under which clients have to send. Their own choice by default.
+    /// The law under which clients must send. By default each client chooses its own.
     #[arg(long, value_name = "LAW")]
     demand: Option<LawSpec>,
-    /// The congestion control that clients over TCP have to take.
+    /// The congestion control that clients over TCP must use.
     #[arg(long, value_name = "NAME", requires = "tcp")]
     demand_tcp: Option<String>,
     /// The queue in front of each client's window; `leeway queues` lists them.
     #[arg(long, value_name = "QUEUE", default_value = "fq_codel")]
     queue: QueueSpec,
-    /// What the relay's own line carries in each direction, such as `100Mbit/s`: clients of
-    /// several relays then choose by what is left of it.
+    /// The rate of the relay's own line in each direction, such as `100Mbit/s`. Clients of several
+    /// relays then choose by the part of the rate that is unused.
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// The network that clients get their IPv4 addresses from; that of IPv6 follows from the server's key.
+    /// The network from which clients get IPv4 addresses. The IPv6 network follows from the
+    /// server's key.
     #[arg(long, value_name = "NETWORK", default_value_t = Network4::default())]
     network: Network4,
-    /// The longest packet on the tunnel in bytes.
+    /// The longest IP packet in the tunnel, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = MTU, value_parser = clap::value_parser!(u16).range(1280..=1500))]
     mtu: u16,
-    /// Let clients reach private and other addresses that are not the public Internet.
+    /// Let clients reach private addresses and others outside the public Internet.
     #[arg(long)]
     private: bool,
-    /// TCP ports that clients may reach, with commas; `any` opens every port of TCP and UDP, and other protocols.
+    /// TCP ports that clients may reach, separated by commas. `any` opens all ports of TCP and
+    /// UDP, and other protocols.
     #[arg(long, value_name = "PORTS", default_value_t = Ports(Some(TCP_PORTS.into())))]
     ports: Ports,
-    /// UDP ports that clients may reach, with commas.
+    /// UDP ports that clients may reach, separated by commas.
     #[arg(long, value_name = "PORTS", default_value_t = Ports(Some(UDP_PORTS.into())))]
     udp_ports: Ports,
 }
 
-/// What to tell a relay that runs, by its folder.
+/// Commands for a running relay, which they reach through its folder.
 #[derive(Subcommand)]
 enum RelayCommand {
-    /// Send new connections elsewhere: clients of several relays use the others. Connections that
-    /// stand go on, and so do clients that have no other relay.
+    /// Send new connections elsewhere: clients of several relays use the others. Existing
+    /// connections go on, and clients without another relay can still use this one.
     #[command(after_help = "Example: leeway relay pause 2h\n\n\
         Exit codes: 0 done, 1 the folder cannot be written, 2 bad usage, or no relay has that folder.")]
     Pause {
-        /// For how long, such as 30min, 2h or 7d; until `resume` if it is not given.
+        /// Length of the pause, such as 30min, 2h or 7d. Without it the pause lasts until
+        /// `resume`.
         #[arg(value_name = "TIME", value_parser = given::time)]
         time: Option<leeway_units::Duration>,
         /// Folder of the relay.
         #[arg(long, value_name = "DIR", default_value = STATE)]
         state: PathBuf,
     },
-    /// Take new connections again.
+    /// End the pause: take new connections again.
     #[command(after_help = "Example: leeway relay resume\n\n\
         Exit codes: 0 done, 1 the folder cannot be written, 2 bad usage, or no relay has that folder.")]
     Resume {
@@ -98,10 +102,10 @@ enum RelayCommand {
     },
 }
 
-/// The longest pause with an end.
+/// The longest pause that has an end: 366 days.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// Ports, or all of them.
+/// A list of ports; `None` means all ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Ports(Option<Vec<u16>>);
 
@@ -115,7 +119,7 @@ impl FromStr for Ports {
         let port = |word: &str| word.trim().parse().ok().filter(|&port: &u16| port > 0);
         let ports: Option<Vec<u16>> = text.split(',').map(port).collect();
         ports.map(|ports| Ports(Some(ports))).ok_or_else(|| {
-            format!("{text:?} is neither `any` nor ports from 1 to 65535 with commas, such as 80,443")
+            format!("{text:?} is neither `any` nor a list of ports from 1 to 65535, separated by commas, such as 80,443")
         })
     }
 }
@@ -145,22 +149,26 @@ impl From<Error> for Failure {
     }
 }
 
-/// Serves until it is told to stop, or tells a relay that runs.
+/// Serves until a signal, or gives a command to a running relay.
 pub fn run(relay: &Relay) -> Result<(), Failure> {
     if let Some(command) = &relay.command {
         return tell(command);
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    // Those threads serve strangers; where one keeps rights, the relay does not start.
+    // These threads serve strangers, so each gives up its rights. If one cannot, `serve` refuses
+    // to start.
     runtime.enable_all().on_thread_start(|| drop(give_up_but(Rights::empty())));
     runtime.build()?.block_on(serve(relay))
 }
 
-/// The folder of a relay that was there before. [`Roster::open`] would make a new relay of a mistyped folder.
+/// Opens the folder of an existing relay. [`Roster::open`] alone would make a new relay in a
+/// mistyped folder.
 pub fn existing(state: &Path) -> Result<Roster, Failure> {
     if !state.join("server.key").exists() {
-        let words =
-            format!("{}: no relay has its folder there; `leeway relay --state` names it", state.display());
+        let words = format!(
+            "{}: this is not the folder of a relay; give the folder that `leeway relay --state` uses",
+            state.display()
+        );
         return Err(Failure::Usage(words));
     }
     Ok(Roster::open(state)?)
@@ -173,14 +181,20 @@ fn tell(command: &RelayCommand) -> Result<(), Failure> {
         RelayCommand::Pause { time, .. } => {
             let time = time.map(|time| Duration::from_nanos(time.nanos()));
             if let Some(time) = time.filter(|&time| time < Duration::from_secs(1) || time > LONGEST) {
-                return Err(Failure::Usage(format!("a pause of {time:?}: it goes from 1 s to 366 days")));
+                return Err(Failure::Usage(format!(
+                    "a pause of {time:?} is not possible; give one from 1 s to 366 days"
+                )));
             }
             let until = roster.pause(time)?.until.and_then(|until| Timestamp::try_from(until).ok());
             let until = until.map_or("`leeway relay resume`".into(), local);
-            writeln!(out, "new connections go elsewhere until {until}; what runs goes on")?;
+            writeln!(out, "new connections go elsewhere until {until}; existing connections go on")?;
         }
         RelayCommand::Resume { .. } => {
-            let words = if roster.resume()? { "new connections are welcome" } else { "it was not paused" };
+            let words = if roster.resume()? {
+                "new connections are accepted again"
+            } else {
+                "the relay was not paused"
+            };
             writeln!(out, "{words}")?;
         }
     }
@@ -207,10 +221,11 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
     let server =
         Server::bind(options, Arc::clone(&roster), inward, |words| eprintln!("leeway relay: {words}"))?;
     let host = ServerHost::new(&tun, &server.pool(), relay.mtu, &relay.reach())?;
-    // Before the first client is heard; the rules have owners of their own, which remove them at the end.
+    // Before the first client is served. Helper processes own the nftables rules and remove them
+    // at the end.
     give_up_the_last().map_err(cannot_give_up)?;
-    // A folder that is somebody else's was readable for root before, and changes of it would not be seen any more.
-    roster.list()?;
+    // Check that the folder is still readable without root's rights. Otherwise later invitations
+    // would not be seen.
     let missing = ServerHost::forwarding_missing();
     if !missing.is_empty() {
         eprintln!(

@@ -1,4 +1,7 @@
-//! `leeway run`: a command whose traffic gives way.
+//! `leeway run`: runs a command whose traffic yields to all other traffic.
+//!
+//! The command gets a cgroup of its own; programs in the kernel put every connection of the cgroup
+//! under the law. Root makes the cgroup itself, other users ask the helper.
 
 use crate::account::{self, End, Told};
 use crate::attend::{Ended, attend};
@@ -21,20 +24,20 @@ pub const HELP: &str = "Examples:\n  \
     leeway run --law flower -- curl -O https://example.org/file\n      \
     under another law; `leeway laws` lists them\n  \
     leeway run\n      \
-    a shell: everything that is started in it gives way\n  \
+    a shell: the traffic of everything that is started in it yields\n  \
     leeway run --json account.json -- restic backup ~\n      \
-    and what went and came, how long it gave way and which queue it kept, in a file\n\n\
-    The command keeps its terminal, its signals and its exit code, and its children are included, as with `nice`. What it \
-    chooses itself as congestion control or DSCP is answered with success and not done.\n\n\
-    Exit codes: that of the command; 127 if it is not there, 126 if it cannot be run; 1 and 2 also if its traffic cannot \
-    be controlled, and then it is not run.";
+    also write the account to a file: bytes, how long the traffic yielded, its queue\n\n\
+    The command keeps its terminal, its signals and its exit code, and its children are included, as with `nice`. A program \
+    that chooses its own congestion control or DSCP gets a success, and its choice has no effect.\n\n\
+    Exit codes: that of the command; 127 if it is not found, 126 if it cannot be run; 1 and 2 also if its traffic cannot \
+    be controlled. In that case the command is not run.";
 
-/// The name of the reaper among the subcommands.
+/// The hidden subcommand that is the reaper, the process that cleans up after a command.
 pub const REAP: &str = "run-reap";
-/// The first descriptor that is not one of the standard streams.
+/// The first file descriptor after the three standard streams.
 const FIRST_OTHER: i32 = 3;
 
-/// How a command sends, and which.
+/// The options of `leeway run`.
 #[derive(Args)]
 #[command(trailing_var_arg = true)]
 pub struct Run {
@@ -55,33 +58,33 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
-/// How programs send; the same for `leeway run` and `leeway attach`.
+/// How the programs send and receive; the same options for `leeway run` and `leeway attach`.
 #[derive(Args)]
 pub struct Manners {
-    /// The law of its TCP connections, with parameters if need be, such as `ledbat:target=5ms`;
+    /// The law of the TCP connections, perhaps with parameters, such as `ledbat:target=5ms`;
     /// `leeway laws` lists them.
     #[arg(long, value_name = "LAW", default_value = LAW, value_parser = law)]
     law: LawSpec,
-    /// Mark of its packets: `le` (lower effort, RFC 8622), a number from 0 to 63, or `none` to
-    /// leave them as they are.
+    /// DSCP mark of the packets: `le` (lower effort, RFC 8622), a number from 0 to 63, or `none`
+    /// to leave them as they are.
     #[arg(long, value_name = "DSCP", default_value = "le", value_parser = mark)]
     dscp: Mark,
-    /// The law that holds downloads back, by the receive windows of the connections: `ledbatpp` or
-    /// `ledbat` with their parameters, or `none` to let downloads come.
+    /// The law that limits downloads, by the receive windows of the connections: `ledbatpp` or
+    /// `ledbat`, perhaps with parameters, or `none` to leave downloads unlimited.
     #[arg(long, value_name = "LAW", default_value = RECEIVE, value_parser = receive)]
     receive: Downloads,
 }
 
-/// The law of what is sent, as far as nothing else is asked for; `docs/run.md` says why.
+/// The default law of what is sent; docs/run.md gives the reason.
 pub const LAW: &str = "ebb";
-/// The law that holds downloads back, as far as nothing else is asked for.
+/// The default law that limits downloads.
 const RECEIVE: &str = Receive::DEFAULT_LAW;
 
-/// What holds downloads back, if anything.
+/// The law that limits downloads; `None` leaves them unlimited.
 #[derive(Clone)]
 struct Downloads(Option<Receive>);
 
-/// A mark, or that of the program.
+/// The DSCP mark; `None` leaves the program's own.
 #[derive(Clone, Copy)]
 struct Mark(Option<Dscp>);
 
@@ -101,14 +104,14 @@ fn receive(text: &str) -> Result<Downloads, KernelError> {
 }
 
 impl Manners {
-    /// As the kernel takes it.
+    /// These options as the policy for the kernel.
     pub fn policy(&self) -> Policy {
         Policy { law: self.law.clone(), dscp: self.dscp.0, receive: self.receive.0.clone() }
     }
 }
 
-/// Becomes the command in a cgroup of its own; where an account is wanted at the end, it runs the
-/// command and waits.
+/// Becomes the command, in a cgroup of its own. If an account is wanted at the end, this process
+/// runs the command as a child and waits.
 pub fn run(run: &Run) -> Result<(), Failure> {
     let shell = [link::shell()];
     let command = if run.command.is_empty() { &shell[..] } else { &run.command };
@@ -121,18 +124,18 @@ pub fn run(run: &Run) -> Result<(), Failure> {
     Err(link::not_run(command, &error))
 }
 
-/// Runs the command and tells what its traffic did.
+/// Runs the command, and then prints or writes the account of its traffic.
 fn accounted(run: &Run, command: &[OsString], report: bool) -> Result<(), Failure> {
     let began = Instant::now();
     let ended = attend(command)?;
     let seconds = began.elapsed().as_secs_f64();
-    // This process is in the cgroup as well, so nobody has cleaned up yet.
+    // This process is in the cgroup too, so the cgroup and its account still exist.
     let told = match rustix::process::geteuid().is_root() {
         true => match account::confinement_of(std::process::id())? {
             Some(confinement) => Told::of(&confinement)?,
             None => {
                 return Err(Failure::Run(
-                    "what confined the command is gone, and its account with it".into(),
+                    "the cgroup of the command was removed, and the account with it".into(),
                 ));
             }
         },
@@ -152,7 +155,8 @@ fn accounted(run: &Run, command: &[OsString], report: bool) -> Result<(), Failur
     ended.follow()
 }
 
-/// Moves this process to a cgroup under the policy: root itself, others by the helper, who also cleans up.
+/// Moves this process to a cgroup under the policy. Root does that itself and starts the reaper.
+/// For other users the helper moves the process and cleans up.
 fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let what = words.join(" ");
@@ -165,8 +169,9 @@ fn confine(policy: &Policy, command: &[OsString]) -> Result<(), Failure> {
     start_reaper(&confinement.name)
 }
 
-/// Starts the process that cleans up when the command has ended. It is no child of the command,
-/// which may wait for all of its children; so another process starts it and ends.
+/// Starts the reaper, which cleans up after the command has ended. The reaper must not be a child
+/// of the command, because the command may wait for all its children. So an intermediate process
+/// starts the reaper and ends.
 pub fn start_reaper(name: &str) -> Result<(), Failure> {
     let status = itself()?.args([REAP, "--detach", name]).stdin(Stdio::null()).stdout(Stdio::null()).status();
     match status {
@@ -184,27 +189,27 @@ fn itself() -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// The reaper's part.
+/// The options of the hidden reaper.
 #[derive(Args)]
 pub struct Reap {
-    /// Starts the reaper proper.
+    /// Start the reaper in a session of its own, and end.
     #[arg(long)]
     detach: bool,
-    /// What to clean up.
+    /// The name of the confinement to clean up.
     name: String,
 }
 
-/// Waits for the end of the command's cgroup and takes it away.
+/// Waits until the cgroup of the command is empty, and removes it.
 pub fn reap(reap: &Reap) -> Result<(), Failure> {
     if !reap.detach {
         return Ok(leeway_kernel::confinement(&reap.name)?.remove_when_empty()?);
     }
     leeway_kernel::confinement(&reap.name)?.leave()?;
-    // Pipes and locks of the command are not ours to hold.
+    // Close the inherited descriptors: an open pipe or lock would make others wait for the reaper.
     let entries = std::fs::read_dir("/proc/self/fd")?.flatten();
     let open: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for number in open.into_iter().filter(|number| *number >= FIRST_OTHER) {
-        // One of them was the listing's.
+        // One of these numbers belonged to the listing itself and is closed already.
         let _ = nix::unistd::close(number);
     }
     rustix::process::setsid().map_err(|error| Failure::Run(format!("cannot leave the session: {error}")))?;

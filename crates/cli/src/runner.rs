@@ -1,8 +1,9 @@
-//! Runs over all cores, results in order. Where there are fewer runs than cores, each run gets several
-//! threads.
+//! Runs the simulations of a plan on all cores and hands over the results in the order of the
+//! plan.
 //!
-//! Results are handed over one by one in the order of the plan whatever the number of threads, and no thread gets
-//! far ahead: series of at most a few runs per thread are in memory at once.
+//! When there are fewer runs than threads, each run gets several threads. No thread starts a run
+//! that is more than a few runs ahead of the results taken, so that few series are in memory at
+//! once.
 
 use crate::Failure;
 use crate::plan::Plan;
@@ -14,10 +15,10 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 
-/// How many finished runs per thread may wait for an earlier one.
+/// Finished runs per thread that may wait for an earlier one.
 const AHEAD_PER_THREAD: usize = 4;
 
-/// Which run is next, and how far the results have been taken.
+/// The number of the next run, and the number of results taken.
 #[derive(Default)]
 struct Progress {
     next: usize,
@@ -52,8 +53,9 @@ pub fn run_all(
                 while let Some(number) = claim(progress, changed, plan.runs.len(), threads) {
                     let (point, seed) = plan.runs[number];
                     let run = || crate::engine::run(&plan.points[point].scenario, seed, threads_per_run);
-                    let outcome = catch_unwind(AssertUnwindSafe(run))
-                        .unwrap_or_else(|_| Err("the simulator stopped at a fault of its own".into()));
+                    let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+                        Err("the simulator has a bug and stopped; please report it".into())
+                    });
                     if send.send((number, outcome)).is_err() {
                         return;
                     }
@@ -84,7 +86,8 @@ pub fn run_all(
     result
 }
 
-/// The number of the next run for a thread, once it is not too far ahead; nothing when there is no more to do.
+/// The number of the next run for a thread; waits while that run is too far ahead. `None` when all
+/// runs are taken.
 fn claim(progress: &Mutex<Progress>, changed: &Condvar, total: usize, threads: usize) -> Option<usize> {
     let guard = progress.lock().unwrap_or_else(PoisonError::into_inner);
     let far_ahead =

@@ -1,4 +1,5 @@
-//! The connections under the laws of this machine: what `leeway top` shows, and what the helper tells its users.
+//! The connections under the laws of this machine, for `leeway top` and for the helper's answers
+//! to its users.
 
 use crate::Failure;
 use crate::account::Part;
@@ -6,17 +7,17 @@ use leeway_kernel::{KernelError, Loaded, confinements};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Everything at one moment.
+/// All connections at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Names of the laws that are loaded.
+    /// Names of the loaded laws.
     pub loaded: Vec<String>,
     pub sockets: Vec<Seen>,
-    /// Commands whose uploads perhaps have a share of the line, and what it is.
+    /// Commands whose uploads perhaps sit behind a fair queue, with the share that they get.
     pub shares: Vec<(String, Part)>,
 }
 
-/// Which way the data goes that a law holds back.
+/// Direction of the data that a law limits, seen from this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -36,7 +37,7 @@ impl Direction {
 /// One connection in one direction.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Seen {
-    /// The kernel's name of the law; of downloads, the law's own.
+    /// The kernel's name of the law; for downloads, the law's own name.
     pub name: String,
     /// The law with its parameters.
     pub law: String,
@@ -46,18 +47,19 @@ pub struct Seen {
     pub netns: u32,
     pub window_bytes: f64,
     pub mss_bytes: u32,
-    /// Packets; of downloads, what is announced and has not come.
+    /// Packets in flight; for downloads, what was announced and has not arrived.
     pub inflight_pkt: u32,
     pub queuing_delay_us: u32,
     pub srtt_us: u32,
     pub phase: String,
-    /// Acknowledged or received since the connection began.
+    /// Bytes acknowledged (up) or received (down) since the connection began.
     pub bytes: u64,
     pub inode: u64,
 }
 
 impl Snapshot {
-    /// What there is: of one user, or of all. `laws` are names as loaded or of laws; none: all of them.
+    /// Looks at the connections of the user `of`, or of all users. `laws` are kernel names or
+    /// names of laws; an empty list means all.
     pub fn take(laws: &[String], of: Option<u32>) -> Result<Snapshot, Failure> {
         let wanted =
             |name: &str, law: &str| laws.is_empty() || laws.iter().any(|one| one == name || one == law);
@@ -66,7 +68,7 @@ impl Snapshot {
         for name in &loaded {
             let law = match Loaded::find(name) {
                 Ok(law) => law,
-                // Of another version, or unloaded meanwhile.
+                // Loaded by another version of leeway, or unloaded meanwhile.
                 Err(KernelError::Failed { .. } | KernelError::Unknown { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -77,7 +79,7 @@ impl Snapshot {
         }
         let mut shares = Vec::new();
         for one in confinements()?.into_iter().filter(|one| of.is_none_or(|uid| uid == one.asker.uid)) {
-            // One that has just ended, or of another version.
+            // A confinement that has just ended, or of another version of leeway, has no account.
             if let Ok(Some(share)) = one.account().map(|account| account.share) {
                 shares.push((one.asker.what.clone(), Part::new(&share)));
             }

@@ -1,4 +1,4 @@
-//! Means over repetitions, with how far they can be trusted.
+//! Means over repetitions, with 95 % confidence intervals.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The estimate from `values`; nothing from nothing.
+    /// The estimate from `values`; `None` without values.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let n = values.len();
         if n == 0 {
@@ -35,8 +35,9 @@ impl Estimate {
     }
 }
 
-/// The 0.975 quantile of Student's t with `freedom` degrees of freedom: tabulated for 1 and 2, else
-/// by its expansion in 1/n (Abramowitz and Stegun, 26.7.5), which is right to 0.1 % from 3 on.
+/// The 0.975 quantile of Student's t with `freedom` degrees of freedom: tabulated for 1 and 2,
+/// else by its expansion in 1/n (Abramowitz and Stegun, 26.7.5), whose error is below 0.1 % from n
+/// = 3.
 fn student_t_975(freedom: usize) -> f64 {
     match freedom {
         0 => f64::INFINITY,

@@ -1,4 +1,5 @@
-//! `leeway testbed`: a shared line with everybody on it, and what each way to share it does to them.
+//! `leeway testbed`: measures a shared line with its owner and the others, under each mechanism of
+//! sharing.
 
 use crate::Failure;
 use crate::output::stdout;
@@ -12,7 +13,7 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// The experiments, and what differs from them.
+/// Which experiments to run, and what to change in them.
 #[derive(Args)]
 pub struct Testbed {
     /// Experiments: ids such as `dimogerontakis2017:overload`, their last part, a paper, or `all`.
@@ -24,68 +25,71 @@ pub struct Testbed {
     /// Mechanisms to compare instead of the experiment's own. May be repeated.
     #[arg(long, short, value_delimiter = ';', value_name = "NAME")]
     mechanism: Vec<Mechanism>,
-    /// Rounds; in each all mechanisms take their turn and meet the same requests. Medians are over them.
+    /// Number of rounds. In each round every mechanism takes its turn with the same requests.
+    /// Medians are over rounds.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Length of each measurement; the experiment's own by default.
     #[arg(long, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Time before each measurement in which nothing is counted.
+    /// Time at the start of each measurement in which nothing is counted.
     #[arg(long, value_name = "TIME")]
     warmup: Option<Duration>,
-    /// Lines of up to 2 Mbit/s that are played at the same time, each on hosts of its own; a faster
-    /// line takes the place of several.
+    /// Number of lines of up to 2 Mbit/s that are emulated at the same time, each with hosts of
+    /// its own. A faster line counts as several.
     #[arg(long, short, default_value_t = jobs(), value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
     jobs: usize,
-    /// One round of three seconds each: a check that everything works, without useful figures.
+    /// One round, three seconds for each measurement: checks that everything works. The figures
+    /// are of no use.
     #[arg(long, conflicts_with_all = ["repetitions", "duration", "warmup"])]
     quick: bool,
-    /// Seed of the first round's requests; each round takes the next.
+    /// Seed of the first round's requests; each round takes the next number.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// The line's rate in both directions, perhaps with changes: `"10 Mbit/s, 2 Mbit/s at 5 s"`.
+    /// Rate of the line in both directions, perhaps with changes: `"10 Mbit/s, 2 Mbit/s at 5 s"`.
     #[arg(long, value_name = "RATE")]
     rate: Option<Rates>,
-    /// Its rate towards the Internet.
+    /// Rate of the line towards the Internet, if it differs.
     #[arg(long, value_name = "RATE")]
     up: Option<Rates>,
-    /// Delivery opportunities for downloads instead of a rate (mahimahi's format).
+    /// File of delivery opportunities for downloads, in mahimahi's format, instead of a rate.
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
-    /// Its round-trip time without a queue.
+    /// Round-trip time of the line without a queue.
     #[arg(long, value_name = "TIME")]
     rtt: Option<Duration>,
     /// Buffer of the line's queues: `100pkt`, `1.5BDP`.
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Size>,
-    /// Loss at the access of every client, such as `random:p=1%`.
+    /// Loss on the access link of every client, such as `random:p=1%`.
     #[arg(long, value_name = "LOSS")]
     access_loss: Option<String>,
-    /// The congestion control of servers, and of clients that upload, by the kernel's name; `cubic` by default.
+    /// The congestion control of servers, and of clients that upload, by the kernel's name;
+    /// `cubic` by default.
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// The primary's requests a second.
+    /// Requests per second of the primary.
     #[arg(long, value_name = "N")]
     primary_rate: Option<f64>,
-    /// The secondaries' requests a second.
+    /// Requests per second of all secondaries together.
     #[arg(long, value_name = "N")]
     secondary_rate: Option<f64>,
-    /// Secondary users.
+    /// Number of secondary users.
     #[arg(long, value_name = "N")]
     users: Option<usize>,
-    /// Most requests that a secondary has under way.
+    /// The most requests that a secondary has outstanding.
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
     /// Size of all objects, such as 12.5kB.
     #[arg(long, value_name = "SIZE")]
     object: Option<Bytes>,
-    /// Secondaries upload.
+    /// The secondaries upload instead of downloading.
     #[arg(long)]
     upload: bool,
     /// The primary also makes a telephone call.
     #[arg(long)]
     call: bool,
-    /// Requests come at random times (a Poisson process) instead of at equal distances.
+    /// Requests come at random times (a Poisson process) instead of at equal intervals.
     #[arg(long)]
     poisson: bool,
     /// The `leeway` program that gateways and relays run; this one by default.
@@ -109,7 +113,7 @@ impl From<leeway_testbed::Error> for Failure {
     }
 }
 
-/// What came out of an experiment.
+/// The results of an experiment.
 #[derive(Serialize)]
 struct Finished {
     id: &'static str,
@@ -120,7 +124,7 @@ struct Finished {
     claims: Vec<Claim>,
 }
 
-/// Measures and prints.
+/// Runs the chosen experiments and prints their results.
 pub fn run(testbed: &Testbed) -> Result<(), Failure> {
     let mut out = stdout();
     if testbed.list {
@@ -147,7 +151,7 @@ pub fn run(testbed: &Testbed) -> Result<(), Failure> {
             print(&finished, &mut out)?;
         }
         all.push(finished);
-        // What there is so far is kept if the rest fails.
+        // Written after each experiment, so that results are kept if a later one fails.
         if let Some(path) = &testbed.out {
             let text = json(&all)?;
             fs::write(path, text)
@@ -192,7 +196,8 @@ impl Testbed {
         Ok(Finished { id: experiment.id, title: experiment.title, rounds, duration_s, points, claims })
     }
 
-    /// The points of the experiment with what was asked for instead. Where that makes them the same they are one.
+    /// The points of the experiment with the options applied. Points that become equal are merged
+    /// into one.
     fn points(&self, experiment: &Experiment) -> Vec<Point> {
         let changed = |point: &Point| Point { setup: self.changed(&point.setup), ..point.clone() };
         let mut points: Vec<Point> = experiment.points.iter().map(changed).collect();
@@ -203,7 +208,7 @@ impl Testbed {
         points
     }
 
-    /// The setup of the experiment with what was asked for instead.
+    /// The setup of the experiment with the options applied.
     fn changed(&self, setup: &Setup) -> Setup {
         let mut setup = setup.clone();
         let line = &mut setup.line;
@@ -258,7 +263,7 @@ impl Testbed {
     }
 }
 
-/// As many as this machine plays beside each other without being late: five a processor.
+/// Lines that this machine emulates at the same time without running late: five per processor.
 fn jobs() -> usize {
     5 * std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -267,7 +272,7 @@ fn span(duration: Duration) -> std::time::Duration {
     std::time::Duration::from_nanos(duration.nanos())
 }
 
-/// A path that does not depend on where it is used.
+/// The path as an absolute path, because other processes use it in other folders.
 fn absolute(path: &std::path::Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -344,7 +349,7 @@ fn print(finished: &Finished, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// A table with the columns that have something in any row.
+/// Prints a table with the columns that have a value in some row.
 fn print_rows(rows: &[Row], out: &mut impl Write) -> io::Result<()> {
     let mut columns = vec![vec!["mechanism".to_owned()]];
     columns[0].extend(rows.iter().map(|row| row.mechanism.clone()));

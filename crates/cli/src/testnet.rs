@@ -1,4 +1,5 @@
-//! `leeway testnet`: several hosts with links between them, and a command on one of them.
+//! `leeway testnet`: builds several hosts with links between them, and runs a command on one of
+//! them.
 
 use crate::{Failure, link};
 use clap::{Args, Subcommand};
@@ -6,20 +7,21 @@ use leeway_emulator::testnet::{Spec, exec, run as run_on};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The network, and what runs on it.
+/// The network, and the command that runs on it.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Testnet {
     /// The file that describes the network (TOML).
     #[arg(required = true, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The host that the command runs on; the first in the file by default.
+    /// The host on which the command runs; the first in the file by default.
     #[arg(long, value_name = "HOST")]
     on: Option<String>,
-    /// Only read the file and say what is wrong with it.
+    /// Only read the file and report its errors.
     #[arg(long, conflicts_with_all = ["on", "command"])]
     check: bool,
-    /// Print at the end what the links carried, dropped and how late they were; otherwise only warnings.
+    /// Print at the end what each link carried and dropped, and how late it was. Without this only
+    /// warnings.
     #[arg(long, short)]
     verbose: bool,
     /// The command and its arguments; a shell by default.
@@ -29,7 +31,7 @@ pub struct Testnet {
     inside: Option<Inside>,
 }
 
-/// What can be done from a shell of a test network.
+/// Commands for use inside a test network.
 #[derive(Subcommand)]
 enum Inside {
     /// Run a command on another host, from a shell or program of a test network.
@@ -45,7 +47,7 @@ enum Inside {
     },
 }
 
-/// Runs the command; its end is the program's.
+/// Runs the command and ends with its exit code.
 pub fn run(testnet: &Testnet) -> Result<(), Failure> {
     if let Some(Inside::Exec { host, command }) = &testnet.inside {
         let command = link::launched(command)?.arguments;

@@ -1,5 +1,5 @@
-//! `leeway top`: every connection under a law of ours, live, both ways; ordinary users see their
-//! own, by the helper.
+//! `leeway top`: shows every connection under a law of Leeway, live, in both directions. Ordinary
+//! users see their own connections, through the helper.
 
 mod layout;
 mod sampler;
@@ -17,19 +17,20 @@ use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What to show of the sockets under the laws in the kernel.
+/// The options of `leeway top`.
 #[derive(Args)]
 pub struct Top {
-    /// Only sockets under these: names as `leeway kernel list` shows them, or laws (`ledbat`).
+    /// Show only sockets under these laws: names as `leeway kernel list` shows them, or laws
+    /// (`ledbat`).
     #[arg(value_name = "LAW")]
     laws: Vec<String>,
-    /// What is on top; a key of the same letter changes it.
+    /// What the rows are sorted by, largest first. In the live view a key changes the order.
     #[arg(long, short, value_enum, default_value_t = Order::Rate)]
     sort: Order,
-    /// Seconds between two updates; rates are over this time.
+    /// Seconds between two updates. Rates are means over this time.
     #[arg(long, short, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     interval: f64,
-    /// Print a table once and end; also what happens where the output is not a terminal.
+    /// Print a table once and end. This is the default if the output is not a terminal.
     #[arg(long)]
     once: bool,
     /// Print JSON once and end.
@@ -37,7 +38,7 @@ pub struct Top {
     json: bool,
 }
 
-/// What the rows are sorted by; the largest first, texts in their order.
+/// The order of the rows: largest number first, or texts in alphabetical order.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 enum Order {
     /// Bytes acknowledged a second.
@@ -62,7 +63,7 @@ fn interval(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Shows it.
+/// Prints the sockets once, or shows the live view.
 pub fn run(top: &Top) -> Result<(), Failure> {
     let mut sampler = Sampler::new(top.laws.clone());
     let first = sampler.sample()?;
@@ -92,21 +93,23 @@ pub fn run(top: &Top) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Columns of the terminal, or as many as `COLUMNS` says; where there is neither, as many as there is to say.
+/// Width of the terminal, or the number in the environment variable `COLUMNS`. Without both,
+/// unlimited.
 fn width() -> usize {
     let terminal = io::stdout().is_terminal().then(ratatui::crossterm::terminal::size).and_then(Result::ok);
     let said = || std::env::var("COLUMNS").ok()?.parse().ok();
     terminal.map(|(columns, _)| usize::from(columns)).or_else(said).unwrap_or(usize::MAX)
 }
 
-/// One socket as it is shown.
+/// One socket in one direction, as a row and in JSON.
 #[derive(Debug, Serialize)]
 struct Row {
     /// The kernel's name of the law.
     name: String,
     /// The law with its parameters.
     law: String,
-    /// `up`: what this machine sends; `down`: what it receives, held back by the windows that it announces.
+    /// `up`: data that this machine sends; `down`: data that it receives, limited by its receive
+    /// windows.
     direction: Direction,
     program: Option<String>,
     pid: Option<u32>,
@@ -116,13 +119,13 @@ struct Row {
     window_bytes: f64,
     window_pkt: f64,
     inflight_pkt: u32,
-    /// The law's own estimate.
+    /// The law's estimate.
     queuing_delay_us: u32,
     srtt_us: u32,
     phase: String,
-    /// Acknowledged, or received.
+    /// Bytes acknowledged (up) or received (down).
     acked_bytes: u64,
-    /// From the bytes since the last look; none at the first.
+    /// Rate since the last sample; `None` in the first one.
     rate_bps: Option<f64>,
 }
 
@@ -146,7 +149,7 @@ impl Row {
         ]
     }
 
-    /// Whether a text is in one of its texts.
+    /// Whether `text` occurs in one of the text columns.
     fn has(&self, text: &str) -> bool {
         self.cells()[..TEXTS].iter().any(|cell| cell.contains(text))
     }

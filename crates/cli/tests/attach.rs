@@ -182,7 +182,7 @@ fn a_process_that_runs_gives_way_with_the_connections_that_it_has() {
     }
     let again = attach(&[]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("gives way already"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("is already under"), "{}", text(&again.stderr));
     assert!(attach(&["--detach"]).status.success());
     let own = std::process::id().to_string();
     let output = Command::new(leeway()).args(["attach", "--pid", &own]).output().unwrap();

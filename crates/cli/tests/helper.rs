@@ -159,7 +159,7 @@ fn without_a_helper_it_says_what_to_grant() {
     std::fs::set_permissions(helper.socket(), PermissionsExt::from_mode(0o600)).unwrap();
     let output = helper.run("", &["true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("you may not use it"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("you have no right to use it"), "{}", text(&output.stderr));
     let output = ordinary("/nowhere").args(["attach", "--list"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("needs root"), "{}", text(&output.stderr));

@@ -227,7 +227,7 @@ fn a_mistyped_folder_of_a_relay_is_not_made() {
             leeway().current_dir(&folder).args(arguments).args(["--state", "relya"]).output().unwrap();
         let words = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?} {words}");
-        assert!(words.contains("relya: no relay has its folder there"), "{arguments:?} {words}");
+        assert!(words.contains("relya: this is not the folder of a relay"), "{arguments:?} {words}");
         assert!(!folder.path().join("relya").exists(), "{arguments:?}");
     }
 }

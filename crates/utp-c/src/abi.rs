@@ -1,4 +1,4 @@
-//! Types of the C interface, as `include/utp.h` has them, and addresses of the system.
+//! The types of the C interface, as in `include/utp.h`, and conversion of socket addresses.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -34,9 +34,9 @@ pub(crate) const ETIMEDOUT: c_int = 2;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union First {
-    /// Of a peer.
+    /// Address of a peer.
     pub address: *const libc::sockaddr,
-    /// A state, an error, a sample.
+    /// A state, an error or a sample.
     pub number: c_int,
 }
 
@@ -86,11 +86,11 @@ pub struct Part {
     pub(crate) len: usize,
 }
 
-/// A name in a table that C reads.
+/// A name in a table for C programs.
 #[repr(transparent)]
 pub struct Name(*const c_char);
 
-// SAFETY: the pointer leads to a constant of the program.
+// SAFETY: the pointer points to a constant of this program.
 unsafe impl Sync for Name {}
 
 const fn name(text: &'static std::ffi::CStr) -> Name {
@@ -142,7 +142,7 @@ pub static utp_callback_names: [Name; ARRAY_SIZE] = [
     name(c"UTP_TARGET_DELAY"),
 ];
 
-/// An address in the system's form, and its length.
+/// A socket address in the system's form, with its length.
 pub(crate) struct Raw {
     bytes: libc::sockaddr_in6,
     pub(crate) len: libc::socklen_t,
@@ -154,10 +154,10 @@ impl Raw {
     }
 }
 
-/// Reads an address; `None`: it is neither IPv4 nor IPv6, or too short.
+/// Reads a socket address. `None` if it is neither IPv4 nor IPv6, or too short.
 ///
 /// # Safety
-/// `address` leads to `len` readable bytes, or is null.
+/// `address` points to `len` readable bytes, or is null.
 pub(crate) unsafe fn read_address(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
@@ -182,7 +182,7 @@ pub(crate) unsafe fn read_address(
     None
 }
 
-/// The system's form of an address.
+/// Converts an address to the system's form.
 pub(crate) fn raw_address(address: SocketAddr) -> Raw {
     // SAFETY: all zeros are a valid value of this struct of numbers.
     let mut bytes: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };

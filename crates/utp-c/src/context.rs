@@ -1,8 +1,8 @@
-//! A context: its endpoint, its sockets, and what the program is told.
+//! A context of the library: its endpoint, its sockets, and the callbacks to the program.
 //!
-//! Callbacks call back into the library, so only shared references live across them: everything is in
-//! cells, and nothing of the endpoint is borrowed while a callback runs. What happens in a callback is
-//! served by the loop that runs already ([`Context::run`]).
+//! A callback may call the library again, so only shared references live across it. All state is
+//! in cells, and nothing of the endpoint is borrowed during a callback. The loop that is already
+//! running ([`Context::run`]) handles what happens in a callback.
 
 use crate::abi::*;
 use leeway_control::LawSpec;
@@ -13,30 +13,31 @@ use std::net::SocketAddr;
 use std::time::Instant;
 use utp::{Config, Connection, Endpoint, Handle, Header, Kind, Packet, UtpError};
 
-/// Room in the context; what a program wants to hold is its own matter.
+/// Most connections of a context. A program that wants fewer must limit itself.
 const CONNECTIONS_MAX: usize = 1 << 20;
-/// A closed socket whose bytes are acknowledged waits so long for the peer's end.
+/// Time that a closed socket, whose bytes are all acknowledged, waits for the end of the peer's
+/// stream.
 const GRACE_US: u64 = 1_000_000;
-/// Bytes that may be written ahead of a small window.
+/// Least number of bytes that a program may write ahead, however small the window is.
 const AHEAD_BYTES: u64 = 32_768;
-/// Bytes that UTP_ON_READ is handed at most.
+/// Most bytes in one UTP_ON_READ.
 const READ_BYTES: usize = 65_536;
-/// UDP payload of an Ethernet packet over IPv4 and IPv6.
+/// UDP payload of an Ethernet packet, over IPv4 and over IPv6.
 const PACKET_BYTES_MAX: [usize; 2] = [1472, 1452];
-/// Bytes of IP and UDP in front of a packet.
+/// Bytes of the IP and UDP headers, for IPv4 and IPv6.
 const OVERHEAD_BYTES: [usize; 2] = [28, 48];
 
 /// `utp_context`.
 pub struct Context {
     endpoint: RefCell<Endpoint<SocketAddr>>,
     sockets: RefCell<BTreeMap<Handle, *mut Socket>>,
-    /// Closed by the program, and not yet destroyed.
+    /// Sockets that the program has closed and that are not destroyed yet.
     closing: RefCell<BTreeSet<*mut Socket>>,
     callbacks: [Cell<Option<Callback>>; ARRAY_SIZE],
     pub(crate) userdata: Cell<*mut c_void>,
     law: RefCell<LawSpec>,
     target_us: Cell<c_int>,
-    /// Bytes that new sockets keep, of what is sent and of what arrives.
+    /// Sizes of the send and receive buffers of new sockets.
     buffers: Cell<[usize; 2]>,
     began: Instant,
     now_us: Cell<u64>,
@@ -52,16 +53,16 @@ pub struct Socket {
     handle: Cell<Option<Handle>>,
     peer: Cell<Option<SocketAddr>>,
     buffers: Cell<[usize; 2]>,
-    /// Bytes that the program has not read, as it said last.
+    /// Unread bytes in the program, by its last answer.
     unread: Cell<usize>,
     is_connected: Cell<bool>,
     is_at_end: Cell<bool>,
     has_failed: Cell<bool>,
-    /// Writing took less than there was.
+    /// Whether the last write took less than the program offered.
     wants_room: Cell<bool>,
     pub(crate) is_deaf: Cell<bool>,
     is_finished: Cell<bool>,
-    /// Closed, and since when nothing but the peer's end is waited for.
+    /// For a closed socket: since when only the end of the peer's stream is missing.
     closing_since_us: Cell<Option<u64>>,
     stats: UnsafeCell<SocketStats>,
 }
@@ -93,7 +94,7 @@ impl Context {
         self.listen();
     }
 
-    /// Connections of others are told the options of now.
+    /// Applies the present options to incoming connections.
     fn listen(&self) {
         let accepts = self.callbacks[ON_ACCEPT].get().is_some();
         let config = accepts.then(|| self.config(self.buffers.get(), None));
@@ -115,7 +116,7 @@ impl Context {
                 self.target_us.set(value);
                 self.law.replace(law);
             }
-            // What is logged: nothing.
+            // Options for logging. This library logs nothing.
             16..=18 => {}
             _ => return -1,
         }
@@ -134,8 +135,8 @@ impl Context {
         }
     }
 
-    /// What a new connection is told. Packets are not paced, and acknowledgements do not wait: the
-    /// program comes back when something arrives, or half a second later.
+    /// Settings of a new connection. Packets are not paced and acknowledgements are not delayed,
+    /// because the program calls the library only when something arrives, or after half a second.
     fn config(&self, [send_bytes, receive_bytes]: [usize; 2], peer: Option<SocketAddr>) -> Config {
         let mut config = Config::default();
         config.law = self.law.borrow().clone();
@@ -157,7 +158,7 @@ impl Context {
         config
     }
 
-    /// Calls the program, where it wants to be called.
+    /// Calls the program's callback, if there is one.
     fn call(&self, which: usize, socket: *mut Socket, fill: impl FnOnce(&mut Arguments)) -> Option<u64> {
         let callback = self.callbacks[which].get()?;
         let mut arguments = Arguments {
@@ -171,7 +172,8 @@ impl Context {
             address_len: 0,
         };
         fill(&mut arguments);
-        // SAFETY: the program gave this function for these arguments, which live until it returns.
+        // SAFETY: the program registered this function for these arguments, which live until it
+        // returns.
         Some(unsafe { callback(&raw mut arguments) })
     }
 
@@ -179,7 +181,7 @@ impl Context {
         self.call(ON_STATE_CHANGE, socket, |arguments| arguments.first = First { number: state });
     }
 
-    /// The program's clock, or ours; it does not go back.
+    /// The time of the program's clock, or of this library's. It never goes back.
     fn now_us(&self) -> u64 {
         let told = self.call(GET_MICROSECONDS, std::ptr::null_mut(), |_| {});
         let now_us = told.unwrap_or_else(|| self.began.elapsed().as_micros() as u64);
@@ -210,7 +212,7 @@ impl Context {
         0
     }
 
-    /// A datagram; whether it is one of uTP.
+    /// Processes a datagram. Returns whether it is a uTP packet.
     pub(crate) fn process(&self, from: SocketAddr, bytes: &[u8]) -> bool {
         let Ok(packet) = Packet::parse(bytes) else { return false };
         self.count(bytes.len(), |stats| &mut stats.received);
@@ -228,12 +230,13 @@ impl Context {
         true
     }
 
-    /// Whether the connection that this SYN asks for is there.
+    /// Whether the connection that this SYN asks for exists already.
     fn is_known(&self, from: SocketAddr, syn: Header) -> bool {
         self.endpoint.borrow().sent(from, &Header { kind: Kind::State, ..syn }).is_some()
     }
 
-    /// What the network says of a packet that was sent: with the MTU of the next hop it was too long.
+    /// Processes an ICMP message about a sent packet. With an MTU of the next hop, the packet was
+    /// too long.
     pub(crate) fn process_icmp(&self, to: SocketAddr, bytes: &[u8], next_hop_mtu: Option<u16>) -> bool {
         let Ok(packet) = Packet::parse(bytes) else { return false };
         let Some(handle) = self.endpoint.borrow().sent(to, &packet.header) else { return false };
@@ -252,7 +255,7 @@ impl Context {
         true
     }
 
-    /// Timers, and what waits for the program's turn.
+    /// Runs the timers and sends what is due.
     pub(crate) fn check(&self) {
         let now_us = self.now_us();
         self.endpoint.borrow_mut().expire(now_us);
@@ -262,14 +265,14 @@ impl Context {
         }
     }
 
-    /// Acknowledgements that waited for more packets.
+    /// Sends the acknowledgements that waited for more packets.
     pub(crate) fn acknowledge(&self) {
         let now_us = self.now_us();
         self.endpoint.borrow_mut().expire(now_us);
         self.run();
     }
 
-    /// Microseconds until [`Context::check`] has something to do.
+    /// Microseconds until [`Context::check`] must be called.
     pub(crate) fn next_timeout_us(&self) -> Option<u64> {
         let deadline_us = self.endpoint.borrow().deadline();
         let grace_us = (!self.closing.borrow().is_empty()).then_some(self.now_us.get() + GRACE_US);
@@ -277,7 +280,7 @@ impl Context {
         deadline_us.into_iter().chain(grace_us).min().map(|at_us| at_us.saturating_sub(now_us))
     }
 
-    /// Sends what may leave and tells what has changed, until there is neither.
+    /// Sends packets and reports changes to the program, until there are neither.
     fn run(&self) {
         if self.is_running.replace(true) {
             return;
@@ -317,7 +320,7 @@ impl Context {
         self.packets.replace(packets);
     }
 
-    /// Somebody else asked for a connection, and his address is proven.
+    /// Reports an incoming connection whose peer address is proven.
     fn accepted(&self, handle: Handle) {
         let Some(peer) = self.endpoint.borrow().peer(handle) else { return };
         let socket = Box::into_raw(Box::new(Socket::new(self, Some((handle, peer)))));
@@ -326,11 +329,11 @@ impl Context {
         self.call(ON_ACCEPT, socket, |arguments| arguments.set_address(&raw));
     }
 
-    /// Tells the program what has become of a connection.
+    /// Reports the new state of a connection to the program.
     fn changed(&self, handle: Handle) {
         let Some(pointer) = self.sockets.borrow().get(&handle).copied() else { return };
-        // SAFETY: sockets in the map are boxes that live until `destroy_closed`, which does not run
-        // while this does.
+        // SAFETY: the sockets in the map are boxes that live until `destroy_closed`, which does
+        // not run during this function.
         let socket = unsafe { &*pointer };
         if socket.has_failed.get() {
             return;
@@ -366,7 +369,7 @@ impl Context {
         self.endpoint.borrow().get(handle).map(what)
     }
 
-    /// What has arrived goes to the program, or nowhere once it has closed.
+    /// Passes arrived bytes to the program, or drops them after the program has closed the socket.
     fn hand_over(&self, socket: &Socket, handle: Handle) {
         let waits = |connection: &Connection| connection.is_readable() && !connection.is_at_end();
         let mut buffer = Vec::new();
@@ -384,7 +387,7 @@ impl Context {
         }
     }
 
-    /// The window is what is left of the buffer when the program says how much it has not read.
+    /// Sets the receive buffer to its size less the bytes that the program reports as unread.
     pub(crate) fn refresh_window(&self, socket: &Socket) {
         let Some(handle) = socket.handle.get() else { return };
         let told = self.call(GET_READ_BUFFER_SIZE, socket.as_ptr(), |_| {});
@@ -397,14 +400,14 @@ impl Context {
         }
     }
 
-    /// The program has read all that it was handed.
+    /// The program has read all bytes that it received.
     pub(crate) fn drained(&self, socket: &Socket) {
         self.refresh_window(socket);
         self.run();
     }
 
-    /// Bytes that may be written: two windows ahead of what is acknowledged, so that what a program
-    /// has written is soon on its way.
+    /// Bytes that the program may write now: up to two windows beyond what is acknowledged, so
+    /// that written bytes are sent soon.
     fn room(&self, socket: &Socket, handle: Handle) -> usize {
         let [send, _] = socket.buffers.get();
         let room = |connection: &Connection| {
@@ -415,7 +418,7 @@ impl Context {
         self.look(handle, room).unwrap_or(0)
     }
 
-    /// Takes bytes to send; 0 where there is no room, or no connection yet.
+    /// Takes bytes to send. Returns 0 if there is no room, or no connection yet.
     pub(crate) fn write(&self, socket: &Socket, parts: &[&[u8]]) -> usize {
         let Some(handle) = socket.handle.get().filter(|_| socket.is_connected.get()) else { return 0 };
         let mut written = 0;
@@ -432,7 +435,7 @@ impl Context {
         written
     }
 
-    /// Nothing more will be written.
+    /// Ends the stream of this side.
     pub(crate) fn finish(&self, socket: &Socket) {
         socket.is_finished.set(true);
         if let Some(handle) = socket.handle.get()
@@ -443,7 +446,7 @@ impl Context {
         self.run();
     }
 
-    /// The program needs the socket no longer, but for being told of its end.
+    /// Closes the socket. The program only learns of its destruction.
     pub(crate) fn close(&self, socket: &Socket) {
         if socket.is_closing() {
             return;
@@ -456,7 +459,7 @@ impl Context {
     /// Destroys closed sockets that have nothing left to do.
     fn destroy_closed(&self, now_us: u64) {
         let done = |&pointer: &*mut Socket| {
-            // SAFETY: closed sockets live until they are taken out of the set below.
+            // SAFETY: closed sockets live until they are removed from the set below.
             self.is_done(unsafe { &*pointer }, now_us)
         };
         let done: Vec<*mut Socket> = self.closing.borrow().iter().copied().filter(done).collect();
@@ -470,7 +473,7 @@ impl Context {
                 self.sockets.borrow_mut().remove(&handle);
                 self.endpoint.borrow_mut().release(handle);
             }
-            // SAFETY: it came from a box, and no map and no set leads to it any more.
+            // SAFETY: the pointer came from a box, and no map or set contains it any more.
             drop(unsafe { Box::from_raw(pointer) });
         }
         self.run();
@@ -493,7 +496,8 @@ impl Context {
 
     fn count(&self, bytes: usize, which: impl FnOnce(&mut ContextStats) -> &mut [u32; 5]) {
         let class = [23, 373, 723, 1400].iter().filter(|&&limit| bytes >= limit).count();
-        // SAFETY: the program reads it between calls only, and nothing else of this is borrowed.
+        // SAFETY: the program reads the statistics only between calls, and nothing else here is
+        // borrowed.
         let counts = which(unsafe { &mut *self.stats.get() });
         counts[class] = counts[class].wrapping_add(1);
     }
@@ -515,7 +519,7 @@ impl Context {
                 repeated: steering.repeated_packets as u32,
                 mtu: steering.segment_bytes as u32,
             };
-            // SAFETY: the program reads it between calls only.
+            // SAFETY: the program reads the statistics only between calls.
             unsafe { *socket.stats.get() = stats };
         }
         socket.stats.get()
@@ -547,7 +551,7 @@ impl Drop for Context {
         let sockets = self.sockets.take().into_values();
         let all: BTreeSet<*mut Socket> = sockets.chain(self.closing.take()).collect();
         for pointer in all {
-            // SAFETY: each came from a box and is in the set once.
+            // SAFETY: each pointer came from a box and is in the set once.
             drop(unsafe { Box::from_raw(pointer) });
         }
     }

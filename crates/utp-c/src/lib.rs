@@ -1,11 +1,12 @@
-//! `libleeway_utp`: uTP under a control law, with libutp's own functions and callbacks.
+//! `libleeway_utp`: uTP under a control law, with the C functions and callbacks of libutp.
 //!
-//! A program for libutp links with it instead; `include/utp.h` is the interface, docs/utp.md says
-//! what differs. A context and its sockets belong to one thread at a time, as in libutp.
+//! A program written for libutp links with this library instead. `include/utp.h` is the interface;
+//! docs/utp.md says what differs. A context and its sockets belong to one thread at a time, as in
+//! libutp.
 //!
-//! Every function takes pointers that this library gave out and that are not destroyed yet, or null,
-//! which changes nothing; buffers and addresses as long as their length says. That is the safety
-//! contract of all of them.
+//! Safety contract of all functions: a pointer to a context or socket is null, which changes
+//! nothing, or was returned by this library and is not destroyed. Buffers and addresses are as
+//! long as the length given with them.
 #![allow(unsafe_code, reason = "an interface for C: each block has its reason")]
 #![allow(clippy::missing_safety_doc, reason = "one contract for all, above")]
 
@@ -20,25 +21,26 @@ use std::ptr::null_mut;
 
 /// The version of the interface.
 const VERSION: c_int = 2;
-/// Parts of one write at most.
+/// Most parts of one write.
 const PARTS_MAX: usize = 1024;
-/// The law of all connections of programs that do not choose one.
+/// Environment variable with the law of all connections, for programs that do not choose one.
 const LAW_VARIABLE: &str = "LEEWAY_UTP_LAW";
 
-/// The context behind a pointer.
+/// The context at a pointer.
 unsafe fn context<'a>(pointer: *const Context) -> Option<&'a Context> {
-    // SAFETY: the contract above; only shared references are made, so callbacks may come back.
+    // SAFETY: the contract above. Only shared references are made, so a callback may call the
+    // library again.
     unsafe { pointer.as_ref() }
 }
 
-/// The socket behind a pointer, and its context.
+/// The socket at a pointer, and its context.
 unsafe fn socket<'a>(pointer: *const Socket) -> Option<(&'a Context, &'a Socket)> {
     // SAFETY: as above; a socket's context outlives it.
     let socket = unsafe { pointer.as_ref() }?;
     Some((unsafe { context(socket.context) }?, socket))
 }
 
-/// The bytes behind a pointer.
+/// The bytes at a pointer.
 unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> &'a [u8] {
     if pointer.is_null() || len == 0 {
         return &[];
@@ -47,7 +49,7 @@ unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(pointer, len) }
 }
 
-/// A new context; null for another version than 2.
+/// Makes a context; null for a version other than 2.
 #[unsafe(no_mangle)]
 pub extern "C" fn utp_init(version: c_int) -> *mut Context {
     if version != VERSION {
@@ -62,16 +64,16 @@ pub extern "C" fn utp_init(version: c_int) -> *mut Context {
     Box::into_raw(Box::new(Context::new(law)))
 }
 
-/// Ends a context and all of its sockets, without a word to peers or program.
+/// Destroys a context and all its sockets. Neither the peers nor the program are told.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_destroy(pointer: *mut Context) {
     if !pointer.is_null() {
-        // SAFETY: it came from `utp_init`, and is not used any more.
+        // SAFETY: the pointer came from `utp_init`, and is not used any more.
         drop(unsafe { Box::from_raw(pointer) });
     }
 }
 
-/// Calls `callback` for what `name` stands for.
+/// Registers `callback` for the event `name`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_set_callback(pointer: *mut Context, name: c_int, callback: Option<Callback>) {
     if let (Some(context), Ok(name)) = (unsafe { context(pointer) }, usize::try_from(name)) {
@@ -96,19 +98,19 @@ pub unsafe extern "C" fn utp_context_get_userdata(pointer: *mut Context) -> *mut
     unsafe { context(pointer) }.map_or(null_mut(), |context| context.userdata.get())
 }
 
-/// Sets an option for sockets that are made from now on.
+/// Sets an option of sockets that are made from now on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_context_set_option(pointer: *mut Context, option: c_int, value: c_int) -> c_int {
     unsafe { context(pointer) }.map_or(-1, |context| context.set_option(option, value))
 }
 
-/// An option; -1 where there is no such option.
+/// The value of an option; -1 if there is no such option.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_context_get_option(pointer: *mut Context, option: c_int) -> c_int {
     unsafe { context(pointer) }.map_or(-1, |context| context.option(option))
 }
 
-/// A datagram has arrived; 1 where it is one of uTP, 0 where it is not.
+/// Processes a datagram. Returns 1 if it is a uTP packet, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_process_udp(
     pointer: *mut Context,
@@ -135,7 +137,8 @@ unsafe fn icmp(
     context.process_icmp(to, unsafe { bytes(packet.0, packet.1) }, next_hop_mtu).into()
 }
 
-/// The network says that a packet was not delivered; 1 where a connection has sent it.
+/// Processes an ICMP message that a packet was not delivered. Returns 1 if a connection sent the
+/// packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_process_icmp_error(
     pointer: *mut Context,
@@ -148,7 +151,8 @@ pub unsafe extern "C" fn utp_process_icmp_error(
     unsafe { icmp(pointer, (packet, len), (to, to_len), None) }
 }
 
-/// The network says that a packet was too long; 1 where a connection has sent it.
+/// Processes an ICMP message that a packet was too long. Returns 1 if a connection sent the
+/// packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_process_icmp_fragmentation(
     pointer: *mut Context,
@@ -162,7 +166,7 @@ pub unsafe extern "C" fn utp_process_icmp_fragmentation(
     unsafe { icmp(pointer, (packet, len), (to, to_len), Some(next_hop_mtu)) }
 }
 
-/// To be called every half second at least.
+/// Runs the timers. Must be called at least every half second.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_check_timeouts(pointer: *mut Context) {
     if let Some(context) = unsafe { context(pointer) } {
@@ -170,7 +174,7 @@ pub unsafe extern "C" fn utp_check_timeouts(pointer: *mut Context) {
     }
 }
 
-/// To be called when no datagram waits any more.
+/// Sends delayed acknowledgements. Must be called after the last waiting datagram was processed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_issue_deferred_acks(pointer: *mut Context) {
     if let Some(context) = unsafe { context(pointer) } {
@@ -178,13 +182,13 @@ pub unsafe extern "C" fn utp_issue_deferred_acks(pointer: *mut Context) {
     }
 }
 
-/// Packets by size; valid as long as the context.
+/// Counters of packets by size; the pointer is valid as long as the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_get_context_stats(pointer: *mut Context) -> *mut ContextStats {
     unsafe { context(pointer) }.map_or(null_mut(), Context::stats)
 }
 
-/// A socket that is not connected.
+/// Makes a socket that is not connected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_create_socket(pointer: *mut Context) -> *mut Socket {
     unsafe { context(pointer) }.map_or(null_mut(), Context::create)
@@ -204,7 +208,7 @@ pub unsafe extern "C" fn utp_get_userdata(pointer: *mut Socket) -> *mut c_void {
     unsafe { socket(pointer) }.map_or(null_mut(), |(_, socket)| socket.userdata.get())
 }
 
-/// Sets the size of a buffer; -1 where there is no such option.
+/// Sets the size of a buffer; -1 if there is no such option.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_setsockopt(pointer: *mut Socket, option: c_int, value: c_int) -> c_int {
     let Some((context, socket)) = (unsafe { socket(pointer) }) else { return -1 };
@@ -217,7 +221,7 @@ pub unsafe extern "C" fn utp_setsockopt(pointer: *mut Socket, option: c_int, val
     0
 }
 
-/// The size of a buffer; -1 where there is no such option.
+/// The size of a buffer; -1 if there is no such option.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_getsockopt(pointer: *mut Socket, option: c_int) -> c_int {
     let Some((_, socket)) = (unsafe { socket(pointer) }) else { return -1 };
@@ -230,7 +234,7 @@ pub unsafe extern "C" fn utp_getsockopt(pointer: *mut Socket, option: c_int) -> 
     c_int::try_from(size).unwrap_or(c_int::MAX)
 }
 
-/// Asks a peer for a connection; 0, or -1.
+/// Starts to connect to a peer. Returns 0, or -1 on an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_connect(
     pointer: *mut Socket,
@@ -243,14 +247,14 @@ pub unsafe extern "C" fn utp_connect(
     context.connect(socket, to)
 }
 
-/// Takes bytes to send; how many, -1 without a socket.
+/// Takes bytes to send. Returns their number, or -1 without a socket.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_write(pointer: *mut Socket, from: *mut c_void, count: usize) -> libc::ssize_t {
     let Some((context, socket)) = (unsafe { socket(pointer) }) else { return -1 };
     context.write(socket, &[unsafe { bytes(from.cast(), count) }]) as libc::ssize_t
 }
 
-/// Takes bytes from several places; how many, -1 without a socket.
+/// Takes bytes from several buffers. Returns their number, or -1 without a socket.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_writev(pointer: *mut Socket, parts: *mut Part, count: usize) -> libc::ssize_t {
     let Some((context, socket)) = (unsafe { socket(pointer) }) else { return -1 };
@@ -263,7 +267,8 @@ pub unsafe extern "C" fn utp_writev(pointer: *mut Socket, parts: *mut Part, coun
     context.write(socket, &parts) as libc::ssize_t
 }
 
-/// Writes the peer's address to `address`, as much of it as fits, and its length; 0, or -1.
+/// Writes the peer's address, as much of it as fits, to `address`, and its length. Returns 0, or
+/// -1 on an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_getpeername(
     pointer: *mut Socket,
@@ -285,7 +290,7 @@ pub unsafe extern "C" fn utp_getpeername(
     0
 }
 
-/// The program has read what it was handed: the window may grow.
+/// The program has read its bytes, so the window may grow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_read_drained(pointer: *mut Socket) {
     if let Some((context, socket)) = unsafe { socket(pointer) } {
@@ -293,7 +298,8 @@ pub unsafe extern "C" fn utp_read_drained(pointer: *mut Socket) {
     }
 }
 
-/// The queuing delay of this side's packets, in microseconds; the other two are not known, and 0.
+/// The queuing delay of this side's packets, in microseconds. The other two delays are not known,
+/// and 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_get_delays(
     pointer: *mut Socket,
@@ -305,14 +311,14 @@ pub unsafe extern "C" fn utp_get_delays(
     let Some(delay_us) = context.delay_us(socket) else { return -1 };
     for (place, value) in [(ours, delay_us), (theirs, 0), (age, 0)] {
         if !place.is_null() {
-            // SAFETY: it is writable, by the contract above.
+            // SAFETY: the place is writable, by the contract above.
             unsafe { place.write(value) };
         }
     }
     0
 }
 
-/// What a socket has done; valid as long as the socket.
+/// Counters of a socket; the pointer is valid as long as the socket.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_get_stats(pointer: *mut Socket) -> *mut SocketStats {
     unsafe { socket(pointer) }.map_or(null_mut(), |(context, socket)| context.stats_of(socket))
@@ -324,7 +330,8 @@ pub unsafe extern "C" fn utp_get_context(pointer: *mut Socket) -> *mut Context {
     unsafe { socket(pointer) }.map_or(null_mut(), |(_, socket)| socket.context.cast_mut())
 }
 
-/// Ends a direction: what arrives is thrown away (SHUT_RD), nothing more is written (SHUT_WR), or both.
+/// Ends one direction or both: arriving bytes are dropped (SHUT_RD), or nothing more is written
+/// (SHUT_WR).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_shutdown(pointer: *mut Socket, how: c_int) {
     let Some((context, socket)) = (unsafe { socket(pointer) }) else { return };
@@ -336,7 +343,8 @@ pub unsafe extern "C" fn utp_shutdown(pointer: *mut Socket, how: c_int) {
     }
 }
 
-/// What was written is still sent; the socket is destroyed in a later `utp_check_timeouts`.
+/// Closes a socket. Written bytes are still sent; a later `utp_check_timeouts` destroys the
+/// socket.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_close(pointer: *mut Socket) {
     if let Some((context, socket)) = unsafe { socket(pointer) } {
@@ -344,11 +352,11 @@ pub unsafe extern "C" fn utp_close(pointer: *mut Socket) {
     }
 }
 
-/// The law of connections that are made from now on; -1 where there is no such law.
+/// Sets the law of connections that are made from now on; -1 if there is no such law.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leeway_utp_set_law(pointer: *mut Context, law: *const c_char) -> c_int {
     let Some(context) = unsafe { context(pointer) }.filter(|_| !law.is_null()) else { return -1 };
-    // SAFETY: a string with its end, by the contract above.
+    // SAFETY: a string that ends with a zero byte, by the contract above.
     let law = unsafe { CStr::from_ptr(law) }.to_str().ok().and_then(|law| law.parse().ok());
     law.map_or(-1, |law| {
         context.set_law(law);
@@ -356,7 +364,7 @@ pub unsafe extern "C" fn leeway_utp_set_law(pointer: *mut Context, law: *const c
     })
 }
 
-/// Microseconds until `utp_check_timeouts` has something to do; -1: not before a packet arrives.
+/// Microseconds until `utp_check_timeouts` must be called; -1 if only a packet can require a call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leeway_utp_next_timeout_us(pointer: *mut Context) -> c_longlong {
     let wait_us = unsafe { context(pointer) }.and_then(Context::next_timeout_us);

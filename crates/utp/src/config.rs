@@ -1,4 +1,4 @@
-//! What a connection is told when it is made.
+//! The settings of a connection.
 
 use crate::wire::HEADER_BYTES;
 use leeway_control::LawSpec;
@@ -7,35 +7,39 @@ use leeway_control::LawSpec;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// The control law of what is sent; `ledbat` (RFC 6817, 100 ms), as other uTP programs have it.
+    /// The control law of the sender. The default is `ledbat` (RFC 6817, target 100 ms), as in
+    /// other uTP programs.
     pub law: LawSpec,
-    /// Bytes that may wait to be read: the window that is announced at most. 1 MiB, as in libutp.
+    /// Size of the receive buffer in bytes, which is also the largest announced window. 1 MiB, as
+    /// in libutp.
     pub receive_bytes: usize,
-    /// Bytes that may be written ahead of what is acknowledged. 1 MiB.
+    /// Size of the send buffer in bytes: written and not yet acknowledged. 1 MiB.
     pub send_bytes: usize,
-    /// Bytes of a packet, header included, that every path carries: 548, what IPv4 leaves of the 576
-    /// bytes that each host takes (RFC 791, 3.1). The tokio driver has `packet_bytes` on IPv6 instead.
+    /// Bytes of a packet, header included, that every path carries: 548. That is what IPv4 and UDP
+    /// leave of the 576 bytes that every host accepts (RFC 791, 3.1). On IPv6 the tokio driver
+    /// uses `packet_bytes` instead.
     pub packet_bytes_min: usize,
-    /// Bytes of a packet that are usual: 1,232, what is left of IPv6's smallest MTU. The first full packet
-    /// tries whether they pass; it may be fragmented on IPv4.
+    /// Bytes of a usual packet: 1,232, what IPv6 and UDP leave of the smallest IPv6 MTU of 1,280.
+    /// The first full packet tests whether this size passes; on IPv4 it may be fragmented.
     pub packet_bytes: usize,
-    /// Bytes of a packet that are tried at most: 1,472 for IPv4 over Ethernet, 1,452 for IPv6.
+    /// Bytes of the largest packet that is tried: 1,472 for IPv4 over Ethernet, 1,452 for IPv6.
     pub packet_bytes_max: usize,
-    /// Whether a packet that is not full waits while others are in flight (RFC 896).
+    /// Whether a packet that is not full waits while other packets are in flight (RFC 896).
     pub nagle: bool,
-    /// Whether packets are paced where the law does not ask for it. Without, what the window lets go
-    /// leaves at once; for drivers that cannot wake up in between.
+    /// Whether packets are paced even if the law does not ask for pacing. Without pacing, all that
+    /// the window allows is sent at once; that is for drivers that cannot wake up in between.
     pub paces: bool,
-    /// How long the acknowledgement of a single packet may wait; 25 ms.
+    /// The longest delay of the acknowledgement of a single packet; 25 ms.
     pub ack_delay_us: u64,
-    /// A connection that sends nothing says that it is there this often; 29 s, as libutp does, before
-    /// the 30 s after which address translators forget.
+    /// Interval at which an idle connection sends a packet; 29 s, as in libutp. That is just below
+    /// the 30 s after which address translators (NAT) forget a connection.
     pub keep_alive_us: u64,
-    /// How long a connection may be tried; 15 s.
+    /// Time after which an attempt to connect fails; 15 s.
     pub connect_us: u64,
-    /// How long unacknowledged data, or a window of zero, may wait for a sign of progress; 60 s.
+    /// Time without progress, with unacknowledged data or a peer's window of zero, after which the
+    /// connection ends; 60 s.
     pub stall_us: u64,
-    /// How long a peer may be silent although nothing waits; 10 minutes.
+    /// Time of silence of the peer after which an idle connection ends; 10 minutes.
     pub idle_us: u64,
 }
 

@@ -1,32 +1,34 @@
-//! A control law at work in a connection: what it is told, how much and when it lets packets go.
+//! The control law of a connection: turns acknowledgements and losses into events for the law, and
+//! answers how many bytes may leave and when.
 //!
 //! # Scope and limitations
-//! uTP does not say how many bytes were marked congestion-experienced, so no law hears of marks.
+//! uTP does not report bytes that were marked CE (congestion experienced), so laws never see
+//! marks.
 
 use crate::outgoing::{Acknowledged, Lost};
 use crate::rtt::Rtt;
 use leeway_control::sender::{self, RateStamp, RateState, Sender};
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase};
 
-/// RFC 6928: ten segments.
+/// Initial window in segments (RFC 6928).
 const INITIAL_SEGMENTS: u32 = 10;
-/// How far ahead of its departure a packet may leave: timers of hosts have 1 ms, and packets that
-/// leave together cost one call of the system.
+/// Time by which a packet may leave early. Timers of hosts have a resolution of 1 ms, and several
+/// packets that leave together cost one system call.
 const AHEAD_NS: u64 = 2_000_000;
-/// Clocks of uTP's stamps have microseconds.
+/// Resolution of uTP's timestamps, in microseconds.
 const RESOLUTION_US: u32 = 1;
 
-/// Whether a packet may go.
+/// Whether a packet may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grant {
     Now,
-    /// At that time, in microseconds.
+    /// It may leave at this time, in microseconds.
     At(u64),
-    /// When something was acknowledged.
+    /// It may leave after a further acknowledgement.
     WindowFull,
 }
 
-/// Where the sender stands when something arrives.
+/// The sender's position in the stream when an acknowledgement arrives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
     /// Bytes in flight before the event.
@@ -49,12 +51,13 @@ pub(crate) struct Congestion {
     limited_until: u64,
     /// Loss recovery lasts until this number is acknowledged.
     recovery_end: u64,
-    /// What all senders do around a law: pacing, the window after idling, what samples are worth.
+    /// What all senders have in common: pacing, the window after idle time, whether samples are
+    /// exact.
     common: Sender,
-    /// Delivery rates, where the law looks at them.
+    /// Delivery-rate state, if the law uses delivery rates.
     rate: Option<RateState>,
     sent_us: Option<u64>,
-    /// Whether packets are paced where the law does not ask for it.
+    /// Whether packets are paced even if the law does not ask for pacing.
     paces: bool,
 }
 
@@ -81,7 +84,7 @@ impl Congestion {
         self.path.mss_bytes = mss_bytes;
     }
 
-    /// Packets from the number `next` on were taken back, and their numbers are given again.
+    /// The packets from number `next` on were taken back; their numbers will be used again.
     pub(crate) fn renumbered(&mut self, next: u64) {
         for number in [&mut self.round_end, &mut self.limited_until, &mut self.recovery_end] {
             *number = next.min(*number);
@@ -100,7 +103,8 @@ impl Congestion {
         self.law.output().queuing_delay_us
     }
 
-    /// Packets were acknowledged. `owd_us`: the peer's clock minus our stamp, where it told one.
+    /// Packets were acknowledged. `owd_us`: the peer's clock minus our timestamp, if the peer sent
+    /// it.
     pub(crate) fn acknowledged(
         &mut self,
         now_us: u64,
@@ -125,8 +129,9 @@ impl Congestion {
             _ => Default::default(),
         };
         let rtt_us = result.rtt_us.map_or(0, |us| us.clamp(1, u32::MAX.into()) as u32);
-        // What may have waited for the peer's timer is no sample of the path: a lone packet would look
-        // like a queue, and a law that reduces the window would never see two packets again.
+        // A round trip that may include the peer's delayed-ACK timer is not a sample of the path.
+        // A lone packet would look like a queue, and the law would keep the window below two
+        // packets for ever.
         let exact_us = if last_kind == Ack::LAST_EXACT { rtt_us } else { 0 };
         let ack = Ack {
             now_us,
@@ -146,7 +151,8 @@ impl Congestion {
         self.law.on_ack(&ack, &self.path);
     }
 
-    /// Packets were lost. `timeouts`: how many timeouts in a row; 0 where others overtook them.
+    /// Packets were lost. `timeouts`: number of timeouts in a row; 0 if later packets overtook the
+    /// lost ones.
     pub(crate) fn lost(&mut self, now_us: u64, lost: &Lost, timeouts: u32, rtt: &Rtt, flight: Flight) {
         self.look(rtt, flight);
         self.recovery_end = flight.next;
@@ -169,8 +175,9 @@ impl Congestion {
         self.path.min_rtt_us = u32::try_from(rtt.min_us()).unwrap_or(u32::MAX);
     }
 
-    /// Whether `bytes` more may go beside `in_flight` bytes. The first packet always finds room in
-    /// the window: a window below one packet is kept by the pace.
+    /// Whether `bytes` more may leave while `in_flight` bytes are in flight. With nothing in
+    /// flight the window always allows one packet; a window below one packet is enforced by
+    /// pacing.
     pub(crate) fn grant(&self, now_us: u64, bytes: u64, in_flight: u64) -> Grant {
         let window = self.window_bytes();
         if in_flight > 0 && in_flight + bytes > window {
@@ -189,15 +196,16 @@ impl Congestion {
         }
     }
 
-    /// Nothing is in flight, and something is to be sent. After more than `timeout_us` without a packet
-    /// the window begins anew (RFC 5681, 4.1).
+    /// Called before sending when nothing is in flight. After more than `timeout_us` without a
+    /// packet the window restarts (RFC 5681, 4.1).
     pub(crate) fn resume(&mut self, now_us: u64, timeout_us: u64) {
         if self.sent_us.is_some_and(|sent_us| now_us.saturating_sub(sent_us) > timeout_us) {
             self.common.idle(self.path.initial_window_bytes);
         }
     }
 
-    /// A packet of `bytes` leaves, while `in_flight` bytes are. What it remembers of its departure.
+    /// A packet of `bytes` leaves while `in_flight` bytes are in flight. Returns the stamp to keep
+    /// with the packet.
     pub(crate) fn sent(&mut self, now_us: u64, bytes: u64, in_flight: u64) -> RateStamp {
         self.sent_us = Some(now_us);
         let output = self.law.output();
@@ -215,12 +223,12 @@ impl Congestion {
         self.rate.as_mut().map_or_else(RateStamp::default, |rate| rate.sent(now_us, in_flight, bytes))
     }
 
-    /// All packets below `next` were sent, or wait, because the window or the pace was the limit.
+    /// The window or the pacing limited the packets below number `next`.
     pub(crate) fn limited(&mut self, next: u64) {
         self.limited_until = next + 1;
     }
 
-    /// There is nothing to send although window and pace would let it go.
+    /// Window and pacing would allow a packet, but there is nothing to send.
     pub(crate) fn app_limited(&mut self, in_flight: u64) {
         if let Some(rate) = &mut self.rate {
             rate.app_limited(in_flight);

@@ -1,19 +1,19 @@
 //! One connection: the state machine of BEP 29, without a clock and without a socket.
 //!
-//! Whoever drives it hands in packets ([`Connection::receive`]) and asks for those to send
-//! ([`Connection::transmit`]) until there is none, then waits until something arrives, or until
-//! [`Connection::deadline`]. Times are microseconds on any clock that does not go back.
+//! The driver of a connection passes in packets ([`Connection::receive`]) and asks for packets to
+//! send ([`Connection::transmit`]) until there is none, then waits until something arrives, or
+//! until [`Connection::deadline`]. Times are microseconds on any clock that does not go back.
 //!
 //! # Where BEP 29 is unclear, and what is done here
-//! - *First number of the accepting side.* The text raises it with the answer to a SYN, libutp does
-//!   not. As in libutp, the first packet with data has the number that the answer has.
-//! - *Who speaks first.* The accepting side knows only from the peer's next packet that its address
-//!   is true. It sends nothing before, and the connecting side says at once, and again until it is
-//!   answered, that it is there.
+//! - *First sequence number of the accepting side.* BEP 29 increases it with the answer to a SYN,
+//!   libutp does not. As in libutp, the first packet with data has the same number as the answer.
+//! - *Who sends first.* Only the peer's next packet proves the peer's address to the accepting
+//!   side. Until then the accepting side sends nothing. So the connecting side sends a packet at
+//!   once, and repeats it until the accepting side answers.
 //! - *Half-close.* A FIN ends one direction. The other stays open until it is finished as well.
-//! - *RESET.* One is believed only when it names a packet that was lately sent.
-//! - *Cutting again.* A packet keeps its bytes, unless the peer shows that it has nothing of what is in
-//!   flight and no copy is under way (RFC 8899, 4.3).
+//! - *RESET.* It is accepted only if it names a packet that was sent recently.
+//! - *Cutting again.* A packet keeps its bytes, unless the peer shows that it has none of the
+//!   packets in flight and no copy is under way (RFC 8899, 4.3).
 //! - *Selective acknowledgements* go in packets without data, so that full packets stay full.
 
 mod inbound;
@@ -32,11 +32,12 @@ use crate::rtt::Rtt;
 use crate::wire::{HEADER_BYTES, Header, Kind, SACK_BITS_MAX};
 use leeway_control::Phase;
 
-/// A window of zero is probed this often at first, and then half as often each time, to the second.
+/// First and longest interval between probes of a zero window. The interval doubles with each
+/// probe.
 const WINDOW_PROBE_US: u64 = 500_000;
 const WINDOW_PROBE_MAX_US: u64 = 15_000_000;
-/// How long a finished connection answers what comes late: five timeouts of 500 ms, each twice the one
-/// before.
+/// Time for which a finished connection answers late packets: five timeouts, the first of 500 ms,
+/// each twice the one before.
 const LINGER_US: u64 = 15_500_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +60,13 @@ pub struct Transmit {
     pub whole: bool,
 }
 
-/// What a new packet would be.
+/// A packet that could be sent next.
 #[derive(Debug, Clone, Copy)]
 struct Next {
     /// Bytes of the stream.
     bytes: usize,
     kind: Kind,
-    /// Where it probes the MTU.
+    /// The probe, if the packet probes the MTU.
     probe: Option<Probe>,
 }
 
@@ -75,13 +76,13 @@ impl Next {
     }
 }
 
-/// What a connection is doing, for people.
+/// The state of a connection, for monitoring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Steering {
     /// The law's window in bytes of payload.
     pub window_bytes: u64,
-    /// Sent, neither acknowledged nor known lost.
+    /// Payload bytes sent, and neither acknowledged nor known to be lost.
     pub in_flight_bytes: u64,
     /// Smoothed round-trip time in microseconds; 0: none yet.
     pub srtt_us: u64,
@@ -97,13 +98,13 @@ pub struct Steering {
     pub resent_bytes: u64,
     /// Packets of the stream that were sent, repetitions included.
     pub sent_packets: u64,
-    /// Of those, repetitions.
+    /// The repetitions among them.
     pub resent_packets: u64,
-    /// Payload bytes that have come, each once.
+    /// Payload bytes received, each counted once.
     pub received_bytes: u64,
-    /// Packets that have come.
+    /// Packets received.
     pub received_packets: u64,
-    /// Of those, with payload that was there already.
+    /// Those of them whose payload had arrived before.
     pub repeated_packets: u64,
 }
 
@@ -116,26 +117,26 @@ pub struct Connection {
     receive_id: u16,
     send_id: u16,
     outgoing: Outgoing,
-    /// Nothing before the peer's first number is known.
+    /// `None` until the peer's first sequence number is known.
     incoming: Option<Reassembly>,
     congestion: Congestion,
     rtt: Rtt,
     mtu: MtuSearch,
     hole: BlackHole,
-    /// Room that the peer announced.
+    /// The receive window that the peer announced.
     peer_window_bytes: u64,
-    /// The peer's stamp and ours differ by this, as it told last.
+    /// Our clock minus the timestamp of the peer's last packet, to send back to the peer.
     difference_us: u32,
-    /// The FIN of this side: wanted, and in a packet.
+    /// The FIN of this side: requested (`finishing`), and put into a packet (`finished`).
     finishing: bool,
     finished: bool,
-    /// Packets that arrived and are not acknowledged; one that has to be at once.
+    /// Received packets that are not acknowledged yet, and whether to acknowledge at once.
     unacknowledged: u32,
     ack_now: bool,
     ack_at_us: Option<u64>,
-    /// Room when it was announced last.
+    /// The receive window in the last packet that was sent.
     announced_bytes: usize,
-    /// The answer to a SYN is due; that of a connecting side that it is there, when next.
+    /// Whether the answer to a SYN is due, and when the connecting side repeats its first packet.
     answer_due: bool,
     greet_at_us: Option<u64>,
     greet_wait_us: u64,
@@ -147,7 +148,7 @@ pub struct Connection {
     started_us: u64,
     heard_us: u64,
     spoke_us: u64,
-    /// Since when something waits without a sign of progress.
+    /// Since when data or a zero window waits without progress.
     waiting_since_us: Option<u64>,
     reset_due: bool,
     sent_bytes: u64,
@@ -160,8 +161,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Asks for a connection. `receive_id` is what the peer's packets will carry; `first` the number
-    /// of the SYN. Both are drawn at random, so that strangers cannot guess them.
+    /// Starts to connect. The peer's packets will carry `receive_id`; `first` is the sequence
+    /// number of the SYN. The caller draws both at random, so that strangers cannot guess them.
     pub fn connect(config: Config, receive_id: u16, first: u16, now_us: u64) -> Self {
         let send_id = receive_id.wrapping_add(1);
         let mut connection = Connection::new(config, State::Connecting, receive_id, send_id, first, now_us);
@@ -169,7 +170,8 @@ impl Connection {
         connection
     }
 
-    /// Answers a SYN. `first` is drawn at random: the number of the first packet with data.
+    /// Answers a SYN. `first` is the sequence number of the first packet with data, which the
+    /// caller draws at random.
     pub fn accept(config: Config, syn: &Header, first: u16, now_us: u64) -> Self {
         let (receive_id, send_id) = (syn.connection_id.wrapping_add(1), syn.connection_id);
         let mut connection = Connection::new(config, State::Accepting, receive_id, send_id, first, now_us);
@@ -242,23 +244,23 @@ impl Connection {
         self.send_id
     }
 
-    /// Whether both sides know of each other.
+    /// Whether the handshake is complete.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// Whether nothing is left to send, to answer or to wait for: it may be forgotten, once what is
-    /// readable was read.
+    /// Whether nothing is left to send, to answer or to wait for. The connection can be dropped
+    /// after the readable bytes were read.
     pub fn is_over(&self) -> bool {
         self.state == State::Over && !self.reset_due
     }
 
-    /// Why it ended before it was finished.
+    /// Why the connection ended before it was finished.
     pub fn error(&self) -> Option<UtpError> {
         self.error
     }
 
-    /// Takes bytes to send, as many as there is room for: 0 where there is none.
+    /// Takes as many bytes as fit into the send buffer, and returns their number; 0 if it is full.
     ///
     /// # Errors
     /// [`UtpError::Finished`] after [`Connection::finish`], otherwise why the connection ended.
@@ -280,22 +282,23 @@ impl Connection {
         self.config.send_bytes.saturating_sub(self.outgoing.kept_bytes())
     }
 
-    /// Whether all that was written, and the end of it, is acknowledged.
+    /// Whether everything written, and the FIN if there is one, is acknowledged.
     pub fn is_flushed(&self) -> bool {
         self.outgoing.is_acknowledged()
             && self.outgoing.pending_bytes() == 0
             && (self.finished || !self.finishing)
     }
 
-    /// Nothing more will be written: the peer reads an end behind what was.
+    /// Ends the stream of this side: the peer reads an end behind the last byte.
     pub fn finish(&mut self) {
         self.finishing = true;
     }
 
-    /// Moves bytes that arrived into `out`: `Some(0)` is the end of the stream, `None` nothing yet.
+    /// Moves arrived bytes into `out`. `Some(0)` means the end of the stream, `None` that nothing
+    /// has arrived yet.
     ///
     /// # Errors
-    /// Why the connection ended, once all that arrived before was read.
+    /// Why the connection ended, after everything that arrived before was read.
     pub fn read(&mut self, out: &mut [u8]) -> Result<Option<usize>, UtpError> {
         let read = self.incoming.as_mut().map_or(0, |incoming| incoming.read(out));
         if read > 0 {
@@ -311,13 +314,13 @@ impl Connection {
         }
     }
 
-    /// Whether [`Connection::read`] has something to say.
+    /// Whether [`Connection::read`] would return bytes, the end or an error.
     pub fn is_readable(&self) -> bool {
         let ready = |incoming: &Reassembly| incoming.readable_bytes() > 0 || incoming.is_complete();
         self.incoming.as_ref().is_some_and(ready) || self.error.is_some() || self.state == State::Over
     }
 
-    /// Whether the peer is to be told of room that reading has made.
+    /// Whether a packet is due that announces the room that reading has made.
     pub fn has_announcement(&self) -> bool {
         self.ack_now
     }
@@ -328,8 +331,8 @@ impl Connection {
         self.incoming.as_ref().is_some_and(at_end)
     }
 
-    /// Whether a packet fits to where an open connection stands: a stranger would have to guess both
-    /// numbers.
+    /// Whether sequence and acknowledgement number fit to an open connection. A stranger would
+    /// have to guess both numbers.
     pub fn expects(&self, header: &Header) -> bool {
         let Some(incoming) = self.incoming.as_ref().filter(|_| self.is_open()) else { return false };
         let ahead = header.seq.wrapping_sub(incoming.acknowledged() as u16);
@@ -337,7 +340,7 @@ impl Connection {
             && ahead <= SACK_BITS_MAX as u16
     }
 
-    /// Other sizes of the buffers: bytes that may be written ahead, and that may wait to be read.
+    /// Changes the sizes of the send and receive buffers, in bytes.
     pub fn set_buffers(&mut self, send_bytes: usize, receive_bytes: usize) {
         self.config.send_bytes = send_bytes;
         self.config.receive_bytes = receive_bytes;
@@ -347,16 +350,17 @@ impl Connection {
         self.announce();
     }
 
-    /// The network says that the packet with this header cannot be delivered. Whoever can forge that
-    /// could end any connection (RFC 5927), so it only ends one that nobody has answered yet.
+    /// An ICMP message says that the packet with this header cannot be delivered. It ends only a
+    /// connection that nobody has answered yet, because a stranger can forge such a message (RFC
+    /// 5927).
     pub fn unreachable(&mut self, header: &Header) {
         if self.state == State::Connecting && header.kind == Kind::Syn {
             self.end(Some(UtpError::Reset));
         }
     }
 
-    /// The network says that the packet with this header was too long: a hop takes `packet_bytes` bytes
-    /// of UDP payload. It only ends the search for longer packets above that.
+    /// An ICMP message says that the packet with this header was too long: a hop takes
+    /// `packet_bytes` bytes of UDP payload. The message only ends the search for longer packets.
     pub fn too_long(&mut self, header: &Header, packet_bytes: usize, now_us: u64) {
         if self.is_open() && self.outgoing.acknowledges(header.seq).is_some() {
             self.mtu.limited(packet_bytes.saturating_sub(HEADER_BYTES), now_us);
@@ -364,7 +368,7 @@ impl Connection {
         }
     }
 
-    /// Gives up at once, and tells the peer.
+    /// Ends the connection at once with a RESET to the peer.
     pub fn reset(&mut self) {
         if self.state != State::Over {
             self.reset_due = self.state != State::Connecting;
@@ -372,7 +376,7 @@ impl Connection {
         }
     }
 
-    /// What it is doing.
+    /// The state of the connection.
     pub fn steering(&self) -> Steering {
         Steering {
             window_bytes: self.congestion.window_bytes(),
@@ -416,7 +420,7 @@ impl Connection {
         timers.into_iter().flatten().min()
     }
 
-    /// Notes since when something waits for the peer.
+    /// Notes since when data waits for the peer.
     fn note_waiting(&mut self, now_us: u64) {
         if self.outgoing.is_acknowledged() && self.outgoing.pending_bytes() == 0 {
             self.waiting_since_us = None;
@@ -425,7 +429,7 @@ impl Connection {
         }
     }
 
-    /// The time has come that [`Connection::deadline`] named.
+    /// Does what is due at the time that [`Connection::deadline`] returned.
     pub fn expire(&mut self, now_us: u64) {
         let due = |at: Option<u64>| at.is_some_and(|at_us| at_us <= now_us);
         if self.state == State::Over {
@@ -498,7 +502,7 @@ impl Connection {
         }
     }
 
-    /// Appends the next packet to `out`; nothing where none may leave now.
+    /// Appends the next packet to `out`. Returns `None` if none may leave now.
     pub fn transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         if self.reset_due {
             self.reset_due = false;
@@ -536,7 +540,8 @@ impl Connection {
         None
     }
 
-    /// A packet of the stream, new or again, as window, pace and peer allow.
+    /// Sends a packet of the stream, new or repeated, if the window, the pacing and the peer allow
+    /// it.
     fn data(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         if self.hole.is_quiet() || self.paced_until_us.is_some_and(|at_us| now_us < at_us) {
             return None;
@@ -574,7 +579,7 @@ impl Connection {
         Some(self.send(now_us, next, out))
     }
 
-    /// A packet of new bytes, or the FIN.
+    /// Sends a packet of new bytes, or the FIN.
     fn send(&mut self, now_us: u64, next: Next, out: &mut Vec<u8>) -> Transmit {
         let Next { bytes, kind, probe } = next;
         let (padding, whole) = probe.map_or((0, false), |probe| (probe.padding, probe.whole));
@@ -618,7 +623,7 @@ impl Connection {
         Some(Next { bytes, kind: Kind::Data, probe })
     }
 
-    /// A packet although the peer has no room for it: it answers with what it has by then.
+    /// A packet although the peer announced no room. The peer answers with its present window.
     fn probe_window(&mut self, now_us: u64, bytes: usize) -> Option<Next> {
         if self.outgoing.has_flight() {
             self.window_probe_at_us = None;
@@ -633,7 +638,7 @@ impl Connection {
         Some(Next::plain(bytes, Kind::Data))
     }
 
-    /// A packet again.
+    /// Repeats a lost packet.
     fn repeat(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let header = self.header(Kind::Data, now_us);
         let bytes = self.outgoing.next_lost_bytes()? as u64;
@@ -652,7 +657,7 @@ impl Connection {
         Some(Transmit { bytes: HEADER_BYTES + bytes, whole: false })
     }
 
-    /// A packet with a number has left; it acknowledges like any other.
+    /// Counts a packet of the stream that has left. It also carries an acknowledgement.
     fn left(&mut self, now_us: u64, bytes: usize) {
         self.sent_bytes += bytes as u64;
         self.sent_packets += 1;
@@ -715,7 +720,7 @@ impl Connection {
         self.incoming.as_ref().map_or(self.config.receive_bytes, Reassembly::room)
     }
 
-    /// Something was read: a window that has become much larger is told (RFC 9293, 3.8.6.2.2).
+    /// After a read: announces the window if it has become much larger (RFC 9293, 3.8.6.2.2).
     fn announce(&mut self) {
         let grown = self.room_bytes().saturating_sub(self.announced_bytes);
         let full = 2 * self.mtu.payload_bytes();
@@ -727,7 +732,8 @@ impl Connection {
 
     fn end(&mut self, error: Option<UtpError>) {
         self.state = State::Over;
-        // A peer that has said all, and got all, may forget the connection before our FIN arrives.
+        // A peer that has sent and received everything may drop the connection before our FIN
+        // arrives.
         let only_fin = self.finished && self.outgoing.kept_bytes() == 0;
         let is_done = only_fin && self.incoming.as_ref().is_some_and(Reassembly::is_complete);
         if !is_done {

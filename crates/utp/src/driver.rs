@@ -35,17 +35,18 @@ use tokio::time::{Instant, sleep_until};
 
 pub use stream::Stream;
 
-/// Connections of one socket at most.
+/// Most connections of one socket.
 const CONNECTIONS_MAX: usize = 60_000;
-/// Datagrams, or runs of equal ones, that are received by one call.
+/// Datagrams, or runs of datagrams of equal size (UDP GRO), that one system call receives.
 const RECEIVE_SLOTS: usize = 4;
-/// A run of equal datagrams is at most one datagram long (UDP GRO).
+/// Size of a receive buffer: a run of datagrams is at most as long as the longest datagram.
 const RECEIVE_BYTES: usize = 65_536;
-/// Calls of sending, or of receiving, before the other has its turn.
+/// Most calls of sending or of receiving in a row, before the other has its turn.
 const TURNS: usize = 32;
-/// Room that the kernel keeps for datagrams, each way: a window of 1 MiB and a half fits.
+/// Buffer of the kernel for datagrams in each direction: 1.5 MiB, for a window of 1 MiB and its
+/// overhead.
 const KERNEL_BYTES: usize = 3 << 19;
-/// Bytes that IPv6 has more in front of a packet than IPv4.
+/// Difference between the header sizes of IPv6 (40 bytes) and IPv4 (20 bytes).
 const IPV6_MORE_BYTES: usize = 20;
 
 /// A UDP socket with uTP on it.
@@ -61,7 +62,7 @@ struct Shared {
     udp: tokio::net::UdpSocket,
     quinn: UdpSocketState,
     state: Mutex<State>,
-    /// Something is to be sent, or a timer to be set.
+    /// Wakes the driver to send something or to set a timer.
     kick: Notify,
     epoch: Instant,
     is_closed: AtomicBool,
@@ -72,19 +73,19 @@ struct State {
     endpoint: Endpoint<SocketAddr>,
     waiting: BTreeMap<Handle, Wakers>,
     accepting: Vec<Waker>,
-    /// Who waits until what may leave has left.
+    /// Tasks that wait until all packets that may leave have left.
     flushing: Vec<oneshot::Sender<()>>,
     random: Random,
 }
 
-/// Who waits for a connection.
+/// Tasks that wait for this connection.
 #[derive(Debug, Default)]
 struct Wakers {
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
-/// Numbers that strangers cannot guess, drawn from the system's generator a page at a time.
+/// Random numbers that strangers cannot guess, read from the system's generator a page at a time.
 #[derive(Debug, Default)]
 struct Random(Vec<u8>);
 
@@ -93,7 +94,7 @@ impl Random {
         if self.0.len() < 2 {
             self.0.resize(256, 0);
             if getrandom::fill(&mut self.0).is_err() {
-                // Without the system's generator: the time of day is better than a constant.
+                // If the system's generator fails, the time of day is better than a constant.
                 let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
                 self.0.truncate(2);
                 self.0.copy_from_slice(&(now as u16).to_be_bytes());
@@ -105,21 +106,21 @@ impl Random {
 }
 
 impl Socket {
-    /// A socket at that address; needs a running tokio.
+    /// Binds a socket to an address. Needs a running tokio runtime.
     ///
     /// # Errors
-    /// Those of the system: the address is taken, or not one of this machine.
+    /// The system's: the address is in use, or not an address of this machine.
     pub fn bind(address: SocketAddr) -> io::Result<Socket> {
         Socket::from_std(UdpSocket::bind(address)?)
     }
 
-    /// On a socket that is bound already.
+    /// Uses a UDP socket that is already bound.
     ///
     /// # Errors
     /// Those of the system.
     pub fn from_std(socket: UdpSocket) -> io::Result<Socket> {
         let quinn = UdpSocketState::new((&socket).into())?;
-        // More room is a wish: an ordinary user gets what net.core.rmem_max allows.
+        // The larger buffer is optional: ordinary users get at most net.core.rmem_max.
         let _ = quinn.set_recv_buffer_size((&socket).into(), KERNEL_BYTES);
         let _ = quinn.set_send_buffer_size((&socket).into(), KERNEL_BYTES);
         may_fragment(&socket, true)?;
@@ -142,7 +143,7 @@ impl Socket {
         Ok(Socket { shared })
     }
 
-    /// Where it is bound.
+    /// The local address.
     ///
     /// # Errors
     /// Those of the system.
@@ -153,7 +154,7 @@ impl Socket {
     /// Connects to a peer.
     ///
     /// # Errors
-    /// [`UtpError`] in an [`io::Error`]: nobody answered, or the peer refused.
+    /// [`UtpError`] inside an [`io::Error`]: nobody answered, or the peer refused.
     pub async fn connect(&self, peer: SocketAddr, config: Config) -> io::Result<Stream> {
         let config = fitting(config, peer);
         let handle = {
@@ -168,7 +169,7 @@ impl Socket {
         Ok(stream)
     }
 
-    /// Takes connections that others ask for from now on; [`Socket::accept`] hands them out.
+    /// Accepts incoming connections from now on; [`Socket::accept`] returns them.
     pub fn listen(&self, config: Config) {
         let config = match self.local_addr() {
             Ok(address) => fitting(config, address),
@@ -177,12 +178,12 @@ impl Socket {
         self.shared.lock().endpoint.listen(Some(config));
     }
 
-    /// Refuses connections from now on.
+    /// Refuses incoming connections from now on.
     pub fn stop_listening(&self) {
         self.shared.lock().endpoint.listen(None);
     }
 
-    /// Waits for the next connection that somebody asks for.
+    /// Waits for the next incoming connection.
     pub async fn accept(&self) -> Stream {
         let handle = poll_fn(|context| {
             let mut state = self.shared.lock();
@@ -197,8 +198,8 @@ impl Socket {
         Stream::new(Arc::clone(&self.shared), handle.await)
     }
 
-    /// Waits until all packets that may leave now have left: acknowledgements too, which a program
-    /// that ends at once would keep to itself.
+    /// Waits until all packets that may leave now have left. A program that ends at once would
+    /// otherwise lose its last acknowledgements.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         self.shared.lock().flushing.push(done);
@@ -206,7 +207,7 @@ impl Socket {
         let _ = flushed.await;
     }
 
-    /// How many connections there are, those that are closing included.
+    /// Number of connections, including closing ones.
     pub fn connections(&self) -> usize {
         self.shared.lock().endpoint.len()
     }
@@ -220,8 +221,8 @@ impl Drop for Socket {
     }
 }
 
-/// Packets as large as IPv6 over the same wire allows, and as large as it promises (RFC 8200, 5: an MTU of
-/// 1,280 bytes), where the peer is reached by it.
+/// Adapts the packet sizes to a peer on IPv6: the largest is 20 bytes less than on IPv4, and every
+/// path carries the usual size (RFC 8200, 5: an MTU of 1,280 bytes).
 fn fitting(mut config: Config, address: SocketAddr) -> Config {
     if address.is_ipv6() {
         config.packet_bytes_max = config.packet_bytes_max.saturating_sub(IPV6_MORE_BYTES);
@@ -230,7 +231,7 @@ fn fitting(mut config: Config, address: SocketAddr) -> Config {
     config
 }
 
-/// Whether packets may be fragmented on their way (IPv4), or on this host (IPv6).
+/// Sets whether packets may be fragmented: on their way (IPv4), or on this host (IPv6).
 fn may_fragment(socket: &impl std::os::fd::AsFd, may: bool) -> io::Result<()> {
     use rustix::net::sockopt::{
         Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
@@ -239,7 +240,7 @@ fn may_fragment(socket: &impl std::os::fd::AsFd, may: bool) -> io::Result<()> {
         true => (Ipv4PathMtuDiscovery::DONT, Ipv6PathMtuDiscovery::DONT),
         false => (Ipv4PathMtuDiscovery::PROBE, Ipv6PathMtuDiscovery::PROBE),
     };
-    // A socket of IPv6 takes both, one of IPv4 only its own.
+    // An IPv6 socket has both options, an IPv4 socket only the first.
     set_ip_mtu_discover(socket, four)?;
     let _ = set_ipv6_mtu_discover(socket, six);
     Ok(())
@@ -254,7 +255,7 @@ impl Shared {
         self.epoch.elapsed().as_micros() as u64
     }
 
-    /// Sends what may be sent; whether the kernel has no room for the rest.
+    /// Sends what may be sent. Returns whether the kernel had no room for the rest.
     fn send(&self, pending: &mut Option<Pending>, buffer: &mut Vec<u8>) -> Sending {
         for _ in 0..TURNS {
             let unsent = match pending.take() {
@@ -274,7 +275,7 @@ impl Shared {
         Sending::More
     }
 
-    /// Hands a batch to the kernel, in as many calls as that takes.
+    /// Passes a batch to the kernel, in as many calls as needed.
     fn send_batch(&self, mut unsent: Pending, buffer: &[u8]) -> Result<(), Pending> {
         let run = self.quinn.max_gso_segments().max(1) * unsent.segment_bytes;
         while unsent.from < buffer.len() {
@@ -298,14 +299,14 @@ impl Shared {
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(unsent),
-                // Too large for an interface, or no route: as if it were lost on its way.
+                // Too large for the interface, or no route: treated as lost on the way.
                 Err(_) | Ok(()) => unsent.from += contents.len(),
             }
         }
         Ok(())
     }
 
-    /// Takes what has arrived; whether there may be more.
+    /// Receives what has arrived. Returns whether there may be more.
     fn receive(&self, slots: &mut [Vec<u8>]) -> bool {
         for _ in 0..TURNS {
             let mut metas = [RecvMeta::default(); RECEIVE_SLOTS];
@@ -328,7 +329,7 @@ impl Shared {
     }
 }
 
-/// A batch that the kernel had no room for.
+/// The rest of a batch for which the kernel had no room.
 #[derive(Debug)]
 struct Pending {
     to: SocketAddr,
@@ -345,7 +346,7 @@ enum Sending {
 }
 
 impl State {
-    /// Wakes those whose connections have changed.
+    /// Wakes the tasks whose connections have changed.
     fn wake_changed(&mut self) {
         while let Some(handle) = self.endpoint.changed() {
             if let Some(wakers) = self.waiting.get_mut(&handle) {
@@ -358,7 +359,7 @@ impl State {
     }
 }
 
-/// Sends, receives and keeps the timers until nobody holds the socket or a connection.
+/// Sends, receives and runs the timers until nobody holds the socket or a connection.
 async fn drive(shared: Arc<Shared>) {
     let mut slots = vec![vec![0; RECEIVE_BYTES]; RECEIVE_SLOTS];
     let mut pending = None;
@@ -376,7 +377,7 @@ async fn drive(shared: Arc<Shared>) {
             }
             let all_left = matches!(sending, Sending::Done) && !state.endpoint.is_ready();
             if all_left {
-                // Who asked during this turn waits for the next one.
+                // Only the tasks that asked before this turn; later ones wait for the next turn.
                 for done in flushing.drain(..) {
                     let _ = done.send(());
                 }

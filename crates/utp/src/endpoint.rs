@@ -1,7 +1,8 @@
-//! Many connections behind one socket: whose a packet is, who may send next, whose timer is due.
+//! Many connections behind one socket: finds the connection of a packet, the next one that may
+//! send, and the next timer.
 //!
-//! Like [`Connection`] it has no clock and no socket: `A` is whatever tells peers apart, numbers
-//! that strangers must not guess come from the caller's generator.
+//! Like [`Connection`] it has no clock and no socket. `A` is the type of a peer's address. Random
+//! numbers come from the caller.
 
 use crate::config::Config;
 use crate::connection::{Connection, Transmit};
@@ -10,21 +11,22 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Bound;
 
-/// Connections that were asked for and whose address is not proven, at most. The oldest gives way.
+/// Most incoming connections whose peer address is not proven. One more replaces the oldest.
 const HALF_OPEN_MAX: usize = 1024;
-/// RESETs that wait to be sent, at most.
+/// Most RESETs that wait to be sent.
 const RESETS_MAX: usize = 64;
-/// Packets of one size that leave together, and their bytes (UDP GSO: 64 segments, one datagram's
-/// length).
+/// Most packets of one size that leave together, and their bytes (UDP GSO allows 64 segments and
+/// one datagram's length).
 const BATCH_PACKETS: usize = 40;
 const BATCH_BYTES: usize = 60_000;
 
-/// What tells peers apart.
+/// The address of a peer.
 pub trait Address: Copy + Ord + std::fmt::Debug {
-    /// The first in their order.
+    /// The smallest address in the order.
     const FIRST: Self;
 
-    /// Whether only the port differs: a translator of addresses may have given the peer another.
+    /// Whether the two addresses differ at most in the port. An address translator (NAT) may
+    /// change the port.
     fn is_same_host(&self, other: &Self) -> bool;
 }
 
@@ -36,15 +38,15 @@ impl Address for SocketAddr {
     }
 }
 
-/// A connection of an [`Endpoint`].
+/// The handle of a connection of an [`Endpoint`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle {
     index: u32,
-    /// A handle of an earlier connection at the same index names nothing.
+    /// Distinguishes connections that used the same index one after the other.
     generation: u32,
 }
 
-/// Packets to send: all to one peer, all of `segment_bytes` but the last, which may be smaller.
+/// Packets to send to one peer. All have `segment_bytes`, except the last, which may be smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch<A> {
     /// The peer.
@@ -60,14 +62,15 @@ struct Entry<A> {
     connection: Connection,
     peer: A,
     generation: u32,
-    /// In the list of those that may send; told of as changed.
+    /// Whether the connection is in the list of those that may send, and in the list of changed
+    /// ones.
     is_ready: bool,
     is_changed: bool,
-    /// The owner holds no handle any more: gone when it is over.
+    /// The owner has released the handle: the connection is removed when it is over.
     is_released: bool,
-    /// Accepted, and not yet handed out.
+    /// An incoming connection that [`Endpoint::accept`] has not returned yet.
     is_half_open: bool,
-    /// When its timer is due; not later than its deadline.
+    /// Time of the entry in `timers`; not later than the connection's deadline.
     timer_us: u64,
 }
 
@@ -78,7 +81,7 @@ pub struct Endpoint<A> {
     free: Vec<u32>,
     generation: u32,
     by_name: BTreeMap<(u16, A), Handle>,
-    /// One of each connection at most.
+    /// At most one entry per connection.
     timers: BTreeSet<(u64, Handle)>,
     ready: VecDeque<Handle>,
     changed: VecDeque<Handle>,
@@ -86,13 +89,13 @@ pub struct Endpoint<A> {
     half_open: VecDeque<Handle>,
     resets: VecDeque<(A, Header)>,
     held: Option<(A, Vec<u8>, bool)>,
-    /// What connections that others ask for are told; nothing: they are refused.
+    /// Settings of incoming connections; `None` refuses them.
     listens: Option<Config>,
     connections_max: usize,
 }
 
 impl<A: Address> Endpoint<A> {
-    /// Holds at most `connections_max` connections.
+    /// An endpoint for at most `connections_max` connections.
     pub fn new(connections_max: usize) -> Self {
         Endpoint {
             entries: Vec::new(),
@@ -111,12 +114,12 @@ impl<A: Address> Endpoint<A> {
         }
     }
 
-    /// Takes connections that others ask for from now on, or refuses them.
+    /// Accepts incoming connections with these settings from now on; `None` refuses them.
     pub fn listen(&mut self, config: Option<Config>) {
         self.listens = config;
     }
 
-    /// Asks `peer` for a connection. `None`: there are too many already.
+    /// Starts to connect to `peer`. Returns `None` if there are too many connections.
     pub fn connect(
         &mut self,
         peer: A,
@@ -133,7 +136,7 @@ impl<A: Address> Endpoint<A> {
         Some(self.insert(peer, connection))
     }
 
-    /// How many connections there are, those that are closing included.
+    /// Number of connections, including closing ones.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -170,27 +173,28 @@ impl<A: Address> Endpoint<A> {
         (entry.generation == handle.generation).then_some(entry)
     }
 
-    /// The connection, to be looked at.
+    /// The connection, to read its state.
     pub fn get(&self, handle: Handle) -> Option<&Connection> {
         let entry = self.entries.get(handle.index as usize)?.as_ref()?;
         (entry.generation == handle.generation).then_some(&entry.connection)
     }
 
-    /// The peer's address: another after it has moved.
+    /// The peer's present address.
     pub fn peer(&self, handle: Handle) -> Option<A> {
         let entry = self.entries.get(handle.index as usize)?.as_ref()?;
         (entry.generation == handle.generation).then_some(entry.peer)
     }
 
-    /// The connection, to be written to or read from; it may have something to send afterwards.
+    /// The connection, to read and write. The endpoint then checks whether it has something to
+    /// send.
     pub fn get_mut(&mut self, handle: Handle) -> Option<&mut Connection> {
         self.entry(handle)?;
         self.touch(handle);
         self.entry(handle).map(|entry| &mut entry.connection)
     }
 
-    /// Nobody holds the handle any more. What was written is still sent and the stream ended; a
-    /// connection with unread bytes is reset.
+    /// Releases the handle. What was written is still sent, and the stream is ended. A connection
+    /// with unread bytes is reset.
     pub fn release(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
         entry.is_released = true;
@@ -203,22 +207,22 @@ impl<A: Address> Endpoint<A> {
         self.touch(handle);
     }
 
-    /// The next connection that somebody asked for, and whose address is proven.
+    /// The next incoming connection whose peer address is proven.
     pub fn accept(&mut self) -> Option<Handle> {
         self.accepted.pop_front()
     }
 
-    /// Whether [`Endpoint::accept`] has one.
+    /// Whether [`Endpoint::accept`] would return a connection.
     pub fn has_accepted(&self) -> bool {
         !self.accepted.is_empty()
     }
 
-    /// Whether [`Endpoint::transmit`] is to be called.
+    /// Whether [`Endpoint::transmit`] may have packets.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty() || self.held.is_some() || !self.resets.is_empty()
     }
 
-    /// The next connection for which something has arrived, or ended.
+    /// The next connection that has received something or has ended.
     pub fn changed(&mut self) -> Option<Handle> {
         loop {
             let handle = self.changed.pop_front()?;
@@ -229,8 +233,8 @@ impl<A: Address> Endpoint<A> {
         }
     }
 
-    /// A datagram has arrived. What is no packet, or nobody's, changes nothing; a packet of an unknown
-    /// connection is answered by a RESET of 20 bytes, which is no more than came.
+    /// Processes a datagram. One that is not a uTP packet changes nothing. A packet of an unknown
+    /// connection is answered by a RESET of 20 bytes, which is not longer than the packet.
     pub fn receive(&mut self, from: A, bytes: &[u8], random: &mut dyn FnMut() -> u16, now_us: u64) {
         let Ok(packet) = Packet::parse(bytes) else { return };
         let id = packet.header.connection_id;
@@ -249,8 +253,8 @@ impl<A: Address> Endpoint<A> {
         }
     }
 
-    /// The connection that has sent a packet with this header to `peer`: the network sends such packets
-    /// back with what it says of them.
+    /// The connection that sent a packet with this header to `peer`. ICMP messages contain the
+    /// header of the packet that they are about.
     pub fn sent(&self, peer: A, header: &Header) -> Option<Handle> {
         let id = header.connection_id;
         let of = |id: u16| self.by_name.get(&(id, peer)).copied();
@@ -261,7 +265,7 @@ impl<A: Address> Endpoint<A> {
         [id.wrapping_add(1), id.wrapping_sub(1)].into_iter().filter_map(of).find(sends_with)
     }
 
-    /// [`Endpoint::changed`] names it again, and it may have something to send.
+    /// Marks the connection as changed and possibly ready to send.
     pub fn note_changed(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
         if !std::mem::replace(&mut entry.is_changed, true) {
@@ -270,7 +274,8 @@ impl<A: Address> Endpoint<A> {
         self.touch(handle);
     }
 
-    /// Some programs put their own identifier into a RESET, others that of the packet they refuse.
+    /// Finds the connection of a RESET. Some programs put their own identifier into it, others
+    /// that of the refused packet.
     fn of_reset(&self, from: A, id: u16) -> Option<Handle> {
         let of = |id: u16| self.by_name.get(&(id, from)).copied();
         let sends_with = |handle: &Handle| self.get(*handle).is_some_and(|c| c.send_id() == id);
@@ -278,7 +283,8 @@ impl<A: Address> Endpoint<A> {
             .or_else(|| [id.wrapping_add(1), id.wrapping_sub(1)].into_iter().filter_map(of).find(sends_with))
     }
 
-    /// A connection whose peer has got another port: the packet has to fit to where it stands.
+    /// Finds the connection of a peer whose port has changed, if both numbers of the packet fit to
+    /// exactly one connection.
     fn moved(&mut self, from: A, packet: &Packet<'_>) -> Option<Handle> {
         let id = packet.header.connection_id;
         let of_id = self.by_name.range((Bound::Included((id, A::FIRST)), Bound::Unbounded));
@@ -348,7 +354,7 @@ impl<A: Address> Endpoint<A> {
         self.note_changed(handle);
     }
 
-    /// Something has changed: it may send, and its timer may be another.
+    /// After a change: the connection may have something to send, and its timer may have changed.
     fn touch(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
         let newly = !std::mem::replace(&mut entry.is_ready, true);
@@ -357,7 +363,7 @@ impl<A: Address> Endpoint<A> {
         }
     }
 
-    /// Appends packets to send to `out`; `None` where there are none now.
+    /// Appends a batch of packets to `out`; `None` if there are none now.
     pub fn transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Batch<A>> {
         if let Some((to, packet, whole)) = self.held.take() {
             out.extend_from_slice(&packet);
@@ -403,7 +409,8 @@ impl<A: Address> Endpoint<A> {
         None
     }
 
-    /// It has nothing to send now: notes its timer, or forgets it.
+    /// After a connection has nothing more to send: sets its timer, or removes the connection if
+    /// it is over.
     fn settle(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
         if entry.connection.is_over() {
@@ -432,13 +439,13 @@ impl<A: Address> Endpoint<A> {
         self.free.push(handle.index);
     }
 
-    /// When [`Endpoint::expire`] is to be called next. Valid after [`Endpoint::transmit`] has returned
-    /// nothing.
+    /// When [`Endpoint::expire`] must be called next. Valid after [`Endpoint::transmit`] has
+    /// returned `None`.
     pub fn deadline(&self) -> Option<u64> {
         self.timers.first().map(|(at_us, _)| *at_us)
     }
 
-    /// The time has come that [`Endpoint::deadline`] named.
+    /// Does what is due at the time that [`Endpoint::deadline`] returned.
     pub fn expire(&mut self, now_us: u64) {
         while let Some(&(at_us, handle)) = self.timers.first() {
             if at_us > now_us {

@@ -1,69 +1,72 @@
-//! An MTU black hole that begins in mid-connection (RFC 8899, 4.3): long packets no longer pass.
+//! Detection of an MTU black hole that begins during a connection (RFC 8899, 4.3): the path drops
+//! long packets.
 //!
-//! Sequence numbers of uTP count packets, so a packet that the peer may have must keep its bytes. What is
-//! in flight may be cut anew only when the peer has nothing of it and when no copy is under way any more:
+//! Sequence numbers of uTP count packets, so a packet that the peer may have must keep its bytes.
+//! Packets in flight may be cut again only when the peer has none of them and no copy of them is
+//! in the network any more:
 //!
-//! 1. Three timeouts in a row make a long packet suspect. From then on a question leaves behind each
-//!    repetition: the last acknowledged packet, empty. A receiver acknowledges at once what it has already.
-//! 2. An answer that does not acknowledge the long packet shows that short ones pass and long ones do not.
-//!    Nothing of the stream is sent then until the last copy is 30 s old.
-//! 3. The question is asked again. If the answer holds no selective acknowledgement, the peer has nothing
-//!    of what is in flight, and its bytes are cut into packets of the smallest size.
+//! 1. Three timeouts in a row make a long packet suspect. From then on a question follows each
+//!    repetition: the last acknowledged packet, empty. A receiver acknowledges at once a packet
+//!    that it already has.
+//! 2. An answer that does not acknowledge the long packet shows that short packets pass and long
+//!    ones do not. Then no data are sent until the last copy is 30 s old.
+//! 3. The question is sent again. If the answer has no selective acknowledgement, the peer has
+//!    none of what is in flight, and its bytes are cut into packets of the smallest size.
 //!
-//! A peer that shows out-of-order packets, or has shown them by duplicate acknowledgements without selective
-//! ones, gets the same packets again and again, as before.
+//! Limit: if the peer has shown out-of-order packets, by selective or by duplicate
+//! acknowledgements, nothing is cut, and the same packets are repeated.
 
 /// Timeouts in a row that make a long packet suspect (RFC 8899, 5.1.2: MAX_PROBES).
 const TIMEOUTS: u32 = 3;
-/// The longest life of a datagram. RFC 9293, 3.4.1 has 2 minutes and calls it an engineering choice; Linux has
-/// 30 s, half of its TIME-WAIT.
+/// The longest life of a datagram. RFC 9293, 3.4.1 has 2 minutes and calls it an engineering
+/// choice; Linux has 30 s, half of its TIME-WAIT.
 const LIFE_US: u64 = 30_000_000;
-/// A question that is not answered is asked again after this time.
+/// An unanswered question is repeated after this time.
 const AGAIN_US: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Open,
-    /// Long packets are repeated, with a question behind each.
+    /// Long packets are repeated, and a question follows each.
     Suspect,
-    /// Nothing of the stream is sent. The next question is due then.
+    /// No data are sent. The field says when the next question is due.
     Quiet {
         next_us: u64,
     },
 }
 
-/// What an acknowledgement shows beside the number of the oldest missing packet.
+/// What an acknowledgement shows in addition to the number of the oldest missing packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     Nothing,
-    /// It repeats the one before.
+    /// It equals the acknowledgement before.
     Duplicate,
     /// It has a selective acknowledgement.
     Selective,
 }
 
-/// What an answer of the peer leads to.
+/// The consequence of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Nothing,
-    /// Long packets do not pass: shorter ones from now on.
+    /// Long packets do not pass: send shorter ones from now on.
     Shrink,
-    /// All that is in flight is to be cut again.
+    /// Cut all packets in flight again.
     Cut,
 }
 
-/// What is known of a black hole.
+/// The state of the detection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlackHole {
     stage: Stage,
-    /// The last question left then; only answers to it count.
+    /// When the last question left; only answers to it count.
     asked_us: Option<u64>,
     is_due: bool,
-    /// The peer sends selective acknowledgements.
+    /// Whether the peer sends selective acknowledgements.
     has_sack: bool,
-    /// The peer has packets behind the oldest one that it lacks.
+    /// Whether the peer has packets after the oldest missing one.
     holds: bool,
-    /// No copy of a long packet is under way after this time.
+    /// After this time no copy of a long packet is in the network.
     gone_us: u64,
 }
 
@@ -79,12 +82,12 @@ impl BlackHole {
         }
     }
 
-    /// Whether nothing of the stream may leave.
+    /// Whether no data may leave.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(self.stage, Stage::Quiet { .. })
     }
 
-    /// When [`BlackHole::expire`] is to be called.
+    /// When [`BlackHole::expire`] must be called.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self.stage {
             Stage::Quiet { next_us } => Some(next_us),
@@ -92,14 +95,14 @@ impl BlackHole {
         }
     }
 
-    /// The time has come.
+    /// Does what is due at the time that [`BlackHole::deadline`] returned.
     pub(crate) fn expire(&mut self, now_us: u64) {
         self.is_due = true;
         self.stage = Stage::Quiet { next_us: now_us + AGAIN_US };
     }
 
-    /// So many timeouts in a row have passed; `is_long`: the oldest packet is longer than what every path
-    /// carries, and the peer has room for it.
+    /// Notes the number of timeouts in a row. `is_long`: the oldest packet is longer than what
+    /// every path carries, and the peer has room for it.
     pub(crate) fn timed_out(&mut self, timeouts: u32, is_long: bool) {
         if timeouts >= TIMEOUTS && is_long && !self.holds && !self.is_quiet() {
             self.stage = Stage::Suspect;
@@ -107,7 +110,7 @@ impl BlackHole {
         }
     }
 
-    /// Whether the question leaves now. `is_repeated`: the oldest packet is under way again.
+    /// Whether a question must leave now. `is_repeated`: the oldest packet has been sent again.
     pub(crate) fn ask(&mut self, now_us: u64, is_repeated: bool) -> bool {
         let leaves = self.is_due && (is_repeated || self.is_quiet());
         if leaves {
@@ -122,8 +125,8 @@ impl BlackHole {
         *self = BlackHole { has_sack: self.has_sack, ..BlackHole::new() };
     }
 
-    /// An acknowledgement without data came, which does not name the oldest packet. `last_us`: when a packet of
-    /// the stream left last.
+    /// Processes an acknowledgement without data that does not acknowledge the oldest packet.
+    /// `last_us`: when a packet of the stream left last.
     pub(crate) fn heard(&mut self, now_us: u64, min_rtt_us: u64, shown: Shown, last_us: u64) -> Verdict {
         self.has_sack |= shown == Shown::Selective;
         self.holds |= match shown {
@@ -136,7 +139,8 @@ impl BlackHole {
             self.is_due = false;
             return Verdict::Nothing;
         }
-        // A question is shorter than the packets that were measured, and may be faster.
+        // Half of the smallest round trip: a question is shorter than the packets that were
+        // measured, and may be faster.
         if self.asked_us.is_none_or(|asked_us| now_us < asked_us + min_rtt_us / 2) {
             return Verdict::Nothing;
         }

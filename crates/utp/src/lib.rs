@@ -1,9 +1,9 @@
 //! uTP (BEP 29): BitTorrent's transport over UDP, with every control law of Leeway.
 //!
-//! `Socket` and `Stream` (feature `tokio`, on by default) are what most programs want: connections as
+//! Most programs use `Socket` and `Stream` (feature `tokio`, on by default): connections as
 //! streams of bytes over one UDP socket. Below them, without a clock and without a socket,
-//! [`Connection`] is the protocol and [`Endpoint`] many connections. Packets are [`Packet`] and
-//! [`Header`]; what a connection is told is a [`Config`].
+//! [`Connection`] is the protocol and [`Endpoint`] manages many connections. Packets are
+//! [`Packet`] and [`Header`]; the settings of a connection are a [`Config`].
 //!
 //! ```
 //! use leeway_utp::{Config, Connection, Packet};

@@ -1,19 +1,20 @@
-//! The largest packet that the path carries, found by probes (RFC 8899, as libutp does it).
+//! Finds the largest packet that the path carries, by probes (RFC 8899, in the way of libutp).
 //!
-//! The search starts at a size that every path carries. The first probe confirms the usual size, and
-//! may be fragmented. Later ones look for the largest size, and must not be fragmented. A probe that
-//! arrives raises the size of all packets. One that is lost lowers the bound of the search, and is no
-//! sign of congestion.
+//! The search starts at a size that every path carries. The first probe confirms the usual size,
+//! and may be fragmented. Later probes look for the largest size, and must not be fragmented. A
+//! probe that arrives raises the size of all packets. A lost probe lowers the upper bound of the
+//! search, and is not a sign of congestion.
 //!
-//! A probe is a packet of the stream with padding behind its header. Its bytes alone fit into a packet
-//! that is known to pass, so they are sent again without the padding. A path that drops long packets
-//! and says nothing (RFC 2923, 2.1) costs probes, and stops nothing.
+//! A probe is a packet of the stream with padding after its header. Its bytes alone fit into a
+//! packet that is known to pass, so they can be sent again without the padding. A path that drops
+//! long packets silently (RFC 2923, 2.1) costs some probes, and does not stop the stream.
 
 use crate::wire::PADDING_BYTES;
 
-/// The search ends when its bounds are this close.
+/// The search ends when its bounds differ by at most this many bytes.
 const CLOSE_BYTES: usize = 16;
-/// A path may have changed after this time: the search begins anew (libutp: 30 minutes).
+/// Time after which the search starts again, because the path may have changed (libutp: 30
+/// minutes).
 const AGAIN_US: u64 = 30 * 60 * 1_000_000;
 /// A size is given up after this many losses, because one loss may be congestion (RFC 8899, 5.1.2:
 /// MAX_PROBES).
@@ -22,16 +23,16 @@ const LOSSES: u32 = 3;
 /// A probe that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probe {
-    /// Bytes of the stream in it: they fit into a packet that passes.
+    /// Bytes of the stream in the probe; they fit into a packet that passes.
     pub(crate) payload: usize,
-    /// Bytes behind the header that say nothing.
+    /// Bytes of padding after the header.
     pub(crate) padding: usize,
     /// Whether it must not be fragmented.
     pub(crate) whole: bool,
 }
 
 impl Probe {
-    /// Bytes behind the header: the size that it tries.
+    /// Bytes after the header: the size that the probe tries.
     pub(crate) fn size(self) -> usize {
         self.payload + self.padding
     }
@@ -40,11 +41,11 @@ impl Probe {
 /// A search between a size that is known to pass and one that may.
 #[derive(Debug, Clone)]
 pub(crate) struct MtuSearch {
-    /// Bytes behind the header of a packet that every path carries.
+    /// Bytes after the header of a packet that every path carries.
     least: usize,
-    /// The same of one that passes.
+    /// Bytes after the header of a packet that passes.
     passes: usize,
-    /// The same of the largest packet that may pass.
+    /// Bytes after the header of the largest packet that may pass.
     may: usize,
     most: usize,
     /// The usual size, until it is known whether it passes.
@@ -55,8 +56,8 @@ pub(crate) struct MtuSearch {
 }
 
 impl MtuSearch {
-    /// The arguments are bytes behind the header: what passes, what usually does, and what is tried at
-    /// most.
+    /// The arguments are bytes after the header: a size that passes, the usual size, and the
+    /// largest size to try.
     pub(crate) fn new(passes: usize, usual: usize, most: usize) -> Self {
         let most = most.max(usual).max(passes);
         let usual = (usual > passes).then_some(usual);
@@ -73,13 +74,14 @@ impl MtuSearch {
         bytes > self.least
     }
 
-    /// Payload bytes of what a law takes for a segment: the usual size until it turns out otherwise, so
+    /// Payload bytes of a segment for the law: the usual size until a probe shows otherwise, so
     /// that the first window is that of a usual path.
     pub(crate) fn segment_bytes(&self) -> usize {
         self.usual.unwrap_or(self.passes)
     }
 
-    /// The probe that is due now. The largest size is tried after the usual one: it mostly passes.
+    /// The probe that is due now. After the usual size, the largest size is tried, because it
+    /// mostly passes.
     pub(crate) fn probe(&mut self, now_us: u64) -> Option<Probe> {
         if self.is_probing {
             return None;
@@ -97,7 +99,8 @@ impl MtuSearch {
         self.padded(size, true)
     }
 
-    /// A probe of that size: as much of the stream as passes without padding, or a little less.
+    /// A probe of this size. It carries as many bytes of the stream as would pass without padding,
+    /// or a little less.
     fn padded(&self, size: usize, whole: bool) -> Option<Probe> {
         let padding = size.checked_sub(self.passes)?.next_multiple_of(PADDING_BYTES);
         let payload = size.checked_sub(padding)?;
@@ -118,7 +121,8 @@ impl MtuSearch {
         self.may = self.may.max(self.passes);
     }
 
-    /// A router says that the path takes `most` bytes behind the header: no more are tried for a while.
+    /// A router says that the path takes `most` bytes after the header. Larger sizes are not tried
+    /// for a while.
     pub(crate) fn limited(&mut self, most: usize, now_us: u64) {
         self.is_probing = false;
         self.may = self.may.min(most.max(self.passes));
@@ -126,8 +130,8 @@ impl MtuSearch {
         self.again_us = now_us + AGAIN_US;
     }
 
-    /// Packets with this payload, in bytes, have ceased to pass (RFC 8899, 4.3): the search starts again
-    /// below that, from what every path carries.
+    /// Packets with this payload, in bytes, no longer pass (RFC 8899, 4.3): the search starts
+    /// again below this size, from the size that every path carries.
     pub(crate) fn shrank(&mut self, bytes: usize, now_us: u64) {
         self.is_probing = false;
         self.losses = 0;

@@ -1,4 +1,5 @@
-//! Leaving bytes: cut into packets, kept until they are acknowledged, sent again when they are lost.
+//! The sending half of a stream: cuts bytes into packets, keeps them until they are acknowledged,
+//! and sends lost ones again.
 
 use crate::wire::{Kind, expand};
 use leeway_control::sender::RateStamp;
@@ -7,9 +8,9 @@ use std::collections::{BTreeSet, VecDeque};
 /// RFC 9002, 6.1.1 (kPacketThreshold): a packet is lost when one sent this many packets later
 /// was acknowledged.
 const REORDERING_MIN: u64 = 3;
-/// How far reordering that was seen raises that threshold.
+/// Largest value of that threshold, which observed reordering raises.
 const REORDERING_MAX: u64 = 64;
-/// Packets from the oldest unacknowledged one on. libutp drops what lies 1,024 ahead.
+/// Most packets from the oldest unacknowledged one on. libutp drops packets that are 1,024 ahead.
 const SPAN_MAX: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,20 +25,20 @@ struct Sent {
     kind: Kind,
     payload: Box<[u8]>,
     state: State,
-    /// When it was last sent.
+    /// Time of the last transmission.
     sent_us: u64,
-    /// Time between that and the transmission before it; the largest number where there is none.
+    /// Time between the last transmission and the one before; `u64::MAX` if there was only one.
     since_us: u64,
-    /// Its place in the order of all transmissions, the last one counting.
+    /// Place of the last transmission in the order of all transmissions.
     order: u64,
     transmissions: u32,
-    /// Sent to learn the path's MTU: bytes behind its header, padding included; 0 otherwise.
+    /// For an MTU probe, bytes after the header, padding included; 0 for other packets.
     probe_bytes: u16,
-    /// Of its last departure.
+    /// Stamp of the last transmission.
     stamp: RateStamp,
 }
 
-/// The last sent of the packets that an acknowledgement names.
+/// Of the packets that an acknowledgement names, the one that was sent last.
 #[derive(Debug, Clone, Copy)]
 struct Newest {
     order: u64,
@@ -46,32 +47,32 @@ struct Newest {
     stamp: RateStamp,
 }
 
-/// What an acknowledgement did.
+/// The effect of an acknowledgement.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acknowledged {
     /// Payload bytes newly acknowledged.
     pub(crate) bytes: u64,
     /// Newly acknowledged packets.
     pub(crate) packets: u32,
-    /// Round-trip time of the last sent of them in microseconds, where the acknowledgement can only be that of
-    /// its last transmission.
+    /// Round-trip time of the one that was sent last, in microseconds; `None` if the
+    /// acknowledgement may belong to an earlier transmission.
     pub(crate) rtt_us: Option<u64>,
     /// The largest number newly acknowledged.
     pub(crate) largest: Option<u64>,
-    /// A probe of this many bytes behind the header arrived.
+    /// A probe with this many bytes after the header arrived.
     pub(crate) probe_bytes: Option<usize>,
-    /// What the last sent of them remembers of its departure.
+    /// The stamp of the one that was sent last.
     pub(crate) stamp: Option<RateStamp>,
 }
 
-/// What was found to be lost.
+/// The packets that were found to be lost.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost {
     /// Payload bytes, without probes.
     pub(crate) bytes: u64,
-    /// When the first of them was last sent, in microseconds.
+    /// Time of the last transmission of the first of them, in microseconds.
     pub(crate) sent_us: u64,
-    /// A probe of this many bytes behind the header did not arrive.
+    /// A probe with this many bytes after the header did not arrive.
     pub(crate) probe_bytes: Option<usize>,
 }
 
@@ -86,11 +87,11 @@ pub(crate) struct Outbound<'a> {
 /// The sending half of a stream.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// Written, not yet in a packet.
+    /// Bytes that were written and are not in a packet yet.
     pending: VecDeque<u8>,
-    /// From the oldest unacknowledged packet on.
+    /// The packets from the oldest unacknowledged one on.
     packets: VecDeque<Sent>,
-    /// Number of `packets[0]`, or of the next packet when there is none.
+    /// Number of `packets[0]`, or of the next packet if there is none.
     oldest: u64,
     lost: BTreeSet<u64>,
     in_flight_bytes: u64,
@@ -125,7 +126,7 @@ impl Outgoing {
         self.oldest + self.packets.len() as u64
     }
 
-    /// Number of the oldest packet that is not acknowledged, or of the next one.
+    /// Number of the oldest unacknowledged packet, or of the next packet if there is none.
     pub(crate) fn oldest(&self) -> u64 {
         self.oldest
     }
@@ -135,17 +136,17 @@ impl Outgoing {
         self.pending.len()
     }
 
-    /// Bytes that the stream keeps: written, and not acknowledged.
+    /// Bytes that were written and are not acknowledged.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.pending.len() + self.payload_bytes as usize
     }
 
-    /// Payload bytes sent, neither acknowledged nor known lost.
+    /// Payload bytes sent, and neither acknowledged nor known to be lost.
     pub(crate) fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
     }
 
-    /// Whether all that was cut into packets is acknowledged.
+    /// Whether all packets are acknowledged.
     pub(crate) fn is_acknowledged(&self) -> bool {
         self.packets.is_empty()
     }
@@ -161,23 +162,23 @@ impl Outgoing {
         Some(self.packets.front()?.payload.len())
     }
 
-    /// Whether the oldest packet that is not acknowledged is under way.
+    /// Whether the oldest unacknowledged packet is in flight.
     pub(crate) fn is_oldest_in_flight(&self) -> bool {
         self.packets.front().is_some_and(|sent| sent.state == State::InFlight)
     }
 
-    /// Whether the peer has shown packets behind the oldest one that it lacks.
+    /// Whether the peer has acknowledged packets after the oldest missing one.
     pub(crate) fn is_partly_acknowledged(&self) -> bool {
         self.packets.iter().any(|sent| sent.state == State::Acknowledged)
     }
 
-    /// When a packet that is not acknowledged left last, in microseconds.
+    /// Time of the last transmission of any unacknowledged packet, in microseconds.
     pub(crate) fn last_sent_us(&self) -> u64 {
         self.packets.iter().map(|sent| sent.sent_us).max().unwrap_or(0)
     }
 
-    /// Takes all packets back: their bytes wait to be cut again, under the same numbers. Only
-    /// where the peer has none of them. How many packets, and how many bytes.
+    /// Takes all packets back, so that their bytes are cut again under the same numbers. Allowed
+    /// only if the peer has none of them. Returns the number of packets and of bytes.
     pub(crate) fn take_back(&mut self) -> (u64, u64) {
         let taken = (self.packets.len() as u64, self.payload_bytes);
         let mut bytes = VecDeque::with_capacity(self.kept_bytes());
@@ -192,12 +193,12 @@ impl Outgoing {
         taken
     }
 
-    /// Whether the numbers allow another new packet.
+    /// Whether [`SPAN_MAX`] allows another new packet.
     pub(crate) fn has_span(&self) -> bool {
         self.packets.len() < SPAN_MAX
     }
 
-    /// Takes bytes of the stream.
+    /// Appends bytes to the stream.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.pending.extend(bytes);
     }
@@ -219,8 +220,8 @@ impl Outgoing {
         Some(Outbound { number, kind: sent.kind, payload: &sent.payload })
     }
 
-    /// Cuts a new packet of at most `most` bytes from what was written, and sends it. `probe_bytes`: see
-    /// [`Sent::probe_bytes`].
+    /// Cuts a new packet of at most `most` bytes from the written bytes, and sends it.
+    /// `probe_bytes`: see [`Sent::probe_bytes`].
     pub(crate) fn send(
         &mut self,
         now_us: u64,
@@ -253,7 +254,7 @@ impl Outgoing {
         Outbound { number, kind, payload: &sent.payload }
     }
 
-    /// A packet without payload that waits to be sent.
+    /// Adds a packet without payload that waits to be sent.
     pub(crate) fn queue(&mut self, kind: Kind) {
         self.lost.insert(self.next());
         self.packets.push_back(Sent {
@@ -269,20 +270,21 @@ impl Outgoing {
         });
     }
 
-    /// Reads the acknowledgement of a packet: `None` where it acknowledges what was never sent, which
-    /// makes the whole packet unacceptable.
+    /// Reads the acknowledgement of a packet. `None` if it acknowledges a packet that was never
+    /// sent, which makes the whole packet unacceptable.
     pub(crate) fn acknowledges(&self, ack: u16) -> Option<u64> {
         let number = expand(ack, self.oldest.saturating_sub(1))?;
         (number < self.next()).then_some(number)
     }
 
-    /// Takes an acknowledgement up to `through`, and a selective one. `plain` says that the packet
-    /// carried nothing else: the same once more is a duplicate then.
+    /// Processes an acknowledgement up to `through`, and a selective one. `plain` says that the
+    /// packet carried nothing else, so that an equal one after it is a duplicate.
     ///
-    /// A packet that was sent again gives a round-trip time where `timeout_us` lay between its last two
-    /// transmissions: the acknowledgement of an earlier one would have come by then. (Karn and Partridge 1987 take
-    /// none. After a timeout with many packets lost all that is sent for a while was sent before, and a law whose
-    /// window is below one packet would not hear that the queue is gone.)
+    /// A repeated packet gives a round-trip time if at least `timeout_us` lay between its last two
+    /// transmissions. The acknowledgement of an earlier transmission would have arrived by then.
+    /// (Karn and Partridge 1987 take no sample of repeated packets. But after a timeout with many
+    /// losses only repeated packets are sent for a while. A law whose window is below one packet
+    /// would not learn that the queue has emptied.)
     pub(crate) fn acknowledge(
         &mut self,
         now_us: u64,
@@ -333,7 +335,7 @@ impl Outgoing {
             self.in_flight_bytes -= sent.payload.len() as u64;
             self.in_flight_packets -= 1;
         } else {
-            // It was only late, not lost: packets are reordered more than was thought.
+            // The packet was late and not lost: the path reorders more than the threshold allows.
             self.lost.remove(&number);
             let late = self.highest_order.saturating_sub(sent.order);
             self.reordering = late.clamp(self.reordering, REORDERING_MAX);
@@ -353,8 +355,8 @@ impl Outgoing {
         }
     }
 
-    /// Finds packets that others overtook (RFC 9002, 6.1.1), or that three duplicates ask for (RFC
-    /// 5681, 3.2).
+    /// Finds packets that later ones overtook (RFC 9002, 6.1.1), or that three duplicate
+    /// acknowledgements report (RFC 5681, 3.2).
     pub(crate) fn detect(&mut self) -> Option<Lost> {
         let asked = self.duplicates >= REORDERING_MIN as u32;
         if asked {
@@ -367,13 +369,13 @@ impl Outgoing {
             if sent.state == State::InFlight && (overtaken || (asked && at == 0)) {
                 self.lose(at, &mut lost);
             } else if sent.order > self.highest_order && sent.transmissions == 1 {
-                break; // nothing behind it was sent earlier
+                break; // No later packet was sent earlier.
             }
         }
         lost
     }
 
-    /// The timer ran out: all that is in flight is taken for lost.
+    /// After a timeout: counts all packets in flight as lost.
     pub(crate) fn lose_all(&mut self) -> Option<Lost> {
         let mut lost = None;
         for at in 0..self.packets.len() {
@@ -405,7 +407,7 @@ impl Outgoing {
         self.in_flight_packets > 0
     }
 
-    /// Forgets everything: nobody is there any more.
+    /// Drops everything, because the connection has ended.
     pub(crate) fn clear(&mut self) {
         *self = Outgoing::new(self.next());
     }

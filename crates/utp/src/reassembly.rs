@@ -1,34 +1,35 @@
-//! Arriving bytes: put in order, kept until they are read, acknowledged selectively.
+//! The receiving half of a stream: puts packets in order, keeps bytes until they are read, and
+//! builds selective acknowledgements.
 
 use crate::wire::SACK_BITS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Packets that may arrive before one that is missing. libutp has the same limit.
+/// Most packets that are kept ahead of a missing one. libutp has the same limit.
 const AHEAD_MAX: u64 = SACK_BITS_MAX as u64;
-/// An emptied buffer above this many bytes is given back, so that idle connections are small.
+/// An empty buffer above this many bytes is freed, so that idle connections use little memory.
 const KEEP_BYTES: usize = 4096;
 
-/// What became of a packet.
+/// The result of inserting a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// It was the next one.
     InOrder,
-    /// It was the next one, and others behind it were waiting for it.
+    /// It was the next one, and filled a gap before packets that had arrived.
     FilledGap,
-    /// It waits for one that is missing.
+    /// It is kept until a missing packet arrives.
     Ahead,
-    /// It was there already.
+    /// It had arrived before.
     Duplicate,
-    /// There is no room for it, or it lies behind the end of the stream. It is not acknowledged.
+    /// There is no room for it, or it is after the end of the stream. It is not acknowledged.
     Refused,
 }
 
 /// The receiving half of a stream.
 #[derive(Debug)]
 pub(crate) struct Reassembly {
-    /// Number of the packet that comes next.
+    /// Number of the next packet in order.
     next: u64,
-    /// In order, not yet read.
+    /// Bytes in order that were not read yet.
     readable: VecDeque<u8>,
     ahead: BTreeMap<u64, Box<[u8]>>,
     ahead_bytes: usize,
@@ -38,7 +39,7 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Of a peer whose packet `received` was the last so far; keeps at most `capacity` bytes.
+    /// Starts after packet `received` of the peer; keeps at most `capacity` bytes.
     pub(crate) fn new(received: u64, capacity: usize) -> Self {
         Reassembly {
             next: received + 1,
@@ -50,17 +51,17 @@ impl Reassembly {
         }
     }
 
-    /// Keeps at most `capacity` bytes from now on; what is kept already stays.
+    /// Changes the capacity in bytes. Bytes that are already kept stay.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
     }
 
-    /// Number of the last packet that arrived with all before it.
+    /// Number of the last packet before the first gap.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.next - 1
     }
 
-    /// Takes a packet of the stream; `fin` marks the last one.
+    /// Inserts a packet of the stream; `fin` marks the last one.
     pub(crate) fn insert(&mut self, number: u64, payload: &[u8], fin: bool) -> Arrival {
         if number < self.next || self.ahead.contains_key(&number) {
             return Arrival::Duplicate;
@@ -90,7 +91,7 @@ impl Reassembly {
         arrival
     }
 
-    /// Bytes that may still arrive: the window that is announced.
+    /// Bytes that may still arrive: the window to announce.
     pub(crate) fn room(&self) -> usize {
         self.capacity.saturating_sub(self.readable.len() + self.ahead_bytes)
     }
@@ -100,12 +101,12 @@ impl Reassembly {
         self.readable.len()
     }
 
-    /// Whether the stream has ended and all of it is here; it may not be read yet.
+    /// Whether all packets of the stream have arrived; some bytes may be unread.
     pub(crate) fn is_complete(&self) -> bool {
         self.fin.is_some_and(|end| end < self.next)
     }
 
-    /// Moves bytes into `out`; how many.
+    /// Moves bytes into `out`. Returns their number.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
         let mut read = 0;
         while read < out.len() {
@@ -124,7 +125,7 @@ impl Reassembly {
         read
     }
 
-    /// Whether packets wait for one that is missing.
+    /// Whether packets are kept until a missing one arrives.
     pub(crate) fn has_gap(&self) -> bool {
         !self.ahead.is_empty()
     }

@@ -1,10 +1,10 @@
 //! Round-trip time and the retransmission timeout (RFC 6298, with the bounds of BEP 29).
 
-/// BEP 29, "timeouts": never below 500 ms.
+/// Smallest timeout (BEP 29, "timeouts": 500 ms).
 const TIMEOUT_MIN_US: u64 = 500_000;
-/// RFC 6298, 2.4: an upper bound may be placed, 60 s at least.
+/// Largest timeout (RFC 6298, 2.5 allows a bound of 60 s or more).
 const TIMEOUT_MAX_US: u64 = 60_000_000;
-/// RFC 6298, 2.1: before any sample.
+/// Timeout before the first sample (RFC 6298, 2.1).
 const TIMEOUT_FIRST_US: u64 = 1_000_000;
 
 /// Smoothed round-trip time of one path; all in microseconds.
@@ -18,7 +18,7 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// A packet was acknowledged, and it is known which transmission of it.
+    /// Adds a sample, from a packet whose acknowledged transmission is known.
     pub(crate) fn sample(&mut self, rtt_us: u64) {
         let rtt_us = rtt_us.clamp(1, u32::MAX.into());
         if self.srtt_us == 0 {
@@ -30,17 +30,17 @@ impl Rtt {
         self.min_us = self.min_us.min(rtt_us);
     }
 
-    /// Smoothed; 0: no sample yet.
+    /// The smoothed round-trip time; 0 before the first sample.
     pub(crate) fn smoothed_us(&self) -> u64 {
         self.srtt_us
     }
 
-    /// The smallest so far; 0: no sample yet.
+    /// The smallest round-trip time so far; 0 before the first sample.
     pub(crate) fn min_us(&self) -> u64 {
         self.min_us
     }
 
-    /// The timeout now: doubled for every timeout in a row (RFC 6298, 5.5).
+    /// The present timeout, doubled for every timeout in a row (RFC 6298, 5.5).
     pub(crate) fn timeout_us(&self) -> u64 {
         let base_us = match self.srtt_us {
             0 => TIMEOUT_FIRST_US,
@@ -49,13 +49,13 @@ impl Rtt {
         base_us.saturating_mul(1 << self.timeouts.min(20)).min(TIMEOUT_MAX_US)
     }
 
-    /// The timer ran out; how many in a row that makes.
+    /// Notes a timeout. Returns the number of timeouts in a row.
     pub(crate) fn expired(&mut self) -> u32 {
         self.timeouts = self.timeouts.saturating_add(1);
         self.timeouts
     }
 
-    /// Something new was acknowledged.
+    /// Notes that a new packet was acknowledged, which ends a row of timeouts.
     pub(crate) fn progress(&mut self) {
         self.timeouts = 0;
     }

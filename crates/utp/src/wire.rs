@@ -1,4 +1,4 @@
-//! The packet: its header and extensions, from and to bytes (BEP 29, "header format").
+//! Packets on the wire: reads and writes headers and extensions (BEP 29, "header format").
 //!
 //! ```text
 //! 0       4       8               16              24              32
@@ -17,38 +17,39 @@
 
 /// Bytes of a header without extensions.
 pub const HEADER_BYTES: usize = 20;
-/// Bits of a selective acknowledgement that this end sends at most; BEP 29 sets no limit but the
-/// length byte (255 bytes, in fours).
+/// Most bits of a selective acknowledgement that this end sends. BEP 29 sets no limit except the
+/// length byte (at most 255 bytes, in multiples of four).
 pub const SACK_BITS_MAX: usize = 1024;
 
 const VERSION: u8 = 1;
 const EXTENSION_NONE: u8 = 0;
 const EXTENSION_SACK: u8 = 1;
-/// libutp's extension bits. It drops a packet whose first extension is a later one.
+/// libutp's extension for option bits. libutp drops a packet whose first extension has a higher
+/// number.
 const EXTENSION_BITS: u8 = 2;
 const BITS_BYTES: u8 = 8;
 /// Padding comes in multiples of this: an extension with libutp's bits, none of them set.
 pub(crate) const PADDING_BYTES: usize = 2 + BITS_BYTES as usize;
 
-/// What a packet is for (BEP 29, "type").
+/// The type of a packet (BEP 29, "type").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Carries bytes of the stream.
     Data,
     /// The last packet of the sender's direction; may carry bytes.
     Fin,
-    /// Acknowledges, and takes no sequence number of its own.
+    /// An acknowledgement without data and without a sequence number of its own.
     State,
-    /// The connection is not known, or was given up.
+    /// The sender does not know the connection, or has ended it.
     Reset,
-    /// Asks for a connection.
+    /// A request for a connection.
     Syn,
 }
 
 impl Kind {
     const ALL: [Kind; 5] = [Kind::Data, Kind::Fin, Kind::State, Kind::Reset, Kind::Syn];
 
-    /// Whether a packet of this kind takes a sequence number.
+    /// Whether a packet of this kind has a sequence number of its own.
     pub fn is_sequenced(self) -> bool {
         matches!(self, Kind::Data | Kind::Fin | Kind::Syn)
     }
@@ -57,27 +58,27 @@ impl Kind {
 /// A header without extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the packet is for.
+    /// The type of the packet.
     pub kind: Kind,
-    /// Which connection, as the receiver knows it; in a SYN as the sender knows it.
+    /// The identifier of the connection at the receiver; in a SYN, that at the sender.
     pub connection_id: u16,
     /// The sender's clock in microseconds, modulo 2^32.
     pub timestamp_us: u32,
-    /// The receiver's clock minus the sender's stamp, of the last packet that arrived; modulo 2^32
-    /// microseconds; 0 while none arrived.
+    /// Clock of this packet's sender minus the timestamp of the last packet that it received;
+    /// modulo 2^32 microseconds; 0 before it received one.
     pub timestamp_difference_us: u32,
-    /// Bytes that the sender of this packet still has room for.
+    /// Receive window of the sender of this packet, in bytes.
     pub window_bytes: u32,
-    /// Number of this packet.
+    /// Sequence number of this packet.
     pub seq: u16,
-    /// Number of the last packet that arrived with all before it.
+    /// Number of the last packet before the first gap.
     pub ack: u16,
 }
 
 /// A packet as it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The fixed part.
+    /// The header without extensions.
     pub header: Header,
     /// Selective acknowledgement: bit i (from the lowest of the first byte) says that packet
     /// `ack + 2 + i` arrived.
@@ -86,26 +87,26 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// Why bytes are no packet of uTP.
+/// Why bytes are not a uTP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Fewer bytes than the header or its extensions take.
+    /// The bytes end inside the header or its extensions.
     #[error("a uTP packet of {0} bytes ends before its header does")]
     Truncated(usize),
     /// Not version 1.
     #[error("uTP version {0}; 1 is known")]
     Version(u8),
-    /// A type that BEP 29 does not have.
+    /// A type that BEP 29 does not define.
     #[error("uTP packet type {0}; 0 to 4 are known")]
     Kind(u8),
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet. Extensions that are not known are passed over, as BEP 29 demands.
+    /// Reads a packet. Unknown extensions are skipped, as BEP 29 requires.
     ///
     /// # Errors
-    /// [`WireError`]; the packet is to be dropped then.
+    /// [`WireError`]; drop the packet then.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, WireError> {
         let truncated = WireError::Truncated(bytes.len());
         let (fixed, mut rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(truncated)?;
@@ -129,7 +130,8 @@ impl<'a> Packet<'a> {
         while extension != EXTENSION_NONE {
             let (&[next, length], after) = rest.split_first_chunk::<2>().ok_or(truncated)?;
             let (content, after) = after.split_at_checked(length.into()).ok_or(truncated)?;
-            // BEP 29 has the length in fours, libtorrent sends as many bytes as it needs.
+            // BEP 29 requires a multiple of four bytes; libtorrent sends as many bytes as it
+            // needs.
             if extension == EXTENSION_SACK && length > 0 {
                 sack = Some(content);
             }
@@ -141,9 +143,9 @@ impl<'a> Packet<'a> {
 }
 
 impl Header {
-    /// Appends the header, and the selective acknowledgement where there is one.
+    /// Appends the header, and the selective acknowledgement if there is one.
     ///
-    /// `sack` has one bit a packet from `ack + 2` on; it is cut at [`SACK_BITS_MAX`].
+    /// `sack` has one bit per packet from `ack + 2` on; it is cut at [`SACK_BITS_MAX`].
     pub fn write(&self, sack: Option<&[u8]>, out: &mut Vec<u8>) {
         let sack =
             sack.map(|bits| &bits[..bits.len().min(SACK_BITS_MAX / 8)]).filter(|bits| !bits.is_empty());
@@ -157,7 +159,7 @@ impl Header {
         }
     }
 
-    /// Appends the header and `padding` bytes that say nothing, a multiple of [`PADDING_BYTES`].
+    /// Appends the header and `padding` bytes without meaning, a multiple of [`PADDING_BYTES`].
     pub(crate) fn write_padded(&self, padding: usize, out: &mut Vec<u8>) {
         let extensions = padding / PADDING_BYTES;
         self.write_fixed(if extensions > 0 { EXTENSION_BITS } else { EXTENSION_NONE }, out);
@@ -181,8 +183,8 @@ impl Header {
     }
 }
 
-/// The 64-bit number that has these low 16 bits and is nearest to `near`: what a number of the wire
-/// means beside one that is known. `None`: it would be below zero.
+/// The 64-bit number that has these low 16 bits and is nearest to `near`: the full sequence number
+/// of a 16-bit one. `None` if it would be below zero.
 pub fn expand(wire: u16, near: u64) -> Option<u64> {
     let ahead = wire.wrapping_sub(near as u16) as i16;
     near.checked_add_signed(ahead.into())

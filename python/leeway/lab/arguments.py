@@ -34,7 +34,7 @@ ID is an experiment (rossi2010:fig2a), a paper (rossi2010), a pattern ('trang201
 
 class _Parser(argparse.ArgumentParser):
     def _print_message(self, message, file=None):
-        """As argparse's, which hides that help could not be written."""
+        """Writes as argparse does, but does not hide an error of writing the help."""
         if message:
             (file or sys.stderr).write(message)
 
@@ -56,8 +56,8 @@ def parser(commands: dict[str, Callable[[argparse.Namespace], int]]) -> argparse
 
 def _list(adding: argparse._SubParsersAction, name: str) -> argparse.ArgumentParser:
     command = _add(adding, name, "list the experiments", "Lists the experiments by paper.")
-    command.add_argument("ids", nargs="*", metavar="ID", help="only these; all by default")
-    command.add_argument("--runs", action="store_true", help="count the runs of each, quick and full")
+    command.add_argument("ids", nargs="*", metavar="ID", help="experiments to list (default: all)")
+    command.add_argument("--runs", action="store_true", help="print the runs of each experiment, quick and full")
     command.add_argument("--json", action="store_true", help="print JSON, with descriptions")
     _load(command)
     return command
@@ -66,7 +66,7 @@ def _list(adding: argparse._SubParsersAction, name: str) -> argparse.ArgumentPar
 def _run(adding: argparse._SubParsersAction, name: str) -> argparse.ArgumentParser:
     about = f"Runs experiments and prints their claims: published, found here, and the verdict.\n\n{SELECTION}"
     command = _add(adding, name, "run experiments and print their claims", about)
-    command.add_argument("ids", nargs="+", metavar="ID", help="what to run")
+    command.add_argument("ids", nargs="+", metavar="ID", help="experiments to run: ids, papers, patterns or all")
     _size(command)
     _means(command)
     _load(command)
@@ -83,7 +83,7 @@ Runs a scenario file: every combination of its [sweep], with the seeds of its re
 with 95 % confidence intervals; with it, it writes every metric, a row for each group of flows, window and run."""
     command = _add(adding, name, "run a scenario file with its sweep", about)
     command.add_argument("file", type=Path, metavar="FILE", help="scenario file (TOML); docs/scenarios.md describes it")
-    command.add_argument("--seeds", type=_positive, metavar="N", help="seeds of each point, instead of its repetitions")
+    command.add_argument("--seeds", type=_positive, metavar="N", help="seeds of each point (default: its repetitions)")
     command.add_argument("--out", type=Path, metavar="FILE", help="table to write; its name ends in .parquet or .csv")
     _means(command)
     return command
@@ -94,12 +94,12 @@ def _report(adding: argparse._SubParsersAction, name: str) -> argparse.ArgumentP
         f"Runs experiments and writes a report with all figures and claims: one HTML file, and Markdown.\n\n{SELECTION}"
     )
     command = _add(adding, name, "write a report of experiments", about)
-    command.add_argument("ids", nargs="*", metavar="ID", help="what to report; all by default")
+    command.add_argument("ids", nargs="*", metavar="ID", help="experiments to report (default: all)")
     _size(command)
     _means(command)
     _load(command)
     command.add_argument(
-        "--out", type=Path, metavar="DIR", default=Path("report"), help="folder for it; by default report/"
+        "--out", type=Path, metavar="DIR", default=Path("report"), help="folder to write to (default: report/)"
     )
     _check(command)
     return command
@@ -124,7 +124,7 @@ def _add(adding: argparse._SubParsersAction, name: str, short: str, about: str) 
 def _size(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("how much to run")
     group.add_argument(
-        "--full", action="store_true", help="the published grid; without it a small part that shows the same"
+        "--full", action="store_true", help="run the published grid, not only a small part that shows the same"
     )
     group.add_argument("--seeds", type=_positive, metavar="N", help="runs of each case, with the seeds 1 to N")
     group.add_argument(
@@ -151,11 +151,11 @@ def _size(command: argparse.ArgumentParser) -> None:
 
 def _means(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("how to run it")
-    group.add_argument("--workers", type=_positive, metavar="N", help="runs at a time; by default the number of cores")
+    group.add_argument("--workers", type=_positive, metavar="N", help="runs at the same time (default: number of cores)")
     group.add_argument(
         "--engine",
         choices=("local", "dask"),
-        help="where: the cores of this machine (default), or a Dask cluster",
+        help="run on the cores of this machine (default), or on a Dask cluster",
     )
     group.add_argument(
         "--dask",
@@ -171,7 +171,7 @@ def _cache_file(command: argparse._ActionsContainer) -> None:
         "--cache",
         type=Path,
         metavar="FILE",
-        help="where results are kept; by default $LEEWAY_CACHE or ~/.cache/leeway/results.sqlite",
+        help="file that keeps the results (default: $LEEWAY_CACHE or ~/.cache/leeway/results.sqlite)",
     )
 
 

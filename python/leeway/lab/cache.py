@@ -1,9 +1,9 @@
 """Results of runs, kept by content, so that nothing is simulated twice.
 
-A SQLite file with a row for each run. The key is a hash of the scenario, the seed and the engine version. Whatever
-changes the result changes the key, so a row is never outdated. Each row is committed when its result arrives, and stays
-however the process ends. Several processes may use one file, but not over a network file system, where SQLite's locks
-are not reliable.
+A SQLite file with a row for each run. The key is a hash of the scenario, the seed and the engine
+version. Whatever changes the result changes the key, so a row is never outdated. Each row is
+committed when its result arrives, and stays however the process ends. Several processes may use
+one file, but not over a network file system, where SQLite's locks are not reliable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("leeway.lab")
 
 T = TypeVar("T")
 
-APPLICATION_ID = 0x4C574159  # "LWAY": says to file(1) and to us whose database it is
+APPLICATION_ID = 0x4C574159  # "LWAY": marks the database as one of this package, also for file(1)
 SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS results (
@@ -63,7 +63,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Contents of a cache for one engine version: number of results, their bytes, seconds of simulation, dates."""
+    """Contents of a cache for one engine version: number of results, their bytes, seconds of
+    simulation, dates."""
 
     engine: str
     results: int
@@ -87,9 +88,10 @@ class Cache:
     Parameters
     ----------
     path
-        The file, which is made if it does not exist; its folder must exist. Where None: `default_path`, and its folder.
+        The file, which is made if it does not exist; its folder must exist. If None:
+        `default_path`, and its folder.
     engine
-        Engine version of new results; the version of this package where None.
+        Engine version of new results; the version of this package if None.
 
     Attributes
     ----------
@@ -128,7 +130,8 @@ class Cache:
         return {key: Entry(data, seconds) for key, seconds, data in self._rows(keys)}
 
     def seconds(self, keys: Iterable[str]) -> dict[str, float]:
-        """Seconds that each existing and intact result took, by key; holds no more than a few results in memory."""
+        """Seconds that each existing and intact result took, by key; holds no more than a few
+        results in memory."""
         return {key: seconds for key, seconds, _ in self._rows(keys)}
 
     def put(self, key: str, data: bytes, seconds: float) -> None:
@@ -151,7 +154,8 @@ class Cache:
         return self._delete("DELETE FROM results", ())
 
     def prune(self) -> int:
-        """Removes the results of other engine versions and frees the space; returns their number."""
+        """Removes the results of other engine versions and frees the space; returns their
+        number."""
         return self._delete("DELETE FROM results WHERE engine <> ?", (self.engine,))
 
     def __len__(self) -> int:
@@ -238,7 +242,8 @@ class Cache:
         return db
 
     def _claim(self, db: sqlite3.Connection) -> None:
-        """Makes the table in an empty database; leaves alone that of another program or of another version."""
+        """Makes the table in an empty database; leaves alone that of another program or of another
+        version."""
         if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -319,7 +324,8 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def _readable(db: sqlite3.Connection) -> Iterator[tuple[str, str, float, float, bytes, bytes]]:
-    """Rows of a damaged database that can be read and are intact; steps over the places that cannot be read."""
+    """Rows of a damaged database that can be read and are intact; steps over the places that
+    cannot be read."""
     at, failures = 0, 0
     while failures < GIVE_UP:
         try:

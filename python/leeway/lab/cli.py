@@ -29,9 +29,10 @@ OK, FAILED, USAGE, SURROUNDINGS, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carries out a command line and returns the exit code.
+    """Runs a command line and returns the exit code.
 
-    As a program (without `argv`) an interrupt ends the process at once, without waiting for unfinished runs.
+    As a program (without `argv`) an interrupt ends the process at once, without waiting for
+    unfinished runs.
     """
     parser = arguments.parser({"list": _list, "run": _run, "sweep": _sweep, "report": _report, "cache": _cache})
     try:
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end_output() -> None:
-    """What is not written yet goes nowhere; Python would try once more at its end."""
+    """Discards unwritten output, so that Python does not try to write it again at its end."""
     with suppress(OSError, ValueError):  # an output that is no file has no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -86,7 +87,7 @@ def _carried_out(args: Namespace, parser: ArgumentParser) -> int:
 
 
 class UsageError(Exception):
-    """Arguments that make no sense; the text says why."""
+    """Invalid arguments; the text says why."""
 
 
 def _list(args: Namespace) -> int:
@@ -201,7 +202,7 @@ def _means(args: Namespace, stack: ExitStack) -> tuple[Cache, Engine]:
         if args.engine == "local":
             raise UsageError("--dask ADDRESS needs the engine dask, not local")
         engine: Engine = Dask(args.dask, args.workers)
-        for name in ("distributed", "distributed.client"):  # what matters of it is said in our words
+        for name in ("distributed", "distributed.client"):  # the lab prints its own messages
             logging.getLogger(name).setLevel(logging.CRITICAL)
     else:
         engine = Local(args.workers)
@@ -250,5 +251,5 @@ def _say(text: str) -> None:
 
 
 def _error(text: str) -> None:
-    separator = "\n" if "\n" in text else " "  # what has a form of its own begins on a line of its own
+    separator = "\n" if "\n" in text else " "  # text of several lines begins on a new line
     _say(f"error:{separator}{text}")

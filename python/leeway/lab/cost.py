@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from leeway import Scenario
 
 PACKET_BITS = 1500 * 8
-UNKNOWN_BPS = 10e6  # of a trace, whose rate is not known before it is read
-NOTHING_PACKETS = 1000.0  # what a run costs at least, in packets
+UNKNOWN_BPS = 10e6  # assumed rate of a trace that has not been read
+NOTHING_PACKETS = 1000.0  # smallest cost of a run, in packets
 
 _QUANTITY = re.compile(r"\s*([0-9][0-9_.eE+-]*)\s*([A-Za-z/]+)\s*")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -22,7 +22,8 @@ _BPS = {
 
 
 def expected_packets(scenario: Scenario) -> float:
-    """Estimated work of a run. It only decides the order of runs and the time left that is shown."""
+    """Estimated work of a run. It only decides the order of runs and the time left that is
+    shown."""
     duration = _amount(scenario.duration, _SECONDS, 60.0)
     if scenario.dumbbell is not None:
         channels = [scenario.dumbbell.bottleneck]

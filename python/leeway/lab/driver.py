@@ -1,4 +1,5 @@
-"""Runs an experiment: steps through its generator, takes known results from the cache, simulates the others."""
+"""Runs an experiment: steps through its generator, takes known results from the cache, simulates
+the others."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Finished:
     cached
         Number of these runs that came from the cache.
     simulated_s
-        Time that all these runs took when they were simulated, in seconds of one core; runs from the cache count.
+        Time that all these runs took when they were simulated, in seconds of one core; runs from
+        the cache count.
     wall_s
         Time from beginning to end, in seconds.
     seeds
@@ -75,8 +77,8 @@ def run_experiment(
 ) -> Finished:
     """Runs an experiment to its end.
 
-    An error inside the experiment, or in one of its runs, becomes the `error` of the result. The outcome reads its runs
-    from the cache, which has to be open while figures are drawn.
+    An error inside the experiment, or in one of its runs, becomes the `error` of the result. The
+    outcome reads its runs from the cache, which has to be open while figures are drawn.
 
     Raises
     ------
@@ -122,10 +124,11 @@ def run_cases(
     tally: Tally | None = None,
     title: str = "",
 ) -> Results:
-    """Results of `cases`, in their order: from the cache, or simulated if the cache does not have them.
+    """Results of `cases`, in their order: from the cache, or simulated if the cache does not have
+    them.
 
-    Identical cases are run once. Each result goes to the cache as soon as it arrives, and is read from there when it is
-    needed. So memory does not grow with the number of results.
+    Identical cases are run once. Each result goes to the cache as soon as it arrives, and is read
+    from there when it is needed. So memory does not grow with the number of results.
     """
     progress = progress or Progress()
     tally = tally if tally is not None else Tally()

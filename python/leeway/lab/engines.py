@@ -1,4 +1,5 @@
-"""Engines run jobs and return encoded results. One engine uses this machine's cores, another one a Dask cluster."""
+"""Engines run jobs and return encoded results. One engine uses this machine's cores, another one a
+Dask cluster."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Engine:
     """Runs jobs; a context manager."""
 
     def map(self, jobs: Iterable[Job]) -> Generator[Done, None, None]:
-        """Results in the order in which they arrive. Few jobs are taken from the iterable in advance.
+        """Results in the order in which they arrive. Few jobs are taken from the iterable in
+        advance.
 
         Closing the iterator stops the unfinished runs.
 
@@ -63,7 +65,7 @@ class Engine:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Releases what it holds."""
+        """Releases the engine's threads or connections."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +80,7 @@ class Local(Engine):
     Parameters
     ----------
     workers
-        Number of runs at a time; the number of cores where None.
+        Number of runs at a time; the number of cores if None.
     """
 
     def __init__(self, workers: int | None = None):
@@ -113,18 +115,19 @@ class Local(Engine):
 
 
 class Dask(Engine):
-    """A Dask cluster: ``Dask("tcp://host:8786")``, ``Dask(client)``, or ``Dask()`` for processes on this machine.
+    """A Dask cluster: ``Dask("tcp://host:8786")``, ``Dask(client)``, or ``Dask()`` for processes
+    on this machine.
 
-    Workers need this package in the same version, and trace files under the same paths. A lost worker costs only its
-    unfinished runs. Results go to the client, which alone keeps them.
+    Workers need this package in the same version, and trace files under the same paths. A lost
+    worker costs only its unfinished runs. Results go to the client, which alone keeps them.
 
     Parameters
     ----------
     cluster
-        Address of a scheduler, path of its scheduler file (``.json``), or a client; without it a `LocalCluster` is
-        started, and stopped by `close`.
+        Address of a scheduler, path of its scheduler file (``.json``), or a client; without it a
+        `LocalCluster` is started, and stopped by `close`.
     workers
-        Number of processes of that `LocalCluster`; the number of cores where None.
+        Number of processes of that `LocalCluster`; the number of cores if None.
 
     Raises
     ------
@@ -187,7 +190,8 @@ class Dask(Engine):
                 self.client.cancel(list(under_way))
 
     def _result(self, future: Future, job: Job) -> Done:
-        """What a future holds, once it is completed: if its worker is lost just then, once it is computed again."""
+        """The result of a completed future. If its worker was just lost, the result is computed
+        again."""
         from distributed import CancelledError, KilledWorker
 
         try:
@@ -210,7 +214,7 @@ class Dask(Engine):
         return Done(job.key, data, seconds)
 
     def _fill(self, completed: as_completed, waiting: Iterator[Job], under_way: dict[Future, Job]) -> None:
-        """Hands over enough jobs that every worker always has another one."""
+        """Submits jobs, so that every worker always has a next one."""
         for job in itertools.islice(waiting, self._window() - len(under_way)):
             subject = job.scenario
             text, name = kind(subject).write(subject), type(subject).__name__
@@ -223,7 +227,7 @@ class Dask(Engine):
             completed.add(future)
 
     def _window(self) -> int:
-        """Jobs to have under way; workers come and go, so it looks again every second."""
+        """Number of jobs to submit at a time; counts the workers again every second."""
         if time.monotonic() > self._looked_at + 1:
             try:
                 threads = sum(self.client.nthreads().values())
@@ -240,8 +244,8 @@ SAME_VERSION = "Install the same version everywhere"
 
 
 def simulate(scenario: str, seed: int, key: str, engine: str, name: str = "Scenario") -> tuple[str, bytes, float]:
-    """What a Dask worker does, from the text of a subject of the kind `name`: its engine version, the encoded result,
-    seconds.
+    """What a Dask worker does, from the text of a subject of the kind `name`: its engine version,
+    the encoded result, seconds.
 
     There is no result if the version is not the one that was asked for.
 
@@ -266,7 +270,8 @@ def timed_run(scenario: Subject, seed: int, cancel: leeway.Cancel | None = None)
 
 
 class _Shared:
-    """What the threads of `Local` share: jobs to take, results to hand over, and the wish to stop."""
+    """What the threads of `Local` share: jobs to take, results to hand over, and the wish to
+    stop."""
 
     def __init__(self, jobs: Iterable[Job], room: int):
         self.results: queue.SimpleQueue[Done | BaseException | None] = queue.SimpleQueue()  # None: a thread has ended
@@ -284,7 +289,7 @@ class _Shared:
 
 
 def _work(shared: _Shared) -> None:
-    """What a thread of `Local` does."""
+    """The loop of a thread of `Local`."""
     try:
         while True:
             shared.room.acquire()
@@ -307,7 +312,7 @@ def _work(shared: _Shared) -> None:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Ctrl-C does not reach processes that are started meanwhile."""
+    """Keeps Ctrl-C from processes that start inside this context."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

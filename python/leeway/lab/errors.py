@@ -4,11 +4,13 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """An error outside the experiments; the text says what is wrong, where, and what would be right."""
+    """An error outside the experiments; the text says what is wrong, where, and what would be
+    right."""
 
 
 class CacheError(LabError):
-    """Results cannot be kept: the disk is full, the file cannot be written, or it belongs to something else."""
+    """Results cannot be kept: the disk is full, the file cannot be written, or it belongs to
+    something else."""
 
 
 class EngineError(LabError):

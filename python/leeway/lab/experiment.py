@@ -1,6 +1,7 @@
 """Experiments: a grid of cases to simulate, and an outcome with claims, figures and tables.
 
-An experiment is a generator function. It yields the cases it needs, receives their results, and returns an `Outcome`:
+An experiment is a generator function. It yields the cases it needs, receives their results, and
+returns an `Outcome`:
 
 >>> from leeway.lab import Case, Claim, Outcome, experiment
 >>> @experiment("example:one", title="One law alone")
@@ -40,7 +41,8 @@ class Case:
     seed
         Seed of the run.
     labels
-        Place of this case in the grid (``{"law": "ledbat", "flows": 16}``); results are selected by labels.
+        Place of this case in the grid (``{"law": "ledbat", "flows": 16}``); results are selected
+        by labels.
     """
 
     scenario: Subject
@@ -50,7 +52,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A case and its result. ``run()`` decodes the result, so that thirty thousand results fit into memory."""
+    """A case and its result. ``run()`` decodes the result, so that thirty thousand results fit
+    into memory."""
 
     case: Case
     run: Callable[[], Run]
@@ -102,7 +105,8 @@ class Results(Sequence[Result]):
         return found[0].run()
 
     def groups(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Results]]:
-        """Results by the values of the named labels, in the order in which the values first occur."""
+        """Results by the values of the named labels, in the order in which the values first
+        occur."""
         groups: dict[tuple[Any, ...], list[Result]] = {}
         for result in self._results:
             groups.setdefault(tuple(result.labels[name] for name in names), []).append(result)
@@ -140,12 +144,12 @@ class Setting:
     full
         The published grid (True), or a small part of it that shows the same in seconds.
     seed_count
-        Number of seeds of each case; the experiment's own number where None.
+        Number of seeds of each case; the experiment's own number if None.
     sample
-        Number of runs to draw from a very large grid, stratified, or number of networks of a scoreboard; all of them
-        where None. Other experiments ignore it.
+        Number of runs to draw from a very large grid, stratified, or number of networks of a
+        scoreboard; all of them if None. Other experiments ignore it.
     laws
-        Laws of a scoreboard, as scenarios spell them; all rows where empty.
+        Laws of a scoreboard, as scenarios spell them; all rows if empty.
     half
         Half of the networks of a scoreboard that has two: "tuning" or "report".
     """
@@ -183,13 +187,13 @@ class Claim:
     holds
         Whether the two agree; None where nothing was published.
     why
-        Cause of a difference: the id of the experiment of the kind "difference" that shows it, a colon, and one
-        sentence.
+        Cause of a difference: the id of the experiment of the kind "difference" that shows it, a
+        colon, and one sentence.
     accept
         What is accepted as agreement, in words: "0.60 to 0.70".
     undecided
-        Whether the confidence interval contains a bound of what is accepted. `holds` then says on which side the mean
-        is, and more runs may change it.
+        Whether the confidence interval contains a bound of what is accepted. `holds` then says on
+        which side the mean is, and more runs may change it.
     """
 
     text: str
@@ -210,7 +214,8 @@ class Claim:
         return "holds" if self.holds else "differs"
 
     def cause(self, known: Container[str]) -> tuple[str, str]:
-        """The experiment that `why` begins with, if its id is in `known`, and the sentence after it.
+        """The experiment that `why` begins with, if its id is in `known`, and the sentence after
+        it.
 
         Otherwise an empty string, and all of `why`.
         """
@@ -229,8 +234,9 @@ class Claim:
     ) -> Claim:
         """A number that has to be between two bounds, which are inclusive and may be infinite.
 
-        The claim holds if the confidence interval is between the bounds. It differs if the interval is outside, and is
-        undecided if the interval contains a bound. A single run has no interval: its value decides.
+        The claim holds if the confidence interval is between the bounds. It differs if the
+        interval is outside, and is undecided if the interval contains a bound. A single run has no
+        interval: its value decides.
         """
         low, high = accept
         mean = low <= found.mean <= high
@@ -289,7 +295,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of numbers, texts and `Interval`. If `shown`, `leeway-lab run` prints it with a line for each column."""
+    """A table of numbers, texts and `Interval`. If `shown`, `leeway-lab run` prints it with a line
+    for each column."""
 
     name: str
     caption: str
@@ -300,7 +307,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of an experiment. `notes` are paragraphs of Markdown about choices that the paper leaves open."""
+    """Outcome of an experiment. `notes` are paragraphs of Markdown about choices that the paper
+    leaves open."""
 
     claims: Sequence[Claim] = ()
     figures: Sequence[Figure] = ()
@@ -325,8 +333,8 @@ class Experiment:
     steps
         The generator function.
     kind
-        "paper" for a published experiment, "difference" for one that shows the cause of a known difference, or
-        "scoreboard".
+        "paper" for a published experiment, "difference" for one that shows the cause of a known
+        difference, or "scoreboard".
     """
 
     id: str
@@ -345,7 +353,8 @@ class Experiment:
         return (self.steps.__doc__ or "").strip()
 
     def first_cases(self, setting: Setting) -> list[Case]:
-        """The first grid that the experiment yields, without running it; the only one unless it is adaptive."""
+        """The first grid that the experiment yields, without running it; the only one unless it is
+        adaptive."""
         steps = self.steps(setting)
         try:
             return list(next(steps))
@@ -371,7 +380,8 @@ def experiment(name: str, title: str, kind: Kind = "paper") -> Callable[[Callabl
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments by id, in the order of the papers; a paper's differences come after its experiments."""
+    """All experiments by id, in the order of the papers; a paper's differences come after its
+    experiments."""
     import leeway.papers  # noqa: F401  (registers them)
 
     papers = list(dict.fromkeys(each.paper for each in _registry.values()))

@@ -19,7 +19,8 @@ CLAIMS = ("claim", "published", "found", "verdict", "accepted", "why")
 
 
 def export(finished: Finished, out: Path) -> Path:
-    """Writes claims.csv, figures as SVG and PNG, tables as CSV to PAPER/EXPERIMENT in `out`; returns this folder."""
+    """Writes claims.csv, figures as SVG and PNG, tables as CSV to PAPER/EXPERIMENT in `out`;
+    returns this folder."""
     paper, _, name = finished.experiment.id.partition(":")
     folder = out / _file(paper) / _file(name) if name else out / _file(paper)
     files.prepare(folder)
@@ -38,7 +39,8 @@ def export(finished: Finished, out: Path) -> Path:
 
 
 def flat(table: Table) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows of plain numbers and text: a column with intervals is followed by one with their half widths."""
+    """Columns and rows of plain numbers and text: a column with intervals is followed by one with
+    their half widths."""
     spread = [any(isinstance(row[i], Interval) for row in table.rows) for i in range(len(table.columns))]
     columns = []
     for column, has in zip(table.columns, spread, strict=True):

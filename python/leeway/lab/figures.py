@@ -1,7 +1,8 @@
 """Draws figures: one style for all of them, as SVG with real text and as PNG.
 
-A figure is drawn once. In the report and in a notebook its SVG has the colours of the page, light or dark. In a file it
-is an ordinary SVG on white, for any viewer. The bytes depend on the figure alone.
+A figure is drawn once. In the report and in a notebook its SVG has the colours of the page, light
+or dark. In a file it is an ordinary SVG on white, for any viewer. The bytes depend on the figure
+alone.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def png(figure: Figure, dpi: float = 144, dark: bool = False) -> bytes:
 
 @contextmanager
 def style(dark: bool = False) -> Iterator[None]:
-    """Settings of matplotlib for drawing and for writing files; the earlier settings return afterwards."""
+    """Settings of matplotlib for drawing and for writing files; the earlier settings return
+    afterwards."""
     ink, paper, grid = (DARK_INK, DARK_PAPER, DARK_GRID) if dark else (INK, PAPER, GRID)
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -161,7 +163,8 @@ class Drawing:
         return _text(root)
 
     def inline(self, prefix: str) -> str:
-        """An SVG element for a page, in the page's colours (``--card``, ``--line``, ``--c0`` to ``--c7``).
+        """An SVG element for a page, in the page's colours (``--card``, ``--line``, ``--c0`` to
+        ``--c7``).
 
         Parameters
         ----------
@@ -215,14 +218,16 @@ class Sheet(Canvas):
     """A canvas that lays itself out, colour bars and titles included."""
 
     def tight_layout(self, *, rect: tuple[float, float, float, float] | None = None, **_: Any) -> None:
-        """Keeps what is laid out within `rect` (left, bottom, right, top); the rest is done anyway."""
+        """Keeps what is laid out within `rect` (left, bottom, right, top); the rest is done
+        anyway."""
         if rect:
             left, bottom, right, top = rect
             self.set_layout_engine("constrained", rect=(left, bottom, right - left, top - bottom))
 
 
 def _dense(artist: Any) -> bool:
-    """Whether an artist has so many parts that an image of it is smaller; its axes and text stay as they are."""
+    """Whether an artist has so many parts that an image of it is smaller; its axes and text stay
+    as they are."""
     match artist:
         case QuadMesh():
             return artist.get_array() is not None and artist.get_array().size > _DENSE_MESH
@@ -235,7 +240,8 @@ def _dense(artist: Any) -> bool:
 
 
 def _clean(element: ElementTree.Element) -> None:
-    """Shortens coordinates to a hundredth of a point; leaves the choice of the font to the whole figure."""
+    """Shortens coordinates to a hundredth of a point; leaves the choice of the font to the whole
+    figure."""
     if _HREF in element.attrib:
         element.set("href", element.attrib.pop(_HREF))
     if path := element.get("d"):
@@ -255,7 +261,8 @@ def _short(number: str) -> str:
 
 
 def _flow(group: ElementTree.Element) -> None:
-    """Lets the letters of a formula flow: they come one by one, each in its place for a font the reader may not have.
+    """Lets the letters of a formula flow: they come one by one, each in its place for a font the
+    reader may not have.
 
     Formulas with bars (fractions and roots) are left as they are.
     """

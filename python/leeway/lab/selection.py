@@ -40,7 +40,8 @@ def select(names: Iterable[str]) -> list[Experiment]:
 
 
 def load(place: str) -> None:
-    """Imports a file (``mine.py``) or a module (``mine.experiments``), so that the experiments in it are registered.
+    """Imports a file (``mine.py``) or a module (``mine.experiments``), so that the experiments in
+    it are registered.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a run is of: a scenario of packets, or a community of fluid flows. The lab treats all kinds alike."""
+"""The subject of a run: a scenario of packets, or a community of fluid flows."""
 
 from __future__ import annotations
 

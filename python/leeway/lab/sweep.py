@@ -1,4 +1,5 @@
-"""A scenario file with its sweep and repetitions, run through the same cache and engines as the experiments."""
+"""A scenario file with its sweep and repetitions, run through the same cache and engines as the
+experiments."""
 
 from __future__ import annotations
 
@@ -23,12 +24,13 @@ AT_A_TIME = 1000
 
 
 def cases(scenario: Scenario, seeds: int | None = None) -> list[Case]:
-    """All points of the scenario's sweep, each with the seeds of its repetitions. Labels are the swept paths.
+    """All points of the scenario's sweep, each with the seeds of its repetitions. Labels are the
+    swept paths.
 
     Parameters
     ----------
     seeds
-        Number of seeds; the scenario's number of repetitions where None.
+        Number of seeds; the scenario's number of repetitions if None.
     """
     first = scenario.seed
     numbers = range(first, first + (seeds or scenario.repetitions))
@@ -47,7 +49,8 @@ def tables(results: Results) -> Iterator[pa.Table]:
 
 
 def write(results: Results, path: Path) -> None:
-    """Writes all metrics to a file, which appears when it is complete; `check_name` checks its name."""
+    """Writes all metrics to a file, which appears when it is complete; `check_name` checks its
+    name."""
     check_name(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -99,7 +102,8 @@ SHOWN: dict[str, Callable[[WindowSummary, GroupSummary], float | None]] = {
 
 
 def means(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a short table: for each point, window and group the means over seeds."""
+    """Headings and rows of a short table: for each point, window and group the means over
+    seeds."""
     paths: list[str] = []
     found: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for result in results:

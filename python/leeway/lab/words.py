@@ -58,7 +58,8 @@ def unexplained(finished: Iterable[Finished]) -> list[Claim]:
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int) -> str:
-    """A table in plain text; columns from the one with the index `right` on are aligned to the right."""
+    """A table in plain text; columns from the one with the index `right` on are aligned to the
+    right."""
     widths = [max([len(column), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     lines = []
     for row in [columns, *rows]:
@@ -108,7 +109,8 @@ def amount(size: float) -> str:
 
 
 def _shown(table: Table) -> list[str]:
-    """A table with a line for each of its columns, so that it fits where columns are many and rows are few."""
+    """A table with a line for each of its columns, so that it fits where columns are many and rows
+    are few."""
     text = [["-" if cell is None else str(cell) for cell in row] for row in table.rows]
     head, *turned = zip(table.columns, *text, strict=True)
     return ["", *textwrap.wrap(table.caption, 100), *table_text(head, turned, right=1).splitlines()]

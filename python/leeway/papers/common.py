@@ -1,7 +1,7 @@
 """Common code of the papers: one look for each law, axes, and reading of series.
 
-Every colour has a contrast of at least 3 to 1 on a white and on a dark page. The page that shows the figure sets the
-colours of text and axes.
+Every colour has a contrast of at least 3 to 1 on a white and on a dark page. The page that shows
+the figure sets the colours of text and axes.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ class History:
     rate: np.ndarray
 
     def when(self, condition: np.ndarray, after: float = 0.0) -> float:
-        """The first instant from `after` on (s) at which `condition`, an array as long as the history, holds.
+        """The first instant from `after` on (s) at which `condition`, an array as long as the
+        history, holds.
 
         Infinite if it never does.
         """
@@ -138,7 +139,8 @@ class History:
         return float(self.time[hits[0]]) if len(hits) else math.inf
 
     def halving(self, after: float = 0.0, within: float = 0.1) -> float:
-        """The first instant from `after` on (s) from which the window falls by more than a quarter `within` seconds."""
+        """The first instant from `after` on (s) from which the window falls by more than a quarter
+        `within` seconds."""
         later = np.minimum(np.searchsorted(self.time, self.time + within), len(self.time) - 1)
         return self.when(self.cwnd[later] < 0.75 * self.cwnd, after)
 

@@ -1,7 +1,7 @@
 """ns-2.35 (Fall and Varadhan 1989 to 2011), on which the papers of this package ran.
 
-Where ns-2 differs from the RFCs, the profile `ns2` follows ns-2, and the profile `rfc` follows the RFCs. Each
-experiment changes one choice only.
+Where ns-2 differs from the RFCs, the profile `ns2` follows ns-2, and the profile `rfc` follows the
+RFCs. Each experiment changes one choice only.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def twice(run: Run) -> float:
 
 @experiment("ns2:difference-limited-transmit", title="Limited transmit after a timeout", kind="difference")
 def limited_transmit(setting: Setting) -> Steps:
-    """48 NewReno flows, 600 kbit/s, 225 ms each way, 22 packets: windows of about one packet, and many timeouts.
+    """48 NewReno flows, 600 kbit/s, 225 ms each way, 22 packets: windows of about one packet, and
+    many timeouts.
 
-    With `singledup_` 1 ns-2 answers the first two duplicate ACKs after a timeout with a segment each that was sent
-    before, although the receiver may have it. ns-2.35 itself, over 300 s: with `singledup_` 1 10 % are received twice
-    and 0.19 are lost, with 0 it is 1.6 % and 0.21.
+    With `singledup_` 1 ns-2 answers the first two duplicate ACKs after a timeout with a segment
+    each that was sent before, although the receiver may have it. ns-2.35 itself, over 300 s: with
+    `singledup_` 1 10 % are received twice and 0.19 are lost, with 0 it is 1.6 % and 0.21.
     """
     results = yield [
         Case(
@@ -86,8 +87,9 @@ def limited_transmit(setting: Setting) -> Steps:
 def backoff(setting: Setting) -> Steps:
     """A flow that loses half of its packets for 40 s.
 
-    ns-2 keeps a doubled timeout until a segment is acknowledged that was sent once (Karn's algorithm). RFC 6298 with
-    timestamps, and Linux, go back to the estimate with every acknowledgement of new data.
+    ns-2 keeps a doubled timeout until a segment is acknowledged that was sent once (Karn's
+    algorithm). RFC 6298 with timestamps, and Linux, go back to the estimate with every
+    acknowledgement of new data.
     """
     results = yield [
         Case(
@@ -119,7 +121,8 @@ def backoff(setting: Setting) -> Steps:
 
 @experiment("ns2:difference-droptail", title="What a limit of L packets lets wait", kind="difference")
 def droptail(_: Setting) -> Steps:
-    """DropTail of ns-2 counts the packet that is being sent, so L - 1 wait; elsewhere L wait beside it."""
+    """DropTail of ns-2 counts the packet that is being sent, so L - 1 wait; elsewhere L wait
+    beside it."""
     queues = {"ns2": "droptail", "all of it": "droptail:limit=10pkt"}
     results = yield [
         Case(
@@ -154,9 +157,10 @@ PATHS = {
 def cubic(setting: Setting) -> Steps:
     """A CUBIC of 2010 alone, on a small and on a long path, for 350 s.
 
-    Linux 2.6.22, which ns-2 runs, divides by a running mean of packets per ACK that rests at 31/16 where each packet
-    has an ACK. The window then follows its target almost twice as fast. The target is the same, so that little changes:
-    the estimate is no reason for ns-2's CUBIC to lose less on small paths.
+    Linux 2.6.22, which ns-2 runs, divides by a running mean of packets per ACK that rests at 31/16
+    where each packet has an ACK. The window then follows its target almost twice as fast. The
+    target is the same, so that little changes: the estimate is no reason for ns-2's CUBIC to lose
+    less on small paths.
     """
     results = yield [
         Case(
@@ -208,8 +212,8 @@ def cubic(setting: Setting) -> Steps:
 def ledbat_window(_: Setting) -> Steps:
     """Figure 2a of Rossi 2010: LEDBAT beside NewReno, published at one packet just before 6 s.
 
-    The module of ns-2 moves its window by whole packets, with a credit; the first ACK that makes the credit negative
-    takes a packet at once.
+    The module of ns-2 moves its window by whole packets, with a credit; the first ACK that makes
+    the credit negative takes a packet at once.
     """
     laws = {"whole": rossi.LEDBAT, "continuous": rossi.LEDBAT.replace(",window=whole", "")}
     results = yield [
@@ -250,9 +254,9 @@ def ledbat_window(_: Setting) -> Steps:
 def phase(_: Setting) -> Steps:
     """250 and 250 NewReno flows on one link, 10 Mbit/s, 25 ms each way, 40 packets, for 60 s.
 
-    Packets of equal size with equal round trips arrive at a full queue in the same order in each round trip (Floyd and
-    Jacobson 1992), so who comes second gets nothing. A processing delay of up to 1 ms before a host sends (ns-2's
-    `overhead_`), or starts over a second, are enough.
+    Packets of equal size with equal round trips arrive at a full queue in the same order in each
+    round trip (Floyd and Jacobson 1992), so who comes second gets nothing. A processing delay of
+    up to 1 ms before a host sends (ns-2's `overhead_`), or starts over a second, are enough.
     """
     ways: dict[str, dict[str, Any]] = {
         "at 0": {"start": "0 s"},

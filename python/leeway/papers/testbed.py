@@ -1,8 +1,9 @@
 """Measurements of the testbed on real hosts, in the lab's report.
 
 A measurement takes an hour and needs root. So the lab does not measure; it reads the files that
-`leeway testbed --out FILE` wrote. ``leeway-lab report --load leeway.papers.testbed`` takes the files that the variable
-LEEWAY_TESTBED names, separated by colons. Without the variable it takes ``testbed.json`` in the working directory.
+`leeway testbed --out FILE` wrote. ``leeway-lab report --load leeway.papers.testbed`` takes the
+files that the variable LEEWAY_TESTBED names, separated by colons. Without the variable it takes
+``testbed.json`` in the working directory.
 """
 
 from __future__ import annotations

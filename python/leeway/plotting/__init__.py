@@ -1,7 +1,7 @@
 """Figures drawn with matplotlib: `Run.plot`, `Sweep.plot` and `CommunityRun.plot`.
 
-A notebook shows a figure in the colours of its page, light or dark. A file that is made of it has a white ground, or a
-dark one where `dark` is asked for.
+A notebook shows a figure in the colours of its page, light or dark. A file that is made of it has
+a white ground, or a dark one where `dark` is asked for.
 """
 
 from __future__ import annotations

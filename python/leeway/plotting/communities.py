@@ -20,7 +20,8 @@ PANELS = (
 
 
 def community(of: CommunityRun, dark: bool = False, size: tuple[float, float] | None = None) -> Figure:
-    """Draws the hours of a community: what users wanted and got, what was to spare, and changes of gateway.
+    """Draws the hours of a community: what users wanted and got, what was to spare, and changes of
+    gateway.
 
     Parameters
     ----------

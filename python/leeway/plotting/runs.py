@@ -26,10 +26,12 @@ PANELS = {
     "rtt": ("flows", "srtt_ms"),
     "queue": ("links", "queue_pkt"),
 }
-"""What a panel of a run's figure shows: a column of `Run.flows` or `Run.links`, by the name that `plot` takes."""
+"""What a panel of a run's figure shows: a column of `Run.flows` or `Run.links`, by the name that
+`plot` takes."""
 
 BINS = 250
-"""Spans of a run that rates are averaged over: a rate between two close samples is a packet or none."""
+"""Spans of a run that rates are averaged over: a rate between two close samples is a packet or
+none."""
 
 
 def run(
@@ -46,9 +48,10 @@ def run(
     of
         A run of a scenario with `series`.
     panels
-        Any of "rate", "window", "delay" (queuing delay as the law sees it), "rtt" (smoothed) and "queue".
+        Any of "rate", "window", "delay" (queuing delay as the law sees it), "rtt" (smoothed) and
+        "queue".
     groups
-        Groups of flows to draw; all where None.
+        Groups of flows to draw; all if None.
     dark
         On a dark ground; otherwise on white, and in a notebook in the colours of its page.
     size
@@ -126,13 +129,15 @@ def _flows(
 
 
 def _colour(place: int) -> str:
-    """A colour of the style, resolved now: matplotlib resolves "C0" when it writes the file, under another style."""
+    """A colour of the style, resolved now: matplotlib resolves "C0" when it writes the file, under
+    another style."""
     colours = mpl.rcParams["axes.prop_cycle"].by_key()["color"]
     return colours[place % len(colours)]
 
 
 def _links(axes: Axes, lines: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Line2D]:
-    """A line for each link with a queue: the name of a single one is at the axis, others are for the legend."""
+    """A line for each link with a queue: the name of a single one is at the axis, others are for
+    the legend."""
     ink = mpl.rcParams["text.color"]
     drawn = []
     for place, (link, (times, values)) in enumerate(lines.items()):
@@ -157,7 +162,8 @@ def _lines(table: pa.Table, name: str, column: str) -> dict[str, tuple[np.ndarra
 
 
 def _binned(times: np.ndarray, rates: np.ndarray, span: float) -> tuple[np.ndarray, np.ndarray]:
-    """Means of rates over spans of this many seconds: each rate holds since the sample before it."""
+    """Means of rates over spans of this many seconds: each rate holds since the sample before
+    it."""
     count = round((times[-1] - times[0]) / span) if span > 0 else 0
     if not 0 < count < len(times):
         return times, rates

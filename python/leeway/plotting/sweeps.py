@@ -35,23 +35,25 @@ def sweep(
     dark: bool = False,
     size: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draws a metric against a swept value: means over the seeds with their 95 % confidence intervals.
+    """Draws a metric against a swept value: means over the seeds with their 95 % confidence
+    intervals.
 
-    Of one swept path, each group of flows is a line. Of several, each group has a panel, and the values of the other
-    paths are its lines.
+    Of one swept path, each group of flows is a line. Of several, each group has a panel, and the
+    values of the other paths are its lines.
 
     Parameters
     ----------
     runs
         Runs with labels.
     metric
-        A column of `leeway.summaries` with numbers: "throughput_bps", "rtt_p95_s", "harm_throughput".
+        A column of `leeway.summaries` with numbers: "throughput_bps", "rtt_p95_s",
+        "harm_throughput".
     x
-        Path along the axis; where None the last one whose values are numbers, otherwise the last one.
+        Path along the axis; if None the last one whose values are numbers, otherwise the last one.
     groups
-        Groups of flows to draw; all that have the metric where None.
+        Groups of flows to draw; all that have the metric if None.
     window
-        Window that the metric is of; the first where None.
+        Window that the metric is of; the first if None.
     dark
         On a dark ground; otherwise on white, and in a notebook in the colours of its page.
     size
@@ -165,7 +167,8 @@ class _Grid:
 
 
 class _Places:
-    """Where the values of a path stand on an axis: at their numbers where they have some, otherwise side by side."""
+    """Where the values of a path stand on an axis: at their numbers where they have some,
+    otherwise side by side."""
 
     def __init__(self, choices: Sequence[Any]):
         self.choices = list(choices)

@@ -1,4 +1,5 @@
-//! `leeway attach --pid`: a process that runs, with all that it has started.
+//! `leeway attach --pid`: puts a running process, and all processes that it has started, under a
+//! law.
 
 use crate::Failure;
 use crate::account::confinement_of;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Attaches or detaches.
+/// Attaches the process, or detaches it.
 pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Result<(), Failure> {
     let missing = || Failure::Usage(format!("there is no process {pid}"));
     let process = Process::of(pid).ok_or_else(missing)?;
@@ -20,17 +21,20 @@ pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Res
     if detach {
         let there = there.ok_or_else(|| Failure::Usage(format!("process {pid} ({comm}) is not attached")))?;
         there.remove()?;
-        return Ok(writeln!(out, "process {pid} ({comm}) is free; connections that run keep their law")?);
+        return Ok(writeln!(
+            out,
+            "process {pid} ({comm}) is detached; its running connections keep their law"
+        )?);
     }
     if let Some(there) = there {
         return Err(Failure::Usage(format!(
-            "process {pid} ({comm}) gives way already, under {}; take that off first: leeway attach --pid {pid} --detach",
+            "process {pid} ({comm}) is already under {}; detach it first: leeway attach --pid {pid} --detach",
             there.law
         )));
     }
     if pid == 1 || ancestors(std::process::id()).contains(&pid) {
         return Err(Failure::Usage(format!(
-            "process {pid} ({comm}) started this program, and everything else that it started would give way; name \
+            "process {pid} ({comm}) started this program; everything that it started would come under the law. Name \
              another process"
         )));
     }
@@ -38,11 +42,12 @@ pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Res
     let confinement = Confinement::of_process(&process, policy, &asker)?;
     let mut moved = BTreeSet::from([pid]);
     let mut changed = 0;
-    // What is started while we look is started by one that is there already, or is found in the next round.
+    // A process that starts meanwhile is either a child of a moved one, which inherits the cgroup,
+    // or found by the next round.
     loop {
         let new: Vec<u32> = descendants(&moved).into_iter().filter(|one| !moved.contains(one)).collect();
         for one in &new {
-            // One that has ended meanwhile has no connections.
+            // A process that has ended meanwhile has no connections.
             let _ = confinement.adopt(*one);
         }
         if new.is_empty() {
@@ -67,7 +72,8 @@ pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Res
     Ok(())
 }
 
-/// The number of the process that started one; the second field after the name, which may contain anything.
+/// The parent of a process: the second field after the name in /proc/PID/stat (proc_pid_stat(5)).
+/// The name may contain any characters, parentheses too.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -77,7 +83,7 @@ fn ancestors(pid: u32) -> BTreeSet<u32> {
     std::iter::successors(Some(pid), |pid| parent(*pid).filter(|parent| *parent > 0)).collect()
 }
 
-/// What these have started.
+/// These processes and all that they have started.
 fn descendants(of: &BTreeSet<u32>) -> BTreeSet<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let all: Vec<(u32, u32)> = entries
@@ -100,8 +106,9 @@ fn descendants(of: &BTreeSet<u32>) -> BTreeSet<u32> {
     }
 }
 
-/// Puts the TCP sockets that a process has open under the law and the mark. They were made in
-/// another cgroup, whose programs look after them, so this goes by the sockets themselves.
+/// Puts the open TCP sockets of a process under the law and the mark, and counts them. The sockets
+/// were made in another cgroup, whose programs apply to them, so each socket is changed through
+/// its descriptor.
 fn connections(pid: u32, law: &str, dscp: Option<Dscp>) -> usize {
     let handle = Pid::from_raw(pid.cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let Some(handle) = handle else { return 0 };
@@ -114,14 +121,14 @@ fn connections(pid: u32, law: &str, dscp: Option<Dscp>) -> usize {
     numbers.filter_map(open).filter(|socket| change(socket, law, dscp)).count()
 }
 
-/// Whether it was a TCP socket.
+/// Changes one socket. Returns `false` if it is not a TCP socket.
 fn change(socket: &OwnedFd, law: &str, dscp: Option<Dscp>) -> bool {
     if sockopt::set_tcp_congestion(socket.as_fd(), law).is_err() {
         return false;
     }
     if let Some(dscp) = dscp {
         let tos = dscp.codepoint() << 2;
-        // A socket of IPv6 has both.
+        // An IPv6 socket has both fields, because it can also carry IPv4.
         let _ = sockopt::set_ip_tos(socket.as_fd(), tos);
         let _ = sockopt::set_ipv6_tclass(socket.as_fd(), u32::from(tos));
     }

@@ -1,4 +1,4 @@
-//! Opening a page in the browser of who sits at this machine.
+//! Opens a page in the browser of the user at this machine.
 
 use nix::unistd::{Uid, User};
 use std::env::{split_paths, var, var_os};
@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Opens the page where somebody sits at a terminal of a desktop. Whether it works is theirs to see: the address
-/// is printed in any case.
+/// Opens the page if the program runs in a terminal of a desktop. Errors are ignored, because the
+/// address is printed in any case.
 pub fn open(page: &str) {
     let desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| var_os(name).is_some());
     let opener = var_os("PATH")

@@ -1,4 +1,5 @@
-//! The community in network namespaces: hosts, servers, what everybody does, and a real gateway.
+//! The demo's community in network namespaces: hosts, servers, everybody's traffic, and a real
+//! gateway.
 
 use super::figures::Figures;
 use super::{Asks, BUFFER, DELAY, DOWN, NEIGHBOURS, PAGE_BYTES, PAGES_A_SECOND, UP, Uses};
@@ -22,49 +23,49 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-/// The network of the home, and the gateway and the laptop in it.
+/// The network of the home, with the gateway and a laptop in it.
 const HOME: &str = "10.1.0.0/24";
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const LAPTOP: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
-/// The servers: of pages, and of files and films.
+/// The servers: one for pages, one for files and films.
 const SERVERS: [(&str, Ipv4Addr); 2] =
     [("web", Ipv4Addr::new(20, 0, 1, 2)), ("files", Ipv4Addr::new(20, 0, 2, 2))];
 const WEB_PORT: u16 = 80;
 const PROXY_PORT: u16 = 3128;
 const PAGE_PORT: u16 = 8080;
-/// Of servers and clients: every kernel's default, whatever this machine's is.
+/// Congestion control of servers and clients: the default of Linux, whatever this machine has set.
 const CONGESTION: &str = "cubic";
-/// How long requests of the home are waited for after their round.
+/// How long a round waits for the home's last requests after its end.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the gateway has to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A community that is up. Everything of it is in this process, or ends with it.
+/// A running community. All its parts are in this process, or end with it.
 pub struct Community {
     gateway: Ending,
-    /// Servers, and the way to the page; they do not end by themselves.
+    /// Threads of the servers and of the forwarder to the page. They do not end by themselves.
     services: Vec<JoinHandle<Result<(), Failure>>>,
     net: Arc<Testnet>,
     control: Client,
     runtime: tokio::runtime::Runtime,
-    /// What the owner logs in with at the page.
+    /// The password of the owner for the page, and of the neighbours for the proxy.
     pub password: String,
-    /// All that is on the disk.
+    /// The folder of all files of the demo.
     folder: tempfile::TempDir,
 }
 
-/// A part of the home's load that is under way.
+/// A running part of the home's load.
 pub struct Round {
     pages: JoinHandle<Result<Tally, Failure>>,
     ping: JoinHandle<Result<Ping, Failure>>,
 }
 
 impl Community {
-    /// Builds the network and starts servers, gateway, and the way to its page from `listener`, which is an
-    /// address of this machine.
+    /// Builds the network; starts the servers, the gateway, and a forwarder from `listener`, an
+    /// address of this machine, to the gateway's page.
     ///
     /// # Errors
-    /// Rights, a missing program, or a gateway that does not start.
+    /// Rights or a program are missing, or the gateway does not start.
     pub fn up(listener: TcpListener) -> Result<Community, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let folder = tempfile::Builder::new().prefix("leeway-demo-").tempdir()?;
@@ -112,7 +113,7 @@ impl Community {
         }
     }
 
-    /// The neighbours begin, and go on until `end`.
+    /// Starts the neighbours' traffic, which goes on until `end`.
     pub fn neighbours(&self, start: Instant, end: Instant) {
         let span = Span { start, counted: start, end, patience: Duration::ZERO };
         for (number, neighbour) in NEIGHBOURS.iter().enumerate() {
@@ -124,10 +125,10 @@ impl Community {
         }
     }
 
-    /// Bytes that each neighbour has got, as the gateway counts them.
+    /// Bytes that each neighbour has received, as the gateway counts them.
     ///
     /// # Errors
-    /// The gateway has gone: what it said last.
+    /// A part of the demo has ended. For the gateway the error has its last messages.
     pub fn got(&mut self) -> Result<Vec<u64>, Failure> {
         if let Some(ended) = self.services.iter().position(JoinHandle::is_finished) {
             let ended = self.services.swap_remove(ended).join();
@@ -150,13 +151,13 @@ impl Community {
     pub fn down(self) -> Result<(), Failure> {
         let Community { gateway, folder, .. } = self;
         drop(gateway);
-        // Threads still work on the hosts, which are this process's and end with it.
+        // The threads on the hosts still run. They and the hosts end with this process.
         let path = folder.path().to_owned();
         folder.close().map_err(|error| Failure::Run(format!("cannot remove {}: {error}", path.display())))
     }
 }
 
-/// A gateway that is ended.
+/// The gateway's process, which is ended on drop: by SIGTERM, and by SIGKILL after [`GRACE`].
 struct Ending(Child);
 
 impl Drop for Ending {
@@ -174,10 +175,11 @@ impl Drop for Ending {
 }
 
 impl Round {
-    /// What came of it, with what each neighbour got meanwhile.
+    /// Waits for the end of the round. Returns its figures, with `neighbours`, the rate of each
+    /// neighbour.
     ///
     /// # Errors
-    /// A socket or a thread could not be had.
+    /// A socket or a thread failed.
     pub fn end(self, label: &str, neighbours: Option<Vec<f64>>) -> Result<Figures, Failure> {
         let died = |_| Failure::Run("a part of the demo has died".into());
         let pages = self.pages.join().map_err(died)??.class().service;
@@ -191,7 +193,7 @@ impl Round {
     }
 }
 
-/// Works on a host, on a thread of its own.
+/// Runs `work` inside a host, on a thread of its own.
 fn on<T: Send + 'static>(
     net: &Arc<Testnet>,
     host: &'static str,
@@ -201,7 +203,8 @@ fn on<T: Send + 'static>(
     std::thread::spawn(move || Ok(net.inside(host, work)??))
 }
 
-/// The address of a neighbour's end (2) or the gateway's (1) of the way between them.
+/// The address on the link between a neighbour and the gateway: of the gateway (`end` 1) or the
+/// neighbour (2).
 fn address(number: usize, end: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 20, 1 + number as u8, end)
 }
@@ -231,12 +234,12 @@ fn load(uses: Uses) -> Load {
     }
 }
 
-/// The test network.
+/// The test network, as the text of a file for `leeway testnet`.
 fn network() -> String {
     let mut text = String::new();
     let hosts = ["laptop", "gateway", "isp", "web", "files"].into_iter();
     for host in hosts.chain(NEIGHBOURS.iter().map(|one| one.name)) {
-        // Connections do not inherit what earlier ones measured of the line.
+        // New connections must not start from the measurements of earlier ones.
         let _ = writeln!(text, "[host.{host}]\nsysctl = {{ \"net.ipv4.tcp_no_metrics_save\" = 1 }}");
     }
     let mut link = |name: &str, ends: [&str; 2], at: [String; 2], more: &str| {
@@ -259,7 +262,8 @@ fn network() -> String {
     text
 }
 
-/// Writes the gateway's configuration and its files of users; the configuration's path.
+/// Writes the gateway's configuration and its files of users. Returns the path of the
+/// configuration.
 fn write_files(folder: &Path, password: &str) -> Result<std::path::PathBuf, Failure> {
     let hash = Hash::of(password).map_err(Failure::Run)?;
     let users: String = NEIGHBOURS.iter().map(|one| format!("{}:{hash}\n", one.name)).collect();
@@ -287,7 +291,8 @@ fn write_files(folder: &Path, password: &str) -> Result<std::path::PathBuf, Fail
     Ok(path("gateway.toml"))
 }
 
-/// Leads whoever connects to `listener` to the gateway's page, from the calling thread's network.
+/// Forwards connections from `listener` to the gateway's page, which it reaches from the calling
+/// thread's network.
 fn lead_to_page(listener: TcpListener) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,26 +1,27 @@
-//! What the demo prints: a row for each part of it.
+//! The table that the demo prints, with a row for each round.
 
 use super::NEIGHBOURS;
 use std::io::{self, Write};
 
-/// What a part of the demo has shown.
+/// The figures of one round, or the mean of several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
-    /// Which part.
+    /// Name of the row.
     pub label: String,
-    /// How long a page of the home takes, in seconds: the mean, and the 95th percentile.
+    /// Time until a page of the home is complete, in seconds: the mean and the 95th percentile.
     pub pages: Option<[f64; 2]>,
-    /// How long a ping of the home takes, in seconds: the median, and the 95th percentile.
+    /// Time until a ping of the home is back, in seconds: the median and the 95th percentile.
     pub ping: Option<[f64; 2]>,
-    /// What each neighbour got, in bit/s; none while they do nothing.
+    /// Rate of each neighbour in bit/s; `None` while they are silent.
     pub neighbours_bps: Option<Vec<f64>>,
 }
 
-/// What the columns are, and their names: 80 columns at most, as terminals have them.
+/// Prints an explanation and the names of the columns. Lines have at most 80 characters, to fit
+/// any terminal.
 pub fn heading(out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "Times until a page of the home is there, and until a ping is back.\nOf 100, 95 take less than `95 %`.\n"
+        "Times until a page of the home is complete, and until a ping is back.\n95 of 100 take less than the `95 %` column.\n"
     )?;
     let names: String = NEIGHBOURS.iter().map(|one| format!("{:>6}", one.name)).collect();
     writeln!(out, "{:<24}{:^15}{:^16}{:^24}", "", "the home's page", "its ping", "neighbours, Mbit/s")?;
@@ -28,12 +29,12 @@ pub fn heading(out: &mut impl Write) -> io::Result<()> {
 }
 
 impl Figures {
-    /// What all neighbours got.
+    /// Rate of all neighbours together, in bit/s.
     pub fn together_bps(&self) -> f64 {
         self.neighbours_bps.iter().flatten().sum()
     }
 
-    /// The row.
+    /// Prints the row.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let ms = |pair: Option<[f64; 2]>| match pair {
             Some(pair) => pair.map(|seconds| format!("{:.0} ms", seconds * 1e3)),
@@ -49,7 +50,7 @@ impl Figures {
         writeln!(out, "{:<24}{mean:>7}{late:>8}{median:>8}{long:>8}{rates}", self.label)
     }
 
-    /// The mean of several, each of which lasted as long.
+    /// The mean of several rounds of equal length.
     pub fn mean(label: &str, all: &[Figures]) -> Figures {
         let both = |of: fn(&Figures) -> Option<[f64; 2]>| {
             let known: Vec<[f64; 2]> = all.iter().filter_map(of).collect();
@@ -67,11 +68,11 @@ impl Figures {
     }
 }
 
-/// What there is to see, in a sentence.
+/// The result of the demo in two sentences.
 pub fn conclusion(alone: &Figures, beside: &Figures, line_bps: f64) -> Option<String> {
     let ([alone_s, _], [beside_s, _]) = (alone.pages?, beside.pages?);
     Some(format!(
-        "With neighbours a page of the home takes {:.2} times as long as alone.\n\
+        "With neighbours, a page of the home takes {:.2} times as long as without them.\n\
          They get {:.1} Mbit/s of the line's {:.0}.",
         beside_s / alone_s,
         beside.together_bps() * 1e-6,
@@ -79,7 +80,7 @@ pub fn conclusion(alone: &Figures, beside: &Figures, line_bps: f64) -> Option<St
     ))
 }
 
-/// What a gateway is for, in a sentence.
+/// The result without a gateway, in a sentence.
 pub fn without(alone: &Figures, unheld: &Figures) -> Option<String> {
     let ([alone_s, _], [unheld_s, _]) = (alone.pages?, unheld.pages?);
     Some(format!("Without a gateway it takes {:.2} times as long.", unheld_s / alone_s))

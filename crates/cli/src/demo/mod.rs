@@ -1,4 +1,5 @@
-//! `leeway demo`: a little community on this machine, with the gateway at work.
+//! `leeway demo`: a small community on this machine that shares a line through a gateway, with
+//! figures.
 
 mod browser;
 mod community;
@@ -16,7 +17,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-/// Examples, and exit codes.
+/// What `leeway demo --help` ends with.
 pub const HELP: &str = "Examples:\n  \
     sudo leeway demo\n      \
     a home, three neighbours and a gateway on a line of 4 Mbit/s, and the owner's page\n  \
@@ -24,21 +25,21 @@ pub const HELP: &str = "Examples:\n  \
     the same for a minute\n  \
     leeway demo\n      \
     without root: the same community in the simulator, in a few seconds\n\n\
-    Hosts are network namespaces of this machine, and nothing leaves it. At its end the \
+    The hosts are network namespaces of this machine; no packet leaves the machine. At the end the \
     hosts, programs and files of the demo are removed, also after an error, Ctrl-C or SIGTERM.\n\n\
-    Exit codes: 0 it ended or was ended by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.";
+    Exit codes: 0 the demo ended, perhaps by Ctrl-C or SIGTERM, 1 it failed, 2 bad usage.";
 
-/// The line, and its rate once more as a number.
+/// The line: its rate down (also as a number, in bit/s), its rate up, its delay and its buffer.
 const DOWN: &str = "4 Mbit/s";
 const DOWN_BPS: f64 = 4e6;
 const UP: &str = "1 Mbit/s";
 const DELAY: &str = "15 ms";
 const BUFFER: &str = "64 pkt";
-/// What the home does: pages of this size.
+/// The home's traffic: pages per second, and bytes of a page.
 const PAGES_A_SECOND: f64 = 1.0;
 const PAGE_BYTES: u64 = 40_000;
 
-/// What a neighbour does.
+/// The kind of traffic of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Uses {
     Pages,
@@ -46,11 +47,11 @@ enum Uses {
     Film,
 }
 
-/// The same as a load: each connection asks for objects one after the other.
+/// The traffic of a neighbour as a load: each connection requests one object after the other.
 struct Asks {
     connections: usize,
     object_bytes: u64,
-    /// Time from an answer to the next request: evenly distributed between these.
+    /// Time from a response to the next request, evenly distributed between these two.
     think: Option<(Duration, Duration)>,
 }
 
@@ -60,7 +61,7 @@ impl Uses {
         let (connections, object_bytes, think) = match self {
             Uses::Pages => (4, PAGE_BYTES, Some((ms(500), ms(2000)))),
             Uses::Download => (1, 4_000_000, None),
-            // On an idle line a piece comes in half a second: about 1 Mbit/s.
+            // On an idle line a piece takes about half a second, so the film has about 1 Mbit/s.
             Uses::Film => (1, 125_000, Some((ms(500), ms(500)))),
         };
         Asks { connections, object_bytes, think }
@@ -79,26 +80,26 @@ const NEIGHBOURS: [Neighbour; 3] = [
     Neighbour { name: "cleo", uses: Uses::Film },
 ];
 
-/// How long a round lasts, and how many of the first the home is alone.
+/// Length of a round, and the number of rounds at the start in which the home is alone.
 const ROUND: Duration = Duration::from_secs(5);
 const ALONE: u32 = 2;
 /// Seconds that the simulator plays.
 const SIMULATED_S: u64 = 60;
-/// The end of a demo without an end.
+/// Length of a demo without `--seconds`.
 const NEVER: Duration = Duration::from_secs(30 * 86_400);
-/// Where the page is, if that is free and nothing else is said.
+/// Default port of the page.
 const PORT: u16 = 8080;
 
-/// How to show it.
+/// The options of `leeway demo`.
 #[derive(Args)]
 pub struct Demo {
-    /// End after N seconds; without it Ctrl-C ends the demo.
+    /// End the demo after N seconds. Without this, Ctrl-C ends it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=86_400))]
     seconds: Option<u32>,
-    /// The simulator instead of network namespaces, as without root.
+    /// Use the simulator instead of network namespaces, as the demo does without root.
     #[arg(long)]
     simulate: bool,
-    /// Port of the owner's page on this machine; 8080 by default, or another one if that is taken.
+    /// Port of the owner's page on this machine; by default 8080, or a free one if 8080 is in use.
     #[arg(long, value_name = "PORT", conflicts_with = "simulate")]
     port: Option<u16>,
     /// Only print the page's address, and open no browser.
@@ -106,7 +107,7 @@ pub struct Demo {
     no_browser: bool,
 }
 
-/// Shows the community.
+/// Shows the community, live as root, else simulated.
 pub fn run(demo: &Demo) -> Result<(), Failure> {
     let mut out = stdout();
     writeln!(
@@ -123,7 +124,10 @@ pub fn run(demo: &Demo) -> Result<(), Failure> {
 impl Demo {
     fn simulated(&self, out: &mut impl Write) -> Result<(), Failure> {
         if !self.simulate {
-            writeln!(out, "Without root, in the simulator. With programs and the page: sudo leeway demo\n")?;
+            writeln!(
+                out,
+                "Without root, the demo runs in the simulator.\nFor real programs and the owner's page: sudo leeway demo\n"
+            )?;
         }
         let seconds = self.seconds.map_or(SIMULATED_S, u64::from);
         heading(out)?;
@@ -185,7 +189,7 @@ impl Demo {
         Ok(out.flush()?)
     }
 
-    /// Plays round after round until the end, and prints each.
+    /// Runs round after round until the end, and prints a row for each.
     fn rounds(
         &self,
         community: &mut Community,
@@ -226,7 +230,7 @@ impl Demo {
         Ok(shown)
     }
 
-    /// Where the page can be reached on this machine.
+    /// Listens at the local address of the page.
     fn listener(&self) -> Result<TcpListener, Failure> {
         let bind = |port: u16| TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         match self.port {

@@ -1,4 +1,5 @@
-//! The community in the simulator, for who may not make namespaces: the same line, uses and gateway.
+//! The demo's community in the simulator, for users without root: the same line, traffic and
+//! gateway.
 
 use super::figures::Figures;
 use super::{Asks, BUFFER, DELAY, DOWN, NEIGHBOURS, PAGE_BYTES, PAGES_A_SECOND, UP};
@@ -7,21 +8,21 @@ use leeway_sim::results::GroupSummary;
 use leeway_sim::scenario::Scenario;
 use std::fmt::Write;
 
-/// Which neighbours there are.
+/// Whether the neighbours send, and through what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Neighbours {
-    /// None.
+    /// They are silent.
     Away,
-    /// Each behind the gateway.
+    /// They send through the gateway.
     Sharing,
-    /// Each on the line, as the home is.
+    /// They send on the line directly, as the home does.
     Unheld,
 }
 
-/// The seconds before anything is counted.
+/// Simulated seconds before anything is counted.
 const WARMUP_S: u64 = 5;
 
-/// Runs the demo's scenario in the simulator for that many seconds of simulated time.
+/// Runs the demo's scenario in the simulator for `seconds` of simulated time, after the warm-up.
 ///
 /// # Errors
 /// The simulator's, which would be a mistake of this program.
@@ -63,7 +64,8 @@ fn scenario(neighbours: Neighbours, seconds: u64) -> String {
     let ask = |bytes: u64, think: &str| {
         format!("app = {{ kind = \"request\", size = \"{bytes} B\", think = {think} }}")
     };
-    // As many as open pages beside each other; each thinks for longer.
+    // The simulator has no open arrivals: six users with long pauses request pages at the same
+    // mean rate.
     let home = 6;
     let think = format!("{{ exponential = \"{:.0} ms\" }}", 1e3 * f64::from(home) / PAGES_A_SECOND);
     flow("home", "gateway", &format!("count = {home}\n{}", ask(PAGE_BYTES, &think)));

@@ -1,22 +1,22 @@
-//! What a crash may leave and nobody uses any more.
+//! Things that crashed programs of Leeway left on this machine, and that no program uses any more.
 //!
-//! A link's device goes with its descriptor and its table of rules with its owner, a law that was
-//! loaded is whole or not there; what confines a command stays where its reaper was killed. Of a
-//! gateway or a `leeway join`, routing rules stay, and what refuses users who would get past the
-//! gateway.
+//! Most things disappear with their owner: a link's device with its descriptor, its table of rules
+//! with its owner, a half-loaded law with its loader. Two kinds can stay. The confinement of a
+//! command stays if its reaper was killed. Routing rules of a gateway or a `leeway join` stay, and
+//! so do the rules that refuse users who would bypass the gateway.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Something that was left.
+/// One thing that was left.
 pub enum Leftover {
     /// A table of `leeway link`, whose process has ended.
     Table(String),
-    /// Of a gateway or a client of a relay.
+    /// Rules of a gateway or of a client of a relay.
     Net(leeway_net::Leftover),
-    /// What confined a program, or was loaded for one.
+    /// The confinement of a program, or a law that was loaded for one.
     Run(leeway_kernel::Leftover),
 }
 
@@ -47,7 +47,7 @@ impl Leftover {
     }
 }
 
-/// Everything that was left. Without rights there is nothing to be seen.
+/// Everything that was left. Without root's rights the list is empty.
 pub fn find() -> Vec<Leftover> {
     let of_runs = leeway_kernel::leftovers().unwrap_or_default().into_iter().map(Leftover::Run);
     let of_gateways = leeway_gateway::leftovers().unwrap_or_default();
@@ -56,8 +56,8 @@ pub fn find() -> Vec<Leftover> {
     tables().into_iter().chain(of_networks).chain(of_runs).collect()
 }
 
-/// Tables called `leewayN_PID` without a process PID. Without rights or nft there is nothing to be
-/// seen or removed.
+/// Tables called `leewayN_PID` whose process PID has ended. Without root's rights, or without the
+/// program nft, the list is empty.
 fn tables() -> Vec<Leftover> {
     let output = Command::new("nft").args(["list", "tables", "ip"]).output();
     let listed =
@@ -70,7 +70,7 @@ fn tables() -> Vec<Leftover> {
         .collect()
 }
 
-/// The process that made the table of that name.
+/// The process number in the name of a table.
 fn owner(table: &str) -> Option<u32> {
     let (number, pid) = table.strip_prefix("leeway")?.split_once('_')?;
     number.parse::<u32>().ok()?;

@@ -1,9 +1,9 @@
-//! `leeway helper`: lets ordinary users run commands whose traffic gives way.
+//! `leeway helper`: a service that lets ordinary users run commands whose traffic yields.
 //!
-//! It does one thing for them: whoever asks over its socket is moved to a cgroup of its own below
-//! its present one, under a policy. The kernel says who asks; a request cannot name another
-//! process. And it tells users of what is their own: their connections, and what their commands
-//! sent and received.
+//! A process that asks over the helper's socket is moved to a cgroup of its own, below its present
+//! cgroup, under a policy. The kernel tells who asks; a request cannot name another process. The
+//! helper also answers questions of users about what is their own: their connections, and the
+//! account of their commands.
 
 mod question;
 pub mod request;
@@ -30,34 +30,34 @@ pub const HELP: &str = "Examples:\n  \
     systemctl enable --now leeway-helper.socket\n      \
     with systemd\n  \
     groupadd --system leeway; leeway helper &\n      \
-    without\n\n\
-    Members of the group can then use `leeway run`. It stays in the foreground and can be stopped at any time: what runs \
-    stays confined, and the next start looks after it.\n\n\
-    Exit codes: 0 it was stopped, 1 it could not start, 2 bad usage.";
+    without systemd\n\n\
+    Members of the group can then use `leeway run`. The helper runs in the foreground and can be stopped at any time: running \
+    commands stay confined, and the next start of the helper cleans up after them.\n\n\
+    Exit codes: 0 the helper was stopped, 1 it could not start, 2 bad usage.";
 
-/// How long a user may take to send a request.
+/// The time in which a user must send the request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that one user may have open while they wait, and all users together.
+/// Connections that may wait for an answer: of one user, and of all users together.
 const WAITING_PER_USER: u32 = 32;
 const WAITING: u32 = 256;
 
-/// Where it listens, and to whom.
+/// The options of `leeway helper`.
 #[derive(Args)]
 pub struct Helper {
-    /// Where to listen; a socket that systemd passes comes first.
+    /// The socket to listen at. A socket that systemd passes takes its place.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
-    /// The group whose members may use it.
+    /// The group whose members may use the helper.
     #[arg(long, value_name = "GROUP", default_value = "leeway")]
     group: String,
-    /// Commands that one user may have running under it.
+    /// The most commands that one user may run at the same time.
     #[arg(long, value_name = "N", default_value_t = 32)]
     per_user: usize,
 }
 
 /// Serves until it is stopped.
 pub fn run(helper: &Helper) -> Result<(), Failure> {
-    // What an earlier one looked after.
+    // Clean up after commands that an earlier helper confined.
     for confinement in confinements()?.into_iter().filter(|one| !one.persistent) {
         thread::spawn(move || clean_up(&confinement));
     }
@@ -73,7 +73,7 @@ pub fn run(helper: &Helper) -> Result<(), Failure> {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                // Out of descriptors, or of memory: it passes when somebody ends.
+                // Out of descriptors or memory. That passes when other connections end.
                 eprintln!("leeway helper: cannot take a connection: {error}");
                 thread::sleep(Duration::from_millis(200));
             }
@@ -84,9 +84,9 @@ pub fn run(helper: &Helper) -> Result<(), Failure> {
 impl Helper {
     fn listener(&self) -> Result<UnixListener, Failure> {
         let passed = listenfd::ListenFd::from_env().take_unix_listener(0);
-        if let Some(listener) =
-            passed.map_err(|error| Failure::Run(format!("what systemd passed is no socket: {error}")))?
-        {
+        if let Some(listener) = passed.map_err(|error| {
+            Failure::Run(format!("systemd passed something that is not a socket: {error}"))
+        })? {
             return Ok(listener);
         }
         let place = self.socket.display();
@@ -108,7 +108,7 @@ impl Helper {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("replace", error)),
             _ => {}
         }
-        // Nobody else connects before the group is right.
+        // Until the group is set, only root can connect.
         let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&self.socket);
         rustix::process::umask(mask);
@@ -120,17 +120,17 @@ impl Helper {
     }
 }
 
-/// What the connections share.
+/// State that all connections of the helper share.
 struct State {
     per_user: usize,
-    /// Held while a user's commands are counted and one is added.
+    /// Held while the commands of a user are counted and a new one is added.
     confining: Mutex<()>,
     /// Connections of each user that wait for an answer.
     waiting: Mutex<HashMap<u32, u32>>,
 }
 
 impl State {
-    /// Answers, and looks after what the answer was about.
+    /// Answers one request. After a confinement, waits for its end and cleans up.
     fn serve(&self, mut stream: UnixStream) {
         let confined = match self.answer(&mut stream) {
             Ok(Outcome::Confined(confinement)) => {
@@ -154,7 +154,7 @@ impl State {
         let peer = rustix::net::sockopt::socket_peercred(&*stream).map_err(|error| error.to_string())?;
         let (pid, uid) = (peer.pid.as_raw_nonzero().get() as u32, peer.uid.as_raw());
         let _waiting = Waiting::new(&self.waiting, uid)?;
-        // Of who connected, whoever has the number now.
+        // The handle is of the process that connected, even if its number has been reused since.
         let handle = nix::sys::socket::getsockopt(stream, PeerPidfd);
         let handle = handle.map_err(|error| format!("cannot see who asks: {error}"))?;
         let process = Process::new(pid, handle);
@@ -168,7 +168,7 @@ impl State {
         let all = confinements().map_err(|error| error.to_string())?;
         let running = all.iter().filter(|one| !one.persistent && one.asker.uid == uid).count();
         if running >= self.per_user {
-            return Err(format!("user {uid} has {running} commands under it, which is the limit"));
+            return Err(format!("user {uid} already runs {running} commands, which is the limit"));
         }
         check(&process, uid)?;
         let confinement = Confinement::of_process(&process, &policy, &asker);
@@ -176,20 +176,21 @@ impl State {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 enum Outcome {
     Confined(Confinement),
     Told(Reply),
 }
 
-/// Answers a question of a user, about what is the user's own.
+/// Answers a question of a user about the user's own connections and commands.
 fn tell(tell: &Tell, pid: u32, uid: u32) -> Result<Reply, String> {
     match tell {
         Tell::Ready => doctor::attempt().map(Reply::Ready).map_err(|error| error.to_string()),
         Tell::Account => {
             let found = account::confinement_of(pid).map_err(|error| error.to_string())?;
             let own = found.filter(|one| one.asker.uid == uid);
-            let own = own.ok_or("who asks is no command of this user under leeway run")?;
+            let own =
+                own.ok_or("this process is not part of a command that this user runs with leeway run")?;
             Told::of(&own).map(Reply::Account).map_err(|error| error.to_string())
         }
         Tell::Sockets(laws) => {
@@ -202,17 +203,17 @@ fn tell(tell: &Tell, pid: u32, uid: u32) -> Result<Reply, String> {
     }
 }
 
-/// Whether a process still runs, for that user.
+/// Checks that the process still runs, as the user `uid`.
 fn check(process: &Process, uid: u32) -> Result<(), String> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap_or_default();
     let of_user = status.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.first() == Some(&"Uid:") && words.get(1) == Some(&uid.to_string().as_str())
     });
-    if of_user && !process.has_ended() { Ok(()) } else { Err("who asked has ended".to_owned()) }
+    if of_user && !process.has_ended() { Ok(()) } else { Err("the process that asked has ended".to_owned()) }
 }
 
-/// One waiting connection of a user.
+/// One waiting connection of a user, counted until it is dropped.
 struct Waiting<'a>(&'a Mutex<HashMap<u32, u32>>, u32);
 
 impl<'a> Waiting<'a> {
@@ -220,7 +221,7 @@ impl<'a> Waiting<'a> {
         let mut users = lock(all);
         let own = users.get(&uid).copied().unwrap_or_default();
         if own >= WAITING_PER_USER || users.values().sum::<u32>() >= WAITING {
-            return Err("too many ask at the same time; try again".to_owned());
+            return Err("too many requests at the same time; try again".to_owned());
         }
         users.insert(uid, own + 1);
         Ok(Waiting(all, uid))
@@ -241,7 +242,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Waits for the end of a command and takes its cgroup away.
+/// Waits for the end of a command and removes its cgroup.
 fn clean_up(confinement: &Confinement) {
     if let Err(error) = confinement.remove_when_empty() {
         eprintln!("leeway helper: {}: {error}", Path::new(&confinement.cgroup).display());

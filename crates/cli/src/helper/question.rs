@@ -1,13 +1,14 @@
-//! What users ask the helper about what is their own, and what it tells them: a line of JSON each.
+//! The questions that users ask the helper about their own traffic, and its replies: one line of
+//! JSON each.
 
 use crate::account::Told;
 use crate::sockets::Snapshot;
 use serde::{Deserialize, Serialize};
 
-/// Grows with each change of these texts.
+/// Version of the questions and replies. Each change of their format increases it.
 const VERSION: u32 = 1;
 
-/// Asks for something to be told.
+/// A question.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
@@ -15,25 +16,25 @@ pub struct Question {
     pub tell: Tell,
 }
 
-/// About what.
+/// The subject of a question.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tell {
-    /// Whether the helper can run laws here: it tries.
+    /// Whether the helper can run laws on this machine. It tries to load one.
     Ready,
-    /// What the command that the sender belongs to has sent and received.
+    /// The account of the command that the sender belongs to.
     Account,
-    /// The user's connections under these laws; none: under any.
+    /// The user's connections under these laws; an empty list means any law.
     Sockets(Vec<String>),
 }
 
-/// What is told.
+/// A reply.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// Nothing, and why.
+    /// The helper refuses, for this reason.
     Refused(String),
-    /// To [`Tell::Ready`]: what was tried.
+    /// To [`Tell::Ready`]: what was tried successfully.
     Ready(String),
     /// To [`Tell::Account`].
     Account(Told),
@@ -46,7 +47,7 @@ impl Question {
         Question { version: VERSION, tell }
     }
 
-    /// A line, taken apart; none where it is another kind of request.
+    /// Parses a line; `None` if it is another kind of request.
     pub fn parse(line: &[u8]) -> Result<Option<Question>, String> {
         match serde_json::from_slice::<Question>(line) {
             Ok(question) if question.version == VERSION => Ok(Some(question)),

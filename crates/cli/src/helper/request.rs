@@ -1,4 +1,5 @@
-//! What ordinary users say to the helper, and how it answers: a line of JSON each.
+//! The client side of the helper: requests of ordinary users and the helper's answers, one line of
+//! JSON each.
 
 use super::question::{Question, Reply, Tell};
 use crate::Failure;
@@ -12,23 +13,24 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where the helper listens.
+/// Default path of the helper's socket.
 pub const SOCKET: &str = "/run/leeway/helper.sock";
-/// Names another place.
+/// Environment variable with another path.
 pub const SOCKET_VARIABLE: &str = "LEEWAY_HELPER";
-/// The most that a request may have.
+/// The longest request, in bytes.
 const LINE_MAX: usize = 4096;
-/// The most that an answer may have: some ten thousand connections.
+/// The longest answer, in bytes: enough for some ten thousand connections.
 const ANSWER_MAX: usize = 1 << 22;
-/// How long a user waits: the kernel judges programs for about a second, one user after the other.
+/// How long a client waits for the answer. The kernel verifies programs for about a second, for
+/// one user after the other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the helper listens, as far as this process is told.
+/// The path of the helper's socket.
 pub fn socket() -> PathBuf {
     std::env::var_os(SOCKET_VARIABLE).map_or_else(|| SOCKET.into(), PathBuf::from)
 }
 
-/// Has this process confined.
+/// Asks the helper to confine this process.
 pub fn ask(request: &Request) -> Result<(), Failure> {
     match exchange(request)? {
         Answer::Confined => Ok(()),
@@ -36,7 +38,7 @@ pub fn ask(request: &Request) -> Result<(), Failure> {
     }
 }
 
-/// What the command that this process is in has sent and received.
+/// The account of the command that this process belongs to.
 pub fn account() -> Result<Told, Failure> {
     match exchange(&Question::new(Tell::Account))? {
         Reply::Account(told) => Ok(told),
@@ -52,7 +54,7 @@ pub fn sockets(laws: &[String]) -> Result<Snapshot, Failure> {
     }
 }
 
-/// Whether the helper can run laws here: what it tried.
+/// What the helper tried in order to see whether laws can run here.
 pub fn ready() -> Result<String, Failure> {
     match exchange(&Question::new(Tell::Ready))? {
         Reply::Ready(what) => Ok(what),
@@ -67,7 +69,7 @@ fn refused(why: &str) -> Failure {
 fn unexpected(reply: &Reply) -> Failure {
     match reply {
         Reply::Refused(why) => refused(why),
-        _ => Failure::Run("the helper answered another question; restart it".into()),
+        _ => Failure::Run("the helper gave an answer of another kind; restart it".into()),
     }
 }
 
@@ -75,15 +77,15 @@ fn missing(socket: &Path, error: &io::Error) -> Failure {
     let socket = socket.display();
     let right = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "you may not use it; root lets you with `usermod -aG leeway USER`, from your next login on"
+            "you have no right to use it; root gives it with `usermod -aG leeway USER`, from your next login"
         }
         _ => {
-            "root starts it with `systemctl enable --now leeway-helper.socket`, or `leeway helper` without systemd, and \
+            "root starts it with `systemctl enable --now leeway-helper.socket`, or `leeway helper` without systemd. Root \
              lets you use it with `usermod -aG leeway USER`"
         }
     };
     Failure::Run(format!(
-        "controlling traffic, and seeing it, needs root, or the helper for ordinary users at {socket}: {error}\n\
+        "controlling and seeing traffic needs root, or the helper for ordinary users at {socket}: {error}\n\
          {right}; or run it as root: sudo leeway ..."
     ))
 }
@@ -97,7 +99,7 @@ fn exchange<A: DeserializeOwned>(request: &impl Serialize) -> Result<A, Failure>
         .map_err(|error| Failure::Run(format!("the helper at {} did not answer: {error}", socket.display())))
 }
 
-/// Writes a line.
+/// Writes `message` as a line of JSON.
 pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -105,7 +107,7 @@ pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()>
     stream.write_all(&line)
 }
 
-/// Reads a line of bounded length within bounded time.
+/// Reads a line of at most [`LINE_MAX`] bytes within `patience`.
 pub fn read_line(stream: &mut UnixStream, patience: Duration) -> io::Result<Vec<u8>> {
     read_up_to(LINE_MAX, stream, patience)
 }
@@ -117,13 +119,13 @@ fn read_up_to(most: usize, stream: &mut UnixStream, patience: Duration) -> io::R
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no whole line in time"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no complete line arrived in time"));
         }
         stream.set_read_timeout(Some(left))?;
         let count = match stream.read(&mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => count,
-            // The time that is left is looked at above.
+            // The loop checks the time that is left.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! `leeway join` with several relays: a tunnel to each, and the best one for new connections.
+//! `leeway join` with several relays: a tunnel to each; new connections take the best one.
 
 use super::{Join, read};
 use crate::Failure;
@@ -14,17 +14,18 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// How often the tunnels are looked at.
+/// Time between two looks at the states of the tunnels.
 const TICK: Duration = Duration::from_millis(200);
-/// How often a tunnel that is up is measured for the choice.
+/// Time between two measurements of a tunnel for the choice.
 const EVERY: Duration = Duration::from_secs(5);
-/// After the first tunnel is up, the others have this time to be compared with it.
+/// Time that the other tunnels have to connect after the first one is up, before the first choice.
 const FIRST: Duration = Duration::from_secs(2);
-/// A relay that is silent for this time counts as gone. Another one is there.
+/// A relay that is silent for this time counts as gone. Shorter than with one relay, because
+/// another one can take over.
 pub const SILENCE: Duration = Duration::from_secs(4);
-/// Before a relay is asked again that has said no, or whose name is not known.
+/// Pause before the next attempt at a relay that refused, or whose name was not found.
 const AGAIN: Duration = Duration::from_secs(30);
-/// Expected of a relay that says nothing of its rate: round trips decide, from a tenth of a second on.
+/// Spare rate assumed of a relay that does not tell its rate.
 const RATE_BPS: f64 = 20e6;
 
 /// One relay.
@@ -33,11 +34,11 @@ struct Tunnel {
     gateway: Gateway,
     tun: Arc<Tun>,
     client: Mutex<Option<Arc<Client>>>,
-    /// Why the relay is not asked now.
+    /// Why no connection to the relay is attempted at present.
     refused: Mutex<Option<String>>,
 }
 
-/// What is known of a tunnel.
+/// The state of a tunnel.
 #[derive(Debug, Clone, PartialEq)]
 enum State {
     Connecting,
@@ -63,7 +64,7 @@ impl Tunnel {
         steering.map_or(Span::ZERO, |steering| Span::from_micros(steering.line.srtt_us))
     }
 
-    /// How the relay stands, by its own words.
+    /// The load and pause that the relay reports of itself.
     fn standing(&self, now: Time) -> Standing {
         let said = lock(&self.client).as_ref().and_then(|client| client.standing()).unwrap_or_default();
         let rate = said.rate_kbps.map(|kbps| Rate::from_bits_per_sec(u64::from(kbps) * 1000));
@@ -78,7 +79,7 @@ impl Tunnel {
         }
     }
 
-    /// Keeps the tunnel. Never ends.
+    /// Keeps the tunnel connected. Never returns.
     async fn keep(self: Arc<Self>, number: usize, options: ClientOptions, host: Arc<SeveralHost>) {
         loop {
             let error = match Client::new(self.token.clone(), options.clone()).await {
@@ -90,7 +91,7 @@ impl Tunnel {
         }
     }
 
-    /// Stays connected until the relay says no.
+    /// Stays connected, across broken connections, until the relay refuses this client.
     async fn stay(&self, client: Arc<Client>, number: usize, host: &SeveralHost) -> Error {
         *lock(&self.client) = Some(client.clone());
         *lock(&self.refused) = None;
@@ -102,7 +103,7 @@ impl Tunnel {
                 (before.v4, before.v6, before.mtu) == (welcome.v4, welcome.v6, welcome.mtu)
             };
             if !settled.as_ref().is_some_and(same) {
-                // Connections that stand keep their addresses where these are the same.
+                // Only when the addresses change; otherwise existing connections keep theirs.
                 host.settle(number, welcome)?;
                 settled = Some(welcome.clone());
             }
@@ -112,7 +113,7 @@ impl Tunnel {
     }
 }
 
-/// Joins all of them, and stays.
+/// Joins all relays and keeps the tunnels until a signal.
 pub async fn stay(
     join: &Join,
     tokens: Vec<Token>,
@@ -152,11 +153,11 @@ pub async fn stay(
     }
 }
 
-/// Chooses for new connections, as long as there is anything to choose from.
+/// Chooses the tunnel for new connections, again and again. Returns only an error.
 async fn choose(tunnels: &[Arc<Tunnel>], host: &SeveralHost, verbose: bool) -> Error {
     let began = Instant::now();
     let policy = Policy { unknown_bps: RATE_BPS, ..Policy::default() };
-    // Clients differ by their keys: whoever has the same relays has another order.
+    // Tokens differ between clients, so clients of the same relays try them in different orders.
     let seed = Gateway::named(&tunnels.iter().map(|it| it.token.to_string()).collect::<String>()).0;
     let mut selector = Selector::new(policy, seed, tunnels.iter().map(|tunnel| tunnel.gateway));
     let mut known = vec![State::Connecting; tunnels.len()];
@@ -197,7 +198,7 @@ async fn choose(tunnels: &[Arc<Tunnel>], host: &SeveralHost, verbose: bool) -> E
             known.contains(&State::Connecting) && first_up.is_some_and(|at: Instant| at.elapsed() < FIRST);
         if up == 0 || waits {
             if tunnels.iter().all(|tunnel| lock(&tunnel.refused).is_some()) && first_up.is_none() {
-                return Error::Refused("no relay takes this client; see above".into());
+                return Error::Refused("no relay accepts this client; see the messages above".into());
             }
             continue;
         }

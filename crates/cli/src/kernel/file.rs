@@ -1,4 +1,5 @@
-//! The laws of a file, such as `/etc/leeway/laws.conf`, which the systemd unit loads at boot.
+//! Files of laws for `leeway kernel load --file`, such as `/etc/leeway/laws.conf`, which a systemd
+//! unit loads at boot.
 
 use crate::Failure;
 use crate::output::stdout;
@@ -7,7 +8,8 @@ use leeway_kernel::{KernelError, Load, Loaded};
 use std::io::Write;
 use std::path::Path;
 
-/// Loads them. A file with a mistake changes nothing; a law that the kernel refuses does not keep the others out.
+/// Loads the laws of the file. A file with a mistake changes nothing. When the kernel refuses a
+/// law, the other laws are loaded all the same.
 pub fn load(file: &Path) -> Result<(), Failure> {
     let mut refused = None;
     for load in read(file)? {
@@ -26,10 +28,10 @@ pub fn load(file: &Path) -> Result<(), Failure> {
 fn put(load: &Load) -> Result<&'static str, KernelError> {
     let how = match Loaded::find(&load.name) {
         Ok(there) if there.spec == load.spec && there.timestamps == load.timestamps => return Ok(" already"),
-        // Other parameters, or those of another version of leeway.
+        // Loaded with other parameters, or by another version of leeway.
         Ok(_) | Err(KernelError::Failed { .. }) => {
             leeway_kernel::unload(&load.name)?;
-            ", instead of another"
+            ", replacing the one before"
         }
         Err(KernelError::Unknown { .. }) => "",
         Err(error) => return Err(error),
@@ -38,7 +40,7 @@ fn put(load: &Load) -> Result<&'static str, KernelError> {
     Ok(how)
 }
 
-/// Takes them out, as far as they are loaded.
+/// Unloads the laws of the file; those that are not loaded are skipped.
 pub fn unload(file: &Path) -> Result<(), Failure> {
     for load in read(file)? {
         match leeway_kernel::unload(&load.name) {
@@ -55,7 +57,7 @@ fn read(file: &Path) -> Result<Vec<Load>, Failure> {
     parse(&text).map_err(|(line, message)| Failure::Usage(format!("{}:{line}: {message}", file.display())))
 }
 
-/// The laws, or what is wrong in which line.
+/// The laws of the text, or the number of the first bad line and what is wrong with it.
 fn parse(text: &str) -> Result<Vec<Load>, (usize, String)> {
     let mut loads: Vec<Load> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -73,14 +75,17 @@ fn parse(text: &str) -> Result<Vec<Load>, (usize, String)> {
                     named = true;
                 }
                 word => {
-                    let expected = "a line is a law, a name, and no-timestamps";
-                    return Err((number, format!("{word:?} is one too many: {expected}")));
+                    let expected = "a line has a law, and may have a name and no-timestamps";
+                    return Err((number, format!("the word {word:?} is too much: {expected}")));
                 }
             }
         }
         load.check().map_err(|error| (number, error.to_string()))?;
         if loads.iter().any(|other| other.name == load.name) {
-            return Err((number, format!("{} is there twice; give one another name", load.name)));
+            return Err((
+                number,
+                format!("the name {} is used twice; give one of the laws another name", load.name),
+            ));
         }
         loads.push(load);
     }
@@ -107,7 +112,7 @@ mod tests {
         for (text, line, message) in [
             ("ledbat\nledbad", 2, "ledbad"),
             ("ledbat:target=x", 1, "target"),
-            ("ledbat a b", 1, "one too many"),
+            ("ledbat a b", 1, "is too much"),
             ("ledbat a\nlp a", 2, "twice"),
             ("\nledbat a_name_that_is_too_long", 2, "15"),
         ] {

@@ -1,19 +1,20 @@
-//! Files that are either there in full or not there. Every error names the file.
+//! Files that appear under their name only when they are complete. Every error names the file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file without a name until it is complete. Dropped or killed before [`AtomicFile::commit`], it leaves nothing.
+/// A file without a name until it is complete. If it is dropped before [`AtomicFile::commit`], or
+/// the process is killed, nothing stays on the disk.
 pub struct AtomicFile {
     file: BufWriter<File>,
     target: PathBuf,
-    /// The name it goes by until it is complete, where the file system has no nameless files.
+    /// The temporary name, if the file system does not support files without a name (O_TMPFILE).
     temporary: Option<PathBuf>,
 }
 
 impl AtomicFile {
-    /// A file to become `target`.
+    /// Starts a file that is to become `target`.
     pub fn create(target: &Path) -> io::Result<AtomicFile> {
         let make = || match nameless(folder(target)) {
             Ok(file) => Ok((file, None)),
@@ -26,7 +27,8 @@ impl AtomicFile {
         Ok(AtomicFile { file: BufWriter::new(file), target: target.to_owned(), temporary })
     }
 
-    /// Puts the file in place, replacing one of that name in one step, once all of it is on the disk.
+    /// Writes everything to the disk, and then gives the file its name. An old file of that name
+    /// is replaced in one step.
     pub fn commit(mut self) -> io::Result<()> {
         self.put_in_place().map_err(|error| cannot_write(&self.target, &error))
     }
@@ -69,7 +71,7 @@ impl Drop for AtomicFile {
     }
 }
 
-/// The error, with the file or folder that it is about.
+/// The error, with the name of the file or folder in its message.
 pub fn cannot_write(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }

@@ -1,4 +1,5 @@
-//! Series as lines of a chart: on one time axis, thinned out to what a screen shows.
+//! Turns recorded series into lines of charts: on one time axis, with no more points than a screen
+//! can show.
 
 use super::lines::{Axis, Builder, Combined, Line, RateBuilder};
 use leeway_sim::results::Series;
@@ -6,19 +7,20 @@ use leeway_sim::scenario::{App, Scenario};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Flows of a group that are drawn one by one; larger groups are drawn as one line.
+/// The largest group whose flows are drawn one by one. A larger group is drawn as one line.
 const FLOWS_OF_A_GROUP: usize = 4;
-/// Lines of flows altogether.
+/// The most flows that are drawn one by one. With more, every group of several flows is drawn as
+/// one line.
 const FLOW_LINES: usize = 12;
 
-/// Everything to draw for one run.
+/// All lines of one run.
 #[derive(Debug, Serialize)]
 pub struct Charts {
     /// Seed of the run that is shown.
     pub seed: u64,
     /// The time axis, in seconds.
     pub time_s: Vec<f64>,
-    /// What rates are means over.
+    /// The time over which rates are means, in seconds.
     pub rate_over_s: f64,
     /// Lines of the flows.
     pub flows: Vec<FlowLines>,
@@ -37,7 +39,7 @@ pub struct FlowLines {
     pub background: bool,
     /// Congestion window in packets, the mean of a group.
     pub cwnd_pkt: Line,
-    /// Slow-start threshold in packets, the mean of a group; nothing where it is not set.
+    /// Slow-start threshold in packets, the mean of a group; `None` where it is not set.
     pub ssthresh_pkt: Line,
     /// The law's queuing delay estimate, the mean of a group.
     pub delay_ms: Line,
@@ -58,7 +60,7 @@ pub struct LinkLines {
     pub rate_bps: Line,
 }
 
-/// The charts of a run; nothing if it recorded nothing.
+/// The charts of a run; `None` if the run recorded no samples.
 pub fn charts(scenario: &Scenario, seed: u64, series: &Series) -> Option<Charts> {
     let axis = Axis::of(series)?;
     let (lines_of, lines) = assign(scenario, &series.flow_names);
@@ -120,16 +122,16 @@ fn link_lines(series: &Series, axis: &Axis) -> Vec<LinkLines> {
         .collect()
 }
 
-/// What a line is drawn of.
+/// A line to draw, and the flows in it.
 struct Drawn {
     name: String,
     flows: usize,
     background: bool,
-    /// Datagrams have no window and nobody who measures a delay.
+    /// The flow sends datagrams, which have neither a window nor a delay estimate.
     datagrams: bool,
 }
 
-/// For each flow the line it is drawn in and its place there; and the lines.
+/// For each flow, the index of its line and its place in that line; and the lines.
 fn assign(scenario: &Scenario, names: &[String]) -> (Vec<(usize, usize)>, Vec<Drawn>) {
     let group_of = |name: &str| name.split('.').next().unwrap_or("").to_owned();
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Results as they come, run by run, and what is written of them.
+//! Collects the results of `leeway sim` run by run, and writes the files of `--out`.
 
 use super::atomic::AtomicFile;
 use super::charts::{Charts, charts};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Points that the page has charts of; the Parquet files have all.
+/// Points of a sweep that get charts on the page. The Parquet files have all points.
 const POINTS_WITH_CHARTS: usize = 30;
 
 /// Takes the results of a plan in order.
@@ -22,20 +22,20 @@ pub struct Collector<'a> {
     outcomes: Vec<Outcome<'a>>,
 }
 
-/// Everything about one point.
+/// The results of one point.
 pub struct Outcome<'a> {
     /// The scenario.
     pub point: &'a Point,
     /// Its runs, without their series.
     pub runs: Vec<Run>,
-    /// Its runs put together; empty until all are there.
+    /// The summary over all runs; empty until all runs are finished.
     pub windows: Vec<Window>,
-    /// How the first run went.
+    /// Charts of the first run.
     pub charts: Option<Charts>,
 }
 
 impl<'a> Collector<'a> {
-    /// Ready for the results of `plan`, to be written to `folder`.
+    /// Prepares for the results of `plan`, which will be written to `folder`.
     pub fn new(plan: &'a Plan, folder: Option<&Path>) -> Result<Collector<'a>, Failure> {
         if let Some(folder) = folder {
             std::fs::create_dir_all(folder).map_err(|error| {
@@ -51,7 +51,7 @@ impl<'a> Collector<'a> {
         Ok(Collector { folder: folder.map(Path::to_owned), series, outcomes })
     }
 
-    /// Takes the next run, which is of the point of that index.
+    /// Takes the next run of the point with index `point`.
     pub fn take(&mut self, point: usize, mut run: Run) -> Result<(), Failure> {
         let outcome = &mut self.outcomes[point];
         let series: Series = std::mem::take(&mut run.series);
@@ -94,7 +94,7 @@ impl<'a> Collector<'a> {
         Ok(json + "\n")
     }
 
-    /// Writes everything to the folder, each file in one step. Returns the page.
+    /// Writes all files to the folder, each in one step. Returns the path of the report page.
     pub fn write(&mut self) -> Result<Option<PathBuf>, Failure> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let page = folder.join("report.html");

@@ -1,13 +1,14 @@
-//! The metrics that tables and summaries show: key, heading, unit, and where they come from.
+//! The metrics of tables and summaries: each with its key, heading, unit and the function that
+//! reads it.
 
 use leeway_sim::results::{GroupSummary, LinkSummary, Percentiles, WindowSummary};
 
-/// How a number is written.
+/// The kind of a number, which decides how it is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bits per second.
     Rate,
-    /// A share of one, written in per cent.
+    /// A share from 0 to 1, printed in per cent.
     Share,
     /// A plain number.
     Number,
@@ -25,20 +26,20 @@ pub struct Column<T: 'static> {
     pub key: &'static str,
     /// Heading in tables.
     pub heading: &'static str,
-    /// How it is written.
+    /// How the value is printed.
     pub unit: Unit,
-    /// Whether tables show it; JSON has all.
+    /// When tables show the column. JSON has all columns.
     pub shown: Shown,
-    /// The value.
+    /// Reads the value.
     pub of: fn(&T) -> Option<f64>,
 }
 
 /// When a table shows a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
-    /// Where some row has a value.
+    /// If some row has a value.
     Always,
-    /// Where some row has a value other than zero.
+    /// If some row has a value other than zero.
     Nonzero,
     /// Only in JSON.
     Never,
@@ -103,7 +104,7 @@ pub const GROUP: &[Column<GroupSummary>] = &[
     column("unfinished", "unfinished", Unit::Count, Nonzero, |g| Some(f64::from(g.swarm?.unfinished))),
 ];
 
-/// Metrics of everything together.
+/// Metrics of all flows together.
 pub const OVERALL: &[Column<WindowSummary>] = &[
     column("jain", "Jain of all flows", Unit::Number, Always, |w| w.jain),
     column("spare_use", "spare capacity used", Unit::Share, Always, |w| {
@@ -111,10 +112,10 @@ pub const OVERALL: &[Column<WindowSummary>] = &[
     }),
 ];
 
-/// A group's harm in one respect, as a column of the group's table.
+/// One kind of harm to a group: key, heading and value.
 pub type HarmColumn = (&'static str, &'static str, fn(&leeway_sim::results::Harm) -> Option<f64>);
 
-/// What the background does to a primary group.
+/// Harm of the background to a primary group.
 pub const HARM: &[HarmColumn] = &[
     ("harm_throughput", "harm to rate", |h| h.throughput),
     ("harm_delay", "to delay", |h| h.delay),

@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Formats numbers for people: unit, scale and decimals.
 
 use super::columns::Unit;
 use crate::stats::Estimate;
@@ -9,7 +9,7 @@ pub fn estimate(estimate: &Estimate, unit: Unit) -> String {
     let mean = estimate.mean * scale;
     let decimals = decimals(mean, unit, estimate.n);
     match estimate.ci95 {
-        // An interval that rounds to nothing says nothing.
+        // An interval that would be printed as 0 is left out.
         Some(ci) if (ci * scale) >= 0.5 * 10f64.powi(-(decimals as i32)) => {
             format!("{mean:.decimals$} ± {:.decimals$}{suffix}", ci * scale)
         }
@@ -17,7 +17,7 @@ pub fn estimate(estimate: &Estimate, unit: Unit) -> String {
     }
 }
 
-/// What a value is multiplied by to be shown, and the unit it then has.
+/// The factor from a value to the printed number, and the printed unit.
 fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
     match unit {
         Unit::Rate if value.abs() >= 1e9 => (1e-9, " Gbit/s"),
@@ -32,7 +32,7 @@ fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
     }
 }
 
-/// Three significant digits, as far as the unit has them.
+/// Decimals for about three significant digits. A count in a single run has none.
 fn decimals(shown: f64, unit: Unit, n: usize) -> usize {
     match (unit, shown.abs()) {
         (Unit::Count, _) if n == 1 => 0,
@@ -44,7 +44,7 @@ fn decimals(shown: f64, unit: Unit, n: usize) -> usize {
     }
 }
 
-/// A rate without an estimate around it.
+/// A time in seconds, with up to three decimals.
 pub fn seconds(value: f64) -> String {
     let text = format!("{value:.3}");
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))

@@ -1,25 +1,27 @@
-//! Lines of a chart on one time axis, thinned out so that every peak is still seen.
+//! Lines of a chart on one time axis, with fewer points than samples, but with every peak.
 
 use leeway_sim::results::Series;
 
-/// Pairs of points (smallest and largest) along the time axis; series with fewer samples are kept whole.
+/// Buckets along the time axis, with two points each: the smallest and the largest value. A series
+/// with at most twice this number of instants is kept whole.
 const BUCKETS: usize = 2_000;
-/// Parts of the time axis that rates are means over: a rate over less than a round trip is only noise.
+/// Parts of the time axis over which rates are means. A rate over less than a round trip is only
+/// noise.
 const RATE_BINS: usize = 200;
 
-/// Values along the time axis; `None` where there is nothing yet.
+/// Values along the time axis; `None` where there is no value yet.
 pub type Line = Vec<Option<f64>>;
 
 /// The common time axis.
 pub enum Axis {
-    /// Every instant of a sample.
+    /// Every instant that has a sample.
     Whole(Vec<f64>),
     /// Buckets of equal width.
     Buckets { start: f64, width: f64 },
 }
 
 impl Axis {
-    /// The axis of a series; nothing without samples.
+    /// The axis of a series; `None` without samples.
     pub fn of(series: &Series) -> Option<Axis> {
         let mut times: Vec<f64> = series.flows.time_s.iter().chain(&series.links.time_s).copied().collect();
         times.sort_by(f64::total_cmp);
@@ -31,7 +33,8 @@ impl Axis {
         })
     }
 
-    /// Where a sample belongs; samples come in order of time, so the search begins at the last place.
+    /// The place of a sample on the axis. Samples come in order of time, so the search begins at
+    /// the last place.
     fn place(&self, time: f64, after: usize) -> usize {
         match self {
             Axis::Whole(times) => after + times[after..].partition_point(|&t| t < time),
@@ -48,7 +51,8 @@ impl Axis {
         }
     }
 
-    /// What a rate is the mean over, in seconds: a part of the axis, rounded to 1, 2 or 5 of its decade.
+    /// The time over which a rate is the mean, in seconds: a 200th of the axis, rounded up to 1, 2
+    /// or 5 times a power of ten.
     pub fn rate_bin(&self) -> f64 {
         let (start, end) = self.ends();
         let exact = (end - start).max(1e-9) / RATE_BINS as f64;
@@ -73,7 +77,7 @@ impl Axis {
 pub struct Builder<'a> {
     axis: &'a Axis,
     place: usize,
-    /// First, smallest and largest value here, and whether the smallest came before the largest.
+    /// Smallest and largest value in the present place, and whether the smallest came first.
     here: Option<(f64, f64, bool)>,
     last: Option<f64>,
     line: Line,
@@ -102,7 +106,7 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// Ends a place: what was seen there, or what still holds from before.
+    /// Ends the present place with its values, or with the last value before if it has none.
     fn close(&mut self) {
         let (first, second) = match self.here.take() {
             Some((min, max, true)) => (Some(min), Some(max)),
@@ -129,7 +133,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Four significant digits: a screen shows no more.
+/// Rounds to four significant digits. A screen shows no more.
 fn short(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
@@ -139,7 +143,7 @@ fn short(value: f64) -> f64 {
     if short.is_finite() { short } else { value }
 }
 
-/// The mean or the sum of several flows, of which each sample brings one.
+/// A line with the mean or the sum of several flows. Each sample is of one flow.
 pub struct Combined<'a> {
     line: Builder<'a>,
     latest: Vec<f64>,
@@ -174,7 +178,7 @@ impl<'a> Combined<'a> {
         }
     }
 
-    /// All samples of an instant are there.
+    /// Ends an instant: adds the mean or sum of the latest values to the line.
     fn settle(&mut self) {
         let Some(time) = self.pending.take() else { return };
         let value = match (self.known, self.mean) {
@@ -193,14 +197,14 @@ impl<'a> Combined<'a> {
     }
 }
 
-/// The rate of one flow, or the sum of several: means over parts of the axis.
+/// A line with the rate of one flow, or the sum of several, as means over parts of the axis.
 pub struct RateBuilder<'a> {
     axis: &'a Axis,
     start: f64,
     width: f64,
     /// Bits (rate x time) in each part.
     bins: Vec<f64>,
-    /// When the last sample of each flow was.
+    /// The time of each flow's last sample.
     latest: Vec<f64>,
     any: bool,
 }
@@ -241,7 +245,7 @@ impl<'a> RateBuilder<'a> {
         }
     }
 
-    /// The line; empty if nothing ever moved.
+    /// The line; without values if no rate was ever above zero.
     pub fn finish(self) -> Line {
         let (_, end) = self.axis.ends();
         let last = self.bins.len() - 1;

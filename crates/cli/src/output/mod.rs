@@ -1,4 +1,5 @@
-//! What comes out: tables, JSON, Parquet and the report page.
+//! The output of `leeway sim`: tables, JSON, Parquet and the report page. Also the standard output
+//! of all commands.
 
 pub mod atomic;
 mod charts;

@@ -1,4 +1,4 @@
-//! The report page: one HTML file with tables and interactive charts, which needs nothing else.
+//! The report page: one HTML file with tables and interactive charts, which loads no other file.
 
 use super::collect::{Collector, Outcome};
 use super::columns::Shown;
@@ -25,7 +25,7 @@ pub fn page(results: &Collector) -> Result<String, Failure> {
     let data = json!({ "version": env!("CARGO_PKG_VERSION"), "points": points });
     let data = serde_json::to_string(&data)
         .map_err(|error| Failure::Run(format!("cannot write the report: {error}")))?
-        // Nothing in the data can end the script element it stands in.
+        // Without `<`, nothing in the data can end the script element around it.
         .replace('<', "\\u003c");
     let parts = [
         ("{{title}}", escape(title)),
@@ -34,7 +34,7 @@ pub fn page(results: &Collector) -> Result<String, Failure> {
         ("{{script}}", SCRIPT.to_owned()),
         ("{{data}}", data),
     ];
-    // In one pass, so that no part is looked for inside another.
+    // In one pass, so that a name inside an inserted part is not replaced.
     let mut page = String::new();
     let mut rest = PAGE;
     for (name, text) in &parts {
@@ -77,7 +77,7 @@ fn point(outcome: &Outcome) -> Value {
     })
 }
 
-/// The tables of a window as text, formatted as on the terminal.
+/// The tables of a window, with numbers formatted as on the terminal.
 fn tables(window: &Window) -> Value {
     json!({
         "name": window.name,
@@ -89,7 +89,7 @@ fn tables(window: &Window) -> Value {
     })
 }
 
-/// Heading, value, what it means.
+/// For each overall metric: heading, value, meaning.
 fn overall(cells: &Cells) -> Vec<[String; 3]> {
     let text = |cell: &super::summary::Cell| {
         let about = terms::about(cell.key).unwrap_or_default();
@@ -111,7 +111,7 @@ fn table(rows: &[Row], name: &str) -> Value {
         })
     };
     let mut shown: Vec<usize> = (0..columns).filter(shown).collect();
-    // What is done to others first: it is why there is a background.
+    // Harm first: it is what a reader of a background flow asks for.
     shown.sort_by_key(|&i| !rows[0].cells.0[i].key.starts_with("harm_"));
     let heads = shown.iter().map(|&i| rows[0].cells.0[i].heading);
     let abouts = shown.iter().map(|&i| terms::about(rows[0].cells.0[i].key).unwrap_or_default());

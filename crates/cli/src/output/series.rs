@@ -1,4 +1,4 @@
-//! Series as Parquet: one file for flows, one for links, a row group a run.
+//! Writes series as Parquet: one file for flows, one for links, with one row group per run.
 
 use super::atomic::AtomicFile;
 use crate::Failure;
@@ -26,7 +26,7 @@ const LINKS: &str = "message links {
 const UNITS: &str = "{\"_s\": \"seconds\", \"_ms\": \"milliseconds\", \"_pkt\": \"packets of one full segment\", \
                      \"_bytes\": \"bytes\", \"_bps\": \"bits per second\", \"dropped\": \"packets since the last row\"}";
 
-/// The two files being written.
+/// The two files while they are written.
 pub struct SeriesFiles {
     flows: SerializedFileWriter<AtomicFile>,
     links: SerializedFileWriter<AtomicFile>,
@@ -126,7 +126,7 @@ fn write_links(
     group.close().map(drop)
 }
 
-/// The columns that both files begin with.
+/// Writes the first columns, which both files have.
 fn head(
     group: &mut Group<'_>,
     point: usize,

@@ -1,20 +1,20 @@
-//! The standard output, whose errors say what cannot be written: a full disk, as a rule.
+//! The standard output, with errors that name it. The usual error is a full disk.
 
 use super::atomic::cannot_write;
 use std::io::{self, StdoutLock, Write};
 
-/// What its errors call it.
+/// The name in errors.
 const NAME: &str = "/dev/stdout";
 
 /// The standard output of this process, locked.
 pub struct Standard(StdoutLock<'static>);
 
-/// What this process answers goes there.
+/// Locks the standard output.
 pub fn stdout() -> Standard {
     Standard(io::stdout().lock())
 }
 
-/// An error of the standard output, with its name.
+/// Adds the name of the standard output to an error.
 pub fn unwritten(error: io::Error) -> io::Error {
     cannot_write(NAME.as_ref(), &error)
 }

@@ -1,17 +1,20 @@
-//! What happened in a window, in words: does the background give way?
+//! One paragraph about a window of a scenario: does the background yield, and what does it do to
+//! the others?
 
 use super::format;
 use super::summary::{Row, Window};
 
-/// A group whose rate falls by less than this part has kept it: differences between two runs of
-/// bursty traffic reach as far.
+/// Largest loss of rate that still counts as no harm. Two runs of bursty traffic differ by as much
+/// without any background.
 const RATE_KEPT: f64 = 0.1;
-/// And whose delays and times grow to no more than this many times: 1.5, which is a harm of a third.
+/// Largest factor on delays and completion times that still counts as no harm. 1.5 is a harm of
+/// 1/3.
 const TIME_KEPT: f64 = 1.5;
-/// Packets that take less than this longer, in seconds, are no harm: the packets of a call are as far apart.
+/// Added delay, in seconds, below which no harm is counted: the 20 ms between two packets of a
+/// call.
 const DELAY_KEPT_S: f64 = 0.02;
 
-/// One paragraph; nothing where no background sends.
+/// The paragraph; `None` if no background group sends.
 pub fn tell(window: &Window) -> Option<String> {
     let (background, others): (Vec<&Row>, Vec<&Row>) =
         window.groups.iter().partition(|row| row.role.as_deref() == Some("background"));
@@ -37,7 +40,7 @@ pub fn tell(window: &Window) -> Option<String> {
     let names = list(others.iter().map(|row| row.name.clone()));
     let keep = if others.len() == 1 { "keeps its rate" } else { "keep their rates" };
     let lost = others.iter().filter_map(|row| mean(row, "harm_throughput")).fold(0.0, f64::max);
-    // Rounded up, to be true; what is less than a hundredth is nothing.
+    // Rounded up, so that the statement holds. Less than 1 % is not mentioned.
     let within = if lost < 0.01 { String::new() } else { format!(" within {:.0} %", (lost * 100.0).ceil()) };
     let longest = others
         .iter()
@@ -59,7 +62,7 @@ pub fn tell(window: &Window) -> Option<String> {
 
 const KINDS: [&str; 3] = ["harm_throughput", "harm_delay", "harm_completion"];
 
-/// What a group has lost, where that is worth a word.
+/// The harm to a group as text, if it is above the limits.
 fn harm(row: &Row) -> Option<String> {
     let rate = mean(row, "harm_throughput").filter(|harm| *harm >= RATE_KEPT);
     let rate = rate.map(|harm| format!("loses {:.0} % of its rate", harm * 100.0));
@@ -67,7 +70,8 @@ fn harm(row: &Row) -> Option<String> {
         let times = times(harm);
         (times > TIME_KEPT).then(|| format!("{what} {times:.1} times as long"))
     };
-    // Transfers that take longer are what people notice; packets, where there are none.
+    // People notice the completion times of transfers. For a group without transfers the delay of
+    // packets counts.
     let time = mean(row, "harm_completion")
         .and_then(|harm| longer(harm, "takes"))
         .or_else(|| long_delay(row).and_then(|harm| longer(harm, "has delays")));
@@ -75,18 +79,18 @@ fn harm(row: &Row) -> Option<String> {
     if parts.is_empty() { None } else { Some(format!("{} {}", row.name, parts.join(" and "))) }
 }
 
-/// The time by which packets of a group take longer in the 95th percentile, in seconds.
+/// The delay that the background adds to a group's packets at the 95th percentile, in seconds.
 fn added_delay_s(row: &Row) -> Option<f64> {
     Some(mean(row, "owd_p95_s")? * mean(row, "harm_delay")?)
 }
 
-/// The harm to a group's delays, where it is one that is noticed.
+/// The harm to a group's delays, if the added delay is long enough to be noticed.
 fn long_delay(row: &Row) -> Option<f64> {
     let harm = mean(row, "harm_delay")?;
     added_delay_s(row).is_none_or(|added_s| added_s >= DELAY_KEPT_S).then_some(harm)
 }
 
-/// How many times as long something takes that the harm is of.
+/// The factor on a time that belongs to a harm: 1 / (1 - harm).
 fn times(harm: f64) -> f64 {
     1.0 / (1.0 - harm.min(0.999))
 }

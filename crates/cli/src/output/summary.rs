@@ -1,11 +1,11 @@
-//! Runs of one point put together: every metric as a mean with its confidence interval.
+//! Summarises the runs of one point: every metric as a mean with its confidence interval.
 
 use super::columns::{Column, GROUP, HARM, LINK, OVERALL, Shown, Unit};
 use crate::stats::Estimate;
 use leeway_sim::results::{Run, WindowSummary};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// One window of all runs of a point.
+/// One window of the scenario, over all runs of a point.
 #[derive(serde::Serialize)]
 pub struct Window {
     /// Name from the scenario.
@@ -14,11 +14,11 @@ pub struct Window {
     pub from_s: f64,
     /// End, in seconds.
     pub to_s: f64,
-    /// Everything together.
+    /// Metrics of all flows together.
     pub overall: Cells,
-    /// One row a link direction.
+    /// One row per link direction.
     pub links: Vec<Row>,
-    /// One row a flow group.
+    /// One row per flow group.
     pub groups: Vec<Row>,
 }
 
@@ -51,11 +51,11 @@ pub struct Cell {
     pub key: &'static str,
     /// Heading in tables.
     pub heading: &'static str,
-    /// How it is written.
+    /// How the value is printed.
     pub unit: Unit,
     /// When a table shows it.
     pub shown: Shown,
-    /// Mean over runs, where any has a value.
+    /// Estimate over the runs that have a value; `None` if no run has one.
     pub value: Option<Estimate>,
 }
 
@@ -69,7 +69,7 @@ impl Serialize for Cells {
     }
 }
 
-/// The windows of `runs`, which are of one scenario with different seeds.
+/// Summarises `runs`, which are runs of one scenario with different seeds.
 pub fn summarise(runs: &[Run]) -> Vec<Window> {
     let Some(first) = runs.first() else { return Vec::new() };
     let windows = first.windows.iter().enumerate();

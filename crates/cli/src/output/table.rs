@@ -1,4 +1,4 @@
-//! Tables on the terminal.
+//! The tables of `leeway sim` on the terminal.
 
 use super::collect::{Collector, Outcome};
 use super::columns::Shown;
@@ -6,8 +6,8 @@ use super::format;
 use super::summary::{Cells, Row, Window};
 use std::io::{self, Write};
 
-/// Prints every file's results: its windows, each with its links and its flow groups, swept values
-/// in front. Tables are folded to `width` characters where there is one.
+/// Prints the results of every file: for each window the links and the flow groups, with swept
+/// values in front. Tables are folded to `width` characters if a width is given.
 pub fn print(results: &Collector, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let outcomes = results.outcomes();
     let mut rest = outcomes;
@@ -57,7 +57,7 @@ fn groups(window: &Window) -> &[Row] {
     &window.groups
 }
 
-/// What concerns everything, in a line.
+/// The metrics of all flows together, in one line.
 fn overall(cells: &Cells, label: &str) -> Option<String> {
     let parts: Vec<String> = cells
         .0
@@ -76,7 +76,7 @@ struct Grid {
 
 fn grid(name: &str, rows: &[(&Outcome, &Row)]) -> Grid {
     let Some((outcome, first)) = rows.first() else { return Grid { rows: Vec::new(), names: 0 } };
-    // Where laws are swept, they stand in front already.
+    // Swept laws are in front already, as swept values.
     let swept = outcome.point.values.iter().any(|(path, _)| path.ends_with(".law"));
     let has_law = !swept && rows.iter().any(|(_, row)| row.law.is_some());
     let mut heads: Vec<String> = outcome
@@ -121,8 +121,8 @@ fn is_shown(rows: &[(&Outcome, &Row)], column: usize) -> bool {
     })
 }
 
-/// Columns at their widths, names to the left and numbers to the right. What does not fit into
-/// `width` follows below, with the names again.
+/// Lays out the columns: names aligned to the left, numbers to the right. Columns that do not fit
+/// into `width` follow below, with the names repeated.
 fn lay_out(grid: &Grid, width: usize) -> String {
     const GAP: usize = 3;
     let columns = grid.rows.first().map_or(0, Vec::len);
@@ -137,7 +137,7 @@ fn lay_out(grid: &Grid, width: usize) -> String {
             used += widths[i] + GAP;
             used < width
         };
-        // At least one number a line, however narrow.
+        // At least one number column, even if `width` is too small for it.
         let end = next + (next..columns).take_while(fits).count().max(1);
         for row in &grid.rows {
             let mut line = String::new();

@@ -1,6 +1,6 @@
-//! What the headings of the tables mean, for the report page.
+//! The meaning of the tables' headings, for the report page.
 
-/// One sentence about a metric, by its name in JSON; nothing for one that no table shows.
+/// A sentence about the metric with this key; `None` if no table shows the metric.
 pub fn about(key: &str) -> Option<&'static str> {
     Some(match key {
         "harm_throughput" => {
@@ -25,7 +25,7 @@ pub fn about(key: &str) -> Option<&'static str> {
         "jain" => "Jain's index of fairness among the group's flows: 1 is equal, 1/n is all to one of n.",
         "retransmitted" => "Segments sent again.",
         "timeouts" => {
-            "Retransmission timeouts: nothing was acknowledged for so long that the flow began anew."
+            "Retransmission timeouts (RFC 6298): no acknowledgement came in time, and the flow sent a segment again."
         }
         "cwnd_mean_pkt" => "Congestion window: packets that a flow may have in flight, on average over time.",
         "rtt_p50_s" => "Round-trip time as senders measure it: half of the samples are below.",
@@ -35,12 +35,10 @@ pub fn about(key: &str) -> Option<&'static str> {
         "completion_p95_s" => "How long a transfer, a page or a frame takes: 95 % take less.",
         "mos" => "Mean opinion score of a voice call (ITU-T G.107): 1 is unusable, 4.5 is perfect.",
         "share_ratio" => "Bytes that a peer sent over bytes that it received, on average over peers.",
-        "served_share" => {
-            "Of the time in which a peer wanted something of a neighbour, the part in which it was served."
-        }
+        "served_share" => "Part of the time in which a peer wanted data from a neighbour and was served.",
         "unfinished" => "Peers that did not get the file.",
         "spare_use" => {
-            "Part of what the others leave that the background takes; above 100 % it takes theirs."
+            "Part of the spare capacity that the background takes. Above 100 % it takes capacity from the others."
         }
         _ => return None,
     })

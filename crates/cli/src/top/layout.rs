@@ -1,9 +1,9 @@
-//! Which columns a terminal of some width has room for: numbers are shown whole or not at all,
-//! texts are shortened.
+//! Chooses the columns that fit into a terminal: numbers are shown whole or not at all, texts are
+//! shortened.
 
-/// Columns, in the order in which they are shown.
+/// Number of columns.
 pub const COLUMNS: usize = 10;
-/// The first columns are texts, to the left.
+/// The first columns are texts, aligned to the left.
 pub const TEXTS: usize = 5;
 pub const HEADER: [&str; COLUMNS] = [
     "law",
@@ -18,13 +18,13 @@ pub const HEADER: [&str; COLUMNS] = [
     "Mbit/s",
 ];
 const CONNECTION: usize = 2;
-/// What is left out first where there is no room.
+/// Columns that are left out if there is no room, in this order.
 const DISPENSABLE: [usize; 5] = [6, 4, 0, 5, 8];
-/// What a text needs to be of use.
+/// The least width at which a text column is useful.
 const LEAST: [usize; TEXTS] = [8, 8, 15, 4, 8];
-/// Texts that get what room is left, one after the other.
+/// Text columns that get the room that is left, in this order.
 const STRETCH: [usize; 4] = [2, 1, 0, 4];
-/// Between two columns.
+/// Spaces between two columns.
 pub const GAP: usize = 2;
 
 /// The columns that fit into `width`, with their widths.
@@ -60,7 +60,8 @@ pub fn fit(rows: &[[String; COLUMNS]], width: usize) -> Vec<(usize, usize)> {
     widths
 }
 
-/// A text in its column: of a connection the far end counts, of everything else the beginning.
+/// Shortens a text to its column. Of a connection the remote end is kept, of other texts the
+/// beginning.
 pub fn cut(column: usize, text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width || column >= TEXTS {
@@ -126,7 +127,7 @@ mod tests {
                     "{width}: {cell} in {text}"
                 );
             }
-            // What one looks for first is there always.
+            // The most important columns are never left out.
             for column in [1, 2, 3, 7, 9] {
                 assert!(columns.iter().any(|(one, _)| *one == column), "{width}: {}", HEADER[column]);
             }

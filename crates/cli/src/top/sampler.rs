@@ -1,4 +1,4 @@
-//! Looking at the sockets again and again: their rates, and whose they are.
+//! Samples the sockets again and again, and adds their rates and the programs that own them.
 
 use super::Row;
 use crate::Failure;
@@ -12,14 +12,14 @@ type Key = (u32, SocketAddr, SocketAddr, Direction);
 
 pub struct Sampler {
     laws: Vec<String>,
-    /// Asks the helper, for the sockets of this user.
+    /// Whether to ask the helper for the sockets of this user, because the user is not root.
     by_helper: bool,
-    /// Names of laws that were loaded at the last look.
+    /// Names of the laws that were loaded at the last sample.
     loaded: Vec<String>,
     notes: Vec<String>,
-    /// Bytes at the last look, and when that was.
+    /// Bytes of each socket at the last sample, and its time.
     before: HashMap<Key, (u64, Instant)>,
-    /// Whose a socket is, by its inode number.
+    /// Name and number of the program that owns a socket, by the socket's inode number.
     programs: HashMap<u64, Option<(String, u32)>>,
 }
 
@@ -55,12 +55,12 @@ impl Sampler {
         Ok(rows)
     }
 
-    /// What is to be said besides the rows.
+    /// Remarks to show besides the rows.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// A law that is asked for and neither loaded nor known is a mistake.
+    /// Checks that every law that the user asked for is loaded, or is at least a known law.
     fn check(&self, loaded: &[String]) -> Result<(), Failure> {
         let unknown = self.laws.iter().find(|law| {
             !loaded.contains(law) && !leeway_control::laws().iter().any(|one| one.name == law.as_str())
@@ -73,7 +73,7 @@ impl Sampler {
         })
     }
 
-    /// Why there are no rows, and what would bring some.
+    /// A message if there are no rows: the reason, and what to do.
     pub fn nothing(&self) -> String {
         let run = "leeway run -- COMMAND";
         if !self.laws.is_empty() {
@@ -114,7 +114,8 @@ impl Sampler {
         }
     }
 
-    /// Looks through the descriptors of all programs, but only when there are sockets that it has not seen before.
+    /// Finds the programs of sockets by the descriptors of all processes. Does so only when there
+    /// are new sockets.
     fn find_programs(&mut self, inodes: impl Iterator<Item = u64>) {
         let present: BTreeSet<u64> = inodes.filter(|inode| *inode != 0).collect();
         self.programs.retain(|inode, _| present.contains(inode));
@@ -127,7 +128,7 @@ impl Sampler {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
                 continue;
             };
-            // Programs end, and some are not ours to look at.
+            // Errors are ignored: a process may have ended, or belong to another user.
             for descriptor in std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
                 let Ok(target) = std::fs::read_link(descriptor.path()) else { continue };
                 let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));

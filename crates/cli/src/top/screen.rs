@@ -1,4 +1,4 @@
-//! The live view in a terminal.
+//! The live view of `leeway top` in a terminal.
 
 use super::layout::{COLUMNS, GAP, HEADER, TEXTS, cut, fit};
 use super::{Order, Row, Sampler, sort};
@@ -14,15 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How soon a signal is noticed.
+/// The longest time until a signal is noticed.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// The longest that fits is shown.
+/// Help lines for the keys; the longest that fits is shown.
 const KEYS: [&str; 2] = [
     "sort: r rate  w window  d delay  t RTT  l law  p program   / filter   space hold   q quit",
     "sort r w d t l p  / filter  space hold  q quit",
 ];
 
-/// Shows the sockets until the user has seen enough. The terminal is as before then, also after SIGTERM.
+/// Shows the sockets until the user quits. The terminal is restored at the end, also after
+/// SIGTERM.
 pub fn run(sampler: &mut Sampler, order: Order, interval: Duration) -> Result<(), Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
@@ -38,7 +39,7 @@ struct Screen {
     order: Order,
     rows: Vec<Row>,
     filter: String,
-    /// The filter is being typed.
+    /// Whether the user is typing the filter.
     typing: bool,
     held: bool,
     place: TableState,
@@ -65,8 +66,11 @@ impl Screen {
                 }
                 next = Instant::now() + interval;
             }
-            let empty =
-                if self.rows.is_empty() { sampler.nothing() } else { "no socket has this".to_owned() };
+            let empty = if self.rows.is_empty() {
+                sampler.nothing()
+            } else {
+                "no socket matches the filter".to_owned()
+            };
             terminal.draw(|frame| self.draw(frame, &empty, sampler.notes()))?;
             let wait = next.saturating_duration_since(Instant::now()).min(PATIENCE);
             if event::poll(wait)?
@@ -82,7 +86,7 @@ impl Screen {
         }
     }
 
-    /// Whether to go on.
+    /// Handles a key. Returns `false` to quit.
     fn press(&mut self, key: KeyEvent) -> bool {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             return false;
@@ -123,7 +127,7 @@ impl Screen {
         sort(&mut self.rows, self.order);
         let shown: Vec<&Row> = self.rows.iter().filter(|row| row.has(&self.filter)).collect();
         let width = usize::from(frame.area().width);
-        // Words are not cut, which takes a little more than the letters do.
+        // Lines break between words, which takes about 10 % more room than the characters alone.
         let lines: usize = notes.iter().map(|note| note.chars().count() * 10 / 9 / width.max(1) + 1).sum();
         let lines = lines.min(usize::from(frame.area().height) / 3) as u16;
         let notes = Paragraph::new(notes.join("\n")).wrap(Wrap { trim: true });

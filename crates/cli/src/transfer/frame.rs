@@ -1,4 +1,4 @@
-//! What sender and receiver of a file say to each other, over one uTP stream.
+//! The protocol of `leeway send` and `leeway recv`: frames over one uTP stream.
 //!
 //! ```text
 //! sender    -> offer     "leewayf1", u16 length of the name, name (UTF-8), u64 size
@@ -7,8 +7,9 @@
 //! sender    -> END       BLAKE3 of the whole file
 //! receiver  -> DONE
 //! ```
-//! Each but the offer begins with a byte that says what it is. Instead of each there may be REFUSAL (u16 length,
-//! reason), and before each WORKING, so that nobody takes reading a disk for silence. Numbers are big-endian.
+//! Each frame except the offer begins with a byte that gives its type. Any frame may be replaced
+//! by REFUSAL (u16 length, reason). WORKING may come before any frame, so that reading a disk does
+//! not look like silence. Numbers are big-endian.
 
 use super::part::SUFFIX;
 use leeway_guard::is_steady;
@@ -17,7 +18,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The first bytes of an offer: the protocol and its version.
 const MAGIC: [u8; 8] = *b"leewayf1";
-/// Longest name in bytes: what Linux file systems have, less what is behind it until all of the file is there.
+/// Longest name in bytes: 255, the limit of Linux file systems, less the suffix of an incomplete
+/// file.
 const NAME_MAX: usize = 255 - SUFFIX.len();
 /// Longest reason in bytes.
 const REASON_MAX: usize = 500;
@@ -36,7 +38,7 @@ pub struct Offer {
     pub size_bytes: u64,
 }
 
-/// What is said after the offer.
+/// A frame after the offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     Working,
@@ -47,7 +49,7 @@ pub enum Frame {
     Done,
 }
 
-/// Why a name from a stranger is not taken; nothing where it is.
+/// Why a name from a stranger is refused; `None` if it is accepted.
 pub fn bad_name(name: &str) -> Option<&'static str> {
     match name {
         "" => Some("it is empty"),
@@ -55,7 +57,7 @@ pub fn bad_name(name: &str) -> Option<&'static str> {
         _ if name.contains('/') => Some("it has a folder in it"),
         _ if name.chars().any(char::is_control) => Some("it has control characters in it"),
         _ if !name.chars().all(is_steady) => Some("it has invisible characters in it that turn text around"),
-        // `..`, and what shells and programs read by themselves: .profile
+        // `..`, and files that programs read without being asked, such as .profile.
         _ if name.starts_with('.') => Some("it begins with a dot"),
         _ => None,
     }
@@ -78,7 +80,7 @@ impl Offer {
         let mut magic = [0; MAGIC.len()];
         from.read_exact(&mut magic).await?;
         if magic != MAGIC {
-            return Err(invalid("it does not speak as `leeway send` does"));
+            return Err(invalid("the sender does not use the protocol of `leeway send`"));
         }
         let length = usize::from(from.read_u16().await?);
         if length > NAME_MAX {
@@ -131,7 +133,7 @@ impl Frame {
             REFUSAL => {
                 let length = usize::from(from.read_u16().await?);
                 if length > REASON_MAX {
-                    return Err(invalid("a reason of more than 500 bytes"));
+                    return Err(invalid("the reason of a refusal is longer than 500 bytes"));
                 }
                 let mut reason = vec![0; length];
                 from.read_exact(&mut reason).await?;
@@ -141,7 +143,7 @@ impl Frame {
             DATA => Frame::Data,
             END => Frame::End { hash: read_hash(from).await? },
             DONE => Frame::Done,
-            other => return Err(invalid(&format!("byte {other} where a word of the protocol was expected"))),
+            other => return Err(invalid(&format!("unknown frame type {other}"))),
         })
     }
 }
@@ -152,7 +154,7 @@ async fn read_hash(from: &mut (impl AsyncRead + Unpin)) -> io::Result<blake3::Ha
     Ok(hash.into())
 }
 
-/// A stranger's words without what a terminal would obey.
+/// A stranger's text, without characters that control a terminal.
 fn printable(words: &str) -> String {
     words.chars().map(|c| if is_steady(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }

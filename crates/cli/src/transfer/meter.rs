@@ -1,4 +1,4 @@
-//! How far a transfer is, and its account at the end.
+//! The progress bar of a transfer, and its account at the end.
 
 use crate::account::{bytes, duration};
 use crate::output::stdout;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often the connection is looked at.
+/// Time between two samples of the connection's state.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Watches one transfer.
@@ -20,7 +20,7 @@ pub struct Meter {
     sending: Sending,
 }
 
-/// What the law did; of sending only.
+/// What the law did; only the sender has this.
 #[derive(Clone, Default, Serialize)]
 pub struct Sending {
     /// The law with its parameters.
@@ -29,7 +29,7 @@ pub struct Sending {
     resent_bytes: u64,
     /// Seconds with something in flight.
     busy_s: f64,
-    /// Of those, with less than half of the largest window.
+    /// The part of `busy_s` in which the window was less than half of its largest value.
     gave_way_s: f64,
     /// Mean queuing delay of the busy seconds, in milliseconds.
     mean_queue_ms: f64,
@@ -42,9 +42,9 @@ pub struct Sending {
 pub struct Account {
     pub file: String,
     pub peer: String,
-    /// Of the file.
+    /// Bytes of the file.
     pub size_bytes: u64,
-    /// What was there from an earlier transfer.
+    /// Bytes that were already there from an earlier transfer.
     pub resumed_bytes: u64,
     pub seconds: f64,
     pub blake3: String,
@@ -53,7 +53,8 @@ pub struct Account {
 }
 
 impl Meter {
-    /// Of a transfer of `size_bytes`; a bar is drawn on a terminal.
+    /// Begins with `offset_bytes` of `size_bytes`. With `show`, a bar is drawn if the standard
+    /// error is a terminal.
     pub fn new(size_bytes: u64, offset_bytes: u64, show: bool) -> Meter {
         let bar = match show && io::stderr().is_terminal() {
             true => ProgressBar::new(size_bytes),
@@ -70,12 +71,12 @@ impl Meter {
         Meter { bar, began: now, looked: now, largest_window_bytes: 0, sending }
     }
 
-    /// So many bytes more.
+    /// Counts bytes that were moved.
     pub fn moved(&self, more_bytes: usize) {
         self.bar.inc(more_bytes as u64);
     }
 
-    /// Looks at the connection, where it is time.
+    /// Samples the connection's state, if [`LOOK_EVERY`] has passed.
     pub fn look(&mut self, stream: &Stream) {
         let span = self.looked.elapsed();
         if span < LOOK_EVERY {
@@ -98,7 +99,7 @@ impl Meter {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -107,7 +108,7 @@ impl Meter {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// What sending was like.
+    /// What the law did during the whole transfer.
     pub fn sending(&mut self, stream: &Stream, law: String) -> Sending {
         self.looked -= LOOK_EVERY;
         self.look(stream);
@@ -116,7 +117,7 @@ impl Meter {
 }
 
 impl Account {
-    /// Tells it: as JSON on the standard output, or in words on the standard error.
+    /// Prints the account: as JSON on the standard output, or as text on the standard error.
     pub fn tell(&self, json: bool, quiet: bool) -> io::Result<()> {
         if json {
             let mut out = stdout();

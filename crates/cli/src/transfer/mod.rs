@@ -1,4 +1,5 @@
-//! `leeway send` and `leeway recv`: a file over uTP, which gives way to everything else.
+//! `leeway send` and `leeway recv`: move a file over uTP, under a law that yields to all other
+//! traffic.
 
 mod frame;
 mod meter;
@@ -9,14 +10,14 @@ mod talk;
 pub mod recv;
 pub mod send;
 
-/// Where `leeway recv` waits unless it is told otherwise; UDP.
+/// Default UDP port of `leeway recv`.
 const PORT: u16 = 4434;
-/// Bytes that are read from a file, or from a stream, at a time.
+/// Bytes that are read from a file or a stream at a time.
 const CHUNK_BYTES: usize = 1 << 17;
-/// Bytes that may be under way, or wait to be read: at 100 ms as much as 160 Mbit/s need.
+/// Bytes in flight or waiting to be read: the BDP of 160 Mbit/s at a round trip of 100 ms.
 const BUFFER_BYTES: usize = 2 << 20;
 
-/// How connections of files are made.
+/// Settings of the uTP connection.
 fn config() -> leeway_utp::Config {
     let mut config = leeway_utp::Config::default();
     config.send_bytes = BUFFER_BYTES;

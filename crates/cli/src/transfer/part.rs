@@ -1,43 +1,43 @@
-//! A file that is being received: under a name of its own until all of it is there.
+//! The file during its transfer. It has the suffix `.leeway-part` until it is complete.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Behind the name of a file of which a part is there.
+/// Suffix of an incomplete file.
 pub const SUFFIX: &str = ".leeway-part";
 /// Bytes that are read at a time.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// What of a file has come so far.
+/// An incomplete file.
 #[derive(Debug)]
 pub struct Part {
     file: File,
     target: PathBuf,
     path: PathBuf,
-    /// Of all that is there.
+    /// Hash of all bytes that are there.
     hasher: blake3::Hasher,
     bytes: u64,
 }
 
-/// Where a part of `target` is kept.
+/// The path of the incomplete file for `target`.
 pub fn path_of(target: &Path) -> PathBuf {
     let mut path = target.as_os_str().to_owned();
     path.push(SUFFIX);
     path.into()
 }
 
-/// Why `target` cannot be received into; nothing where it can.
+/// Why nothing can be received into `target`; `None` if it can.
 pub fn obstacle(target: &Path, resume: bool) -> Option<String> {
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
     let part = path_of(target);
     if is_there(target) {
-        return Some(format!("{} exists already, and is not overwritten", target.display()));
+        return Some(format!("{} already exists and is not overwritten", target.display()));
     }
     if !resume && is_there(&part) {
         return Some(format!(
-            "{} is there, from a transfer that broke off; `leeway recv --resume` goes on with it",
+            "{} exists, from a transfer that broke off; `leeway recv --resume` continues it",
             part.display()
         ));
     }
@@ -45,7 +45,8 @@ pub fn obstacle(target: &Path, resume: bool) -> Option<String> {
 }
 
 impl Part {
-    /// Begins, or with `resume` goes on. Nobody else can write to it meanwhile.
+    /// Begins a new file, or with `resume` continues one. A lock keeps other `leeway recv` from
+    /// writing to it.
     pub fn open(target: &Path, resume: bool) -> Result<Part, String> {
         if let Some(obstacle) = obstacle(target, resume) {
             return Err(obstacle);
@@ -81,24 +82,24 @@ impl Part {
         })
     }
 
-    /// Bytes that are there.
+    /// Bytes that have arrived, including those of an earlier transfer.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads what is there; `alive` is called after each chunk.
+    /// Hashes the bytes that are there. Calls `alive` after each chunk.
     pub async fn hash(&mut self, alive: impl AsyncFnMut(u64) -> io::Result<()>) -> io::Result<blake3::Hash> {
         self.hasher = hash(&mut self.file, self.bytes, alive).await?;
         Ok(self.hasher.finalize())
     }
 
-    /// Bytes that may still come into this file system.
+    /// Free bytes of the file system.
     pub fn room_bytes(&self) -> io::Result<u64> {
         let room = rustix::fs::fstatvfs(&self.file)?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
     }
 
-    /// Puts bytes behind what is there.
+    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
@@ -106,18 +107,19 @@ impl Part {
         Ok(())
     }
 
-    /// The BLAKE3 of what is there.
+    /// The BLAKE3 of the bytes that are there.
     pub fn finalize(&self) -> blake3::Hash {
         self.hasher.finalize()
     }
 
-    /// Gives it its name, once all of it is on the disk. One that has come to that name meanwhile stays.
+    /// Writes everything to the disk and gives the file its name. A file that has got that name
+    /// meanwhile is not overwritten.
     pub fn complete(self) -> io::Result<PathBuf> {
         use rustix::fs::{CWD, RenameFlags};
         self.file.sync_all()?;
         match rustix::fs::renameat_with(CWD, &self.path, CWD, &self.target, RenameFlags::NOREPLACE) {
             Ok(()) => {}
-            // The file system does not know that.
+            // The file system does not support RENAME_NOREPLACE.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
                 std::fs::hard_link(&self.path, &self.target)?;
                 std::fs::remove_file(&self.path)?;
@@ -129,7 +131,7 @@ impl Part {
         Ok(self.target)
     }
 
-    /// What is kept, in words; a part without a byte is not.
+    /// Keeps the incomplete file and returns a message about it. An empty one is removed.
     pub fn keep(self) -> Option<String> {
         if self.bytes == 0 {
             let _ = std::fs::remove_file(&self.path);
@@ -137,12 +139,15 @@ impl Part {
         }
         let _ = self.file.sync_all();
         let bytes = crate::account::bytes(self.bytes);
-        Some(format!("{bytes} are kept in {}; `leeway recv --resume` goes on with them", self.path.display()))
+        Some(format!(
+            "{bytes} are kept in {}; `leeway recv --resume` continues the transfer",
+            self.path.display()
+        ))
     }
 }
 
-/// The BLAKE3 of the first `bytes` of a file, which is read up to there. After each chunk others
-/// have their turn, and `alive` is told how far it is.
+/// The BLAKE3 of the first `bytes` of a file; the file position is behind them at the end. After
+/// each chunk other tasks may run, and `alive` is called with the number of bytes so far.
 pub async fn hash(
     file: &mut File,
     bytes: u64,
@@ -156,7 +161,7 @@ pub async fn hash(
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK_BYTES);
         let count = file.read(&mut chunk[..most])?;
         if count == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has become shorter"));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file has become shorter"));
         }
         hasher.update(&chunk[..count]);
         left -= count as u64;

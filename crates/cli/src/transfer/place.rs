@@ -1,4 +1,4 @@
-//! Where a receiver waits: `HOST` or `HOST:PORT`.
+//! The address of a receiver, as `HOST` or `HOST:PORT`.
 
 use super::PORT;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -11,7 +11,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// All its addresses, each once.
+    /// All addresses of the host, each once.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let mut addresses = Vec::new();
@@ -32,10 +32,10 @@ impl std::str::FromStr for Place {
 
     fn from_str(text: &str) -> Result<Place, String> {
         let wrong =
-            |what: &str| format!("{what}; right are host, host:port, 192.0.2.7:{PORT}, [2001:db8::7]:{PORT}");
+            |what: &str| format!("{what}; write host, host:port, 192.0.2.7:{PORT} or [2001:db8::7]:{PORT}");
         let port = |text: &str| match text.parse() {
             Ok(port) if port > 0 => Ok(port),
-            _ => Err(wrong(&format!("`{text}` is no port from 1 to 65535"))),
+            _ => Err(wrong(&format!("`{text}` is not a port from 1 to 65535"))),
         };
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Place { host: address.to_string(), port: PORT });
@@ -45,15 +45,13 @@ impl std::str::FromStr for Place {
             let port = match rest.strip_prefix(':') {
                 Some(text) => port(text)?,
                 None if rest.is_empty() => PORT,
-                None => return Err(wrong(&format!("`{rest}` behind the bracket is no port"))),
+                None => return Err(wrong(&format!("`{rest}` after the bracket is not a port"))),
             };
             return Ok(Place { host: host.to_owned(), port });
         }
         match text.split_once(':') {
             _ if text.is_empty() || text.starts_with(':') => Err(wrong("there is no host")),
-            Some((_, rest)) if rest.contains(':') => {
-                Err(wrong("addresses of IPv6 with a port have brackets"))
-            }
+            Some((_, rest)) if rest.contains(':') => Err(wrong("an IPv6 address with a port needs brackets")),
             Some((host, text)) => Ok(Place { host: host.to_owned(), port: port(text)? }),
             None => Ok(Place { host: text.to_owned(), port: PORT }),
         }
@@ -78,7 +76,7 @@ mod tests {
         }
         for text in ["", ":7", "a:", "a:0", "a:65536", "a:b", "[::1", "[::1]7", "2001:db8::7:x:1"] {
             let error = text.parse::<Place>().unwrap_err();
-            assert!(error.contains("right are"), "{text}: {error}");
+            assert!(error.contains("write host, host:port"), "{text}: {error}");
         }
     }
 }

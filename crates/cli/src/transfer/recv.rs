@@ -1,4 +1,4 @@
-//! `leeway recv`: waits for a file.
+//! `leeway recv`: waits for one file and receives it.
 
 use super::frame::{Frame, Offer};
 use super::meter::{Account, Meter};
@@ -20,38 +20,39 @@ use tokio::time::timeout;
 
 pub const HELP: &str = "Examples:\n  \
     leeway recv ~/incoming\n      \
-    one file into that folder, under the name that the sender gives\n  \
+    receive one file into that folder, under the name that the sender gives\n  \
     leeway recv --from 192.0.2.7 backup.tar\n      \
-    one file under this name, from this address only\n  \
+    receive one file under this name, from this address only\n  \
     leeway recv --resume ~/incoming\n      \
-    go on where the last transfer broke off\n\n\
-    Whoever reaches the port may send: nothing proves who the sender is, and nothing is encrypted. \
-    What exists is never overwritten. What has come of a file is in NAME.leeway-part until all of it is there.\n\n\
-    Exit codes: 0 the file is there, 1 the transfer failed, 2 bad usage, 130 or 143 interrupted.";
+    continue where the last transfer broke off\n\n\
+    Everybody who can reach the port can send. The sender is not verified, and nothing is encrypted. \
+    Existing files are never overwritten. An incomplete file has the name NAME.leeway-part.\n\n\
+    Exit codes: 0 the file is complete, 1 the transfer failed, 2 bad usage, 130 or 143 interrupted.";
 
-/// Strangers who connect have this long to say what they offer, and so many may be at it.
+/// The time in which a peer that connects must make its offer, and the most peers that may do so
+/// at once.
 const OFFER_WITHIN: Duration = Duration::from_secs(10);
 const OFFERS_MAX: usize = 16;
 
 /// Receives one file.
 #[derive(Args)]
 pub struct Recv {
-    /// A folder, or the name of the file.
+    /// A folder to receive into, or the name for the file.
     #[arg(value_name = "DIR|FILE", default_value = ".")]
     target: PathBuf,
-    /// The port to wait at (UDP); 0 takes a free one.
+    /// The UDP port to wait at; 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = PORT)]
     port: u16,
-    /// The address to wait at. All of this machine by default.
+    /// The address to wait at. All addresses of this machine by default.
     #[arg(long, value_name = "ADDRESS")]
     address: Option<IpAddr>,
-    /// Take the file from this address only.
+    /// Accept the file from this address only.
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Go on with what an earlier transfer left, if it is the beginning of the file.
+    /// Continue an earlier transfer, if what it left is the beginning of the file.
     #[arg(long)]
     resume: bool,
-    /// Print the account as JSON, on the standard output.
+    /// Print the account of the transfer as JSON, on the standard output.
     #[arg(long)]
     json: bool,
     /// Print nothing but errors.
@@ -85,7 +86,8 @@ async fn receive(args: &Recv) -> Result<(), Failure> {
     let came = match came {
         Ok(account) => completed(&stream, part, account).await,
         Err(stop) => {
-            // A part that did not grow is what it was, perhaps the part of another file.
+            // Without growth the file is as it was before. It may be a part of another file, so no
+            // message about it.
             let grew = part.bytes() > there_bytes;
             if let Some(words) = part.keep().filter(|_| grew) {
                 eprintln!("leeway: {words}");
@@ -104,7 +106,7 @@ fn listen(args: &Recv) -> Result<Socket, Failure> {
     let bind = |address: IpAddr| Socket::bind((address, args.port).into());
     let bound = match args.address {
         Some(address) => bind(address),
-        // A socket of IPv6 takes IPv4 too; a machine without IPv6 has none.
+        // An IPv6 socket also accepts IPv4. A machine without IPv6 cannot make one.
         None => match bind(Ipv6Addr::UNSPECIFIED.into()) {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => bind(Ipv4Addr::UNSPECIFIED.into()),
             bound => bound,
@@ -126,7 +128,8 @@ fn listen(args: &Recv) -> Result<Socket, Failure> {
     Ok(socket)
 }
 
-/// The first offer that can be taken. What others say is told, and they are told why.
+/// Waits for the first offer that can be accepted. Refused senders are told the reason, which is
+/// printed here too.
 async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Stream, Offer, Part), Failure> {
     let mut offers = JoinSet::new();
     loop {
@@ -134,7 +137,7 @@ async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Stream, Offer, Par
             stream = socket.accept(), if offers.len() < OFFERS_MAX => {
                 offers.spawn(async move {
                     let offer = timeout(OFFER_WITHIN, Offer::read(&mut &stream)).await;
-                    let late = || io::Error::new(io::ErrorKind::TimedOut, "it has offered nothing for 10 s");
+                    let late = || io::Error::new(io::ErrorKind::TimedOut, "the sender has made no offer for 10 s");
                     (stream, offer.unwrap_or_else(|_| Err(late())))
                 });
                 continue;
@@ -148,7 +151,7 @@ async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Stream, Offer, Par
         let who = peer.map_or_else(String::new, |peer| peer.ip().to_canonical().to_string());
         let considered = match offer {
             _ if args.from.is_some_and(|from| peer.is_none_or(|peer| peer.ip().to_canonical() != from)) => {
-                Err("this sender is not the one that is waited for".to_owned())
+                Err("this is not the sender that --from asks for".to_owned())
             }
             Ok(offer) => consider(args, &offer).map(|part| (offer, part)),
             Err(error) => Err(talk::ended(error).to_string()),
@@ -171,7 +174,8 @@ async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Stream, Offer, Par
     }
 }
 
-/// A reason for a stranger, whom it does not concern where on this machine the file would be.
+/// The reason for a stranger, without the folder of the file, which is none of the stranger's
+/// business.
 fn without_folder(reason: &str, target: &Path) -> String {
     let folder = if target.is_dir() { target } else { target.parent().unwrap_or(target) };
     match folder.join("").to_str() {
@@ -180,7 +184,7 @@ fn without_folder(reason: &str, target: &Path) -> String {
     }
 }
 
-/// Opens what the file is to be written to, or says why it cannot be taken.
+/// Opens the incomplete file for an offer, or returns why the offer is refused.
 fn consider(args: &Recv, offer: &Offer) -> Result<Part, String> {
     let target = match args.target.is_dir() {
         true => args.target.join(&offer.name),
@@ -189,17 +193,24 @@ fn consider(args: &Recv, offer: &Offer) -> Result<Part, String> {
     let part = Part::open(&target, args.resume)?;
     let there_bytes = part.bytes();
     let reason = match offer.size_bytes.checked_sub(there_bytes) {
-        None => format!("what is there ({there_bytes} bytes) is longer than the file ({})", offer.size_bytes),
+        None => format!(
+            "the part that is there ({there_bytes} bytes) is longer than the file ({})",
+            offer.size_bytes
+        ),
         Some(missing) => match part.room_bytes() {
             Err(error) => format!("cannot tell how much room there is: {error}"),
             Ok(room) if room < missing => {
-                format!("{} are to come, and there is room for {}", bytes(missing), bytes(room))
+                format!(
+                    "the transfer needs {}, and the file system has only {} left",
+                    bytes(missing),
+                    bytes(room)
+                )
             }
             Ok(_) => return Ok(part),
         },
     };
     if there_bytes == 0 {
-        part.keep(); // nothing of it
+        part.keep(); // It is empty, so this removes it.
     }
     Err(reason)
 }
@@ -233,7 +244,7 @@ async fn transfer(stream: &Stream, offer: &Offer, part: &mut Part, args: &Recv) 
     };
     meter.finish();
     if hash != part.finalize() {
-        return Err(Stop::Refusal(format!("what has come of {} is not what was sent", offer.name)));
+        return Err(Stop::Refusal(format!("the received bytes of {} differ from what was sent", offer.name)));
     }
     Ok(Account {
         file: offer.name.clone(),
@@ -246,7 +257,7 @@ async fn transfer(stream: &Stream, offer: &Offer, part: &mut Part, args: &Recv) 
     })
 }
 
-/// Gives the file its name, and tells the sender.
+/// Gives the file its name and confirms to the sender.
 async fn completed(stream: &Stream, part: Part, account: Account) -> Result<Account, Stop> {
     let named = tokio::task::spawn_blocking(move || part.complete());
     let named = talk::working(stream, named).await?.unwrap_or_else(|panic| Err(io::Error::other(panic)));

@@ -1,4 +1,4 @@
-//! `leeway send`: a file to somebody who waits for it.
+//! `leeway send`: sends one file to a waiting `leeway recv`.
 
 use super::frame::{Frame, Offer, bad_name};
 use super::meter::{Account, Meter};
@@ -19,31 +19,31 @@ use tokio::io::AsyncWriteExt;
 
 pub const HELP: &str = "Examples:\n  \
     leeway recv\n      \
-    on the machine that is to have the file: waits at port 4434 (UDP)\n  \
+    on the receiving machine: waits at port 4434 (UDP)\n  \
     leeway send backup.tar server.example.org\n      \
-    on the machine that has it; the transfer yields to all other traffic\n  \
+    on the sending machine; the transfer yields to all other traffic\n  \
     leeway send --law ledbat:target=5ms --name today.tar backup.tar [2001:db8::7]:7000\n      \
     with another law, under another name, to another port\n\n\
-    Nothing is encrypted, and nothing proves who is at the other side. Compare the BLAKE3 that \
+    Nothing is encrypted, and the other side is not verified. Compare the BLAKE3 that \
     both sides print, and send secrets through a tunnel.\n\n\
-    Exit codes: 0 the other side has all of it, 1 it failed, 2 bad usage, 130 or 143 interrupted.";
+    Exit codes: 0 the other side has the complete file, 1 the transfer failed, 2 bad usage, 130 or 143 interrupted.";
 
 /// Sends one file.
 #[derive(Args)]
 pub struct Send {
-    /// The file.
+    /// The file to send.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where `leeway recv` waits: a name or an address, and its port if it is not 4434.
+    /// The host where `leeway recv` waits, by name or address, and the port if it is not 4434.
     #[arg(value_name = "HOST[:PORT]")]
     place: Place,
     /// The control law; `leeway laws` lists them.
     #[arg(long, value_name = "LAW", default_value = LAW)]
     law: LawSpec,
-    /// The name that the other side is told. That of the file by default.
+    /// The name for the other side. The name of the file by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Print the account as JSON, on the standard output.
+    /// Print the account of the transfer as JSON, on the standard output.
     #[arg(long)]
     json: bool,
     /// Print nothing but errors.
@@ -51,7 +51,7 @@ pub struct Send {
     quiet: bool,
 }
 
-/// An opened file with what it was when it was opened.
+/// The opened file, with its size and times when it was opened.
 struct Source {
     file: File,
     metadata: Metadata,
@@ -77,11 +77,11 @@ impl Source {
     fn open(args: &Send) -> Result<Source, Failure> {
         let path = &args.file;
         let failed = |error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
-        // Before it is opened: a FIFO would wait for a writer.
+        // Checked before opening, because opening a FIFO waits for a writer.
         let is_file = std::fs::metadata(path).map_err(failed)?.is_file();
         if !is_file {
             return Err(Failure::Usage(format!(
-                "{} is not a file; a folder can go as a tar",
+                "{} is not a file; to send a folder, pack it with tar",
                 path.display()
             )));
         }
@@ -90,7 +90,8 @@ impl Source {
             Failure::Usage(format!("{} has no name in UTF-8; --name NAME gives it one", path.display()))
         })?;
         if let Some(why) = bad_name(&name) {
-            let words = format!("nobody takes the name {name:?}: {why}; --name NAME gives the file another");
+            let words =
+                format!("receivers refuse the name {name:?}: {why}; --name NAME gives the file another");
             return Err(Failure::Usage(words));
         }
         let file = File::open(path).map_err(failed)?;
@@ -99,14 +100,14 @@ impl Source {
         Ok(Source { file, metadata, offer })
     }
 
-    /// Whether nobody has written to it since it was opened, as far as its size and times tell.
+    /// Whether size and time of the file are as they were when it was opened.
     fn is_unchanged(&self) -> bool {
         let times = |metadata: &Metadata| (metadata.len(), metadata.modified().ok());
         self.file.metadata().is_ok_and(|now| times(&now) == times(&self.metadata))
     }
 }
 
-/// A connection to the first address that answers.
+/// Connects to the first address that answers.
 async fn connect(addresses: &[SocketAddr], law: &LawSpec) -> Result<(Socket, Stream), Failure> {
     let mut words = Vec::new();
     for &address in addresses {
@@ -157,7 +158,7 @@ async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<A
         hasher.update(&chunk[..count]);
         tokio::select! {
             written = writer.write_all(&chunk[..count]) => written?,
-            // The file is not there yet, so it is a refusal.
+            // No frame is expected before the end of the file, except a refusal.
             early = &mut answer => return Err(early.map_or_else(|stop| stop, |frame| talk::unexpected(&frame))),
         }
         left_bytes -= count as u64;
@@ -191,7 +192,8 @@ async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<A
     }
 }
 
-/// Checks that what the other side has is the beginning of this file; the hasher of it.
+/// Checks that the other side's bytes are the beginning of this file. Returns the hasher, fed with
+/// them.
 async fn same(
     stream: &Stream,
     source: &mut Source,
@@ -199,15 +201,15 @@ async fn same(
     theirs: blake3::Hash,
 ) -> Result<blake3::Hasher, Stop> {
     if offset_bytes > source.offer.size_bytes {
-        let words = format!("what is there ({offset_bytes} bytes) is longer than the file");
+        let words = format!("the part at the receiver ({offset_bytes} bytes) is longer than the file");
         return Err(Stop::Refusal(words));
     }
     let mut alive = Alive::new(stream);
     let ours = hash(&mut source.file, offset_bytes, async |_| alive.tick().await).await?;
     if ours.finalize() != theirs {
         let words = format!(
-            "what is there ({offset_bytes} bytes) is not the beginning of this file, which may have changed since; \
-             remove it to begin anew"
+            "the part at the receiver ({offset_bytes} bytes) is not the beginning of this file, which may have changed since; \
+             remove the part to start again"
         );
         return Err(Stop::Refusal(words));
     }

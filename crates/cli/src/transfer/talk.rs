@@ -1,4 +1,5 @@
-//! The two sides' conversation: frames in time, signs of life, a refusal that arrives.
+//! The conversation of sender and receiver: frames with a time limit, signs of life, and an
+//! orderly end.
 
 use super::frame::Frame;
 use leeway_utp::{Socket, Stream};
@@ -8,25 +9,25 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{interval, timeout};
 
-/// A peer that says nothing for this long has gone, or is not one of ours; who works says so each second.
+/// Silence after which the peer counts as gone. A peer that works sends WORKING every second.
 pub const QUIET: Duration = Duration::from_secs(60);
-/// How often who works says so.
+/// Interval of WORKING frames.
 const WORKING_EVERY: Duration = Duration::from_secs(1);
-/// How long the end of a conversation may take: what counts has been said before.
+/// The most time for the end of a conversation. The result is known before.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why a transfer ends.
 #[derive(Debug)]
 pub enum Stop {
-    /// For a reason of this side, which the peer is told.
+    /// This side stops and tells the peer the reason.
     Refusal(String),
-    /// For a reason of this side, where no word has a place: in the middle of the file.
+    /// This side stops in the middle of the file, where the protocol has no place for a reason.
     Failure(String),
-    /// The peer says why.
+    /// The peer refuses, for this reason.
     Theirs(String),
-    /// The connection, or what the peer said on it.
+    /// The connection failed, or the peer broke the protocol.
     Connection(io::Error),
-    /// By this signal.
+    /// A signal: its effect as a word, and the exit code.
     Signal(&'static str, u8),
 }
 
@@ -36,7 +37,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// The next frame that is not a sign of life.
+/// Waits for the next frame other than WORKING.
 pub async fn next(stream: &Stream) -> Result<Frame, Stop> {
     let mut from = stream;
     let mut frame = Box::pin(Frame::read(&mut from));
@@ -56,7 +57,8 @@ pub async fn next(stream: &Stream) -> Result<Frame, Stop> {
                 frame => return Ok(frame),
             },
             _ = seconds.tick() => {
-                // What is still on its way there keeps the answer back.
+                // While data of this side still moves, the peer cannot have read all of it, and
+                // its answer may take longer.
                 let now_sent_bytes = stream.steering().map_or(0, |steering| steering.sent_bytes);
                 if std::mem::replace(&mut sent_bytes, now_sent_bytes) != now_sent_bytes {
                     since = Instant::now();
@@ -69,12 +71,12 @@ pub async fn next(stream: &Stream) -> Result<Frame, Stop> {
     }
 }
 
-/// Says something.
+/// Sends a frame.
 pub async fn say(mut stream: &Stream, frame: &Frame) -> io::Result<()> {
     stream.write_all(&frame.encode()).await
 }
 
-/// Says, each second, that this side is at work.
+/// Sends WORKING once a second during work in steps.
 pub struct Alive<'a> {
     stream: &'a Stream,
     said: Instant,
@@ -94,7 +96,7 @@ impl<'a> Alive<'a> {
     }
 }
 
-/// Waits for something that takes its time, and says that this side is at work.
+/// Waits for `work` and sends WORKING once a second meanwhile.
 pub async fn working<T>(stream: &Stream, work: impl Future<Output = T>) -> io::Result<T> {
     let mut work = pin!(work);
     let mut seconds = interval(WORKING_EVERY);
@@ -106,14 +108,14 @@ pub async fn working<T>(stream: &Stream, work: impl Future<Output = T>) -> io::R
     }
 }
 
-/// Ends a conversation in order: the peer has all of it, and this side has said so.
+/// Ends a conversation after success: closes the stream and waits until the peer has everything.
 pub async fn part_in_peace(socket: &Socket, mut stream: &Stream) {
     let _ = timeout(FAREWELL, stream.shutdown()).await;
     socket.flush().await;
 }
 
-/// Ends it because of `stop`; a reason of this side's is told. The peer reads it before the end, so
-/// it is not cut off.
+/// Ends a conversation because of `stop`. A refusal is sent to the peer, and the stream is closed
+/// before the reset, so that the peer can read the reason.
 pub async fn part_for(socket: &Socket, stream: &Stream, stop: &Stop) {
     if let Stop::Refusal(reason) = stop {
         let _ = timeout(FAREWELL, say(stream, &Frame::Refusal(reason.clone()))).await;
@@ -123,7 +125,7 @@ pub async fn part_for(socket: &Socket, stream: &Stream, stop: &Stop) {
     socket.flush().await;
 }
 
-/// Ends with the signal that says so, until which `work` goes on.
+/// Does `work` until it ends or a signal comes.
 pub async fn until_signal<T>(work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupted = signal(SignalKind::interrupt())?;
@@ -140,17 +142,21 @@ pub fn quiet() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, words)
 }
 
-/// The end of a stream where there should be more, in words.
+/// Gives an unexpected end of the stream a message.
 pub fn ended(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the other side has hung up"),
-        io::ErrorKind::ConnectionReset => io::Error::new(error.kind(), "the other side has broken off"),
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(error.kind(), "the other side has closed the connection")
+        }
+        io::ErrorKind::ConnectionReset => {
+            io::Error::new(error.kind(), "the other side has reset the connection")
+        }
         _ => error,
     }
 }
 
 pub fn unexpected(frame: &Frame) -> Stop {
-    let words = format!("the other side says {frame:?} where that means nothing");
+    let words = format!("the other side sent {frame:?}, which is not allowed here");
     Stop::Connection(io::Error::new(io::ErrorKind::InvalidData, words))
 }
 

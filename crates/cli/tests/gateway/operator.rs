@@ -231,7 +231,7 @@ fn the_page_has_the_commands_that_are_followed_here() {
     let known: Vec<&str> = COMMANDS.iter().map(|(line, _)| *line).collect();
     assert_eq!(commands(), known);
     // What is run instead is a sentence of the page, but for the reload of gateway.md.
-    assert!(PAGE.contains("Without systemd `sudo leeway gateway up` starts it"));
+    assert!(PAGE.contains("Without systemd, `sudo leeway gateway up` starts the gateway"));
 }
 
 #[test]

@@ -196,8 +196,8 @@ fn a_relay_that_pauses_keeps_what_stands_and_gets_nothing_new() {
     eprintln!("paused: new connections move after {:.1} s", moves_to(&place.bed, other).as_secs_f64());
     place.bed.hears("join", "the other one is paused");
     goes_on(&place.bed, first);
-    assert_eq!(place.tell(at, &["resume"]), "new connections are welcome\n");
-    assert_eq!(place.tell(at, &["resume"]), "it was not paused\n");
+    assert_eq!(place.tell(at, &["resume"]), "new connections are accepted again\n");
+    assert_eq!(place.tell(at, &["resume"]), "the relay was not paused\n");
     stays_at(&place.bed, other);
     // Both pause: a paused relay is better than none.
     for relay in [0, 1] {
@@ -213,7 +213,7 @@ fn a_relay_that_pauses_keeps_what_stands_and_gets_nothing_new() {
     let refused =
         elsewhere.args(["relay", "pause", "--state"]).arg(place.bed.folder.path()).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("no relay has its folder there"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("this is not the folder of a relay"), "{}", text(&refused.stderr));
     assert_eq!(place.bed.signal(place.join, "INT"), Some(0));
 }
 

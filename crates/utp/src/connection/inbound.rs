@@ -1,27 +1,29 @@
-//! What a packet that arrives does to a connection.
+//! Processing of an arriving packet.
 
 use super::{Connection, LINGER_US, State};
 use crate::error::UtpError;
 use crate::reassembly::{Arrival, Reassembly};
 use crate::wire::{Kind, Packet, expand};
 
-/// A RESET may name a packet that was acknowledged this many packets ago: it was on its way.
+/// A RESET may name a packet that was acknowledged up to this many packets ago, because a RESET
+/// takes time to arrive.
 const RESET_BEHIND: u16 = 1024;
-/// What a packet acknowledges lies no further back (RFC 5961, 5.2), and its number no further away
-/// either way: a stranger would have to guess both. More packets than any program has in flight.
+/// Most packets by which an acknowledgement may be old (RFC 5961, 5.2), and by which a sequence
+/// number may differ from the expected one. A stranger would have to guess both. No program has as
+/// many packets in flight.
 const ACK_BEHIND: u64 = 1024;
 const NUMBER_AWAY: u64 = 4096;
-/// Packets that one acknowledgement may stand for (RFC 5681, 4.2: every second one).
+/// Packets per acknowledgement (RFC 5681, 4.2: every second one).
 const ACK_EVERY: u32 = 2;
 
 impl Connection {
-    /// A packet of this connection has arrived.
+    /// Processes a packet of this connection.
     pub fn receive(&mut self, now_us: u64, packet: &Packet<'_>) {
         self.received_packets += 1;
         match packet.header.kind {
             _ if self.state == State::Over => {}
             Kind::Reset => self.receive_reset(packet),
-            // The answer was lost, or is under way: the same again.
+            // The answer was lost or is still on its way: send it again.
             Kind::Syn => self.answer_due |= self.repeats_syn(packet),
             _ => match self.state {
                 State::Connecting => self.receive_answer(now_us, packet),
@@ -36,7 +38,8 @@ impl Connection {
             && incoming.is_some_and(|incoming| incoming.acknowledged() as u16 == packet.header.seq)
     }
 
-    /// A stranger can say anything, but not which packets were sent.
+    /// Ends the connection if the RESET names a recently sent packet. A stranger does not know
+    /// these numbers.
     fn receive_reset(&mut self, packet: &Packet<'_>) {
         let next = self.outgoing.next() as u16;
         let behind = (self.outgoing.next() - self.outgoing.oldest()) as u16;
@@ -45,7 +48,7 @@ impl Connection {
         }
     }
 
-    /// The answer to the SYN.
+    /// Processes the answer to our SYN.
     fn receive_answer(&mut self, now_us: u64, packet: &Packet<'_>) {
         let header = packet.header;
         if header.kind == Kind::Fin
@@ -54,7 +57,7 @@ impl Connection {
             return;
         }
         self.state = State::Open;
-        // As libutp has it: the first packet with data has the number that the answer has.
+        // As in libutp, the first packet with data has the same number as the answer.
         let received = u64::from(header.seq).wrapping_sub(1) + 0x1_0000;
         self.incoming = Some(Reassembly::new(received, self.config.receive_bytes));
         self.greet_wait_us = self.rtt.timeout_us();
@@ -76,7 +79,7 @@ impl Connection {
             return;
         }
         if self.state == State::Accepting {
-            // The peer knows the number that only the answer to its SYN told.
+            // The right number proves the peer's address: only the answer to its SYN contained it.
             if through + 1 != self.outgoing.oldest() {
                 return;
             }
@@ -157,12 +160,13 @@ impl Connection {
                     self.ack_at_us = Some(now_us + self.config.ack_delay_us);
                 }
             }
-            // RFC 5681, 4.2: at once, so that the sender sees the gap, or sees it filled.
+            // RFC 5681, 4.2: acknowledge at once, so that the sender sees the gap, or sees that it
+            // is filled.
             _ => self.ack_now = true,
         }
     }
 
-    /// Both directions have ended: a while for what comes late, then nothing.
+    /// When both directions have ended: answers late packets for a while, and then ends.
     fn close_if_done(&mut self, now_us: u64) {
         let all_sent = self.finished && self.outgoing.is_acknowledged();
         let all_here = self.incoming.as_ref().is_some_and(Reassembly::is_complete);

@@ -1,17 +1,19 @@
-//! A path whose MTU shrinks: who finds out, and what becomes of packets that are too long now.
+//! Reaction to a path whose MTU shrinks: finds out by questions (see [`crate::hole`]), and cuts
+//! packets that have become too long.
 
 use super::{Connection, Transmit};
 use crate::hole::{Shown, Verdict};
 use crate::wire::{HEADER_BYTES, Header, Kind, Packet};
 
 impl Connection {
-    /// Whether the oldest packet may be too long for the path, and not for the peer's window.
+    /// Whether the oldest packet is long, so that the path may drop it, but fits into the peer's
+    /// window.
     pub(super) fn is_oldest_long(&self) -> bool {
         let fits = |bytes: &usize| *bytes as u64 <= self.peer_window_bytes;
         self.outgoing.oldest_bytes().filter(fits).is_some_and(|bytes| self.mtu.is_long(bytes))
     }
 
-    /// Asks what the peer has: a packet that it has already, and acknowledges at once.
+    /// Sends a question: a packet that the peer already has and therefore acknowledges at once.
     pub(super) fn ask(&mut self, now_us: u64, out: &mut Vec<u8>) -> Transmit {
         let seq = self.outgoing.oldest().wrapping_sub(1) as u16;
         Header { seq, ..self.header(Kind::Data, now_us) }.write(None, out);
@@ -19,7 +21,8 @@ impl Connection {
         Transmit { bytes: HEADER_BYTES, whole: false }
     }
 
-    /// An acknowledgement up to `through` came, with nothing new; `plain`: the same as the one before.
+    /// Processes an acknowledgement up to `through` that acknowledges nothing new. `plain`: it
+    /// equals the one before.
     pub(super) fn note_missing(&mut self, now_us: u64, packet: &Packet<'_>, through: u64, plain: bool) {
         let names_oldest = through + 1 == self.outgoing.oldest() && !self.outgoing.is_acknowledged();
         if !names_oldest || packet.header.kind != Kind::State {
@@ -42,9 +45,9 @@ impl Connection {
                 self.resent_packets += packets;
                 self.resent_bytes += bytes;
                 self.congestion.renumbered(self.outgoing.next());
-                // The answer shows that packets pass.
+                // The answer shows that short packets pass.
                 self.rtt.progress();
-                // The FIN of this side was among them, or was never sent.
+                // A FIN of this side was among the packets taken back, or was never sent.
                 self.finished = false;
                 self.timeout_at_us = None;
                 self.paced_until_us = None;

@@ -1,4 +1,4 @@
-//! One connection as a stream of bytes.
+//! One connection as a tokio stream of bytes.
 
 use super::{Shared, State};
 use crate::connection::Steering;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection: reads what the peer writes, and the other way round.
+/// A connection: reads what the peer writes, and writes what the peer reads.
 ///
-/// `shutdown` ends this side's stream, and waits until the peer has all of it; reading goes on. A
-/// stream that is dropped sends what was written, in the background; one with unread bytes is reset.
-/// `&Stream` reads and writes as well, so that one task can do both at once.
+/// `shutdown` ends this side's stream, and waits until the peer has everything; reading goes on. A
+/// dropped stream still sends what was written, in the background. If it has unread bytes, it is
+/// reset. `&Stream` reads and writes as well, so that one task can do both at once.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
@@ -34,7 +34,7 @@ impl Stream {
         Stream { shared, handle }
     }
 
-    /// Waits for the answer to the request for a connection.
+    /// Waits until the connection is open.
     pub(super) async fn opened(&self) -> io::Result<()> {
         poll_fn(|context| {
             let mut state = self.shared.lock();
@@ -49,17 +49,18 @@ impl Stream {
         .await
     }
 
-    /// Where the peer is; another port after a translator of addresses has given it one.
+    /// The peer's address. The port can change when an address translator (NAT) gives the peer
+    /// another one.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.shared.lock().endpoint.peer(self.handle)
     }
 
-    /// What the connection is doing.
+    /// The state of the connection.
     pub fn steering(&self) -> Option<Steering> {
         self.shared.lock().endpoint.get(self.handle).map(crate::Connection::steering)
     }
 
-    /// Gives up at once, and tells the peer.
+    /// Ends the connection at once with a RESET to the peer.
     pub fn reset(&self) {
         if let Some(connection) = self.shared.lock().endpoint.get_mut(self.handle) {
             connection.reset();
@@ -68,7 +69,7 @@ impl Stream {
     }
 }
 
-/// Remembers who waits, unless it is the one that is remembered.
+/// Stores the waker of the waiting task, unless it is stored already.
 fn wait<T>(state: &mut State, handle: Handle, side: Side, context: &Context<'_>) -> Poll<T> {
     let wakers = state.waiting.entry(handle).or_default();
     let slot = match side {
@@ -120,7 +121,8 @@ impl AsyncWrite for Stream {
         Pin::new(&mut &*self).poll_write(context, bytes)
     }
 
-    /// Does nothing: what was written is on its way. `shutdown` waits until it has arrived.
+    /// Does nothing, because written bytes are sent without being flushed. `shutdown` waits until
+    /// they have arrived.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,9 +1,11 @@
-"""The report: all experiments with their claims, figures and tables, as one HTML page, as Markdown and as JSON.
+"""The report: all experiments with their claims, figures and tables, as one HTML page, as Markdown
+and as JSON.
 
 >>> from leeway.lab.report import Context, write
 >>> page = write(finished, Path("out/report"), Context.here("leeway-lab report --full", wall_s=5400))
 
-writes ``report.html``, a page without other files, ``report.md`` with its pictures in ``figures``, and ``claims.json``.
+writes ``report.html``, a page without other files, ``report.md`` with its pictures in ``figures``,
+and ``claims.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def write(finished: Sequence[Finished], out: Path, context: Context) -> Path:
     finished
         The experiments, in the order of the papers.
     out
-        Folder to write to, which is made if it does not exist. An older report and its figures are replaced.
+        Folder to write to, which is made if it does not exist. An older report and its figures are
+        replaced.
     context
         Place, time and versions of the runs.
 

@@ -92,7 +92,8 @@ def _system() -> str:
 
 
 def _field(file: str, name: str) -> str:
-    """The value of ``name : value`` in a file of such lines; empty without the file or the line."""
+    """The value of ``name : value`` in a file of such lines; empty without the file or the
+    line."""
     try:
         lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -23,7 +23,8 @@ def prepare(folder: Path) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes a file under another name, then renames it: a reader sees the old file or the new one.
+    """Writes a file under another name, then renames it: a reader sees the old file or the new
+    one.
 
     Raises
     ------

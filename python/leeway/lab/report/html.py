@@ -1,7 +1,7 @@
 """The report as one HTML page without other files.
 
-Jinja escapes everything that comes from an experiment; markdown-it reads descriptions and notes, with raw HTML and
-images switched off.
+Jinja escapes everything that comes from an experiment; markdown-it reads descriptions and notes,
+with raw HTML and images switched off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a report says, for HTML and Markdown alike: chapters of experiments, and links between claims and causes."""
+"""The contents of a report, for HTML and Markdown: chapters of experiments, claims and their
+causes."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Counts(Counter[Standing]):
 
     @property
     def claims(self) -> int:
-        """How many there are."""
+        """Number of claims."""
         return sum(self.values())
 
     @property
@@ -81,12 +82,13 @@ class Row:
 
     @property
     def published(self) -> str:
-        """What the paper reports, or that it was left open; a claim of our own has nothing there."""
+        """What the paper reports, or that it was left open; a claim of our own has nothing
+        there."""
         return self.claim.published or ("open" if self.claim.holds is None else "-")
 
     @property
     def standing(self) -> Standing:
-        """How the claim stands."""
+        """The verdict on the claim."""
         if self.claim.holds is None:
             return Standing.OPEN
         if self.claim.undecided:
@@ -268,19 +270,19 @@ class Chapter:
 
 @dataclass
 class Report:
-    """All of it, in the order of the page."""
+    """The whole report, in the order of the page."""
 
     context: Context
     chapters: list[Chapter]
 
     @property
     def sections(self) -> list[Section]:
-        """Of all chapters."""
+        """Sections of all chapters."""
         return [section for chapter in self.chapters for section in chapter.sections]
 
     @property
     def pictures(self) -> list[Picture]:
-        """Of all sections, without those that could not be drawn."""
+        """Pictures of all sections, without those that could not be drawn."""
         return [picture for section in self.sections for picture in section.pictures if not picture.error]
 
     @property
@@ -290,7 +292,7 @@ class Report:
 
     @property
     def counts(self) -> Counts:
-        """Claims of the literature by how they stand."""
+        """Numbers of claims of the literature, by verdict."""
         return Counts(row.standing for chapter in self.papers for section in chapter.sections for row in section.rows)
 
     @property
@@ -306,12 +308,12 @@ class Report:
 
     @property
     def failed(self) -> list[Section]:
-        """Experiments that did not come to an end."""
+        """Experiments that failed."""
         return [section for section in self.sections if section.finished.outcome is None]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What a reader has to know to judge and to repeat it: names and values."""
+        """Facts that a reader needs to judge and to repeat the report: names and values."""
         context, settings = self.context, Counter(size(section.finished.setting) for section in self.sections)
         seeds = [section.finished.seeds for section in self.sections if section.finished.seeds]
         packages = [f"{name} {version}" for name, version in context.packages.items()]
@@ -347,7 +349,8 @@ class Report:
 
 
 def build(finished: Sequence[Finished], context: Context) -> Report:
-    """Arranges experiments in chapters, draws their figures, finds the causes of their differences."""
+    """Arranges experiments in chapters, draws their figures, finds the causes of their
+    differences."""
     taken: set[str] = {"summary", "contents", "reading", "made", "top"}
     drawn: set[str] = set()
     sections = [_section(each, taken, drawn) for each in finished]
@@ -425,7 +428,8 @@ def _grid(table: Table) -> Grid:
 
 
 def _link(sections: Iterable[Section]) -> None:
-    """Finds the experiment that the reason of a difference begins with, and writes both ends of the link."""
+    """Finds the experiment that the reason of a difference begins with, and writes both ends of
+    the link."""
     by_id = {section.id: section for section in sections}
     known = by_id.keys() | registered()
     for section in by_id.values():

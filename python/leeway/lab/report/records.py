@@ -25,7 +25,8 @@ def render(report: Report) -> str:
 
 
 def figures(path: Path) -> set[str]:
-    """Names of the figures that a file written by `render` lists; none if it is not such a file."""
+    """Names of the figures that a file written by `render` lists; none if it is not such a
+    file."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         names = {name for each in record["experiments"] for name in each["figures"]}

@@ -56,7 +56,7 @@ def common_count(table: Table) -> int | None:
 
 
 def cell(value: Any, runs: int | None = None) -> str:
-    """A cell of a table; an interval over `runs` runs does not say how many they were."""
+    """A cell of a table; an interval over `runs` runs is shown without their number."""
     match value:
         case None:
             return "-"
@@ -86,7 +86,8 @@ def cell(value: Any, runs: int | None = None) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell holds a number, with an interval or a unit of one character perhaps, or nothing."""
+    """Whether a cell holds a number, with an interval or a unit of one character perhaps, or
+    nothing."""
     return bool(re.fullmatch(r"(-?([\d.,]+(e[-+]?\d+)?|∞)( ± [\d.e+-]+)?( ?%| \(.*run\)| \(n = \d+\))?|-|)", text))
 
 

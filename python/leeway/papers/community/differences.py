@@ -23,8 +23,8 @@ WAYS = {
 def changes(setting: Setting) -> Steps:
     """At twice the demand of `community:schemes`, one thing is changed at a time.
 
-    If users' wishes change slowly and clients follow each of them, they get nearly what a choice of one gateway for
-    each user surely gives.
+    If users' wishes change slowly and clients follow each of them, they get nearly what a choice
+    of one gateway for each user surely gives.
     """
     size = sizes(setting)[0]
     results = yield [

@@ -23,7 +23,8 @@ DEMANDS = (0.5, 1.0, 2.0, 4.0)
 def load(setting: Setting) -> Steps:
     """The day of `community:schemes`, with half to four times the demand.
 
-    Asked for: fewer than one move of a user in an hour, and 90 % of what a scheduler that knows everything would find.
+    Asked for: fewer than one move of a user in an hour, and 90 % of what a scheduler that knows
+    everything would find.
     """
     shown = {SELECTOR: "blue", NEAREST: "orange"} | setting.pick({}, {LEAST: "red"})
     size = sizes(setting)[0]

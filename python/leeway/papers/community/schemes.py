@@ -29,10 +29,12 @@ COLOURS = dict(zip(SCHEMES, ("blue", "teal", "orange", "grey", "red"), strict=Tr
 
 @experiment("community:schemes", title="Many gateways: the selector beside simple ways to choose")
 def schemes(setting: Setting) -> Steps:
-    """A day of a community: homes use their own lines, gateways fail and pause, each client chooses by itself.
+    """A day of a community: homes use their own lines, gateways fail and pause, each client
+    chooses by itself.
 
-    Asked for: fewer than one move of a user in an hour, and 90 % of what a scheduler that knows everything would find.
-    Published: clients that all take the least loaded server by old information herd (Mitzenmacher 2000; Dahlin 2000).
+    Asked for: fewer than one move of a user in an hour, and 90 % of what a scheduler that knows
+    everything would find. Published: clients that all take the least loaded server by old
+    information herd (Mitzenmacher 2000; Dahlin 2000).
     """
     results = yield [
         Case(town(*size, scheme), seed, {"size": named(*size), "scheme": scheme})

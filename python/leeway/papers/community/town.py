@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from leeway.lab import Setting
 
 FIRST_SEED = 1001
-"""Seeds of the reports begin here. The selector's constants were chosen on the seeds 101 to 104."""
+"""Seeds of the reports begin here. The selector's constants were chosen on the seeds 101 to
+104."""
 
 SELECTOR, EAGER, NEAREST, RANDOM, LEAST = (
     "selector",

@@ -58,7 +58,8 @@ def rates(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:buffers", title="The overload with long round trips and other buffers")
 def buffers(setting: Setting) -> Steps:
-    """Round trips of 100 and 600 ms; buffers of half a BDP to ten at 100 ms; 300 packets at 20 ms."""
+    """Round trips of 100 and 600 ms; buffers of half a BDP to ten at 100 ms; 300 packets at 20
+    ms."""
     long = setting.pick(("100 ms", "0.5 BDP"), LONG)
     points = dict.fromkeys(("deep", *long), SHARED)
     measured = Measured((yield cases(points, setting)))
@@ -77,7 +78,8 @@ def buffers(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:changing", title="The overload on lines whose rate changes")
 def changing(setting: Setting) -> Steps:
-    """The rate halved and doubled every 5 s; a line like LTE with 0.5 to 8 Mbit/s; both changes over a satellite."""
+    """The rate halved and doubled every 5 s; a line like LTE with 0.5 to 8 Mbit/s; both changes
+    over a satellite."""
     points = dict.fromkeys(("changing", "lte", "satellite"), SHARED)
     measured = Measured((yield cases(points, setting)))
     claims = measured.targets("changing")
@@ -113,7 +115,8 @@ def neighbours(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:homes", title="Other homes beside neighbours under overload")
 def homes(setting: Setting) -> Steps:
-    """A telephone call beside the home's requests; a home that fetches objects of 500 kB; one that is away."""
+    """A telephone call beside the home's requests; a home that fetches objects of 500 kB; one that
+    is away."""
     points = {"call": SHARED, "transfer": SHARED, "idle": SHARED}
     measured = Measured((yield cases(points, setting)))
     claims = measured.targets("call", requests=False)

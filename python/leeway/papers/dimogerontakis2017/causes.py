@@ -13,10 +13,12 @@ START = f"{_PREFIX}start: the neighbours' window is still growing when the round
 
 
 def cause(setup: str, mechanism: str) -> str:
-    """The experiment that shows why a figure differs, and a sentence; empty where nothing is shown.
+    """The experiment that shows why a figure differs, and a sentence; empty where nothing is
+    shown.
 
-    Not known is, among others, why the live `borrowing` protects the home better than a shaper of the same rates, and
-    why a live proxy gets less than a simulated one on 10 Mbit/s and over round trips of 50 and 100 ms.
+    Not known is, among others, why the live `borrowing` protects the home better than a shaper of
+    the same rates, and why a live proxy gets less than a simulated one on 10 Mbit/s and over round
+    trips of 50 and 100 ms.
     """
     if setup == "0.5 BDP":
         return BURST

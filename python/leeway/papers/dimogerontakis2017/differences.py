@@ -1,4 +1,5 @@
-"""Why claims do not hold and why simulated figures differ from live ones, found by changing one thing."""
+"""Why claims do not hold and why simulated figures differ from live ones, found by changing one
+thing."""
 
 from __future__ import annotations
 
@@ -68,10 +69,11 @@ def near(text: str, live: float, found: Interval, within: float = 0.15) -> Claim
 
 @experiment("dimogerontakis2017:difference-coincidence", title="Requests that come together", kind="difference")
 def coincidence(setting: Setting) -> Steps:
-    """In `dimogerontakis2017:fig3` every fourth request of the neighbours comes with one of the home, as live.
+    """In `dimogerontakis2017:fig3` every fourth request of the neighbours comes with one of the
+    home, as live.
 
-    Here the neighbours' requests come between those of the home. CoDel also drops packets of the slow start of an
-    object of 100 kB; with an interval of a second in place of 100 ms it does not.
+    Here the neighbours' requests come between those of the home. CoDel also drops packets of the
+    slow start of an object of 100 kB; with an interval of a second in place of 100 ms it does not.
     """
     mechanisms = named((BEST, BORROWING, "sfq", "fq_codel"))
     mechanisms |= {"codel": Mechanism(queue="codel:interval=1s")}
@@ -96,10 +98,11 @@ def coincidence(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:difference-shaper", title="A shaper that stands behind the queue", kind="difference")
 def shaper(setting: Setting) -> Steps:
-    """In `dimogerontakis2017:fig5` classes that a gateway shapes after the line do not protect the home.
+    """In `dimogerontakis2017:fig5` classes that a gateway shapes after the line do not protect the
+    home.
 
-    Here the same classes are at the head of the line, which is the bottleneck, as in the paper; the shaper behind the
-    line then has no queue.
+    Here the same classes are at the head of the line, which is the bottleneck, as in the paper;
+    the shaper behind the line then has no queue.
     """
     mechanisms = named((BORROWING, AT_LINE))
     measured = Measured((yield grid({"overload": OVERLOAD}, mechanisms, setting)))
@@ -124,8 +127,9 @@ def shaper(setting: Setting) -> Steps:
 def ratios(setting: Setting) -> Steps:
     """In `dimogerontakis2017:fig10` borrowing is as bad at all three ratios.
 
-    They all ask for more than the line carries, so the line's queue is full before the shaper. Here neighbours ask for
-    as much as the home, and 1.6 times as much: 58 and 76 % of the line together.
+    They all ask for more than the line carries, so the line's queue is full before the shaper.
+    Here neighbours ask for as much as the home, and 1.6 times as much: 58 and 76 % of the line
+    together.
     """
     setups = {f"1:{per_s / 5:g}": Setup(neighbours=web(per_s, full=False), duration_s=15.0) for per_s in (5.0, 8.0)}
     setups["1:2.5"] = SETUPS["1:2.5"]
@@ -145,10 +149,11 @@ def ratios(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:difference-ping", title="A queue that serves new flows first", kind="difference")
 def pings(setting: Setting) -> Steps:
-    """In `dimogerontakis2017:fig13` the ping beside a gateway is longer than that of the home alone.
+    """In `dimogerontakis2017:fig13` the ping beside a gateway is longer than that of the home
+    alone.
 
-    SFQ serves a new flow after a packet of each of the others, and CoDel has one queue for all. FQ-CoDel serves a new
-    flow first.
+    SFQ serves a new flow after a packet of each of the others, and CoDel has one queue for all.
+    FQ-CoDel serves a new flow first.
     """
     mechanisms = named((PROXY, "proxy+sfq", "proxy+codel", "proxy+fq_codel"))
     measured = Measured((yield grid({"overload": OVERLOAD}, mechanisms, setting)))
@@ -163,9 +168,9 @@ def pings(setting: Setting) -> Steps:
 def burst(setting: Setting) -> Steps:
     """At 100 ms and half a BDP the buffer has eight packets, and an answer of the home nine.
 
-    A server sends the answer at once. Eight packets wait and one is sent, so that the home alone loses nothing in the
-    simulator; with one or two packets less it does, and everything is measured against that. With twelve packets there
-    is room for a few packets of the neighbours.
+    A server sends the answer at once. Eight packets wait and one is sent, so that the home alone
+    loses nothing in the simulator; with one or two packets less it does, and everything is
+    measured against that. With twelve packets there is room for a few packets of the neighbours.
     """
     setup = SETUPS["0.5 BDP"]
     sizes = (6, 7, 8, 12)
@@ -189,7 +194,8 @@ def burst(setting: Setting) -> Steps:
 def start(setting: Setting) -> Steps:
     """Over 600 ms the neighbours' window is still growing when the 45 s of a live round end.
 
-    So a figure of the neighbours is a matter of when they began. Here three times as much is counted.
+    So a figure of the neighbours is a matter of when they began. Here three times as much is
+    counted.
     """
     setups = {
         f"{name}, {duration_s:g} s": replace(SETUPS[name], duration_s=duration_s)
@@ -208,9 +214,11 @@ def start(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:difference-patience", title="Answers that are not waited for", kind="difference")
 def patience(setting: Setting) -> Steps:
-    """A large object of the home takes 8 s alone; a live round asks for one, 7.5 s before its end, and waits for 5 s.
+    """A large object of the home takes 8 s alone; a live round asks for one, 7.5 s before its end,
+    and waits for 5 s.
 
-    So best effort's figure is the time that was waited, 12.5 s. Here 60 s are waited; neighbours ask for nothing then.
+    So best effort's figure is the time that was waited, 12.5 s. Here 60 s are waited; neighbours
+    ask for nothing then.
     """
     setups = {"large home": SETUPS["large home, 15 s"]}
     mechanisms = named((BEST, BORROWING, PROXY))
@@ -229,10 +237,11 @@ def patience(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:difference-connections", title="What a connection of its own costs", kind="difference")
 def connections(setting: Setting) -> Steps:
-    """Live, each request of a client opens a connection, and the gateway keeps its own to the servers.
+    """Live, each request of a client opens a connection, and the gateway keeps its own to the
+    servers.
 
-    Here it is the other way round: under best effort clients keep their connections, and behind the gateway each
-    object has one of its own.
+    Here it is the other way round: under best effort clients keep their connections, and behind
+    the gateway each object has one of its own.
     """
     kept = replace(OVERLOAD, neighbours=replace(OVERLOAD.neighbours, keep=True))
     setups = {"one each": OVERLOAD, "kept": kept}
@@ -271,10 +280,11 @@ def connections(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:difference-late", title="A gateway that looks late", kind="difference")
 def looks_late(setting: Setting) -> Steps:
-    """A busy machine reads late. The gateway reads up to 2, 10, 20, 50 and 100 ms late, and hosts send up to 5 ms late.
+    """A busy machine reads late. The gateway reads up to 2, 10, 20, 50 and 100 ms late, and hosts
+    send up to 5 ms late.
 
-    A gateway that is late leaves the home more and neighbours less. The live gateway on 10 Mbit/s leaves both less
-    than the simulated one, so this alone is not why.
+    A gateway that is late leaves the home more and neighbours less. The live gateway on 10 Mbit/s
+    leaves both less than the simulated one, so this alone is not why.
     """
     spans = setting.pick(("2 ms", "20 ms", "100 ms"), ("2 ms", "10 ms", "20 ms", "50 ms", "100 ms"))
     names = ("overload", "10 Mbit/s")

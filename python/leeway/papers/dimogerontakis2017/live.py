@@ -1,7 +1,8 @@
 """The live figures of docs/testbed.md (bench/testbed.py measures them) beside the simulated ones.
 
-A figure agrees if the simulated one is within 15 % of the live one. Nothing of the simulation is chosen so that figures
-agree: setups, durations and loads are those of `crates/testbed`, and the rest is Linux's.
+A figure agrees if the simulated one is within 15 % of the live one. Nothing of the simulation is
+chosen so that figures agree: setups, durations and loads are those of `crates/testbed`, and the
+rest is Linux's.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ LINE, SERVICE, SCORE = "part of the line", "neighbours' mean (s)", "MOS"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Live figures of a setup with a mechanism, in the order of `MEAN`, `P99` and `PER_S`; None where there is none."""
+    """Live figures of a setup with a mechanism, in the order of `MEAN`, `P99` and `PER_S`; None
+    where there is none."""
 
     setup: str
     mechanism: str
@@ -51,7 +53,8 @@ class Row:
 
 
 def measured_live() -> dict[str, Any]:
-    """What bench/testbed.py measured: rows with setup, mechanism and figures, and how they were measured."""
+    """What bench/testbed.py measured: rows with setup, mechanism and figures, and how they were
+    measured."""
     return json.loads(files(__package__).joinpath("live.json").read_text(encoding="utf-8"))
 
 
@@ -133,7 +136,8 @@ class Pair:
 
 
 def points(rows: Sequence[Row]) -> Points:
-    """The mechanisms of each setup; where there is a proxy, also a gateway that sees each packet."""
+    """The mechanisms of each setup; where there is a proxy, also a gateway that sees each
+    packet."""
     found: dict[str, list[str]] = {}
     for row in rows:
         names = found.setdefault(row.setup, [])
@@ -167,7 +171,8 @@ def pairs(rows: Sequence[Row], results: Results) -> list[Pair]:
 
 @experiment("dimogerontakis2017:live", title="The live testbed beside the simulator")
 def live(setting: Setting) -> Steps:
-    """Every figure of docs/testbed.md that a scenario can express, of best effort, borrowing and proxy.
+    """Every figure of docs/testbed.md that a scenario can express, of best effort, borrowing and
+    proxy.
 
     A simulated figure is to be within 15 % of the live one.
     """

@@ -42,7 +42,8 @@ INF = math.inf
 
 
 def seeds(setting: Setting) -> range:
-    """A run takes a tenth of a second, so the short form differs from the full one in the number of seeds alone."""
+    """A run takes a tenth of a second, so the short form differs from the full one in the number
+    of seeds alone."""
     return setting.seeds(quick=3, full=20)
 
 
@@ -63,8 +64,8 @@ class Figures:
     Attributes
     ----------
     mean_s, p99_s
-        Times of the home's answers (s), from the intended time of the request to the last byte. The 99th percentile is
-        the least value that 99 % of the times do not exceed, as live.
+        Times of the home's answers (s), from the intended time of the request to the last byte.
+        The 99th percentile is the least value that 99 % of the times do not exceed, as live.
     per_s
         Objects a second of the neighbours.
     goodput
@@ -121,10 +122,10 @@ class Figures:
 def times(run: Run, setup: Setup) -> list[float]:
     """Times of the home's answers (s).
 
-    Of a home whose requests come at their own times: of those that are asked in the part that counts. What has no
-    answer at the end counts with the time that it has waited. Of a home that asks as soon as it may: of those that are
-    answered in the part that counts, as a hundred values with their mean and their 99th percentile; where there are
-    none, the length of that part.
+    Of a home whose requests come at their own times: of those that are asked in the part that
+    counts. What has no answer at the end counts with the time that it has waited. Of a home that
+    asks as soon as it may: of those that are answered in the part that counts, as a hundred values
+    with their mean and their 99th percentile; where there are none, the length of that part.
     """
     load = setup.home
     if load is None:
@@ -145,7 +146,8 @@ def times(run: Run, setup: Setup) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The results of `cases`; of other cases with the labels "setup" and "mechanism" if `setups` has their setups."""
+    """The results of `cases`; of other cases with the labels "setup" and "mechanism" if `setups`
+    has their setups."""
 
     results: Results
     setups: dict[str, Setup] = field(default_factory=lambda: SETUPS)
@@ -194,7 +196,8 @@ class Measured:
         return self.beside(setup, mechanism, "per_s", other=BEST)
 
     def ping_ms(self, setup: str, mechanism: str) -> Interval:
-        """By how much the 99th percentile of the home's ping is longer than that of the home alone (ms)."""
+        """By how much the 99th percentile of the home's ping is longer than that of the home alone
+        (ms)."""
         return self.beside(setup, mechanism, "ping_p99_s", np.subtract).scaled(1e3)
 
     def table(self, points: Points, caption: str = "Means over runs.") -> Table:
@@ -231,7 +234,8 @@ class Measured:
         return asked
 
     def draw(self, canvas: Canvas, points: Points) -> None:
-        """As the paper draws service times: bars for the home's mean, dots for its 99th percentile."""
+        """As the paper draws service times: bars for the home's mean, dots for its 99th
+        percentile."""
         panels = np.atleast_1d(canvas.subplots(1, len(points)))
         for axes, (setup, mechanisms) in zip(panels, points.items(), strict=True):
             places = np.arange(len(mechanisms))

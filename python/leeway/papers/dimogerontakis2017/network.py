@@ -1,13 +1,16 @@
 """The paper's line, home, neighbours and mechanisms as scenarios.
 
-The home, its gateway and the neighbours are at ``right``, the servers at ``left``. What the live testbed has
-(`crates/testbed/src/experiment.rs`) and how a scenario says it:
+The home, its gateway and the neighbours are at ``right``, the servers at ``left``. What the live
+testbed has (`crates/testbed/src/experiment.rs`) and how a scenario says it:
 
-- Requests at equal distances whether or not earlier ones have been answered, each on a connection of its own: flows
+- Requests at equal distances whether or not earlier ones have been answered, each on a connection
+  of its own: flows
   that ask once, one after the other.
-- Users who ask for more than the line carries, with a bounded number of connections: connections that always have a
+- Users who ask for more than the line carries, with a bounded number of connections: connections
+  that always have a
   request under way.
-- The gateway's proxy keeps its connections to servers for 15 s, so there each connection carries all its requests.
+- The gateway's proxy keeps its connections to servers for 15 s, so there each connection carries
+  all its requests.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from leeway import Channel, Dumbbell, Flow, Gateway, Link, Scenario, Window
 MBPS = 1.72
 """Rate of the published line, in both directions (Mbit/s)."""
 RTT_MS = 20.0
-"""Round trip of the line without a queue (ms). The paper does not give it; this is the live testbed's."""
+"""Round trip of the line without a queue (ms). The paper does not give it; this is the live
+testbed's."""
 BUFFER = "100 pkt"
 OBJECT_BYTES = 12_500
 """Size of an object in the overload experiment."""
@@ -29,15 +33,18 @@ HEADER_BYTES = 100
 """Bytes of the head of an answer and of a request, by HTTP/1.1."""
 ASK_BYTES = 120
 PATIENCE_S = 5.0
-"""How long answers are waited for at the end, as the live testbed waits. What is missing then counts with its wait."""
+"""How long answers are waited for at the end, as the live testbed waits. What is missing then
+counts with its wait."""
 READ_DELAY = "2 ms"
-"""A program reads what has come up to this long after the packet; as in crates/sim/examples/sharing."""
+"""A program reads what has come up to this long after the packet; as in
+crates/sim/examples/sharing."""
 NEVER = "100000 s"
 """Pause after an answer of a flow that asks once."""
 MANY = 2000
 """Transfers of a connection that always has one under way; more than any line here carries."""
 TIMER_S = 1e-3
-"""A request is late by up to this long: the resolution of the timers of the live load generator (tokio)."""
+"""A request is late by up to this long: the resolution of the timers of the live load generator
+(tokio)."""
 PING_PER_S = 10
 PING_BYTES = 64
 STEADY, ALL = "steady", "all"
@@ -86,7 +93,8 @@ class Load:
     Attributes
     ----------
     per_s
-        Requests a second of all users together; None where each connection always has a request under way.
+        Requests a second of all users together; None where each connection always has a request
+        under way.
     object_bytes
         Size of an object.
     users
@@ -98,8 +106,8 @@ class Load:
     keep
         Whether clients keep their connections.
     full
-        Whether users ask for so much that all connections are soon busy. They then always are in the scenario. Where
-        not, the bound of `connections` is never reached, and there is none.
+        Whether users ask for so much that all connections are soon busy. They then always are in
+        the scenario. Where not, the bound of `connections` is never reached, and there is none.
     """
 
     per_s: float | None
@@ -154,9 +162,11 @@ class Mechanism:
     gateway
         Fields of the gateway that holds neighbours; None where there is none.
     queue
-        Discipline of the line's queues; the line's own where None. "borrowing": with the shares of `borrowing`.
+        Discipline of the line's queues; the line's own if None. "borrowing": with the shares of
+        `borrowing`.
     shaper
-        Whether classes share the line at a shaper on the gateway: behind the line for downloads, before it for uploads.
+        Whether classes share the line at a shaper on the gateway: behind the line for downloads,
+        before it for uploads.
     """
 
     alone: bool = False
@@ -166,11 +176,13 @@ class Mechanism:
 
 
 SHAPED = 0.95
-"""Part of the line's rate that the shaper on a gateway gives out, so that the queue is there and not at the line."""
+"""Part of the line's rate that the shaper on a gateway gives out, so that the queue is there and
+not at the line."""
 
 
 def borrowing(mbps: float) -> str:
-    """The shares of the live testbed: nine tenths to the home, which goes first; each lends what it does not use."""
+    """The shares of the live testbed: nine tenths to the home, which goes first; each lends what
+    it does not use."""
     bps = mbps * 1e6
     home, rest, most = (f"{part * bps:.0f}bit/s" for part in (0.9, 0.1, 1.0))
     return f"borrowing:class0={home}..{most}@0,class1={rest}..{most}@1"
@@ -205,8 +217,8 @@ def rate_text(mbps: float) -> str:
 def scenario(setup: Setup, mechanism: str | Mechanism, patience_s: float = PATIENCE_S, **changes: Any) -> Scenario:
     """The setup with a mechanism.
 
-    Answers are waited for `patience_s` after the last request. `changes` are choices of TCP of the servers and clients
-    that differ from Linux's.
+    Answers are waited for `patience_s` after the last request. `changes` are choices of TCP of the
+    servers and clients that differ from Linux's.
     """
     how = MECHANISMS[mechanism] if isinstance(mechanism, str) else mechanism
     line = setup.line
@@ -259,7 +271,8 @@ def _asks(load: Load, think: str = "0 s") -> dict[str, Any]:
 
 
 def asked_at(load: Load, start_s: float, end_s: float) -> list[float]:
-    """Instants (s) from `start_s` to `end_s` of requests that come at equal distances from 0 on."""
+    """Instants (s) from `start_s` to `end_s` of requests that come at equal distances from 0
+    on."""
     gap_s = 1.0 / (load.per_s or math.inf)
     first, after = (math.ceil(round(at / gap_s, 6)) for at in (start_s, end_s))
     return [number * gap_s for number in range(first, after)]
@@ -277,7 +290,8 @@ def _once(name: str, load: Load, at_s: list[float], changes: dict[str, Any], **f
 
 
 def numbered(number: int) -> str:
-    """The group of one request of the home. Each is a group, so that one knows how long each has waited."""
+    """The group of one request of the home. Each is a group, so that one knows how long each has
+    waited."""
     return f"{HOME} {number}"
 
 
@@ -294,7 +308,8 @@ def _home(setup: Setup, changes: dict[str, Any]) -> list[Flow]:
             flows += _once(numbered(number), home, [at_s], changes)
     if setup.call:
         flows.append(Flow(name=CALL, app={"kind": "voice"}, start=seconds(warmup_s), stop=seconds(end_s)))
-    # The delay of an answer from the server, or where neighbours upload of one to the server: the loaded direction.
+    # The delay of an answer from the server, or where neighbours upload of one to the server: the
+    # loaded direction.
     ends = {"from_": "right", "to": "left"} if setup.neighbours.upload else {}
     ping = {"kind": "request", "size": f"{PING_BYTES} B", "request": f"{PING_BYTES} B", "think": NEVER}
     flows.append(
@@ -332,5 +347,6 @@ def busy(load: Load) -> dict[str, Any]:
     if load.keep:
         # Objects that are uploaded one behind the other are one upload without end.
         return {"kind": "bulk"} if load.upload else _asks(load)
-    # A transfer begins with the server's SYN, so a new connection takes half a round trip less than one of a client.
+    # A transfer begins with the server's SYN, so a new connection takes half a round trip less
+    # than one of a client.
     return {"kind": "transfer", "size": _size(load), "count": MANY, "gap": "0 s"}

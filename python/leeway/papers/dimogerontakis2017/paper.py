@@ -49,7 +49,8 @@ def drawn(measured: Measured, name: str, points: Points, what: str) -> Figure:
 
 @experiment("dimogerontakis2017:fig3", title="Web users below the capacity of the line (figures 3 and 4)")
 def fig3(setting: Setting) -> Steps:
-    """70 % of the line in objects of 100 kB: 0.3 requests a second of the home, 1.2 of the neighbours.
+    """70 % of the line in objects of 100 kB: 0.3 requests a second of the home, 1.2 of the
+    neighbours.
 
     Published: all mechanisms are alike, and the home hardly notices.
     """
@@ -80,11 +81,13 @@ def fig3(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:fig5", title="Web users under overload (figures 5 to 8)")
 def fig5(setting: Setting) -> Steps:
-    """5 requests a second of the home, 25 of the neighbours, of 12.5 kB: 1.8 times what 1.72 Mbit/s carry.
+    """5 requests a second of the home, 25 of the neighbours, of 12.5 kB: 1.8 times what 1.72
+    Mbit/s carry.
 
-    Published: with borrowing the home's mean service time is close to that without neighbours; CoDel for everybody
-    helps slightly and SFQ hardly; only CoDel retransmits much; neighbours pay for borrowing with about 20 % of their
-    requests. Asked for: what docs/testbed.md asks of a gateway.
+    Published: with borrowing the home's mean service time is close to that without neighbours;
+    CoDel for everybody helps slightly and SFQ hardly; only CoDel retransmits much; neighbours pay
+    for borrowing with about 20 % of their requests. Asked for: what docs/testbed.md asks of a
+    gateway.
     """
     points = {"overload": EVERY}
     measured = Measured((yield cases(points, setting)))
@@ -122,7 +125,8 @@ def fig5(setting: Setting) -> Steps:
 
 
 def sensitivity(measured: Measured, points: Points) -> list[Claim]:
-    """What figures 9 to 12 say: borrowing depends on sizes and ratios, and what yields does not."""
+    """What figures 9 to 12 say: borrowing depends on sizes and ratios, and what yields does
+    not."""
 
     def all_of(mechanism: str) -> list[float]:
         return [measured.mean(setup, mechanism).mean for setup in points]
@@ -169,8 +173,9 @@ def fig9(setting: Setting) -> Steps:
 def fig10(setting: Setting) -> Steps:
     """2.5, 5 and 10 requests of the neighbours for each of the home.
 
-    Published: borrowing depends on the ratio, tunnels under a law that yields do not. Neighbours who ask for more than
-    they get have all their connections busy, so 1:5 and 1:10 are the same here.
+    Published: borrowing depends on the ratio, tunnels under a law that yields do not. Neighbours
+    who ask for more than they get have all their connections busy, so 1:5 and 1:10 are the same
+    here.
     """
     ratios = ("1:2.5", "1:5", "1:10")
     return (yield from compared(ratios, setting, "ratios", "More and fewer neighbours."))
@@ -178,9 +183,11 @@ def fig10(setting: Setting) -> Steps:
 
 @experiment("dimogerontakis2017:fig11", title="Small objects beside objects 150 times as large (figures 11 and 12)")
 def fig11(setting: Setting) -> Steps:
-    """12 requests a second of 10 kB of one class, 0.08 of 1.5 MB of the other: each 56 % of the line.
+    """12 requests a second of 10 kB of one class, 0.08 of 1.5 MB of the other: each 56 % of the
+    line.
 
-    Published: borrowing depends on who has the small objects, tunnels under a law that yields do not.
+    Published: borrowing depends on who has the small objects, tunnels under a law that yields do
+    not.
     """
     edges = ("small home", "large home")
     return (yield from compared(edges, setting, "edges", "Small objects of one class, large ones of the other."))
@@ -190,8 +197,8 @@ def fig11(setting: Setting) -> Steps:
 def fig13(setting: Setting) -> Steps:
     """Delays of ten pings a second of the home.
 
-    Published: with a tunnel under LP and CoDel or SFQ for everybody, the ping is shorter than that of the home alone.
-    Here the gateway stands in for the tunnel.
+    Published: with a tunnel under LP and CoDel or SFQ for everybody, the ping is shorter than that
+    of the home alone. Here the gateway stands in for the tunnel.
     """
     mechanisms = (BEST, "sfq", "codel", PROXY, "proxy+sfq", "proxy+codel")
     points = {"overload": mechanisms}

@@ -1,4 +1,5 @@
-"""The setups of the live testbed, by its names: the paper's experiments, and those that go beyond it.
+"""The setups of the live testbed, by its names: the paper's experiments, and those that go beyond
+it.
 
 Where one of the live testbed cannot be played here, `NOT_PLAYED` says why.
 """
@@ -19,7 +20,8 @@ NOT_PLAYED = {
     "between the two that could lose packets",
     "dimogerontakis2017:tunnel": "a scenario has no tunnels: IP in IP, TCP tunnels (Vegas, LP, CUBIC) and relays",
 }
-"""Experiments and mechanisms of the live testbed that a scenario cannot express, and the reason."""
+"""Experiments and mechanisms of the live testbed that a scenario cannot express, and the
+reason."""
 
 
 def web(per_s: float, home: bool = False, **fields) -> Load:
@@ -53,12 +55,14 @@ def sized(object_bytes: int) -> Setup:
 
 def ratio(neighbours_per_s: float) -> Setup:
     """More or fewer neighbours for the same home."""
-    # Of 12.5 requests a second, all but two are carried, so that no user ever waits for ten others of his.
+    # Of 12.5 requests a second, all but two are carried, so that no user ever waits for ten others
+    # of his.
     return Setup(neighbours=web(neighbours_per_s, full=neighbours_per_s > 20), duration_s=15.0)
 
 
 def edge(home_is_small: bool, duration_s: float) -> Setup:
-    """Small objects of one class beside objects 150 times as large of the other; each asks for 56 % of the line."""
+    """Small objects of one class beside objects 150 times as large of the other; each asks for 56
+    % of the line."""
     small, large = (12.0, 10_000), (0.08, 1_500_000)
     home, neighbours = (small, large) if home_is_small else (large, small)
     return Setup(
@@ -118,7 +122,8 @@ SETUPS: dict[str, Setup] = {
 
 
 def wandering(until_s: float = 180.0) -> tuple[tuple[float, float], ...]:
-    """The testbed's line like LTE: every 200 ms the rate goes up or down by a fifth, between 0.5 and 8 Mbit/s.
+    """The testbed's line like LTE: every 200 ms the rate goes up or down by a fifth, between 0.5
+    and 8 Mbit/s.
 
     These are the same rates as live: the generator and its seed are.
     """

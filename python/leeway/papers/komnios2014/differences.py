@@ -1,4 +1,5 @@
-"""Where the figures differ from what was published: the causes, each found by changing one thing."""
+"""Where the figures differ from what was published: the causes, each found by changing one
+thing."""
 
 from __future__ import annotations
 
@@ -46,11 +47,11 @@ def metric_table(name: str, caption: str, results: Results, metrics: Mapping[str
 
 @experiment("komnios2014:difference-floor", "Why fLEDBAT is not fairer than NewReno everywhere", kind="difference")
 def floor(setting: Setting) -> Steps:
-    """In (a) with 10 to 50 flows, and in (b) with 80 and more, fLEDBAT is less fair than NewReno (figures 1 and 2),
-    and in (c) its share beside NewReno rises towards one half (figure 7).
+    """In (a) with 10 to 50 flows, and in (b) with 80 and more, fLEDBAT is less fair than NewReno
+    (figures 1 and 2), and in (c) its share beside NewReno rises towards one half (figure 7).
 
-    Varied: the floor of fLEDBAT's window (one packet; a quarter), slow start (off; on), and the longest timeout (60
-    s; 4 s).
+    Varied: the floor of fLEDBAT's window (one packet; a quarter), slow start (off; on), and the
+    longest timeout (60 s; 4 s).
     """
     variants = {
         "NewReno": {},
@@ -126,7 +127,8 @@ def floor(setting: Setting) -> Steps:
 def slow_start(setting: Setting) -> Steps:
     """In (a), with 20 flows and more, LEDBAT has as many timeouts as NewReno (figures 1 and 4).
 
-    Varied: slow start of LEDBAT. With it every recovery begins by doubling to two packets, as NewReno's does.
+    Varied: slow start of LEDBAT. With it every recovery begins by doubling to two packets, as
+    NewReno's does.
     """
     variants = {
         "NewReno": {},
@@ -148,9 +150,11 @@ def slow_start(setting: Setting) -> Steps:
 
 @experiment("komnios2014:difference-red-drops", "Why LEDBAT is fair under RED outside the regime", kind="difference")
 def red_drops(setting: Setting) -> Steps:
-    """With few flows LEDBAT is unfair under DropTail (the late-comer), and hardly so under RED (figures 5 and 6).
+    """With few flows LEDBAT is unfair under DropTail (the late-comer), and hardly so under RED
+    (figures 5 and 6).
 
-    Varied: RED's drop probability. With so few drops that it does nothing, RED's flows are as unfair as DropTail's.
+    Varied: RED's drop probability. With so few drops that it does nothing, RED's flows are as
+    unfair as DropTail's.
     """
     law = {"law": LAWS["ledbat"]}
     variants = {
@@ -175,12 +179,13 @@ def red_drops(setting: Setting) -> Steps:
 
 @experiment("komnios2014:difference-phase", "Why NewReno does not fill the queue of (c)", kind="difference")
 def phase(setting: Setting) -> Steps:
-    """In (c), D_Q of NewReno stays at 0.86 however many flows there are, and half of them get nearly nothing (figure
-    3).
+    """In (c), D_Q of NewReno stays at 0.86 however many flows there are, and half of them get
+    nearly nothing (figure 3).
 
-    Varied: the flows' own access delay, which is zero for all or drawn between 0 and 5 ms. The round-trip time of (c)
-    is 30 packets at its rate to the nanosecond, so all packets arrive in the instants at which one leaves, and always
-    the same flows find the place that became free: the phase effect of Floyd and Jacobson (1991).
+    Varied: the flows' own access delay, which is zero for all or drawn between 0 and 5 ms. The
+    round-trip time of (c) is 30 packets at its rate to the nanosecond, so all packets arrive in
+    the instants at which one leaves, and always the same flows find the place that became free:
+    the phase effect of Floyd and Jacobson (1991).
     """
     variants = {
         "equal delays": {},
@@ -204,10 +209,12 @@ def phase(setting: Setting) -> Steps:
 
 @experiment("komnios2014:difference-base-delay", "Why fLEDBAT's target matters inside the regime", kind="difference")
 def base_delay(setting: Setting) -> Steps:
-    """Inside the regime, fLEDBAT loses more packets with a target of 200 ms than with one of 25 ms (extra).
+    """Inside the regime, fLEDBAT loses more packets with a target of 200 ms than with one of 25 ms
+    (extra).
 
-    Varied: whether all flows know the base delay. They do where the uplink has 100 Mbit/s for the first 31 s, in
-    which all of them start; then it has the rate of the backhaul. Loss is that from 100 s on.
+    Varied: whether all flows know the base delay. They do where the uplink has 100 Mbit/s for the
+    first 31 s, in which all of them start; then it has the rate of the backhaul. Loss is that from
+    100 s on.
     """
     targets = ("25ms", "50ms", "100ms", "200ms")
     made = []

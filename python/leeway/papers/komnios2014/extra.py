@@ -199,13 +199,15 @@ def together(*outcomes: Outcome) -> Outcome:
 def extra(setting: Setting) -> Steps:
     """Variations of the backhauls, and what the authors recommend.
 
-    Settings: (1) short transfers of 10, 50 and 200 kB; (2) fLEDBAT with targets of 25 to 200 ms and zeta of 0.5 to 10;
-    (3) buffers of 1 to 8 times the paper's; all with 30 flows in (a), 64 in (b) and (c). (4) Half NewReno, half
-    fLEDBAT, and fLEDBAT alone, with a conservative reaction to timeouts in a row (`climb`). (5) The same with flows
-    that find out by RFC 8382 that they share a bottleneck, and then behave as one.
+    Settings: (1) short transfers of 10, 50 and 200 kB; (2) fLEDBAT with targets of 25 to 200 ms
+    and zeta of 0.5 to 10; (3) buffers of 1 to 8 times the paper's; all with 30 flows in (a), 64 in
+    (b) and (c). (4) Half NewReno, half fLEDBAT, and fLEDBAT alone, with a conservative reaction to
+    timeouts in a row (`climb`). (5) The same with flows that find out by RFC 8382 that they share
+    a bottleneck, and then behave as one.
 
-    Published: target and zeta have no effect inside the regime; larger buffers are fairer, with less loss and more
-    delay. Of (4) and (5) nothing: they are recommended, and nobody has shown them.
+    Published: target and zeta have no effect inside the regime; larger buffers are fairer, with
+    less loss and more delay. Of (4) and (5) nothing: they are recommended, and nobody has shown
+    them.
     """
     outcomes = []
     for part in (transfers, parameters, buffers, timeouts_in_a_row, shared_bottlenecks):

@@ -76,7 +76,8 @@ def draw_panels(curves: Curves, start: int) -> Callable:
 
 
 def everywhere(curves: Curves, metric: str, law: str, other: str, margin: float) -> tuple[list[int], Interval]:
-    """The N at which `law` is below `other` by more than `margin`, and the mean difference over all N."""
+    """The N at which `law` is below `other` by more than `margin`, and the mean difference over
+    all N."""
     differences = [curves.difference(metric, law, other, int(flows)) for flows in curves.flows]
     below = [int(flows) for flows, d in zip(curves.flows, differences, strict=True) if d.mean < -margin]
     return below, curves.difference(metric, law, other, curves.flows > 0)

@@ -27,7 +27,8 @@ QUEUE_NAMES = {"droptail": "DropTail", "red": "RED"}
 
 @dataclass(frozen=True, slots=True)
 class Backhaul:
-    """One of the scenarios (a), (b), (c): rates in kbit/s, round-trip time in ms, buffers in packets."""
+    """One of the scenarios (a), (b), (c): rates in kbit/s, round-trip time in ms, buffers in
+    packets."""
 
     name: str
     up: int
@@ -42,7 +43,8 @@ class Backhaul:
         return int(self.up * self.rtt / PACKET_BITS) + 1
 
     def dumbbell(self, queue: str = "droptail", buffer_factor: float = 1.0) -> Dumbbell:
-        """Uplink and downlink; only the uplink's queue is varied, and its buffer may be a multiple of the paper's."""
+        """Uplink and downlink; only the uplink's queue is varied, and its buffer may be a multiple
+        of the paper's."""
         delay = f"{self.rtt / 2:g} ms"
         up = Channel(
             rate=f"{self.up} kbit/s",
@@ -88,11 +90,13 @@ METRICS: dict[str, Callable[[Run], float]] = {
     "timeouts": lambda run: run.window().groups[0].timeouts,
     "useful": lambda run: run.window().groups[0].goodput_bps / run.window().link().capacity_bps,
 }
-"""Metrics of a run with one group of flows: η, F, dropped / sent, D_Q, retransmitted / sent, timeouts, goodput / C."""
+"""Metrics of a run with one group of flows: η, F, dropped / sent, D_Q, retransmitted / sent,
+timeouts, goodput / C."""
 
 
 class Curves:
-    """Metrics over the number of flows N: for each law an array with a row for each N and a column for each seed."""
+    """Metrics over the number of flows N: for each law an array with a row for each N and a column
+    for each seed."""
 
     def __init__(self, results: Results):
         self.flows = np.array(sorted({result.labels["flows"] for result in results}))

@@ -1,4 +1,5 @@
-"""What the study's authors recommend: a conservative reaction to timeouts in a row, and shared-bottleneck detection."""
+"""What the study's authors recommend: a conservative reaction to timeouts in a row, and
+shared-bottleneck detection."""
 
 from __future__ import annotations
 
@@ -132,20 +133,23 @@ def timeouts_in_a_row(setting: Setting) -> Steps:
 
 
 LISTENING = BEFORE + ",filter_length=1"
-"""fLEDBAT whose estimate is the delay of each packet, so that the series hold what RFC 8382 needs."""
+"""fLEDBAT whose estimate is the delay of each packet, so that the series hold what RFC 8382
+needs."""
 
 INTERVALS = (sbd.RFC.interval, 3.0)
 PLACES = (("a", 16), ("b", 16), ("b", 48), ("c", 16), ("c", 48))
 
 
 def coupled(size: int) -> str:
-    """fLEDBAT as one of a group of this size, which together behaves as one flow with a window of a packet or more."""
+    """fLEDBAT as one of a group of this size, which together behaves as one flow with a window of
+    a packet or more."""
     part = max(0.01, round(1 / size, 3))
     return f"fledbat:alpha={part:g},zeta=5,floor={part:g},timeout=halve"
 
 
 def groups_of(run: Run, names: list[str], interval: float) -> list[set[str]]:
-    """Which of these flows RFC 8382 finds to share a bottleneck by the end of a run; each flow is in one group."""
+    """Which of these flows RFC 8382 finds to share a bottleneck by the end of a run; each flow is
+    in one group."""
     parameters = sbd.Parameters(interval=interval)
     end = run.window().to_s
     found = {}
@@ -183,7 +187,8 @@ def two_links(flows: int) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Of all pairs of flows: which part of those that share a bottleneck was found, and of those that do not."""
+    """Of all pairs of flows: which part of those that share a bottleneck was found, and of those
+    that do not."""
 
     together: float
     wrongly: float
@@ -200,7 +205,8 @@ class Pairs:
 
 
 def shared_bottlenecks(setting: Setting) -> Steps:
-    """Flows that find out that they share a bottleneck, and then behave as one, before and after."""
+    """Flows that find out that they share a bottleneck, and then behave as one, before and
+    after."""
     seeds = setting.seeds(quick=2, full=10)
     listening = [
         Case(
@@ -242,7 +248,8 @@ def shared_bottlenecks(setting: Setting) -> Steps:
 
 
 def couple(backhaul: str, flows: int, sizes: Counter[int]) -> Scenario:
-    """The same flows, each with the law of its group's size; `sizes` counts groups of each size."""
+    """The same flows, each with the law of its group's size; `sizes` counts groups of each
+    size."""
     lbe: list[Flow] = [
         bulk(f"lbe{size}", coupled(size) if size > 1 else BEFORE, size * count, role="background")
         for size, count in sizes.items()

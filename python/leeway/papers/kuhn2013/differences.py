@@ -1,4 +1,5 @@
-"""Why outcomes of Kuhn et al. (VTC Fall 2013) do not come out, or in one reading only: shown by experiments."""
+"""Why outcomes of Kuhn et al. (VTC Fall 2013) do not come out, or in one reading only: shown by
+experiments."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ LAWS = {False: "1", True: "1/target"}
 """LEDBAT's gain, by whether the target is divided by twice."""
 
 NEAR = 8
-"""What is accepted as agreement with figure 2 where the gain is guessed (points of the capacity)."""
+"""What is accepted as agreement with figure 2 where the gain is guessed (points of the
+capacity)."""
 
 
 def gain_of(target_ms: float, twice: bool) -> float:
@@ -44,19 +46,21 @@ def gain_of(target_ms: float, twice: bool) -> float:
 
 
 def changes(with_ledbat: Results, alone: Results) -> dict[str, Interval]:
-    """What LEDBAT flows change, seed by seed (points of the capacity): taken, CUBIC's change, the link's gain."""
+    """What LEDBAT flows change, seed by seed (points of the capacity): taken, CUBIC's change, the
+    link's gain."""
     pairs = list(zip(with_ledbat.values(shares), alone.values(shares), strict=True))
     return {metric: Interval.of(ours[metric] - before[metric] for ours, before in pairs) for metric in METRICS}
 
 
 @experiment("kuhn2013:difference-gain", title="A gain of one over the target", kind="difference")
 def gain(setting: Setting) -> Steps:
-    """Table 2 and figure 2: a smaller target uses free capacity better, was published; here a larger one does.
+    """Table 2 and figure 2: a smaller target uses free capacity better, was published; here a
+    larger one does.
 
-    RFC 6817 adds GAIN (target - delay)/target packets a round trip, with GAIN at most 1. The draft of 2009, and the
-    papers of its time, say GAIN = 1/target instead, for an offset that is not divided by the target. Who divides both
-    ways, with the target in milliseconds, gets a window that grows by 1/5 of a packet a round trip with a target of
-    5 ms, and by 1/100 with 100 ms.
+    RFC 6817 adds GAIN (target - delay)/target packets a round trip, with GAIN at most 1. The draft
+    of 2009, and the papers of its time, say GAIN = 1/target instead, for an offset that is not
+    divided by the target. Who divides both ways, with the target in milliseconds, gets a window
+    that grows by 1/5 of a packet a round trip with a target of 5 ms, and by 1/100 with 100 ms.
     """
     seeds = setting.seeds(quick=4, full=20)
     roads = table2.traces(seeds)
@@ -198,10 +202,11 @@ IDLE = (95.0, 145.0)
     "kuhn2013:difference-ledbat-period", title="When LEDBAT has to send to take what was published", kind="difference"
 )
 def ledbat_period(setting: Setting) -> Steps:
-    """Figure 2: 50 LEDBAT flows take 28 % of the capacity of 300 s, was published; ambiguous is when they send.
+    """Figure 2: 50 LEDBAT flows take 28 % of the capacity of 300 s, was published; ambiguous is
+    when they send.
 
-    At least 100 CUBIC flows send at any time from 0 to 90 s. So what LEDBAT flows that end at 90 s can take is what
-    CUBIC leaves while it is busy; flows that stay also have the pauses.
+    At least 100 CUBIC flows send at any time from 0 to 90 s. So what LEDBAT flows that end at 90 s
+    can take is what CUBIC leaves while it is busy; flows that stay also have the pauses.
     """
     seeds = setting.seeds(quick=4, full=20)
     windows = [
@@ -268,7 +273,8 @@ def ledbat_period(setting: Setting) -> Steps:
 
 
 def linked(count: int, target_ms: float, seed: int) -> Scenario:
-    """Figure 2 with an access link of its own for each sender: 5 Mbit/s, a delay drawn by `seed`, 50 packets."""
+    """Figure 2 with an access link of its own for each sender: 5 Mbit/s, a delay drawn by `seed`,
+    50 packets."""
     chance = random.Random(seed)
     satellite = Channel(rate="5 Mbit/s", delay="250 ms", buffer="50 pkt", queue="droptail")
     links = [Link(name="satellite", from_="gateway", to="earth", forward=satellite, reverse=Channel(delay="250 ms"))]
@@ -292,11 +298,13 @@ def linked(count: int, target_ms: float, seed: int) -> Scenario:
 
 @experiment("kuhn2013:difference-access", title="What the access links' rate does", kind="difference")
 def access(setting: Setting) -> Steps:
-    """Figure 2: access links of 5 Mbit/s, as fast as the satellite, were published, without the size of their queues.
+    """Figure 2: access links of 5 Mbit/s, as fast as the satellite, were published, without the
+    size of their queues.
 
-    With an endless queue a flow that is alone can never overflow the gateway's, as its own access slows it: it stays in
-    slow start, fills its access with tens of thousands of packets, and drains them into the pauses. With the 50
-    packets that a link of ns-2 has by default, or without the rate, that does not happen.
+    With an endless queue a flow that is alone can never overflow the gateway's, as its own access
+    slows it: it stays in slow start, fills its access with tens of thousands of packets, and
+    drains them into the pauses. With the 50 packets that a link of ns-2 has by default, or without
+    the rate, that does not happen.
     """
     seeds = setting.seeds(quick=3, full=10)
     makers: dict[str, Callable[[int, int], Scenario]] = {

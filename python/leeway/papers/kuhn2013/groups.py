@@ -22,9 +22,11 @@ GROUPS: dict[str, dict[str, tuple[float, float, float]]] = {
     "B": {"B first half": (30, 0, 90), "B second half": (30, 180, 270)},
     "C": {"C": (75, 0, 225)},
 }
-"""The parts of each group of 100 CUBIC flows: how long they send and pause in turn, from when, and until when (s).
+"""The parts of each group of 100 CUBIC flows: how long they send and pause in turn, from when, and
+until when (s).
 
-So A sends in [0, 300]; B in [0, 30], [60, 90], [180, 210] and [240, 270]; C in [0, 75] and [150, 225].
+So A sends in [0, 300]; B in [0, 30], [60, 90], [180, 210] and [240, 270]; C in [0, 75] and [150,
+225].
 """
 
 COUNTS = (0, 1, 10, 25, 50)
@@ -183,11 +185,12 @@ PUBLISHED = {5: {"CUBIC": -8, "LEDBAT": 28, "both": 20}, 100: {"CUBIC": -11, "LE
 
 @experiment("kuhn2013:fig2", title="LEDBAT flows beside two groups of CUBIC flows that come and go")
 def fig2(setting: Setting) -> Steps:
-    """Satellite 5 Mbit/s, 250 ms; access 5 Mbit/s with a delay in [20, 50] ms; queue of 50 packets; 300 s.
+    """Satellite 5 Mbit/s, 250 ms; access 5 Mbit/s with a delay in [20, 50] ms; queue of 50
+    packets; 300 s.
 
-    CUBIC in groups B and C of 100 flows; 0, 1, 10, 25 and 50 LEDBAT flows with targets of 5, 15, 25 and 100 ms.
-    Published: with 50 flows at 5 ms CUBIC gives up 8 % of the capacity, LEDBAT takes 28 %, the link gains 20 %; at
-    100 ms 11 %, 22 % and 11 %.
+    CUBIC in groups B and C of 100 flows; 0, 1, 10, 25 and 50 LEDBAT flows with targets of 5, 15,
+    25 and 100 ms. Published: with 50 flows at 5 ms CUBIC gives up 8 % of the capacity, LEDBAT
+    takes 28 %, the link gains 20 %; at 100 ms 11 %, 22 % and 11 %.
     """
     grid = Grid((yield cases(setting, with_a=False)))
     verbs = {"CUBIC": "CUBIC gives up", "LEDBAT": "LEDBAT takes", "both": "the link gains"}
@@ -212,7 +215,8 @@ def fig2(setting: Setting) -> Steps:
 
 @experiment("kuhn2013:fig3", title="LEDBAT flows beside CUBIC flows that never stop")
 def fig3(setting: Setting) -> Steps:
-    """As figure 2, with group A: 100 more CUBIC flows that send from 0 to 300 s. Published: open."""
+    """As figure 2, with group A: 100 more CUBIC flows that send from 0 to 300 s. Published:
+    open."""
     grid = Grid((yield cases(setting, with_a=True)))
     claims = [
         Claim.open(

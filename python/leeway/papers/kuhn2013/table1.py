@@ -30,7 +30,8 @@ HEADINGS = ("case", "primary", "secondary", "primary (% of C)", "secondary (% of
 
 
 def scenario(number: int, buffer: str = "unlimited", jitter: float = 0.0, slow_start: bool = True) -> Scenario:
-    """One case; the secondary starts at 500 s, or up to `jitter` (s) later; LEDBAT in slow start or not."""
+    """One case; the secondary starts at 500 s, or up to `jitter` (s) later; LEDBAT in slow start
+    or not."""
     primary, secondary = CASES[number]
     if secondary and not slow_start:
         secondary = secondary.replace("slow_start=standard", "slow_start=none")
@@ -66,10 +67,12 @@ def queue(run: Run) -> float:
 
 @experiment("kuhn2013:table1", title="Throughput of a primary and a secondary over an endless queue")
 def table1(setting: Setting) -> Steps:
-    """10 Mbit/s, 250 ms, queue effectively infinite; the primary from 0 to 800 s, the secondary from 500 to 800 s.
+    """10 Mbit/s, 250 ms, queue effectively infinite; the primary from 0 to 800 s, the secondary
+    from 500 to 800 s.
 
-    Throughput of each, in % of the capacity, over the shared period. (1) CUBIC alone; (2) CUBIC and Vegas; (3) CUBIC
-    and LEDBAT with a target of 25 ms; (4) the same with 100 ms; (5) Vegas and LEDBAT with 100 ms. Published: open.
+    Throughput of each, in % of the capacity, over the shared period. (1) CUBIC alone; (2) CUBIC
+    and Vegas; (3) CUBIC and LEDBAT with a target of 25 ms; (4) the same with 100 ms; (5) Vegas and
+    LEDBAT with 100 ms. Published: open.
     """
     seeds = setting.seeds(quick=2, full=10)
     queues = setting.pick(QUEUES[:1], QUEUES)

@@ -29,7 +29,8 @@ ERRORS_PERCENT = 0.1
 """Packets lost on the air after coding, before they are sent again."""
 
 ARQ = "tries=4,delay=536ms"
-"""A packet lost on the air is sent again once the satellite has carried the news and the repeat: 250 + 286 ms."""
+"""A packet lost on the air is sent again once the satellite has carried the news and the repeat:
+250 + 286 ms."""
 
 WINDOWS = {
     "CUBIC and LEDBAT": (112.5, 225.0),
@@ -47,7 +48,8 @@ PUBLISHED = {
 
 
 def downlink(trace: str | Path, buffer: str = BUFFER, errors_percent: float = ERRORS_PERCENT) -> Channel:
-    """The satellite's link to the user: a trace, the queue before it, losses on the air and their repeats."""
+    """The satellite's link to the user: a trace, the queue before it, losses on the air and their
+    repeats."""
     errors = {"loss": f"random:p={errors_percent:g}%", "arq": ARQ} if errors_percent else {}
     return Channel(trace=str(trace), delay="286 ms", buffer=buffer, queue="droptail", **errors)
 
@@ -59,7 +61,8 @@ def scenario(
     errors_percent: float = ERRORS_PERCENT,
     gain: float = 1.0,
 ) -> Scenario:
-    """CUBIC from 0 to 225 s and from 270 to 450 s, LEDBAT from 112.5 to 337.5 s, over a link that a trace drives."""
+    """CUBIC from 0 to 225 s and from 270 to 450 s, LEDBAT from 112.5 to 337.5 s, over a link that
+    a trace drives."""
     return Scenario(
         duration="450 s",
         profile="rfc",
@@ -79,18 +82,21 @@ def kbps(group: str, window: str) -> Callable[[Run], float]:
 
 
 def traces(seeds: range) -> dict[int, Path]:
-    """The trace of each seed; that of the file named by ``LEEWAY_SATELLITE_TRACE`` where it is set."""
+    """The trace of each seed; that of the file named by ``LEEWAY_SATELLITE_TRACE`` where it is
+    set."""
     given = os.environ.get("LEEWAY_SATELLITE_TRACE")
     return {seed: Path(given).resolve() if given else cached_trace(CHANNEL, seed) for seed in seeds}
 
 
 @experiment("kuhn2013:table2", title="A mobile user under a satellite: CUBIC and LEDBAT in turn")
 def table2(setting: Setting) -> Steps:
-    """LTE in S-band, 5 MHz, suburban, elevation 40 degrees, 60 km/h over 8 km; 2.3 Mbit/s on average; a large queue.
+    """LTE in S-band, 5 MHz, suburban, elevation 40 degrees, 60 km/h over 8 km; 2.3 Mbit/s on
+    average; a large queue.
 
-    CUBIC 0-225 s and 270-450 s, LEDBAT 112.5-337.5 s; targets 5, 15, 25 and 100 ms. Published, CUBIC/LEDBAT in kbit/s
-    in 112.5-225, 225-270, 270-337.5 and 337-450 s: target 5 ms 2292/0, 329/50, 2191/10, 2298/0.1; 100 ms 2292/0,
-    329/25, 2190/8, 2298/0.1. A smaller target uses the free period better; LEDBAT takes nothing while CUBIC is busy.
+    CUBIC 0-225 s and 270-450 s, LEDBAT 112.5-337.5 s; targets 5, 15, 25 and 100 ms. Published,
+    CUBIC/LEDBAT in kbit/s in 112.5-225, 225-270, 270-337.5 and 337-450 s: target 5 ms 2292/0,
+    329/50, 2191/10, 2298/0.1; 100 ms 2292/0, 329/25, 2190/8, 2298/0.1. A smaller target uses the
+    free period better; LEDBAT takes nothing while CUBIC is busy.
     """
     roads = traces(setting.seeds(quick=3, full=20))
     variants = setting.pick((), BUFFERS)

@@ -1,4 +1,5 @@
-"""Why two outcomes of Rossi et al. (ICCCN 2010) do not come out: each cause shown by an experiment."""
+"""Why two outcomes of Rossi et al. (ICCCN 2010) do not come out: each cause shown by an
+experiment."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ PACKETS = 10e6 * DURATION_S / (8 * 1500)
 def tcp_alone(setting: Setting) -> Steps:
     """Figure 2a's utilisation is published as 16 % above that of TCP alone; here it is 3 %.
 
-    A window that grows from one packet by one each round trip reaches the BDP of 42 packets after 42 round trips. Only
-    until then is the link not full, so the least that TCP alone can use follows without any simulation, and with it
-    the most that any company can add.
+    A window that grows from one packet by one each round trip reaches the BDP of 42 packets after
+    42 round trips. Only until then is the link not full, so the least that TCP alone can use
+    follows without any simulation, and with it the most that any company can add.
     """
     results = yield [
         *twice(lambda jitter: beside_tcp(jitter, alone=True), setting, flows="TCP alone"),
@@ -90,10 +91,12 @@ REPAIRS = {
 
 @experiment("rossi2010:difference-repair", title="How the late-comer repairs its loss", kind="difference")
 def repair(setting: Setting) -> Steps:
-    """Figure 3, second LEDBAT flow 10 s later, 40 packets: close to fair after the loss was published; here F = 0.7.
+    """Figure 3, second LEDBAT flow 10 s later, 40 packets: close to fair after the loss was
+    published; here F = 0.7.
 
-    The loss drains the queue, so that both flows see the same base delay from then on. What differs is how deep the
-    late-comer falls: to half its window, or, with a timeout in place of the fast retransmit, to one packet.
+    The loss drains the queue, so that both flows see the same base delay from then on. What
+    differs is how deep the late-comer falls: to half its window, or, with a timeout in place of
+    the fast retransmit, to one packet.
     """
     results = yield [
         case

@@ -26,7 +26,8 @@ def windows(canvas: Canvas, run: Run, flows: dict[str, str], end: float, buffer:
 
 
 def three(canvas: Canvas, runs: dict[tuple[int, int], Run], end: float) -> None:
-    """The same for several runs side by side, by the second flow's start (s) and the buffer (packets)."""
+    """The same for several runs side by side, by the second flow's start (s) and the buffer
+    (packets)."""
     rows = canvas.subplots(2, len(runs), sharex=True, sharey="row", height_ratios=(3, 2))
     for column, ((delay, buffer), run) in enumerate(runs.items()):
         top, bottom = rows[0][column], rows[1][column]

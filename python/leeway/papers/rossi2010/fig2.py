@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 def fig2a(setting: Setting) -> Steps:
     """Buffer of 40 packets; one TCP and one LEDBAT flow, both from 0, 20 s.
 
-    Published: both ramp at one packet per round trip; LEDBAT flattens at the target soon after 2 s; its window reaches
-    one packet just before 6 s; slightly later TCP overflows the buffer and halves; in the second cycle LEDBAT hits the
-    target about 7 s. Jain's index 0.65, TCP moves 6 times LEDBAT's bytes, utilisation 16 % above TCP alone.
+    Published: both ramp at one packet per round trip; LEDBAT flattens at the target soon after 2
+    s; its window reaches one packet just before 6 s; slightly later TCP overflows the buffer and
+    halves; in the second cycle LEDBAT hits the target about 7 s. Jain's index 0.65, TCP moves 6
+    times LEDBAT's bytes, utilisation 16 % above TCP alone.
     """
     results = yield [
         *twice(beside_tcp, setting, flows="both"),

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @experiment("rossi2010:fig3", title="The second LEDBAT flow starts later")
 def fig3(setting: Setting) -> Steps:
-    """Two LEDBAT flows, the second later, in (2 s, 40 packets), (10 s, 40 packets), (10 s, 100 packets).
+    """Two LEDBAT flows, the second later, in (2 s, 40 packets), (10 s, 40 packets), (10 s, 100
+    packets).
 
-    Published: (2, 40): same base delay, the first keeps the larger window. (10, 40): the late-comer takes over, the
-    first reaches the minimum window slightly after 20 s, a loss about 25 s drains the queue, afterwards close to fair.
-    (10, 100): no loss, the first flow starves for good.
+    Published: (2, 40): same base delay, the first keeps the larger window. (10, 40): the
+    late-comer takes over, the first reaches the minimum window slightly after 20 s, a loss about
+    25 s drains the queue, afterwards close to fair. (10, 100): no loss, the first flow starves for
+    good.
     """
     duration = 60
     results = yield [

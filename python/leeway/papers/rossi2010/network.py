@@ -100,5 +100,6 @@ def utilisation(run: Run) -> float:
 
 
 def window_fairness(run: Run, at: float) -> float:
-    """Jain's index of the two windows at an instant (s): the shares while both see the same round-trip time."""
+    """Jain's index of the two windows at an instant (s): the shares while both see the same
+    round-trip time."""
     return jain_index([history(run, name).cwnd_at(at) for name in ("first", "second")])

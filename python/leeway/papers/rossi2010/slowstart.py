@@ -22,7 +22,8 @@ SLOW_STARTS = {"off": LEDBAT, "on": LEDBAT.replace("slow_start=none", "slow_star
 
 @experiment("rossi2010:slowstart", title="Two LEDBAT flows with TCP's slow start")
 def slowstart(setting: Setting) -> Steps:
-    """Two LEDBAT flows, the second U(0, 10) s later; 2 and 10 Mbit/s, buffers of 10 and 50 packets, 100 runs each.
+    """Two LEDBAT flows, the second U(0, 10) s later; 2 and 10 Mbit/s, buffers of 10 and 50
+    packets, 100 runs each.
 
     Fairness, efficiency and loss, with TCP's slow start and without. Published: open.
     """

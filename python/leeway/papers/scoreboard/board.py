@@ -1,4 +1,5 @@
-"""The boards: each an experiment over its networks, with tables, pictures, and the details of each network."""
+"""The boards: each an experiment over its networks, with tables, pictures, and the details of each
+network."""
 
 from __future__ import annotations
 
@@ -69,10 +70,10 @@ def sample(places: list[Network], count: int | None) -> list[Network]:
 def everything(setting: Setting) -> Steps:
     """Which law is truly less than best effort, where, and at what cost.
 
-    Settings: the networks of Rossi 2010, Kuhn 2013, Komnios 2014 and Trang 2014; on each of them every law beside
-    NewReno and CUBIC (bulk), beside web-like requests and beside a call; alone, with one and with four of its kind,
-    and with one that comes 20 s late. SACK for everybody, ns-2's profile otherwise. docs/scoreboard.md explains each
-    column.
+    Settings: the networks of Rossi 2010, Kuhn 2013, Komnios 2014 and Trang 2014; on each of them
+    every law beside NewReno and CUBIC (bulk), beside web-like requests and beside a call; alone,
+    with one and with four of its kind, and with one that comes 20 s late. SACK for everybody,
+    ns-2's profile otherwise. docs/scoreboard.md explains each column.
     """
     return (yield from board(setting, literature(setting.full), quick=1, full=3))
 
@@ -81,9 +82,9 @@ def everything(setting: Setting) -> Steps:
 def real_hosts(setting: Setting) -> Steps:
     """What is left of a law where clocks tick, ACKs are delayed, packets are lost and delays vary.
 
-    Settings: the networks of `scoreboard:all` with Linux at both ends, each under the conditions of
-    `papers/scoreboard/real.py`. The quick size has one network for each condition and the laws of the board;
-    `--sample N` takes N pairs of network and condition, `--law` one's own law.
+    Settings: the networks of `scoreboard:all` with Linux at both ends, each under the conditions
+    of `papers/scoreboard/real.py`. The quick size has one network for each condition and the laws
+    of the board; `--sample N` takes N pairs of network and condition, `--law` one's own law.
     """
     everywhere = setting.full or setting.sample is not None
     return (yield from board(setting, real(everywhere), quick=1, full=1))
@@ -97,11 +98,12 @@ QUICK_WIDE = 6
 def everywhere(setting: Setting) -> Steps:
     """How far a law carries beyond the networks that somebody chose.
 
-    Settings: 2,000 networks of a Latin hypercube, half of them for tuning (`--half tuning`, the default) and half for
-    the report (`--half report`): 0.5 Mbit/s to 1 Gbit/s, 5 to 800 ms, 0.1 to 10 BDP, six queue disciplines, 1 to 24
-    bulk primaries, equally many background flows or one, hosts of ns-2 and Linux. On each network beside one kind of
-    bulk primaries, beside web-like requests and a call, alone, and with one number of its own kind. `--full` runs all
-    of the half, `--sample N` runs N of them.
+    Settings: 2,000 networks of a Latin hypercube, half of them for tuning (`--half tuning`, the
+    default) and half for the report (`--half report`): 0.5 Mbit/s to 1 Gbit/s, 5 to 800 ms, 0.1 to
+    10 BDP, six queue disciplines, 1 to 24 bulk primaries, equally many background flows or one,
+    hosts of ns-2 and Linux. On each network beside one kind of bulk primaries, beside web-like
+    requests and a call, alone, and with one number of its own kind. `--full` runs all of the half,
+    `--sample N` runs N of them.
     """
     count = setting.sample or (None if setting.full else QUICK_WIDE)
     return (yield from board(setting, sample(wide(setting.half), count), quick=1, full=1))

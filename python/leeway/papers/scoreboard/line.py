@@ -16,13 +16,15 @@ from leeway.papers.scoreboard.rows import BOUND, Row
 from leeway.papers.scoreboard.score import Score
 
 MARGIN = 0.2
-"""Largest harm of a less-than-best-effort law: a primary keeps four fifths of its throughput (Trang 2014, 3.3)."""
+"""Largest harm of a less-than-best-effort law: a primary keeps four fifths of its throughput
+(Trang 2014, 3.3)."""
 
 FEW = 0.05
 """Largest share of networks on which a law may fail and is still ranked by its spare use."""
 
 RESAMPLES = 1000
-"""Number of resamples of networks, and of the seeds of each, for an interval (percentile bootstrap)."""
+"""Number of resamples of networks, and of the seeds of each, for an interval (percentile
+bootstrap)."""
 
 SEED = 1
 
@@ -33,7 +35,8 @@ Scores = dict[tuple[str, str], Score]
 class Line:
     """A law over all networks; `fair` names the networks with a fair queue.
 
-    `bulk` names the numbers of a score that count as harm to bulk throughput. On each network the largest one counts.
+    `bulk` names the numbers of a score that count as harm to bulk throughput. On each network the
+    largest one counts.
     """
 
     row: Row
@@ -77,7 +80,8 @@ class Line:
 
     @property
     def fails(self) -> float:
-        """Share of the networks without a fair queue on which harm to a bulk or web primary exceeds the margin."""
+        """Share of the networks without a fair queue on which harm to a bulk or web primary
+        exceeds the margin."""
         return failing(self.harm[~self.is_fair])
 
     @property
@@ -86,10 +90,11 @@ class Line:
         return failing(self.harm[self.is_fair])
 
     def interval(self, statistic: Callable[[np.ndarray], np.ndarray], *names: str) -> tuple[float, float]:
-        """95 % interval of a statistic of the largest of the named numbers on each network without a fair queue.
+        """95 % interval of a statistic of the largest of the named numbers on each network without
+        a fair queue.
 
-        Networks are drawn again, and the seeds of each network (percentile bootstrap). `statistic` takes a table with a
-        row for each resample.
+        Networks are drawn again, and the seeds of each network (percentile bootstrap). `statistic`
+        takes a table with a row for each resample.
         """
         places = [score for name, score in self.scores.items() if name not in self.fair]
         seeds = max((len(score.values.get(name, ())) for score in places for name in names), default=0)
@@ -121,7 +126,8 @@ def failing(harm: np.ndarray) -> float:
 
 
 def means(places: Sequence[Score], name: str, networks: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Of each resample of networks the means over their resampled seeds; not-a-number where there is none."""
+    """Of each resample of networks the means over their resampled seeds; not-a-number where there
+    is none."""
     table = np.full((len(places), drawn.shape[2]), math.nan)
     for row, score in zip(table, places, strict=True):
         found = score.values.get(name, [])
@@ -130,7 +136,8 @@ def means(places: Sequence[Score], name: str, networks: np.ndarray, drawn: np.nd
 
 
 def lines(found: Scores, places: Iterable[Network], rows: Iterable[Row]) -> list[Line]:
-    """The bounds; then, best first, laws that fail on few networks by spare use; then the others by how many."""
+    """The bounds; then, best first, laws that fail on few networks by spare use; then the others
+    by how many."""
     places = list(places)
     fair = frozenset(place.name for place in places if place.fair)
     drawn = all(len(place.laws) == 1 for place in places)

@@ -34,7 +34,8 @@ CLIENTS = 5
 
 
 def web(network: Network) -> Flow:
-    """Clients that request answers of heavy-tailed sizes: 0.1 s of the link each on average, a third of it in all."""
+    """Clients that request answers of heavy-tailed sizes: 0.1 s of the link each on average, a
+    third of it in all."""
     mean_bytes = max(1500, round(network.rate_bps * 0.1 / 8))
     size = {"pareto": {"mean": f"{mean_bytes} B", "shape": 1.5}}
     app = {"kind": "request", "size": size, "think": {"exponential": "1 s"}}
@@ -125,10 +126,12 @@ def own(network: Network, row: Row, what: str) -> Scenario:
 
 
 VISIT_S = 30
-"""Duration of the primary of a reaction, and of the time in which the background may reclaim the link."""
+"""Duration of the primary of a reaction, and of the time in which the background may reclaim the
+link."""
 
 STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 120)
-"""Edges of the spans in which its rate is looked at, in units of a quarter of a second or of a round trip."""
+"""Edges of the spans in which its rate is looked at, in units of a quarter of a second or of a
+round trip."""
 
 
 def reaction(network: Network, row: Row, law: str) -> Scenario:

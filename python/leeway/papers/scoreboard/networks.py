@@ -44,15 +44,17 @@ class Network:
     fair
         Whether the queue gives each flow its share, so that no sender can yield.
     background
-        Number of bulk flows of the background; as many as of the primary where None.
+        Number of bulk flows of the background; as many as of the primary if None.
     laws
-        Names of the bulk primaries (of `measure.BULK`) beside which a law is judged; all of them where empty.
+        Names of the bulk primaries (of `measure.BULK`) beside which a law is judged; all of them
+        if empty.
     primaries
-        Other primaries (of `measure.PRIMARIES`) beside which a law is judged; all of them where empty.
+        Other primaries (of `measure.PRIMARIES`) beside which a law is judged; all of them if
+        empty.
     reacts
         Whether reactions are measured.
     own
-        Numbers of flows (of `measure.OWN`) with which a law is judged alone; all of them where empty.
+        Numbers of flows (of `measure.OWN`) with which a law is judged alone; all of them if empty.
     """
 
     name: str
@@ -104,7 +106,8 @@ def of_kuhn() -> list[Network]:
 
 
 def of_komnios() -> list[Network]:
-    """Komnios 2014: backhauls (a), (b), (c) under DropTail and RED, well inside the sub-packet regime."""
+    """Komnios 2014: backhauls (a), (b), (c) under DropTail and RED, well inside the sub-packet
+    regime."""
     return [
         Network(
             f"komnios {name} {QUEUE_NAMES[queue]}",
@@ -122,7 +125,8 @@ def of_komnios() -> list[Network]:
 
 
 def of_trang() -> list[Network]:
-    """Trang 2014: rates, delays and buffers of chapter 3, and the queue disciplines of figure 5.4."""
+    """Trang 2014: rates, delays and buffers of chapter 3, and the queue disciplines of figure
+    5.4."""
     grid = [
         Network(
             f"trang {rate}M {owd}ms {share:g}",

@@ -1,6 +1,7 @@
 """The board *real*: the networks of the literature under the conditions of real hosts and lines.
 
-Every host is Linux: SACK, delayed ACKs, an initial window of 10. The board has each network once for each condition.
+Every host is Linux: SACK, delayed ACKs, an initial window of 10. The board has each network once
+for each condition.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ SEED = 28
 """Seed of the order in which a sample takes the networks of each condition."""
 
 ROUTE_LONGER = 1.5
-"""Factor on the delay of the bottleneck in the middle third of the part that counts, for a change of route."""
+"""Factor on the delay of the bottleneck in the middle third of the part that counts, for a change
+of route."""
 
 PACKET_BITS = 1500 * 8
 
@@ -71,7 +73,8 @@ CONDITIONS = (
         "acks", "compressed ACKs: 10 ms until the way back is granted", reverse={"jitter": "aggregate:wait=10ms"}
     ),
     Condition("route", "the delay grows by half in the middle of the run, and shrinks again", moves=True),
-    # As long as what separates the ACKs of two packets, so that their distance hides the rate of the line.
+    # As long as what separates the ACKs of two packets, so that their distance hides the rate of
+    # the line.
     Condition("ack jitter", "ACKs come up to a packet's time at the bottleneck later, in order", ack_jitter=1),
 )
 
@@ -108,7 +111,8 @@ def changed(network: Network, condition: Condition) -> Network:
 
 
 def real(full: bool) -> list[Network]:
-    """The networks by condition, in turn, so that the first ones are a sample of conditions and networks.
+    """The networks by condition, in turn, so that the first ones are a sample of conditions and
+    networks.
 
     The quick size has one network for each condition.
     """

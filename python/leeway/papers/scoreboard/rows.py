@@ -25,8 +25,8 @@ class Row:
     law
         Spelling in scenarios.
     source
-        Source of the setting; "control" for a law that is no background law and has to do harm; "bound" for the best
-        that is possible.
+        Source of the setting; "control" for a law that is no background law and has to do harm;
+        "bound" for the best that is possible.
     priority
         Whether the bottleneck serves the background in a lower class of strict priority.
     """
@@ -51,7 +51,8 @@ BOUNDS = (
     Row("nothing", "", BOUND),
     Row("strict priority", "cubic", BOUND, priority=True),
 )
-"""The best that is possible: the harm of no background, and the spare use of CUBIC in a lower class of the queue."""
+"""The best that is possible: the harm of no background, and the spare use of CUBIC in a lower
+class of the queue."""
 
 ROWS = (
     *BOUNDS,

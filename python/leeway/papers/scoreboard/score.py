@@ -60,19 +60,22 @@ use_two, use_five
 late
     Share of a flow that comes 20 s late.
 yield_s, yield_bbr_s
-    Time from the start of a bulk primary until the background has at most a tenth of the link; 30 s: not before.
+    Time from the start of a bulk primary until the background has at most a tenth of the link; 30
+    s: not before.
 reclaim_s, reclaim_bbr_s
     Time from its end until the background has four fifths of the link; 30 s: not before.
 loss
     Loss of the link beside bulk primaries, minus that of the primaries alone.
 voice_ms, mos
-    95th percentile of the one-way delay of a call minus that of the call alone (ms), and its mean opinion score.
+    95th percentile of the one-way delay of a call minus that of the call alone (ms), and its mean
+    opinion score.
 """
 
 
 @dataclass(slots=True)
 class Score:
-    """Numbers of a law on one network: for each number the values of all seeds, without those that do not exist.
+    """Numbers of a law on one network: for each number the values of all seeds, without those that
+    do not exist.
 
     ``score.web`` is the mean over the seeds, and not-a-number where there are none.
     """
@@ -208,7 +211,8 @@ LEAST_SPARE = 0.01
 
 
 def spare_use(run: Run, alone: Run) -> float | None:
-    """Throughput of the background over the capacity of the link that the primary leaves when it is alone."""
+    """Throughput of the background over the capacity of the link that the primary leaves when it
+    is alone."""
     capacity = alone.window().link().capacity_bps
     spare = capacity - alone.window().group("primary").throughput_bps
     if spare <= LEAST_SPARE * capacity:

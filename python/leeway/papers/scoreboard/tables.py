@@ -13,7 +13,8 @@ from leeway.papers.scoreboard.score import COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table with a row for each law; docs/scoreboard.md explains each by its head."""
+    """A column of a table with a row for each law; docs/scoreboard.md explains each by its
+    head."""
 
     head: str
     cell: Callable[[Line], str]

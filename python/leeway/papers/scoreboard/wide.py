@@ -1,4 +1,5 @@
-"""The board *wide*: 2,000 networks drawn at random, half of them for tuning and half for the report.
+"""The board *wide*: 2,000 networks drawn at random, half of them for tuning and half for the
+report.
 
 They are a Latin hypercube with a fixed seed: every part of each dimension occurs equally often.
 """
@@ -37,20 +38,23 @@ PROFILES = {"rfc": {"sack": True}, "linux": {"timestamp_resolution": "1 us"}}
 """Platforms of all endpoints, and what differs."""
 
 ROUNDS, LEAST_S, MOST_S, MOST_PACKETS = 60, 10, 60, 150_000
-"""Duration of a run in round trips, its bounds in seconds, and the packets that bound it on fast lines."""
+"""Duration of a run in round trips, its bounds in seconds, and the packets that bound it on fast
+lines."""
 
 LEAST_ROUNDS = 20
 """Least number of round trips of a run, which also lasts at least two seconds."""
 
 
 def wide(half: Half) -> list[Network]:
-    """The networks of a half. Each has one kind of bulk primary, and one number of flows of the law alone."""
+    """The networks of a half. Each has one kind of bulk primary, and one number of flows of the
+    law alone."""
     places = [place(index, point) for index, point in enumerate(hypercube(9))]
     return places[0 if half == "tuning" else 1 :: 2]
 
 
 def hypercube(dimensions: int) -> Iterable[tuple[float, ...]]:
-    """Points of the unit cube: in each dimension one point in each of `COUNT` slices, in random order."""
+    """Points of the unit cube: in each dimension one point in each of `COUNT` slices, in random
+    order."""
     chance = random.Random(SEED)
     columns = []
     for _ in range(dimensions):

@@ -24,7 +24,8 @@ def against(results: Results, access: str, law: str, name: str) -> Interval:
 
 
 def lines(setting: Setting) -> list[str]:
-    """The quick form leaves out the fibre with fq_codel, which differs little from the one without."""
+    """The quick form leaves out the fibre with fq_codel, which differs little from the one
+    without."""
     return list(ACCESS) if setting.full else list(ACCESS)[:3]
 
 
@@ -32,8 +33,8 @@ def lines(setting: Setting) -> list[str]:
 def alike(setting: Setting) -> Steps:
     """A flash crowd: all homes want the file within 2 s and stay when they have it; two seeds.
 
-    Published: in a simulated swarm it makes no difference to the completion time whether all peers use TCP or uTP (P2P
-    2011); on a cluster uTP alone was faster (PAM 2012).
+    Published: in a simulated swarm it makes no difference to the completion time whether all peers
+    use TCP or uTP (P2P 2011); on a cluster uTP alone was faster (PAM 2012).
     """
     names = lines(setting)
     results = yield [

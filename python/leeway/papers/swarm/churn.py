@@ -55,8 +55,8 @@ def waiting(run) -> float:
 def churn(setting: Setting) -> Steps:
     """Homes arrive one by one, two in 5 s, and leave 20 s after they have the file.
 
-    A quarter of the homes give up before they have it. Published: what `swarm:alike` compares with. Testbeds and
-    simulations of flash crowds do not show what arrivals and departures change.
+    A quarter of the homes give up before they have it. Published: what `swarm:alike` compares
+    with. Testbeds and simulations of flash crowds do not show what arrivals and departures change.
     """
     count = 3 * homes(setting)
     results = yield [

@@ -37,7 +37,8 @@ def completion(run: Run) -> float:
 
 
 def zone(run: Run) -> float:
-    """Of the seeds' falls to a window of one packet, the part that follows a sharp fall of the queue (`loss_zone`)."""
+    """Of the seeds' falls to a window of one packet, the part that follows a sharp fall of the
+    queue (`loss_zone`)."""
     table = run.flows.filter(pc.starts_with(pc.cast(run.flows["flow"], "string"), "seeds"))
     flow, phase = (np.array(pc.cast(table[name], "string").to_pylist()) for name in ("flow", "phase"))
     order = np.lexsort((table["time_s"].to_numpy(), flow))
@@ -70,7 +71,8 @@ def variant(law: str, name: str, count: int) -> Scenario:
 
 
 def watched() -> Scenario:
-    """16 homes under FLOWER for as long as everybody downloads, with the windows of all connections."""
+    """16 homes under FLOWER for as long as everybody downloads, with the windows of all
+    connections."""
     made = variant("FLOWER", PLAIN, 16)
     made.duration = BUSY.to
     made.window = [BUSY]
@@ -80,14 +82,16 @@ def watched() -> Scenario:
 
 @experiment("swarm:difference-seeds", title="Why swarms of FLOWER and of Ebb take longer", kind="difference")
 def seeds(setting: Setting) -> Steps:
-    """In `swarm:alike` swarms of FLOWER take a fifth longer than swarms of TCP, those of Ebb three quarters.
+    """In `swarm:alike` swarms of FLOWER take a fifth longer than swarms of TCP, those of Ebb three
+    quarters.
 
-    Varied: the law of the seeds (that of the homes; TCP), the floor of FLOWER's seeds (1 packet; 8), delayed
-    acknowledgements (at most 40 ms; none), the requests outstanding with a neighbour (5; 40), and what homes send
-    (blocks to others; nothing; an upload that has nothing to do with the swarm). FLOWER's seeds go to their floor when
-    the queue falls sharply, which FLOWER takes for the loss of another flow. Delayed acknowledgements slow both its
-    seeds and its homes. Ebb's seeds yield to what the homes send: their acknowledgements wait behind it, and Ebb
-    measures round trips. LEDBAT measures one-way delays, which contain no queue of acknowledgements.
+    Varied: the law of the seeds (that of the homes; TCP), the floor of FLOWER's seeds (1 packet;
+    8), delayed acknowledgements (at most 40 ms; none), the requests outstanding with a neighbour
+    (5; 40), and what homes send (blocks to others; nothing; an upload that has nothing to do with
+    the swarm). FLOWER's seeds go to their floor when the queue falls sharply, which FLOWER takes
+    for the loss of another flow. Delayed acknowledgements slow both its seeds and its homes. Ebb's
+    seeds yield to what the homes send: their acknowledgements wait behind it, and Ebb measures
+    round trips. LEDBAT measures one-way delays, which contain no queue of acknowledgements.
     """
     results = yield [
         Case(variant(law, name, homes(setting)), seed, {"law": law, "variant": name})

@@ -17,11 +17,13 @@ MEASURED = {
     "uTP": {"utp": (51.7, 50.5)},
     "half": {"tcp": (55.4, 56.5, 55.4, 56.5, 57.4), "utp": (46.9, 46.2, 49.7, 47.4, 44.4)},
 }
-"""Mean completion times (s) of nine runs of libtorrent clients (Debian 12: 2.0.8): bench/swarm/results.jsonl."""
+"""Mean completion times (s) of nine runs of libtorrent clients (Debian 12: 2.0.8):
+bench/swarm/results.jsonl."""
 
 
 def street(kinds: dict[str, tuple[str, int]]) -> Scenario:
-    """bench/swarm/live.py: ADSL lines and a seed behind 2 Mbit/s, queues of 100 kB, no delay but theirs."""
+    """bench/swarm/live.py: ADSL lines and a seed behind 2 Mbit/s, queues of 100 kB, no delay but
+    theirs."""
 
     def line(name: str, count: int, up: str, down: str) -> Link:
         forward, reverse = (Channel(rate=rate, delay="0.1 ms", buffer="100 kB") for rate in (up, down))

@@ -32,8 +32,9 @@ def pair(name: str):
 def mixed(setting: Setting) -> Steps:
     """Half of the homes yield in all that they send, the others use TCP; the seeds use TCP.
 
-    Published: in mixed swarms uTP peers may complete earlier, because what they ask for does not wait in their uplink's
-    queue (P2P 2011). Open since 2010: whether peers that yield are chosen less often.
+    Published: in mixed swarms uTP peers may complete earlier, because what they ask for does not
+    wait in their uplink's queue (P2P 2011). Open since 2010: whether peers that yield are chosen
+    less often.
     """
     half = homes(setting) // 2
     names = LINES if setting.full else LINES[:1]
@@ -115,7 +116,8 @@ def mixed(setting: Setting) -> Steps:
 
 
 def faster(results: Results, law: str) -> Interval:
-    """Mean time of the half-and-half swarm over the smaller one of the two pure swarms, seed by seed."""
+    """Mean time of the half-and-half swarm over the smaller one of the two pure swarms, seed by
+    seed."""
     half = np.array(results.where(law=law, swarm="half").values(mean_of_all))
     pure = [np.array(results.where(law=each, swarm="pure").values(mean_of_all)) for each in (law, TCP)]
     best = min(pure, key=lambda times: times.mean())

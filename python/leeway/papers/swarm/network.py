@@ -82,7 +82,7 @@ def scenario(
 ) -> Scenario:
     """A swarm over lines of one kind; `kinds` are law and number of homes by node.
 
-    Two seeds have ten uplinks' worth together. Their law is that of the first kind where None.
+    Two seeds have ten uplinks' worth together. Their law is that of the first kind if None.
     """
     first = next(iter(kinds.values()))[0] if seeds_law is None else seeds_law
     fast = Access(10 * access.up / SEEDS, access.down, access.buffer, access.queue, 0)
@@ -102,7 +102,8 @@ def homes(setting: Setting) -> int:
 
 
 def of(run: Run, what: str, node: str) -> GroupSummary:
-    """The group of a kind of home: its "peers" in the whole run, or its "call" or "pages" while all download."""
+    """The group of a kind of home: its "peers" in the whole run, or its "call" or "pages" while
+    all download."""
     return run.window("all" if what == "peers" else BUSY.name).group(f"{what} {node}")
 
 

@@ -1,7 +1,8 @@
 """Trang: LEDBAT analysis and FLOWER (thesis, 2014; papers at VTC, GLOBECOM and LCN).
 
-What LEDBAT's parameters do beside TCP, for which of them it yields whatever the buffer, and FLOWER, a fuzzy controller,
-in its place. Importing this package registers the experiments, in the order of the thesis.
+What LEDBAT's parameters do beside TCP, for which of them it yields whatever the buffer, and
+FLOWER, a fuzzy controller, in its place. Importing this package registers the experiments, in the
+order of the thesis.
 """
 
 # isort: off

@@ -62,10 +62,11 @@ def _percent(results: Results, group: str) -> Interval:
 def table3_1(setting: Setting) -> Steps:
     """Parts of the capacity at the settings that the clustering recommends.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 84 (1 BDP) and 42 packets; NewReno alone, and beside LEDBAT at (tau; gain) =
-    (25 ms; 1), (25 ms; 10), (5 ms; 10).
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 84 (1 BDP) and 42 packets; NewReno alone, and beside
+    LEDBAT at (tau; gain) = (25 ms; 1), (25 ms; 10), (5 ms; 10).
 
-    Published, B = 84 (NewReno / LEDBAT, %): alone 99.99; 98.04 / 1.95; 98.02 / 1.97; 99.13 / 0.86. B = 42: open.
+    Published, B = 84 (NewReno / LEDBAT, %): alone 99.99; 98.04 / 1.95; 98.02 / 1.97; 99.13 / 0.86.
+    B = 42: open.
 
     Accepted: each within 1 percentage point.
     """
@@ -106,8 +107,8 @@ LOCAL = {"newreno": ((65, 1), (5, 10)), "cubic": ((80, 1), (5, 10))}
 def table3_2(setting: Setting) -> Steps:
     """The settings that are best for one buffer, beside those that are best over all.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 84; LEDBAT at (65 ms; 1) beside NewReno and (80 ms; 1) beside CUBIC, and at
-    (5 ms; 10) beside either.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 84; LEDBAT at (65 ms; 1) beside NewReno and (80 ms; 1)
+    beside CUBIC, and at (5 ms; 10) beside either.
 
     Published: open.
     """
@@ -209,7 +210,8 @@ def late_comer(spread: float, setting: tuple[int, int] = (5, 10), every: str | N
 def fig3_8(setting: Setting) -> Steps:
     """The setting that makes LEDBAT yield to TCP does not make it fair to itself.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 84; two LEDBAT flows at (5 ms; 10), the second 20 s later, 200 s.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 84; two LEDBAT flows at (5 ms; 10), the second 20 s
+    later, 200 s.
 
     Published: the late-comer advantage persists.
 

@@ -45,7 +45,8 @@ JITTER = 0.1
 
 
 def bdp(rate: int = RATE, owd: int = OWD, tenths: int = 10) -> int:
-    """So many tenths of a bandwidth-delay product in packets, rounded up; `rate` in Mbit/s, `owd` in ms."""
+    """So many tenths of a bandwidth-delay product in packets, rounded up; `rate` in Mbit/s, `owd`
+    in ms."""
     return -(-tenths * rate * 2 * owd * 1000 // (10 * PACKET_BITS))
 
 
@@ -55,7 +56,8 @@ def drain_ms(packets: float, rate: float = RATE) -> float:
 
 
 def ledbat(target: int = 100, gain: int = 1) -> str:
-    """LEDBAT as the TCP-Linux module has it: RFC 6817 with the slow start and the loss reaction of TCP.
+    """LEDBAT as the TCP-Linux module has it: RFC 6817 with the slow start and the loss reaction of
+    TCP.
 
     Parameters
     ----------
@@ -182,7 +184,8 @@ def draw_windows(
 
 
 def draw_queue(axes: Axes, run: Run, target: float | None = None, rate: float = RATE) -> None:
-    """Queuing delay of the bottleneck against time; the target (ms), if there is one, is a dashed line."""
+    """Queuing delay of the bottleneck against time; the target (ms), if there is one, is a dashed
+    line."""
     time, queue = thin(*queue_history(run), points=2500)
     axes.plot(time, drain_ms(1, rate) * queue, color=PALETTE["grey"], linewidth=0.8)
     if target is not None:

@@ -1,4 +1,5 @@
-"""Why some outcomes are not the published ones: each cause shown by changing what is held to be it."""
+"""Why some outcomes are not the published ones: each cause shown by changing what is held to be
+it."""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ def changed(scenario: Scenario, **fields: object) -> Scenario:
 def fig3_2a(setting: Setting) -> Steps:
     """Figure 3.2 A in time, with other recoveries.
 
-    Expected: LEDBAT at one packet after slow start, the delay above the target about 11 s, TCP halves at 15 s.
-    TCP-Linux recovers with SACK, in which LEDBAT needs no timeout. Tried: no SACK; and timeouts that come later, as
-    they do with a NewReno that restarts its timer with each partial ACK.
+    Expected: LEDBAT at one packet after slow start, the delay above the target about 11 s, TCP
+    halves at 15 s. TCP-Linux recovers with SACK, in which LEDBAT needs no timeout. Tried: no SACK;
+    and timeouts that come later, as they do with a NewReno that restarts its timer with each
+    partial ACK.
     """
     own = two_flows.pair("A", 92, every="20 ms")
     late = {"flow__tcp__tcp__min_rto": "2 s", "flow__ledbat__tcp__min_rto": "2 s"}
@@ -86,10 +88,10 @@ def fig3_2a(setting: Setting) -> Steps:
 def fig5_1(setting: Setting) -> Steps:
     """Figure 5.1 in time, with a longer recovery and with a larger buffer.
 
-    Expected: FLOWER at one packet at 9.3 s, TCP in avoidance again at 10 s, halved at 21.8 s. NewReno repairs one loss
-    in each round trip; whether it may be that long depends on its timer. Here the timeout comes after 2 s (RFC 6582's
-    impatient variant). Tried: no timeout before 7 s, which stands for a timer that each partial ACK restarts; and 92
-    packets, as in chapter 3.
+    Expected: FLOWER at one packet at 9.3 s, TCP in avoidance again at 10 s, halved at 21.8 s.
+    NewReno repairs one loss in each round trip; whether it may be that long depends on its timer.
+    Here the timeout comes after 2 s (RFC 6582's impatient variant). Tried: no timeout before 7 s,
+    which stands for a timer that each partial ACK restarts; and 92 packets, as in chapter 3.
     """
     variants = {
         "84 packets": (bdp(), {}),
@@ -142,7 +144,8 @@ def fig5_1(setting: Setting) -> Steps:
 
 @experiment("trang2014:difference-cubic-decrease", title="Figure 3.6: what CUBIC keeps after a loss", kind="difference")
 def fig3_6(setting: Setting) -> Steps:
-    """Figure 3.6 A with the decrease of the CUBIC of 2010 (0.8) and that of later Linux and RFC 9438 (0.7).
+    """Figure 3.6 A with the decrease of the CUBIC of 2010 (0.8) and that of later Linux and RFC
+    9438 (0.7).
 
     Expected: LEDBAT above CUBIC in the end.
     """
@@ -172,8 +175,8 @@ def fig3_6(setting: Setting) -> Steps:
 def fig3_8(setting: Setting) -> Steps:
     """Figure 3.8 with and without slow start of LEDBAT.
 
-    Expected: the second flow takes nearly all. In slow start it overflows the buffer of 84 packets; the loss empties
-    the queue and shows it the empty path.
+    Expected: the second flow takes nearly all. In slow start it overflows the buffer of 84
+    packets; the loss empties the queue and shows it the empty path.
     """
     seeds = setting.seeds(quick=3, full=20)
     linear = ledbat(5, 10).replace("slow_start=standard", "slow_start=none")
@@ -207,9 +210,10 @@ def fig3_8(setting: Setting) -> Steps:
 def fig3_4(setting: Setting) -> Steps:
     """Points of figure 3.4 at 50 Mb/s and long delays, with and without slow start of LEDBAT.
 
-    Expected: Right falls as C falls, so 50 Mb/s should have the most. A BDP is up to 2084 packets there; LEDBAT, alone
-    for 200 s, fills it by slow start. TCP grows by a packet in each round trip, and LEDBAT gives up no faster; 800 s
-    are 800 to 2600 round trips. Without slow start LEDBAT has not taken the path when TCP comes.
+    Expected: Right falls as C falls, so 50 Mb/s should have the most. A BDP is up to 2084 packets
+    there; LEDBAT, alone for 200 s, fills it by slow start. TCP grows by a packet in each round
+    trip, and LEDBAT gives up no faster; 800 s are 800 to 2600 round trips. Without slow start
+    LEDBAT has not taken the path when TCP comes.
     """
     points = [
         grid.Point(50, owd, target, gain, bdp(50, owd, tenths))
@@ -259,12 +263,13 @@ def _begins(scenario: Scenario, slow_start: str) -> Scenario:
 
 @experiment("trang2014:difference-base-history", title="Table 3.2: a base delay that expires", kind="difference")
 def table3_2(setting: Setting) -> Steps:
-    """Which target is the locally best one, with RFC 6817's base history and with a base delay that is kept.
+    """Which target is the locally best one, with RFC 6817's base history and with a base delay
+    that is kept.
 
-    Expected: 65 ms beside NewReno at B = 84 and gain 1, that is, the largest target at which TCP takes 0.8, as the
-    clustering wants it. RFC 6817 forgets a base delay after 10 minutes; TCP comes at 200 s and never lets the queue
-    empty, so from 600 s on LEDBAT takes a standing queue for the empty path, in the middle of the 500 s that are
-    measured.
+    Expected: 65 ms beside NewReno at B = 84 and gain 1, that is, the largest target at which TCP
+    takes 0.8, as the clustering wants it. RFC 6817 forgets a base delay after 10 minutes; TCP
+    comes at 200 s and never lets the queue empty, so from 600 s on LEDBAT takes a standing queue
+    for the empty path, in the middle of the 500 s that are measured.
     """
     targets = (50, 55, 60, 65, 70, 75)
     histories = {"10 minutes": "", "kept": ",base_history=0"}
@@ -305,9 +310,9 @@ def table3_2(setting: Setting) -> Steps:
 def fig5_2(setting: Setting) -> Steps:
     """Five LEDBAT flows beside five CUBIC flows, coming later or first.
 
-    Expected: LEDBAT yields where B/tau is large. CUBIC keeps 0.8 of its windows, so that with B = BDP the queue never
-    falls below 0.6 B; who comes later adds its target to that. Tried: LEDBAT comes first, sees the empty path, and
-    keeps that as its base.
+    Expected: LEDBAT yields where B/tau is large. CUBIC keeps 0.8 of its windows, so that with B =
+    BDP the queue never falls below 0.6 B; who comes later adds its target to that. Tried: LEDBAT
+    comes first, sees the empty path, and keeps that as its base.
     """
     seeds = setting.seeds(quick=2, full=10)
     cells = setting.pick(((100, 8), (150, 8), (150, 10)), ((100, 8), (150, 6), (150, 8), (150, 10), (200, 4), (200, 6)))

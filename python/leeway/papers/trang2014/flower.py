@@ -50,15 +50,17 @@ def beside_tcp(law: str, buffer: int, spread: float = 0.0, every: str | None = N
 def fig5_1(setting: Setting) -> Steps:
     """FLOWER yields where LEDBAT at the same target does not.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 1 BDP (84 packets); one TCP and one LBE, FLOWER or LEDBAT, both with tau =
-    100 ms, from 0; 75 s.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 1 BDP (84 packets); one TCP and one LBE, FLOWER or
+    LEDBAT, both with tau = 100 ms, from 0; 75 s.
 
-    Published: both leave slow start by loss, FLOWER restarts at 1; it flattens near the target, decreases after t = 7.5
-    s and is at one packet at 9.3 s; TCP re-enters avoidance at 10 s and halves at 21.8 s; the fall of the delay trips
-    FLOWER's loss-detection zone. LEDBAT is aggressive in the same setting.
+    Published: both leave slow start by loss, FLOWER restarts at 1; it flattens near the target,
+    decreases after t = 7.5 s and is at one packet at 9.3 s; TCP re-enters avoidance at 10 s and
+    halves at 21.8 s; the fall of the delay trips FLOWER's loss-detection zone. LEDBAT is
+    aggressive in the same setting.
 
-    Accepted: FLOWER's share at most 0.2, LEDBAT's at least 0.5; FLOWER at one packet within the first 2 s, and there
-    again at 8 to 11 s; TCP halves at 20 to 24 s; the loss zone is entered within 1 s after that.
+    Accepted: FLOWER's share at most 0.2, LEDBAT's at least 0.5; FLOWER at one packet within the
+    first 2 s, and there again at 8 to 11 s; TCP halves at 20 to 24 s; the loss zone is entered
+    within 1 s after that.
     """
     seeds = setting.seeds(quick=3, full=20)
     buffer = bdp()
@@ -120,10 +122,9 @@ def timeline(run: Run, after: float = 5.0) -> tuple[float, float, float, float]:
     after
         From when on TCP's first loss in congestion avoidance is looked for, s.
 
-    Returns
-    -------
-    FLOWER's smallest window in the first 2 s (packets); when it is at one packet again (from 5 s on, s); when TCP
-    halves (s); how long after that FLOWER is in its loss zone (s).
+    Returns ------- FLOWER's smallest window in the first 2 s (packets); when it is at one packet
+    again (from 5 s on, s); when TCP halves (s); how long after that FLOWER is in its loss zone
+    (s).
     """
     flow, halves = history(run, "flower"), history(run, "tcp").halving(after=after)
     zone = flow.when(_phase(run, "flower") == LOSS_ZONE, after=halves - 0.1)
@@ -157,13 +158,13 @@ def two_alike(law: str, spread: float = 0.0, every: str | None = None) -> Scenar
 def fig5_3(setting: Setting) -> Steps:
     """Whether a late-comer takes over.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 2 BDP (167 packets); two LBE flows of the same law (FLOWER; LEDBAT tau = 100
-    ms), the second 20 s later; 150 s.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 2 BDP (167 packets); two LBE flows of the same law
+    (FLOWER; LEDBAT tau = 100 ms), the second 20 s later; 150 s.
 
     Published: LEDBAT's first flow falls to its minimum, at 131 s; FLOWER shares fairly.
 
-    Accepted: LEDBAT's first flow is at its minimum by 140 s, and its share of the last 50 s at most 0.1; Jain's index
-    of the FLOWER flows over the last 50 s at least 0.95.
+    Accepted: LEDBAT's first flow is at its minimum by 140 s, and its share of the last 50 s at
+    most 0.1; Jain's index of the FLOWER flows over the last 50 s at least 0.95.
     """
     seeds = setting.seeds(quick=3, full=20)
     results = yield [

@@ -43,7 +43,8 @@ BASE_DELAY = (
 
 
 def company(primary: str, law: str, owd: int, tenths: int) -> Scenario:
-    """Five TCP flows, one every 10 s, and five of the law, starting between 350 and 450 s; 1200 s."""
+    """Five TCP flows, one every 10 s, and five of the law, starting between 350 and 450 s; 1200
+    s."""
     flows = [
         tcp(CUBIC if primary == "cubic" else "newreno", count=5, stagger="10 s"),
         background("lbe", LAWS[law][1], count=5, start={"uniform": ["350 s", "450 s"]}),
@@ -62,15 +63,18 @@ def company(primary: str, law: str, owd: int, tenths: int) -> Scenario:
 def fig5_2(setting: Setting) -> Steps:
     """Where LEDBAT stops being less than best effort, and whether FLOWER does.
 
-    Settings: C = 10 Mb/s; 5 TCP (one every 10 s) and 5 LBE (starts drawn from 350 to 450 s), 1200 s, the last 600 s, 10
-    runs; owd in {10, 50, 100, 150, 200, 250} ms, B/BDP in {0.2, 0.4, 0.6, 0.8, 1.0}; TCP is NewReno (a) or CUBIC (b);
-    FLOWER and LEDBAT with tau = 100 ms. X_k = F_k / (F_TCP + F_LBE), with F the throughput of all flows of a kind.
+    Settings: C = 10 Mb/s; 5 TCP (one every 10 s) and 5 LBE (starts drawn from 350 to 450 s), 1200
+    s, the last 600 s, 10 runs; owd in {10, 50, 100, 150, 200, 250} ms, B/BDP in {0.2, 0.4, 0.6,
+    0.8, 1.0}; TCP is NewReno (a) or CUBIC (b); FLOWER and LEDBAT with tau = 100 ms. X_k = F_k /
+    (F_TCP + F_LBE), with F the throughput of all flows of a kind.
 
-    Published: LEDBAT crosses the fair share where B/tau is small; FLOWER stays LBE where LEDBAT fails.
+    Published: LEDBAT crosses the fair share where B/tau is small; FLOWER stays LBE where LEDBAT
+    fails.
 
-    Accepted, for each TCP: LEDBAT takes the fair share, 0.5, or more in some cell, only in cells with B at most 1.8 tau
-    (by where figure 3.3's working region has to begin), and below 0.25 at the largest B/tau; in each cell where LEDBAT
-    takes 0.5 or more, FLOWER takes less than half of what LEDBAT takes.
+    Accepted, for each TCP: LEDBAT takes the fair share, 0.5, or more in some cell, only in cells
+    with B at most 1.8 tau (by where figure 3.3's working region has to begin), and below 0.25 at
+    the largest B/tau; in each cell where LEDBAT takes 0.5 or more, FLOWER takes less than half of
+    what LEDBAT takes.
     """
     delays = setting.pick((10, 50, 150, 250), (10, 50, 100, 150, 200, 250))
     tenths = setting.pick((2, 6, 10), (2, 4, 6, 8, 10))
@@ -204,14 +208,16 @@ def managed(queue: str, law: str) -> Scenario:
 def fig5_4(setting: Setting) -> Steps:
     """What becomes of delay-based laws when the queue is kept short.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 250 packets; 5 TCP and 5 LBE from 0, 60 s, 10 runs; DropTail, RED (gentle,
-    automatic thresholds, target 5 ms), CoDel (5 ms / 100 ms), PIE (20 ms; alpha 0.125, beta 1.25); E[Q]/B and X_TCP.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 250 packets; 5 TCP and 5 LBE from 0, 60 s, 10 runs;
+    DropTail, RED (gentle, automatic thresholds, target 5 ms), CoDel (5 ms / 100 ms), PIE (20 ms;
+    alpha 0.125, beta 1.25); E[Q]/B and X_TCP.
 
-    Published: DropTail fills the buffer and both are LBE (X_TCP near 1); any AQM removes the bloat and makes LEDBAT
-    compete about fairly; FLOWER is always closer to LBE.
+    Published: DropTail fills the buffer and both are LBE (X_TCP near 1); any AQM removes the bloat
+    and makes LEDBAT compete about fairly; FLOWER is always closer to LBE.
 
-    Accepted: with DropTail E[Q]/B at least 0.5 and X_TCP at least 0.8, for both; with each AQM E[Q]/B at most 0.2 and
-    X_TCP beside LEDBAT 0.35 to 0.75; X_TCP beside FLOWER above that beside LEDBAT under each discipline.
+    Accepted: with DropTail E[Q]/B at least 0.5 and X_TCP at least 0.8, for both; with each AQM
+    E[Q]/B at most 0.2 and X_TCP beside LEDBAT 0.35 to 0.75; X_TCP beside FLOWER above that beside
+    LEDBAT under each discipline.
     """
     seeds = setting.seeds(quick=10, full=10)
     results = yield [

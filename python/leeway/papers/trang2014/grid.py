@@ -80,7 +80,8 @@ class Point(NamedTuple):
 
     @property
     def run(self) -> Point:
-        """The point whose run stands for this one: with gain 1 where the delay cannot pass the target."""
+        """The point whose run stands for this one: with gain 1 where the delay cannot pass the
+        target."""
         waits = drain_ms(self.buffer + 1, self.rate)
         return self._replace(gain=1) if waits <= self.target else self
 
@@ -129,7 +130,8 @@ def parts(results: Results) -> dict[Point, tuple[float, float]]:
 
 
 def right(point: Point, measured: Mapping[Point, tuple[float, float]]) -> bool:
-    """Whether a point is Right: TCP takes 0.8, here and at one BDP, and LEDBAT within 0.15 of what it takes there."""
+    """Whether a point is Right: TCP takes 0.8, here and at one BDP, and LEDBAT within 0.15 of what
+    it takes there."""
     tcp_part, ledbat_part = measured[point.run]
     tcp_reference, ledbat_reference = measured[point.reference.run]
     return tcp_part >= BUSY and tcp_reference >= BUSY and abs(ledbat_part - ledbat_reference) <= NEAR
@@ -141,7 +143,8 @@ def sample_size(setting: Setting) -> int | None:
 
 
 def chosen(line: Sequence[Point], runs: int | None, generator: np.random.Generator, cost: int = 2) -> list[Point]:
-    """The points of a cell to look at, if `runs` runs are spread over all cells and each point costs `cost` of them."""
+    """The points of a cell to look at, if `runs` runs are spread over all cells and each point
+    costs `cost` of them."""
     if runs is None:
         return list(line)
     return draw(line, max(1, round(runs / (cost * len(RATES) * len(TARGETS)))), generator)
@@ -151,16 +154,17 @@ def chosen(line: Sequence[Point], runs: int | None, generator: np.random.Generat
 def fig3_4(setting: Setting) -> Steps:
     """For which settings of LEDBAT does it stay out of TCP's way, whatever the buffer?
 
-    Settings: C in {1, 5, 10, 20, 50} Mb/s, owd in {10, 50, 100, 150, 200, 250} ms, B = n BDP for n = 0.1 to 2.0
-    (duplicates and B = 1 dropped), tau in {5, 25, 50, 75, 100} ms, decrease gain 1 to 10; LEDBAT from 0, TCP from 200
-    s, 1000 s, parts of the capacity over the last 500 s: 28,750 points. At B = BDP, if TCP takes 0.8 or more, LEDBAT's
-    part is the reference; a buffer is Right if LEDBAT's part is within 0.15 of it and TCP takes 0.8 or more, otherwise
-    Wrong.
+    Settings: C in {1, 5, 10, 20, 50} Mb/s, owd in {10, 50, 100, 150, 200, 250} ms, B = n BDP for n
+    = 0.1 to 2.0 (duplicates and B = 1 dropped), tau in {5, 25, 50, 75, 100} ms, decrease gain 1 to
+    10; LEDBAT from 0, TCP from 200 s, 1000 s, parts of the capacity over the last 500 s: 28,750
+    points. At B = BDP, if TCP takes 0.8 or more, LEDBAT's part is the reference; a buffer is Right
+    if LEDBAT's part is within 0.15 of it and TCP takes 0.8 or more, otherwise Wrong.
 
     Published: Right falls as C falls; tau = 5 ms wins overall.
 
-    Accepted: the number of Right at each capacity is no higher than at the next larger one, and lower at 1 than at 50
-    Mb/s; the share at 5 ms is above that at any other target. In a sample: as far as intervals tell.
+    Accepted: the number of Right at each capacity is no higher than at the next larger one, and
+    lower at 1 than at 50 Mb/s; the share at 5 ms is above that at any other target. In a sample:
+    as far as intervals tell.
     """
     generator, runs = np.random.default_rng(SEED), sample_size(setting)
     points = {key: chosen(cell(*key), runs, generator) for key in cells()}
@@ -214,8 +218,9 @@ def fig3_5(setting: Setting) -> Steps:
 
     Published: gain 10 wins overall, and (5 ms; 10) of all.
 
-    Accepted: the share of Right with gain 10 above that with gain 1; (5 ms; 10) above every other target with either
-    gain. In a sample the first with an interval of the difference above 0, the second as far as intervals tell.
+    Accepted: the share of Right with gain 10 above that with gain 1; (5 ms; 10) above every other
+    target with either gain. In a sample the first with an interval of the difference above 0, the
+    second as far as intervals tell.
     """
     generator, runs = np.random.default_rng(SEED), sample_size(setting)
     points = {key: chosen(cell(*key, gains=(1,)), runs, generator, cost=4) for key in cells()}
@@ -267,13 +272,15 @@ def fig3_5(setting: Setting) -> Steps:
 
 
 def rising(shares: Sequence[Share]) -> bool:
-    """Whether no number is significantly above the next, and the first is significantly below the last."""
+    """Whether no number is significantly above the next, and the first is significantly below the
+    last."""
     steps = all(one.low * one.size <= other.high * other.size for one, other in itertools.pairwise(shares))
     return steps and shares[0].high * shares[0].size < shares[-1].low * shares[-1].size
 
 
 def best(shares: Mapping, key: object) -> bool:
-    """Whether the share under `key` is above all others; in a sample, whether none is significantly above it."""
+    """Whether the share under `key` is above all others; in a sample, whether none is
+    significantly above it."""
     own = shares[key]
     others = [found for other, found in shares.items() if other != key]
     return all(own.mean > found.mean if own.counted else found.low <= own.high for found in others)

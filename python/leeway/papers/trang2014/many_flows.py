@@ -30,15 +30,17 @@ def scenario(flows: int, law: str | None) -> Scenario:
 def fig3_9(setting: Setting) -> Steps:
     """An aggregate of less-than-best-effort flows stops being one.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 84; N LBE and N TCP flows, N in {1, 10, 20, 40, 60, 80, 100}; TCP starts
-    drawn from 0 to 200 s, LBE from 300 to 500 s, 1200 s, metrics over the last 600 s. LBE in LEDBAT (5 ms; 10), Nice,
-    TCP-LP; baseline N TCP alone; TCP released = part of the capacity of TCP beside LBE over that of TCP alone.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 84; N LBE and N TCP flows, N in {1, 10, 20, 40, 60, 80,
+    100}; TCP starts drawn from 0 to 200 s, LBE from 300 to 500 s, 1200 s, metrics over the last
+    600 s. LBE in LEDBAT (5 ms; 10), Nice, TCP-LP; baseline N TCP alone; TCP released = part of the
+    capacity of TCP beside LBE over that of TCP alone.
 
-    Published: LBE aggregates stop being LBE as N grows; LEDBAT's mean window is 1.3 packets at N = 100. How much TCP
-    loses there: open.
+    Published: LBE aggregates stop being LBE as N grows; LEDBAT's mean window is 1.3 packets at N =
+    100. How much TCP loses there: open.
 
-    Accepted: LEDBAT's mean window at the largest N 1.0 to 1.6 packets; for LEDBAT, Nice and TCP-LP the part of the LBE
-    aggregate at the largest N at least 0.1 of the capacity and at least twice what one flow takes.
+    Accepted: LEDBAT's mean window at the largest N 1.0 to 1.6 packets; for LEDBAT, Nice and TCP-LP
+    the part of the LBE aggregate at the largest N at least 0.1 of the capacity and at least twice
+    what one flow takes.
     """
     numbers = setting.pick((1, 20, 100), (1, 10, 20, 40, 60, 80, 100))
     seeds = setting.seeds(quick=2, full=10)

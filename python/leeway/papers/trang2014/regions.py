@@ -35,9 +35,9 @@ GAINS = (1, 10)
 def region(buffer: float, tcp_part: float, ledbat_part: float) -> str:
     """Region of these parts of the capacity, with a buffer that is a multiple of the target.
 
-    Working: TCP takes 0.8 and more, as in the thesis's clustering. Otherwise hostile if LEDBAT takes more than 0.1 of
-    the capacity above TCP; loss-based if neither is above the other by more than that and the buffer is below the
-    target.
+    Working: TCP takes 0.8 and more, as in the thesis's clustering. Otherwise hostile if LEDBAT
+    takes more than 0.1 of the capacity above TCP; loss-based if neither is above the other by more
+    than that and the buffer is below the target.
     """
     if tcp_part >= 0.8:
         return "working"
@@ -66,17 +66,17 @@ def scenario(tenths: int, target: int, gain: int, spread: float = 0.0) -> Scenar
 def fig3_3(setting: Setting) -> Steps:
     """Utilisation of each flow against the buffer.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = n BDP rounded up for n = 0.1 to 2.0 by 0.1, tau in {25, 50, 100} ms,
-    decrease gain in {1, 10}; both from 0; utilisation over the last 150 s of 200.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = n BDP rounded up for n = 0.1 to 2.0 by 0.1, tau in {25,
+    50, 100} ms, decrease gain in {1, 10}; both from 0; utilisation over the last 150 s of 200.
 
-    Published: three regions in this order of n: loss-based (equal), hostile (LEDBAT above TCP), working (TCP far
-    above). The working region needs B > 1.5 tau, about 1.6 BDP at 100 ms. A smaller tau or a larger decrease gain
-    widens it.
+    Published: three regions in this order of n: loss-based (equal), hostile (LEDBAT above TCP),
+    working (TCP far above). The working region needs B > 1.5 tau, about 1.6 BDP at 100 ms. A
+    smaller tau or a larger decrease gain widens it.
 
-    Accepted, at 100 ms and gain 1: mean of LEDBAT's part minus TCP's within 0.1 of 0 over all B up to tau / 2; LEDBAT
-    above TCP at each B from 0.8 to 1.2 tau; the working region, from where on TCP takes 0.8 and more, begins at 1.4 to
-    1.8 BDP. It begins no later with a smaller target, for each gain, no later with gain 10, for each target, and
-    somewhere earlier, both times.
+    Accepted, at 100 ms and gain 1: mean of LEDBAT's part minus TCP's within 0.1 of 0 over all B up
+    to tau / 2; LEDBAT above TCP at each B from 0.8 to 1.2 tau; the working region, from where on
+    TCP takes 0.8 and more, begins at 1.4 to 1.8 BDP. It begins no later with a smaller target, for
+    each gain, no later with gain 10, for each target, and somewhere earlier, both times.
     """
     seeds = setting.seeds(quick=1, full=10)
     results = yield [

@@ -1,13 +1,14 @@
 """Shares of a large grid, counted, or estimated from a stratified sample.
 
-A grid is cut into cells; the points of a cell stand in a line, ordered by what should be covered evenly. The line is
-cut into as many pieces of equal length as points are to be drawn, and from each piece one point is drawn, all alike. So
-each point of a cell is as likely as any other, and the share of the drawn points that have a property is an unbiased
-estimate of the cell's.
+A grid is cut into cells; the points of a cell stand in a line, ordered by what should be covered
+evenly. The line is cut into as many pieces of equal length as points are to be drawn, and from
+each piece one point is drawn, all alike. So each point of a cell is as likely as any other, and
+the share of the drawn points that have a property is an unbiased estimate of the cell's.
 
-Its interval is Wilson's for a proportion, with the number of drawn points as trials. Stratification can only make the
-estimate better than that: with shares p_i of the pieces the variance is sum p_i (1 - p_i) / m^2, and that is at most
-p (1 - p) / m. Cells are combined with their sizes as weights, and with Kish's effective number of trials.
+Its interval is Wilson's for a proportion, with the number of drawn points as trials.
+Stratification can only make the estimate better than that: with shares p_i of the pieces the
+variance is sum p_i (1 - p_i) / m^2, and that is at most p (1 - p) / m. Cells are combined with
+their sizes as weights, and with Kish's effective number of trials.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Share:
 
 
 def draw(line: Sequence[Point], count: int, generator: np.random.Generator) -> list[Point]:
-    """One point from each of `count` pieces of the line; all of the line if it is no longer than that."""
+    """One point from each of `count` pieces of the line; all of the line if it is no longer than
+    that."""
     if count >= len(line):
         return list(line)
     edges = (np.arange(count) + generator.random(count)) * (len(line) / count)

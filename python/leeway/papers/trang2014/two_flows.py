@@ -52,8 +52,8 @@ def pair(
     windows: Mapping[str, tuple[float, float]] = SHARED,
     every: str | None = None,
 ) -> Scenario:
-    """One TCP (`law`) and one LEDBAT in this order, starts drawn within `spread` seconds, until the last window's
-    end."""
+    """One TCP (`law`) and one LEDBAT in this order, starts drawn within `spread` seconds, until
+    the last window's end."""
     tcp_start, ledbat_start = ORDERS[order]
     name = "tcp" if law == "newreno" else "cubic"
     return network(
@@ -70,7 +70,8 @@ def pair(
 
 
 def cases(seeds: Iterable[int], every: str = "20 ms", **settings: Any) -> list[Case]:
-    """The paper's own run of each order, with series (label ``own``), and runs with drawn starts (not ``own``)."""
+    """The paper's own run of each order, with series (label ``own``), and runs with drawn starts
+    (not ``own``)."""
     own = [Case(pair(order, every=every, **settings), labels={"order": order, "own": True}) for order in ORDERS]
     drawn = [
         Case(pair(order, spread=JITTER, **settings), seed, {"order": order, "own": False})
@@ -105,13 +106,13 @@ def _own(results: Results) -> dict[str, Run]:
 def fig3_1(setting: Setting) -> Steps:
     """The worst case that RFC 6817 foresees: the queue cannot reach the target.
 
-    Settings: C = 10 Mb/s, owd = 50 ms, B = 9 packets (0.1 BDP, 11 ms), tau = 100 ms, decrease gain 1, 200 s, starts A
-    both at 0, B LEDBAT 0 and TCP 20 s, C TCP 0 and LEDBAT 20 s.
+    Settings: C = 10 Mb/s, owd = 50 ms, B = 9 packets (0.1 BDP, 11 ms), tau = 100 ms, decrease gain
+    1, 200 s, starts A both at 0, B LEDBAT 0 and TCP 20 s, C TCP 0 and LEDBAT 20 s.
 
     Published: the target is never reached and both take equal shares.
 
-    Accepted: LEDBAT's share of what is delivered from 50 s on is 0.40 to 0.60, mean over all orders; no sample of the
-    delay above the target.
+    Accepted: LEDBAT's share of what is delivered from 50 s on is 0.40 to 0.60, mean over all
+    orders; no sample of the delay above the target.
     """
     seeds = setting.seeds(quick=3, full=20)
     results = yield cases(seeds, buffer=9)
@@ -151,12 +152,13 @@ def fig3_2(setting: Setting) -> Steps:
 
     Settings: as fig3.1 with B = 92 packets (1.1 BDP, 110 ms).
 
-    Published: LEDBAT takes more than TCP in all three orders. With both at 0: after slow start LEDBAT sits at one
-    packet, both grow from t = 3 to 5 s, the delay passes the target about t = 11 s, TCP overflows at t = 15 s and
-    halves.
+    Published: LEDBAT takes more than TCP in all three orders. With both at 0: after slow start
+    LEDBAT sits at one packet, both grow from t = 3 to 5 s, the delay passes the target about t =
+    11 s, TCP overflows at t = 15 s and halves.
 
-    Accepted: LEDBAT's throughput over TCP's above 1 in each order; LEDBAT's window at most 2 packets after slow start
-    (1 to 3 s); delay above the target at 10 to 12 s; TCP halves at 14 to 16 s.
+    Accepted: LEDBAT's throughput over TCP's above 1 in each order; LEDBAT's window at most 2
+    packets after slow start (1 to 3 s); delay above the target at 10 to 12 s; TCP halves at 14 to
+    16 s.
     """
     seeds = setting.seeds(quick=3, full=20)
     results = yield cases(seeds, buffer=92)
@@ -212,10 +214,8 @@ def fig3_2(setting: Setting) -> Steps:
 def timeline(run: Run) -> tuple[float, float, float]:
     """What figure 3.2 A shows in time.
 
-    Returns
-    -------
-    LEDBAT's smallest window from 1 to 3 s (packets), when LEDBAT sees the delay above the target (from 3 s on), and
-    when TCP halves (from 4 s on), both in s.
+    Returns ------- LEDBAT's smallest window from 1 to 3 s (packets), when LEDBAT sees the delay
+    above the target (from 3 s on), and when TCP halves (from 4 s on), both in s.
     """
     flow = history(run, "ledbat")
     return (
@@ -229,13 +229,14 @@ def timeline(run: Run) -> tuple[float, float, float]:
 def fig3_6(setting: Setting) -> Steps:
     """CUBIC in the place of NewReno.
 
-    Settings: B = 92 packets, tau = 100 ms, decrease gain 1, CUBIC as TCP-Linux had it (2010: beta 0.8); starts as in
-    fig3.2; 600 s.
+    Settings: B = 92 packets, tau = 100 ms, decrease gain 1, CUBIC as TCP-Linux had it (2010: beta
+    0.8); starts as in fig3.2; 600 s.
 
     Published: slower than with NewReno, but CUBIC yields to LEDBAT in the end.
 
-    Accepted, with both at 0: LEDBAT's throughput over CUBIC's in the last quarter above 1, in the paper's own run and
-    with drawn starts; LEDBAT's share of 50 to 150 s below what it has beside NewReno.
+    Accepted, with both at 0: LEDBAT's throughput over CUBIC's in the last quarter above 1, in the
+    paper's own run and with drawn starts; LEDBAT's share of 50 to 150 s below what it has beside
+    NewReno.
     """
     seeds = setting.seeds(quick=2, full=20)
     windows = {"shared": (50.0, 600.0), "early": (50.0, 150.0), "end": (450.0, 600.0)}
