@@ -72,7 +72,7 @@ impl Counts {
 }
 
 impl Ends {
-    /// Stores the [`Standing`] of the server. A client's is ignored.
+    /// Stores the [`Standing`] of the server. A client may not send one; it counts as refused.
     pub fn heard(&self, standing: Standing) {
         match &self.told {
             Some(told) => *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing),
